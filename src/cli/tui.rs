@@ -200,7 +200,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
             .symbols
             .or(taste.options.symbols)
             .unwrap_or_else(|| Symbols::of_terminal(&term)),
-        is_asked: !command.no_probe && taste.options.is_asked.unwrap_or(true),
+        asks_background: !command.no_probe && taste.options.is_asked.unwrap_or(true),
         depth: depth(),
         has_mouse: !command.no_mouse
             && taste

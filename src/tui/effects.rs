@@ -1,4 +1,4 @@
-//! Performs effects: calls the services through the client room, and sends their answers back.
+//! Performs effects: calls the services through the client, and sends events back.
 
 mod calls;
 mod export;
@@ -27,25 +27,25 @@ use crate::{
     state::{loadable::Failure, runs::RunId, services::Service},
 };
 
-/// What only the loop can do.
+/// What only the event loop, which owns the terminal, can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum TerminalRequest {
     /// Put a text on the clipboard.
     Copy(String),
-    /// Take the mouse, or give it back.
+    /// Capture the mouse, or release it.
     CaptureMouse(bool),
     /// Show a text in a pager.
     Page(String),
-    /// Draw everything anew.
+    /// Write every cell in the next frame.
     Redraw,
-    /// Stop until the shell brings us back.
+    /// Stop the job until the shell continues it.
     Suspend,
-    /// End.
+    /// End the program.
     Quit,
 }
 
-/// What a call is about. A new call takes the place of an older one about the same, so there are
-/// never more calls than there are things on the screen.
+/// The subject of a call. A new call replaces an older one of the same subject, so that there are
+/// never more calls than there are subjects on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Subject {
     Probe(Service),
@@ -74,7 +74,7 @@ enum Subject {
     Leaderboard(TopicId),
 }
 
-/// The services, as far as their addresses are known.
+/// Clients of the services whose addresses are known.
 #[derive(Debug, Clone, Default)]
 struct Clients {
     head: Option<Functions>,
@@ -82,19 +82,19 @@ struct Clients {
     inference: Option<Inference>,
 }
 
-/// Performs effects.
+/// Performs effects, each in a task of its own.
 pub(crate) struct Runner {
     events: mpsc::Sender<Event>,
     local: Option<Arc<dyn LocalStack>>,
     local_events: mpsc::Sender<LocalEvent>,
     profiles: Option<Arc<dyn Profiles>>,
-    /// The file of presets.
+    /// The file of presets; `None` if there is no folder for it.
     presets: Option<PathBuf>,
-    /// Calls to the services at hand.
+    /// Calls to the services in use.
     calls: Group,
-    /// What outlives a change of services.
+    /// Tasks that outlive a change of services.
     tasks: Group,
-    under_way: HashMap<Subject, CancellationToken>,
+    running: HashMap<Subject, CancellationToken>,
     clients: Clients,
     timers: Timers,
 }
@@ -113,13 +113,13 @@ impl Runner {
             presets: None,
             calls: Group::default(),
             tasks: Group::default(),
-            under_way: HashMap::new(),
+            running: HashMap::new(),
             clients: Clients::default(),
             timers: Timers::default(),
         }
     }
 
-    /// As this, with profiles that can be opened.
+    /// Opens profiles with `profiles`.
     pub(crate) fn with_profiles(self, profiles: Option<Arc<dyn Profiles>>) -> Self {
         Self { profiles, ..self }
     }
@@ -134,13 +134,13 @@ impl Runner {
         self.timers.next()
     }
 
-    /// The timers that are due at `now`, taken out.
-    pub(crate) fn due_timers(&mut self, now: Instant) -> Vec<Timer> {
-        self.timers.due(now)
+    /// Removes and returns the timers that are due at `now`.
+    pub(crate) fn take_due_timers(&mut self, now: Instant) -> Vec<Timer> {
+        self.timers.take_due(now)
     }
 
-    /// Begins to do `effect`, and returns at once; returns what is the loop's to do.
-    pub(crate) fn perform(&mut self, effect: Effect) -> Option<Wish> {
+    /// Starts to perform `effect`, without waiting; returns what only the event loop can do.
+    pub(crate) fn perform(&mut self, effect: Effect) -> Option<TerminalRequest> {
         match effect {
             Effect::Wake(timer, wait) => self.timers.set(timer, Instant::now() + wait),
             Effect::Forget(timer) => self.timers.forget(timer),
@@ -162,7 +162,7 @@ impl Runner {
             Effect::Cancel(id, request_id) => self.cancel(id, request_id),
             Effect::CloseStream { dataset } => self.drop_call(Subject::Stream(dataset)),
             Effect::DropTable => self.drop_call(Subject::Table),
-            Effect::Page(text) => return Some(Wish::Page(text)),
+            Effect::Page(text) => return Some(TerminalRequest::Page(text)),
             Effect::Save { path, text, what } => {
                 let events = self.events.clone();
                 self.tasks.spawn("save", async move {
@@ -171,11 +171,13 @@ impl Runner {
                 });
             }
             Effect::DropExport => self.drop_call(Subject::Export),
-            Effect::Copy(text) => return Some(Wish::Copy(text)),
-            Effect::CaptureMouse(has_mouse) => return Some(Wish::CaptureMouse(has_mouse)),
-            Effect::Redraw => return Some(Wish::Redraw),
-            Effect::Suspend => return Some(Wish::Suspend),
-            Effect::Quit => return Some(Wish::Quit),
+            Effect::Copy(text) => return Some(TerminalRequest::Copy(text)),
+            Effect::CaptureMouse(has_mouse) => {
+                return Some(TerminalRequest::CaptureMouse(has_mouse));
+            }
+            Effect::Redraw => return Some(TerminalRequest::Redraw),
+            Effect::Suspend => return Some(TerminalRequest::Suspend),
+            Effect::Quit => return Some(TerminalRequest::Quit),
             effect @ (Effect::LoadNodes
             | Effect::LoadFunctions
             | Effect::FollowCluster
@@ -203,8 +205,8 @@ impl Runner {
         None
     }
 
-    /// Starts the pager with `text`, and returns at once: [`Event::Paged`] tells of its end.
-    pub(crate) fn page(&self, text: String) {
+    /// Starts the pager with `text`, without waiting for its end, which is [`Event::Paged`].
+    pub(crate) fn start_pager(&self, text: String) {
         let events = self.events.clone();
         self.tasks.spawn("pager", async move {
             let paged = pager::show(&text).await;
@@ -212,7 +214,7 @@ impl Runner {
         });
     }
 
-    /// Drops every call and waits until it is gone.
+    /// Drops every call, and waits until it has ended.
     pub(crate) async fn shutdown(self) {
         self.tasks.stop();
         self.calls.shutdown().await;
@@ -238,13 +240,13 @@ impl Runner {
     fn connect(&mut self, addresses: &Addresses) {
         self.calls.stop();
         self.calls = Group::default();
-        self.under_way.clear();
+        self.running.clear();
         let Addresses { head, datasets, inference, api_key, head_token } = addresses;
         let open = |address: &Option<String>, key: Option<ApiKey>, what: &str| {
             let transport = Transport::new(address.as_ref()?, key);
-            transport.map_err(|error| tracing::warn!(%error, "cannot use the {what}")).ok()
+            transport.map_err(|error| tracing::warn!(%error, "failed to use the {what}")).ok()
         };
-        // Each is shown its own secret alone.
+        // A service gets its own secret alone.
         let head = open(head, None, "head").map(|head| head.with_token(head_token.clone()));
         self.clients = Clients {
             head: head.map(Functions::new),
@@ -253,47 +255,47 @@ impl Runner {
         };
     }
 
-    /// Stops waiting for a run, and has the head end it.
+    /// Stops waiting for a run, and asks the head to end it.
     fn cancel(&mut self, id: RunId, request_id: Option<String>) {
         self.drop_call(Subject::Run(id));
         if let (Some(head), Some(request_id)) = (self.clients.head.clone(), request_id) {
             self.calls.spawn("cancel a run", async move {
                 if let Err(error) = head.cancel(&request_id).await {
-                    tracing::warn!(%error, "a run goes on at the head");
+                    tracing::warn!(%error, "failed to cancel run {request_id}; it continues on the head");
                 }
             });
         }
     }
 
     fn drop_call(&mut self, subject: Subject) {
-        if let Some(call) = self.under_way.remove(&subject) {
+        if let Some(call) = self.running.remove(&subject) {
             call.cancel();
         }
     }
 
-    /// Runs a call, instead of an older one about the same, and sends its answer.
+    /// Runs a call in place of an older one of the same subject, and sends its event.
     fn call(&mut self, subject: Subject, call: impl Future<Output = Event> + Send + 'static) {
         let events = self.events.clone();
-        self.begin(subject, async move {
+        self.start(subject, async move {
             let event = call.await;
             events.send(event).await.ok();
         });
     }
 
-    fn begin(&mut self, subject: Subject, work: impl Future<Output = ()> + Send + 'static) {
-        self.under_way.retain(|_, call| !call.is_cancelled());
+    fn start(&mut self, subject: Subject, work: impl Future<Output = ()> + Send + 'static) {
+        self.running.retain(|_, call| !call.is_cancelled());
         let token = CancellationToken::new();
-        if let Some(older) = self.under_way.insert(subject, token.clone()) {
+        if let Some(older) = self.running.insert(subject, token.clone()) {
             older.cancel();
         }
         self.calls.spawn("call", async move {
-            // Cancelled when done, too, so that the table above does not keep what is over.
+            // Cancels itself when done, so that the table above drops it.
             let _done = token.clone().drop_guard();
             token.run_until_cancelled(work).await;
         });
     }
 
-    /// Asks each service whose address is known whether it serves.
+    /// Checks the health of each service whose address is known.
     fn probe(&mut self) {
         let Clients { head, datasets, inference } = self.clients.clone();
         if let Some(head) = head {
@@ -316,15 +318,15 @@ impl Runner {
             Effect::LoadNodes => self.call(Subject::Nodes, calls::nodes(head)),
             Effect::LoadFunctions => self.call(Subject::Functions, calls::functions(head)),
             Effect::FollowCluster => {
-                self.begin(Subject::Cluster, calls::cluster(head, self.events.clone()));
+                self.start(Subject::Cluster, calls::cluster(head, self.events.clone()));
             }
             Effect::AddFunction { path } => {
                 let call = machine::add_function(self.local.clone(), head, path);
                 self.call(Subject::NewFunction, call);
             }
             Effect::Execute(id, order) => {
-                let (events, datasets) = (self.events.clone(), self.clients.datasets.clone());
-                self.call(Subject::Run(id), run::execute((head, datasets), id, order, events));
+                let run = run::execute(self.clients.clone(), id, order, self.events.clone());
+                self.call(Subject::Run(id), run);
             }
             _ => {}
         }
@@ -365,7 +367,7 @@ impl Runner {
             }
             Effect::Export { query, path } => {
                 let export = export::export(datasets, query, path, self.events.clone());
-                self.begin(Subject::Export, export);
+                self.start(Subject::Export, export);
             }
             Effect::AcquireTag { tag } => {
                 let call = calls::acquire(datasets, tag);
@@ -373,7 +375,7 @@ impl Runner {
             }
             Effect::OpenStream { dataset } => {
                 let stream = calls::stream(datasets, dataset, self.events.clone());
-                self.begin(Subject::Stream(dataset), stream);
+                self.start(Subject::Stream(dataset), stream);
             }
             _ => {}
         }
@@ -405,7 +407,7 @@ impl Runner {
             }
             Effect::OpenBundles { topic } => {
                 let stream = calls::bundles(inference, topic, self.events.clone());
-                self.begin(Subject::Bundles, stream);
+                self.start(Subject::Bundles, stream);
             }
             Effect::LoadLeaderboard { topic } => {
                 let call = calls::leaderboard(inference, topic);
@@ -420,7 +422,7 @@ impl Runner {
     }
 }
 
-/// What a failed call is to the state: words.
+/// A failed call in words, for the state.
 fn failure(what: &str, error: &ClientError) -> Failure {
     let why = match error {
         ClientError::Reach { address, .. } => format!("{address}: {}", error.why()),
@@ -435,7 +437,7 @@ fn failure(what: &str, error: &ClientError) -> Failure {
     }
 }
 
-/// What a call comes to when nobody is there to be called.
+/// The failure of a call to a service whose address is not known.
 fn absent(what: &str) -> Failure {
     Failure {
         what: what.to_owned(),
@@ -445,6 +447,7 @@ fn absent(what: &str) -> Failure {
     }
 }
 
+/// The text of the first cause of `error`.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

@@ -44,7 +44,7 @@ pub(crate) fn watch(folder: Option<&Path>) {
                 LAST.set(first_line(panic));
                 return;
             }
-            let was_taken = terminal::lose();
+            let was_taken = terminal::leave_for_panic();
             tell(panic);
             if let (true, Some(path)) = (was_taken, report) {
                 drop(writeln!(io::stderr(), "triptych: the report is in {}", path.display()));

@@ -1,30 +1,30 @@
-//! Answers of the terminal, which come among the keys: told apart from what a person typed.
+//! Filters the terminal's replies out of the key input.
 //!
-//! A terminal answers the question for its background with `ESC ] 11;rgb:1111/1313/1a1a ESC \`,
-//! whenever it likes to. What reads keys takes that for `Alt-]`, letters and `Alt-\`. The letters
-//! are held back as long as they may be such an answer, and given back if they turn out not to be.
-//! Where the answer arrives in pieces, an escape at the end of one is taken for the key of that name.
+//! A terminal replies to the query for its background with `ESC ] 11;rgb:1111/1313/1a1a ESC \`, at
+//! any time. The key parser reads that as `Alt-]`, letters and `Alt-\`. Keys are held back as long
+//! as they may belong to a reply, and returned if they turn out not to. Where a reply arrives in
+//! parts, the parser takes an escape at the end of one for the key of that name.
 
 use crossterm::event::{Event as TermEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What every answer begins with.
+/// The start of every reply.
 const START: &str = "11;rgb:";
 
-/// The longest answer: three numbers of four digits.
+/// The length of the longest reply: three numbers of four digits.
 const LENGTH_MAX: usize = START.len() + 3 * 5;
 
-/// Keys that may be an answer.
+/// Keys that may be part of a reply.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     held: Vec<TermEvent>,
     text: String,
-    /// An answer that comes in pieces may be parted after an escape, which then is a key by itself.
+    /// A reply in parts may be split after an escape, which is then read as a key by itself.
     is_after_escape: bool,
-    /// Whether the rest of an answer that was parted in its end is still to come.
+    /// Whether the last character of a reply that was split within its end is still to come.
     is_end_due: bool,
 }
 
-/// What a key is to an answer.
+/// The part of a reply that a key may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Start,
@@ -36,10 +36,10 @@ enum Part {
 }
 
 impl Replies {
-    /// Takes what the terminal sent; returns the background, if it was told, and what a person did.
-    pub(crate) fn take(&mut self, event: TermEvent) -> (Option<[u8; 3]>, Vec<TermEvent>) {
-        let part = part(&event);
-        // A terminal may be resized while it answers.
+    /// Returns the background, if `event` completes a reply, and the events that belong to none.
+    pub(crate) fn filter(&mut self, event: TermEvent) -> (Option<[u8; 3]>, Vec<TermEvent>) {
+        let part = part_of(&event);
+        // A terminal may be resized while it replies.
         if part == Part::NoKey {
             return (None, vec![event]);
         }
@@ -57,7 +57,7 @@ impl Replies {
                 (None, Vec::new())
             }
             (_, true) => (None, vec![event]),
-            (Part::Letter(letter), false) if self.goes_on(letter) => {
+            (Part::Letter(letter), false) if self.accepts(letter) => {
                 self.text.push(letter);
                 self.held.push(event);
                 (None, Vec::new())
@@ -65,7 +65,7 @@ impl Replies {
             (end @ (Part::End | Part::Escape), false) if self.text.starts_with(START) => {
                 self.is_end_due = end == Part::Escape;
                 self.held.clear();
-                (background(&std::mem::take(&mut self.text)), Vec::new())
+                (parse_color(&std::mem::take(&mut self.text)), Vec::new())
             }
             _ => {
                 self.text.clear();
@@ -76,7 +76,8 @@ impl Replies {
         }
     }
 
-    fn goes_on(&self, letter: char) -> bool {
+    /// Whether `letter` continues the reply so far.
+    fn accepts(&self, letter: char) -> bool {
         match START.chars().nth(self.text.len()) {
             Some(wanted) => letter == wanted,
             None => self.text.len() < LENGTH_MAX && (letter.is_ascii_hexdigit() || letter == '/'),
@@ -84,7 +85,7 @@ impl Replies {
     }
 }
 
-fn part(event: &TermEvent) -> Part {
+fn part_of(event: &TermEvent) -> Part {
     let TermEvent::Key(KeyEvent { code, modifiers, kind, .. }) = event else {
         return Part::NoKey;
     };
@@ -97,15 +98,15 @@ fn part(event: &TermEvent) -> Part {
         KeyCode::Esc if !is_alt => Part::Escape,
         KeyCode::Char(']') if is_alt => Part::Start,
         KeyCode::Char('\\') if is_alt => Part::End,
-        // The other end there is: BEL, which is what control and G send.
+        // The other end there is: BEL, which control and G send.
         KeyCode::Char('g') if is_ctrl => Part::End,
         KeyCode::Char(letter) if !is_alt && !is_ctrl => Part::Letter(*letter),
         _ => Part::Foreign,
     }
 }
 
-/// The color that an answer names, of one to four digits a part.
-fn background(text: &str) -> Option<[u8; 3]> {
+/// The color in a reply, of one to four hexadecimal digits a channel.
+fn parse_color(text: &str) -> Option<[u8; 3]> {
     let mut parts = text.strip_prefix(START)?.split('/').map(|digits| {
         let high = match digits.len() {
             1 => u8::from_str_radix(digits, 16).ok()? * 0x11,
@@ -126,7 +127,8 @@ mod tests {
         TermEvent::Key(KeyEvent::new(KeyCode::Char(code), modifiers))
     }
 
-    fn sent(text: &str) -> Vec<TermEvent> {
+    /// The events of `text`, in which a bar is the escape key and a hash a resize.
+    fn keys_of(text: &str) -> Vec<TermEvent> {
         let mut is_alt = false;
         let mut events = Vec::new();
         for letter in text.chars() {
@@ -150,28 +152,27 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: Option<[u8; 3]>, typed: &str) {
-        let (mut replies, mut told, mut passed) = (Replies::default(), None, Vec::new());
-        for event in sent(text) {
-            let (background, events) = replies.take(event);
-            told = told.or(background);
+        let mut replies = Replies::default();
+        let (mut color, mut passed) = (None, Vec::new());
+        for event in keys_of(text) {
+            let (background, events) = replies.filter(event);
+            color = color.or(background);
             passed.extend(events);
         }
-        assert_eq!((told, passed), (want, sent(typed)), "{text:?}");
+        assert_eq!((color, passed), (want, keys_of(typed)), "{text:?}");
     }
 
     #[test]
-    fn an_answer_is_taken_out_of_what_is_typed() {
+    fn a_reply_is_filtered_out_of_the_keys() {
         check("j\x1b]11;rgb:1111/1313/1a1a\x1b\\k", Some([0x11, 0x13, 0x1a]), "jk");
         check("\x1b]11;rgb:ff/fb/fd\x07", Some([0xff, 0xfb, 0xfd]), "");
         check("\x1b]11;rgb:f/0/8\x1b\\", Some([0xff, 0, 0x88]), "");
-        // A bar stands for an escape after which nothing came for a while.
         check("j|]11;rgb:f/0/8|\\k", Some([0xff, 0, 0x88]), "j|k");
-        // A hash stands for another size.
         check("|#]11;#rgb:f/#0/8|#\\k", Some([0xff, 0, 0x88]), "|####k");
     }
 
     #[test]
-    fn what_is_no_answer_is_what_somebody_typed() {
+    fn keys_that_turn_out_to_be_no_reply_are_returned() {
         check("\x1b]12", None, "\x1b]12");
         check("\x1b]11;q", None, "\x1b]11;q");
         check("11;rgb:1/1/1", None, "11;rgb:1/1/1");

@@ -1,4 +1,4 @@
-//! The loop: waits for something to happen, updates the state, draws, and waits again.
+//! The event loop: waits for an event, updates the state, draws, and waits again.
 
 use std::{
     future::poll_fn,
@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    effects::{Runner, Wish},
+    effects::{Runner, TerminalRequest},
     event::{Effect, Event, Target, Timer},
     guard,
     keymap::{Chord, Keymap},
@@ -32,106 +32,107 @@ use crate::{
     profiles::Profiles,
     replies::Replies,
     state::{Dirty, Screen, State, overlay::Overlay, profiles, session},
-    terminal::{Signal, Signals, Terminal},
+    terminal::{Signal, Signals, Tui},
     theme::{self, Theme, depth::Depth},
     update::{self, Start},
     view::{self, hits::Hits},
     widget::symbols::Symbols,
 };
 
-/// Answers waiting to be taken in. Full, it makes those who answer wait: a stream, then its server.
+/// Events of services that wait for the loop. When it is full senders wait: a stream, then its
+/// server.
 const EVENTS_MAX: usize = 256;
 
-/// What local processes said and was not taken in yet. Full, lines of logs are dropped at their
+/// Events of local processes that wait for the loop. When it is full log lines are dropped at their
 /// source.
 const LOCAL_EVENTS_MAX: usize = 1_024;
 
-/// Events taken in before a frame is thought about. More come in the next round.
+/// Events handled before a frame is considered. The rest are handled in the next round.
 const BATCH_MAX: usize = 512;
 
-/// The longest wait for local processes to end; then the program ends all the same.
+/// The longest wait for local processes to end; then the program ends without them.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// How long the machine is left to the terminal once the first frame is written: it needs a
-/// processor to show it, which half a dozen processes that start would take away.
+/// The pause after the first frame: the terminal needs a processor to show it, which half a dozen
+/// starting processes would take away.
 const SHOWN_WITHIN: Duration = Duration::from_millis(20);
 
-/// How soon after a stop the signal arrives that stopped the rest of the job: it is sent to us, too.
-const ECHO_WITHIN: Duration = Duration::from_secs(1);
+/// How long after a stop the signal may arrive that stopped the rest of the job: we get it, too.
+const STOP_ECHO_WITHIN: Duration = Duration::from_secs(1);
 
-/// How the screen is to be opened.
+/// How to open the screen.
 pub struct TuiOptions {
-    /// Where the services are when the screen opens.
+    /// The services to show first.
     pub start: Start,
-    /// Starts the services on this machine, and further nodes.
+    /// Starts the services on this machine, and further nodes; `None` where they run elsewhere.
     pub local: Option<Box<dyn LocalStack>>,
-    /// The file in which forms are kept under a name.
+    /// The file of saved forms; `None` if there is no folder for it.
     pub presets: Option<PathBuf>,
-    /// The theme.
+    /// The theme to start with, or how to choose it.
     pub theme: theme::Opening,
-    /// The themes of a person's own.
+    /// The user-defined themes.
     pub own_themes: Vec<&'static theme::own::Own>,
-    /// Why other themes of a person's own cannot be used, a text for each of their files.
+    /// Why other user-defined themes cannot be used, a text for each file.
     pub theme_faults: Vec<String>,
-    /// What every key does.
+    /// The action of each key.
     pub keys: Keymap,
-    /// What charts and marks are drawn with.
+    /// The symbols that charts and marks are drawn with.
     pub symbols: Symbols,
-    /// Whether the terminal is asked for its background.
-    pub is_asked: bool,
-    /// Who keeps the profiles.
+    /// Whether to ask the terminal for its background, to choose the theme by.
+    pub asks_background: bool,
+    /// Stores the profiles; `None` to show none.
     pub keeper: Option<Box<dyn Profiles>>,
-    /// The profiles there are, and the one in use.
+    /// The known profiles, and the one in use.
     pub profiles: profiles::Profiles,
-    /// The file of what outlives the program; none to forget it.
+    /// The file that restores the session; `None` to forget it.
     pub session: Option<PathBuf>,
     /// How many colors the terminal shows.
     pub depth: Depth,
-    /// Whether the mouse is taken from the terminal.
+    /// Whether to capture the mouse.
     pub has_mouse: bool,
-    /// Whether a network lies between here and the terminal.
+    /// Whether the terminal is on another machine, which makes frames rarer.
     pub is_far: bool,
-    /// Tells the date.
+    /// The wall clock.
     pub clock: Clock,
     /// The folder of the report of a panic.
     pub reports: Option<PathBuf>,
-    /// A panic on purpose; in builds for tests alone.
+    /// Where to panic on purpose; in test builds alone.
     #[cfg(debug_assertions)]
     pub fault: Option<FaultInjection>,
 }
 
-/// Where to panic on purpose, in builds for tests alone.
+/// Where to panic on purpose, in test builds alone.
 #[cfg(debug_assertions)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultInjection {
     /// In drawing the Logs screen.
     View,
-    /// In taking in a key, on the Logs screen.
+    /// In handling a key on the Logs screen.
     Update,
 }
 
-/// Why the screen could not be opened, or was closed.
+/// Why the screen did not open, or ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The input or the output is a file or a pipe.
     #[error("open the screen without a terminal: standard input and output must be one")]
     NotATerminal,
-    /// The terminal does not do what is asked of it.
+    /// Reading, writing or setting up the terminal failed.
     #[error("use the terminal")]
     Terminal(#[source] std::io::Error),
-    /// A part of the program stopped by a mistake of ours, told on the terminal.
-    #[error("go on after a panic")]
+    /// A task panicked; the panic hook has printed the report.
+    #[error("continue after a panic")]
     Panicked,
-    /// A screen could not be drawn, by a mistake of ours, and then not again.
+    /// Drawing a screen panicked twice in a row.
     #[error("draw the {} screen, twice in a row; the report is in {report}", screen.name())]
     Broken {
-        /// Which.
+        /// The screen in view.
         screen: Screen,
-        /// What is known of it.
+        /// The path of the panic report.
         report: String,
     },
-    /// The terminal cannot place text.
+    /// The terminal cannot move its cursor.
     #[error(
         "open the screen on a terminal without a cursor (TERM=dumb): `triptych --help` names the \
          commands that print lines"
@@ -139,22 +140,20 @@ pub enum RunError {
     NoCursor,
 }
 
-/// Opens the screen, and returns once it was closed: the terminal is as it was, and local processes
-/// are gone.
-///
-/// The first frame is drawn before anything else is begun.
+/// Opens the screen, and returns when it is closed: with the terminal restored and local processes
+/// ended. Draws the first frame before it starts anything.
 ///
 /// # Errors
-/// [`RunError::NotATerminal`] before anything was changed; the others after all was put back.
+/// [`RunError::NotATerminal`] before any change; the others after the terminal is restored.
 pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(RunError::NotATerminal);
     }
-    let TuiOptions { start, local, theme, is_asked, depth, has_mouse, is_far, clock, .. } = options;
+    let TuiOptions { start, local, theme, depth, has_mouse, is_far, clock, .. } = options;
     guard::watch(options.reports.as_deref());
     let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
     let keeper: Option<Arc<dyn Profiles>> = options.keeper.map(Arc::from);
-    let terminal = Terminal::open(has_mouse).map_err(RunError::Terminal)?;
+    let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = Signals::listen().map_err(RunError::Terminal)?;
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let (local_events, local_inbox) = mpsc::channel(LOCAL_EVENTS_MAX);
@@ -176,7 +175,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let mut screen = Loop {
         state,
         depth,
-        is_asked: is_asked && depth != Depth::None,
+        asks_background: options.asks_background && depth != Depth::None,
         clock,
         pacer: Pacer::new(is_far),
         hits: Hits::default(),
@@ -192,22 +191,22 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         broken: None,
         is_pressed: false,
         is_paging: false,
-        echo_until: None,
+        stop_echo_until: None,
         inbox,
         local_inbox,
     };
     let result = screen.run(start).await;
     let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
-    // The terminal first: whoever quit sees the prompt again at once.
+    // The terminal first, so that the prompt is back at once.
     drop(terminal);
     if let Some(path) = &options.session
-        && let Err(error) = keep(path, &session::text(&state))
+        && let Err(error) = write_session(path, &session::text(&state))
     {
-        tracing::warn!(%error, "cannot keep the session in {}", path.display());
+        tracing::warn!(%error, "failed to write the session to {}", path.display());
     }
     runner.shutdown().await;
     if let Some(local) = local {
-        // Whoever still tells of its end must not wait for a reader.
+        // A process that reports its end must not wait for a reader.
         local_inbox.close();
         if timeout(STOP_WITHIN, local.stop()).await.is_err() {
             tracing::warn!("local processes did not end within {STOP_WITHIN:?}");
@@ -216,8 +215,8 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     result
 }
 
-/// Writes `text` to `path`, in a folder that is made if it is missing.
-fn keep(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes `text` to `path`; creates the folder if it is missing.
+fn write_session(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -227,30 +226,30 @@ fn keep(path: &Path, text: &str) -> std::io::Result<()> {
 struct Loop {
     state: State,
     depth: Depth,
-    is_asked: bool,
+    asks_background: bool,
     clock: Clock,
     pacer: Pacer,
     hits: Hits,
     runner: Runner,
-    terminal: Terminal,
+    terminal: Tui,
     signals: Signals,
     keys: EventStream,
     replies: Replies,
     #[cfg(debug_assertions)]
     fault: Option<FaultInjection>,
-    /// The screen whose last frame broke.
+    /// The screen whose last frame panicked.
     broken: Option<Screen>,
-    /// Whether somebody pressed or clicked since the last frame.
+    /// Whether a key or the mouse was pressed since the last frame.
     is_pressed: bool,
     /// Whether a pager has the terminal.
     is_paging: bool,
-    /// Until when a signal to stop is the one by which we stopped the job.
-    echo_until: Option<Instant>,
+    /// Until when a stop signal is the one that we sent to the job.
+    stop_echo_until: Option<Instant>,
     inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
 
-/// What the loop waits for.
+/// Anything that wakes the loop.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Next {
     Signal(Signal),
@@ -260,9 +259,9 @@ enum Next {
     Frame,
 }
 
-/// Whether to go on.
+/// Whether the loop ends.
 enum Flow {
-    On,
+    Continue,
     End,
 }
 
@@ -270,8 +269,8 @@ impl Loop {
     async fn run(&mut self, start: Start) -> Result<(), RunError> {
         let effects = update::start(&mut self.state, start);
         self.draw()?;
-        if self.is_asked {
-            self.terminal.ask().map_err(RunError::Terminal)?;
+        if self.asks_background {
+            self.terminal.query_background().map_err(RunError::Terminal)?;
         }
         sleep(SHOWN_WITHIN).await;
         if matches!(self.perform(effects)?, Flow::End) {
@@ -283,37 +282,37 @@ impl Loop {
                 return Err(RunError::Panicked);
             }
             self.state.now = self.clock.now();
-            if matches!(self.take(next)?, Flow::End) {
+            if matches!(self.handle(next)?, Flow::End) {
                 return Ok(());
             }
-            if matches!(self.ring()?, Flow::End) {
+            if matches!(self.fire_timers()?, Flow::End) {
                 return Ok(());
             }
-            let mut n_taken = 0;
-            while n_taken < BATCH_MAX
-                && let Some(next) = self.ready().await
+            let mut n_handled = 0;
+            while n_handled < BATCH_MAX
+                && let Some(next) = self.poll_next().await
             {
-                n_taken += 1;
-                if matches!(self.take(next)?, Flow::End) {
+                n_handled += 1;
+                if matches!(self.handle(next)?, Flow::End) {
                     return Ok(());
                 }
             }
-            self.pacer.soil(std::mem::take(&mut self.state.dirty));
-            self.draw_what_is_due()?;
+            self.pacer.mark_dirty(std::mem::take(&mut self.state.dirty));
+            self.draw_if_due()?;
         }
     }
 
-    /// Draws a frame if one is due, and shows anything new.
-    fn draw_what_is_due(&mut self) -> Result<(), RunError> {
+    /// Draws a frame if one is due and would show a change.
+    fn draw_if_due(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
         if self.is_paging || !self.pacer.is_due(now) {
             return Ok(());
         }
-        // What broke is tried again when somebody does something about it.
-        let is_left = self.broken.is_some() && self.pacer.cause() < Dirty::Input;
-        let is_doubtful = self.pacer.is_doubtful(now) && !self.state.is_animated();
-        if is_left || (is_doubtful && !self.has_news()) {
-            self.pacer.spared(now);
+        // A screen that panicked is drawn again on input only.
+        let waits_for_input = self.broken.is_some() && self.pacer.cause() < Dirty::Input;
+        let is_checked = self.pacer.needs_check(now) && !self.state.is_animated();
+        if waits_for_input || (is_checked && !self.has_changes()) {
+            self.pacer.skip(now);
             return Ok(());
         }
         if self.pacer.cause() > Dirty::Animation {
@@ -322,20 +321,20 @@ impl Loop {
         self.draw()
     }
 
-    /// Whether a frame as of the moment of the last one would be another: whether there is more to
-    /// show than later ages.
-    fn has_news(&mut self) -> bool {
+    /// Whether a frame at the time of the last one would differ from it: whether more than ages has
+    /// changed.
+    fn has_changes(&mut self) -> bool {
         let now = std::mem::replace(&mut self.state.now, self.state.drawn_at);
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
-        let has_news = self.terminal.would_change(|area, buf| {
-            // What breaks here breaks again when it is drawn.
+        let has_changes = self.terminal.would_change(|area, buf| {
+            // A panic here repeats when the frame is drawn.
             guard::guarded(|| view::draw(area, buf, state, &theme)).ok();
         });
         self.state.now = now;
-        has_news
+        has_changes
     }
 
-    /// Waits for whatever comes first; of what is there already, what is most urgent.
+    /// Waits for the next event; of those that are ready, returns the most urgent.
     async fn wait(&mut self) -> Next {
         let frame = self.pacer.next();
         let timer = self.runner.next_timer();
@@ -352,10 +351,10 @@ impl Loop {
         }
     }
 
-    /// What else is there already.
-    async fn ready(&mut self) -> Option<Next> {
+    /// Returns an event that is ready, if any.
+    async fn poll_next(&mut self) -> Option<Next> {
         if !self.is_paging
-            && let Some(event) = ready_of(&mut self.keys).await
+            && let Some(event) = poll_ready(&mut self.keys).await
         {
             return Some(Next::Term(event));
         }
@@ -365,66 +364,68 @@ impl Loop {
         self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event)))
     }
 
-    /// Tells of the timers that are due, however much else there is to tell of.
-    fn ring(&mut self) -> Result<Flow, RunError> {
-        for timer in self.runner.due_timers(Instant::now()) {
+    /// Handles the timers that are due, so that a flood of other events cannot delay them.
+    fn fire_timers(&mut self) -> Result<Flow, RunError> {
+        for timer in self.runner.take_due_timers(Instant::now()) {
             let effects = update::update(&mut self.state, Event::Woke(timer));
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);
             }
         }
-        Ok(Flow::On)
+        Ok(Flow::Continue)
     }
 
-    fn take(&mut self, next: Next) -> Result<Flow, RunError> {
+    fn handle(&mut self, next: Next) -> Result<Flow, RunError> {
         let event = match next {
             Next::Event(event) => {
                 if matches!(event, Event::Paged(_)) {
                     self.is_paging = false;
-                    self.terminal.reopen().map_err(RunError::Terminal)?;
+                    self.terminal.reenter().map_err(RunError::Terminal)?;
                 }
                 event
             }
-            Next::Term(Some(Ok(event))) => return self.take_term(event),
+            Next::Term(Some(Ok(event))) => return self.handle_terminal(event),
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
-            // The terminal is gone, and nobody can see or quit the screen any more.
+            // The terminal is gone, so that nobody can see or quit the screen.
             Next::Term(None) => return Ok(Flow::End),
-            // A pager answers these itself.
+            // A pager handles these itself.
             Next::Signal(Signal::Interrupt | Signal::Continue) if self.is_paging => {
-                return Ok(Flow::On);
+                return Ok(Flow::Continue);
             }
             Next::Signal(Signal::Stop) if self.is_paging => {
-                Terminal::stop_below().map_err(RunError::Terminal)?;
-                return Ok(Flow::On);
+                Tui::stop_beside_pager().map_err(RunError::Terminal)?;
+                return Ok(Flow::Continue);
             }
             Next::Signal(Signal::Terminate | Signal::Interrupt) => Event::Terminate,
             Next::Signal(Signal::Stop) => {
-                let is_echo = self.echo_until.take().is_some_and(|until| Instant::now() < until);
-                return if is_echo { Ok(Flow::On) } else { self.perform(vec![Effect::Suspend]) };
+                let is_echo =
+                    self.stop_echo_until.take().is_some_and(|until| Instant::now() < until);
+                return if is_echo {
+                    Ok(Flow::Continue)
+                } else {
+                    self.perform(vec![Effect::Suspend])
+                };
             }
             Next::Signal(Signal::Continue) => {
-                self.terminal.reopen().map_err(RunError::Terminal)?;
+                self.terminal.reenter().map_err(RunError::Terminal)?;
                 self.state.soil(Dirty::Input);
-                return Ok(Flow::On);
+                return Ok(Flow::Continue);
             }
-            Next::Timer | Next::Frame => return Ok(Flow::On),
+            Next::Timer | Next::Frame => return Ok(Flow::Continue),
         };
         let effects = update::update(&mut self.state, event);
         self.perform(effects)
     }
 
-    /// Takes in what the terminal sent: an answer of its own, or what a person did.
-    fn take_term(&mut self, event: TermEvent) -> Result<Flow, RunError> {
+    /// Handles input: a reply of the terminal, or what the user did.
+    fn handle_terminal(&mut self, event: TermEvent) -> Result<Flow, RunError> {
         if matches!(event, TermEvent::Resize(..)) {
-            // Also where the size is that of the last frame again: what was cut off is gone.
-            self.terminal.redraw();
+            // Also at the size of the last frame: what a smaller size cut off meanwhile is gone.
+            self.terminal.redraw().map_err(RunError::Terminal)?;
         }
-        let (background, events) = self.replies.take(event);
-        let told = background.map(Event::Background);
-        let events: Vec<Event> = told
-            .into_iter()
-            .chain(events.iter().filter_map(|event| self.translated(event)))
-            .collect();
+        let (background, inputs) = self.replies.filter(event);
+        let mut events: Vec<Event> = background.into_iter().map(Event::Background).collect();
+        events.extend(inputs.iter().filter_map(|input| self.translate(input)));
         for event in events {
             self.is_pressed |= matches!(event, Event::Key(_) | Event::Click(_) | Event::Wheel(..));
             #[cfg(debug_assertions)]
@@ -438,11 +439,11 @@ impl Loop {
                 return Ok(Flow::End);
             }
         }
-        Ok(Flow::On)
+        Ok(Flow::Continue)
     }
 
-    /// What an event of the terminal means, by what the last frame showed.
-    fn translated(&self, event: &TermEvent) -> Option<Event> {
+    /// The event that input stands for, by what the last frame showed; `None` if it is ignored.
+    fn translate(&self, event: &TermEvent) -> Option<Event> {
         Some(match event {
             TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
                 match self.state.overlays.last() {
@@ -475,24 +476,24 @@ impl Loop {
         for effect in effects {
             match self.runner.perform(effect) {
                 None => {}
-                Some(Wish::Quit) => return Ok(Flow::End),
-                Some(Wish::Page(text)) => {
-                    self.terminal.lend();
-                    // One that nobody polls reads no keys, and the one before ends here.
+                Some(TerminalRequest::Quit) => return Ok(Flow::End),
+                Some(TerminalRequest::Page(text)) => {
+                    self.terminal.leave();
+                    // A stream that is not polled reads no keys, and dropping the old one ends it.
                     self.keys = EventStream::new();
                     self.is_paging = true;
-                    self.runner.page(text);
+                    self.runner.start_pager(text);
                 }
-                Some(wish) => {
-                    self.terminal.grant(&wish).map_err(RunError::Terminal)?;
-                    if matches!(wish, Wish::Suspend) {
-                        self.echo_until = Some(Instant::now() + ECHO_WITHIN);
+                Some(request) => {
+                    self.terminal.fulfill(&request).map_err(RunError::Terminal)?;
+                    if matches!(request, TerminalRequest::Suspend) {
+                        self.stop_echo_until = Some(Instant::now() + STOP_ECHO_WITHIN);
                     }
                     self.state.soil(Dirty::Input);
                 }
             }
         }
-        Ok(Flow::On)
+        Ok(Flow::Continue)
     }
 
     fn draw(&mut self) -> Result<(), RunError> {
@@ -528,7 +529,7 @@ impl Loop {
         self.hits = hits;
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
-        self.pacer.drawn(Instant::now(), is_animated);
+        self.pacer.record_frame(Instant::now(), is_animated);
         self.runner.perform(match self.state.unchanged_for() {
             Some(wait) => Effect::Wake(Timer::Age, wait),
             None => Effect::Forget(Timer::Age),
@@ -537,17 +538,17 @@ impl Loop {
     }
 }
 
-/// Panics if a test asked for it.
+/// Panics where a test injected a fault.
 #[cfg(debug_assertions)]
-fn panic_if(is_wanted: bool) {
-    assert!(!is_wanted, "a mistake on purpose");
+fn panic_if(is_injected: bool) {
+    assert!(!is_injected, "an injected fault");
 }
 
-/// What `stream` gives without waiting; none if that is nothing yet.
+/// Returns the next item of `stream` if it is ready, without waiting.
 ///
-/// Polls as whoever awaits it, never with a waker of no effect: the terminal's stream keeps the
-/// first waker it is given until the next key, which would then wake nobody.
-async fn ready_of<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
+/// Polls with the waker of the task, never with a no-op one: the terminal's stream keeps the first
+/// waker until the next key, which would then wake nobody.
+async fn poll_ready<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     poll_fn(|context| match stream.poll_next_unpin(context) {
         Poll::Ready(item) => Poll::Ready(Some(item)),
         Poll::Pending => Poll::Ready(None),
@@ -585,16 +586,16 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_what_is_ready_leaves_the_loop_to_be_woken_by_the_next_key() {
+    fn polling_for_a_ready_event_leaves_the_waker_for_the_next_key() {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
         let (mut keys, mut stream) = futures::channel::mpsc::channel(1);
-        let look = pin!(ready_of(&mut stream)).poll(&mut context);
+        let look = pin!(poll_ready(&mut stream)).poll(&mut context);
         assert_eq!(look, Poll::Ready(None), "nothing was pressed");
         keys.try_send('j').unwrap();
         assert_eq!(woken.0.load(Ordering::SeqCst), 1);
-        let look = pin!(ready_of(&mut stream)).poll(&mut context);
+        let look = pin!(poll_ready(&mut stream)).poll(&mut context);
         assert_eq!(look, Poll::Ready(Some(Some('j'))));
     }
 }

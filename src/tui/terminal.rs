@@ -1,15 +1,17 @@
-//! The terminal: taken on opening, given back on every way out.
+//! The terminal: entered on opening, left on every way out.
 //!
-//! What was switched on is recorded, and switched off again when the screen is closed, stopped by
-//! the shell, ended by a signal, or broken by a panic. Each frame is one write between the marks of
-//! synchronized output. The terminal is asked one thing, its background, after the first frame;
-//! nothing waits for the answer, which comes among the keys, see `replies`.
+//! Each mode that is switched on is recorded, and switched off again when the screen is closed,
+//! stopped by the shell, ended by a signal or broken by a panic. Drawing is ratatui's, over a
+//! backend that writes each frame at once, see [`ansi`]. The terminal is asked for its background
+//! after the first frame; nothing waits for the answer, which arrives among the keys, see
+//! `replies`.
 
+mod ansi;
 mod job;
-mod pen;
+mod signals;
 
 use std::{
-    io::{self, Write as _},
+    io::{self, Stdout, Write as _, stdout},
     sync::atomic::{AtomicU8, Ordering},
 };
 
@@ -22,266 +24,197 @@ use crossterm::{
         EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
     },
 };
-use ratatui::{buffer::Buffer, layout::Rect};
-use tokio::signal::unix::{SignalKind, signal};
+use ratatui::{
+    Terminal,
+    buffer::Buffer,
+    layout::{Rect, Size},
+};
 
-use crate::effects::Wish;
+use self::ansi::{AnsiBackend, FRAME_END, RESET_LOOK};
+pub(crate) use self::signals::{Signal, Signals};
+use crate::effects::TerminalRequest;
 
-/// What is switched on now, a bit for each: there is one terminal, and a panic finds it here.
-static SWITCHED_ON: AtomicU8 = AtomicU8::new(0);
+/// The modes that are on, a bit for each: there is one terminal, and a panic hook finds it here.
+static MODES_ON: AtomicU8 = AtomicU8::new(0);
 
-/// Whether a panic gave the terminal back.
+/// Set once a panic hook has left the terminal.
 const LOST: u8 = 1 << 7;
-/// Keys come one by one, and are not shown.
+/// Raw mode: keys come one by one and are not echoed.
 const RAW: u8 = 1 << 0;
-/// The alternate screen, the hidden cursor, pasted texts and focus.
+/// The alternate screen, the hidden cursor, bracketed paste and focus events.
 const SCREEN: u8 = 1 << 1;
 /// Clicks and the wheel.
 const MOUSE: u8 = 1 << 2;
 
-/// Marks the start of a frame, for terminals that know it.
-const FRAME_START: &[u8] = b"\x1b[?2026h";
-/// Marks its end.
-const FRAME_END: &[u8] = b"\x1b[?2026l";
+/// Asks for the background (OSC 11), then for the primary device attributes, which every terminal
+/// answers: one that ignores the first question has nothing more to send after that answer.
+const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
-/// Asks for the background (OSC 11), and then for what every terminal answers, its kind: one that
-/// passes over the first question has nothing more to say after the answer to the second.
-const QUESTIONS: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
-
-/// Clicks and the wheel, without the movements between them: those would wake us for nothing.
+/// Reports clicks and the wheel, without the movements between them, which would wake us for
+/// nothing.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
-/// The opposite.
+/// Ends what [`MOUSE_ON`] starts.
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 
-/// Blanks the screen, in the terminal's own colors.
-const BLANK: &[u8] = b"\x1b[m\x1b[2J";
-
-/// The terminal, taken. Dropping it gives it back.
-pub(crate) struct Terminal {
-    /// What is on the screen.
-    shown: Buffer,
-    /// The next frame: blank before it is drawn.
-    next: Buffer,
-    /// Whether the screen may show anything, and is to be blanked first.
-    is_unknown: bool,
+/// The terminal in the modes that the screen needs. Dropping it restores the modes of before.
+pub(crate) struct Tui {
+    terminal: Terminal<AnsiBackend<Stdout>>,
     has_mouse: bool,
 }
 
-impl Terminal {
-    /// Takes the terminal, with its mouse if `has_mouse`.
-    pub(crate) fn open(has_mouse: bool) -> io::Result<Self> {
-        if let Err(error) = switch_on(has_mouse) {
-            give_back();
-            return Err(error);
-        }
-        let none = Buffer::empty(Rect::ZERO);
-        Ok(Self { shown: none.clone(), next: none, is_unknown: true, has_mouse })
+impl Tui {
+    /// Enters the screen, with clicks and the wheel reported if `has_mouse`.
+    pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
+        let enter = || {
+            switch_on(has_mouse)?;
+            let mut terminal = Terminal::new(AnsiBackend::new(stdout(), terminal_size))?;
+            terminal.clear()?;
+            Ok(Self { terminal, has_mouse })
+        };
+        enter().inspect_err(|_| switch_off())
     }
 
     /// Columns and rows.
-    #[expect(clippy::unused_self, reason = "a question to this terminal, of which there is one")]
     pub(crate) fn size(&self) -> (u16, u16) {
-        size().unwrap_or((80, 24))
+        self.terminal.size().unwrap_or_else(|_| terminal_size()).into()
     }
 
-    /// Whether a panic gave the terminal back behind our back.
+    /// Whether a panic hook has left the terminal.
     #[expect(clippy::unused_self, reason = "a question to this terminal, of which there is one")]
     pub(crate) fn is_lost(&self) -> bool {
-        SWITCHED_ON.load(Ordering::SeqCst) & LOST != 0
+        MODES_ON.load(Ordering::SeqCst) & LOST != 0
     }
 
-    /// Draws a frame: one write of the cells that changed, none if there are none.
+    /// Draws a frame: one write of the cells that changed, none if none did.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
-        let (width, height) = self.size();
-        let area = Rect::new(0, 0, width, height);
-        if area != self.shown.area || self.is_unknown {
-            self.is_unknown = true;
-            self.shown = Buffer::empty(area);
-            self.next = Buffer::empty(area);
-        }
-        view(area, &mut self.next);
-        let mut frame = FRAME_START.to_vec();
-        if std::mem::take(&mut self.is_unknown) {
-            frame.extend_from_slice(BLANK);
-        }
-        pen::write(&mut frame, &self.shown, &self.next);
-        std::mem::swap(&mut self.shown, &mut self.next);
-        self.next.reset();
-        if frame.len() == FRAME_START.len() {
-            return Ok(());
-        }
-        frame.extend_from_slice(FRAME_END);
-        write_out(&frame)
+        self.terminal.draw(|frame| view(frame.area(), frame.buffer_mut())).map(drop)
     }
 
-    /// Whether a frame would change any cell of the last one. Nothing is written.
+    /// Whether a frame would change any cell of the last one. Writes nothing.
     pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
-        view(self.next.area, &mut self.next);
-        let is_other = self.shown.diff_iter(&self.next).next().is_some();
-        self.next.reset();
-        is_other
+        let mut drawn = std::mem::take(self.terminal.current_buffer_mut());
+        view(drawn.area, &mut drawn);
+        let shown = self.terminal.backend().shown();
+        let has_changed = shown.area != drawn.area || shown.diff_iter(&drawn).next().is_some();
+        drawn.reset();
+        *self.terminal.current_buffer_mut() = drawn;
+        has_changed
     }
 
-    /// Asks the terminal for its background. The answer, if any, comes among the keys.
+    /// Asks the terminal for its background. The answer, if any, arrives among the keys.
     #[expect(clippy::unused_self, reason = "a question to this terminal, of which there is one")]
-    pub(crate) fn ask(&mut self) -> io::Result<()> {
-        write_out(QUESTIONS)
+    pub(crate) fn query_background(&mut self) -> io::Result<()> {
+        write_out(BACKGROUND_QUERY)
     }
 
-    /// Does what only the terminal can.
-    pub(crate) fn grant(&mut self, wish: &Wish) -> io::Result<()> {
-        match wish {
-            Wish::Copy(text) => {
+    /// Performs what only the terminal can.
+    pub(crate) fn fulfill(&mut self, request: &TerminalRequest) -> io::Result<()> {
+        match request {
+            TerminalRequest::Copy(text) => {
                 let mut bytes = Vec::new();
                 queue!(bytes, CopyToClipboard::to_clipboard_from(text))?;
                 write_out(&bytes)
             }
-            Wish::CaptureMouse(has_mouse) => {
+            TerminalRequest::CaptureMouse(has_mouse) => {
                 self.has_mouse = *has_mouse;
                 if *has_mouse {
-                    SWITCHED_ON.fetch_or(MOUSE, Ordering::SeqCst);
+                    MODES_ON.fetch_or(MOUSE, Ordering::SeqCst);
                     write_out(MOUSE_ON)
                 } else {
-                    SWITCHED_ON.fetch_and(!MOUSE, Ordering::SeqCst);
+                    MODES_ON.fetch_and(!MOUSE, Ordering::SeqCst);
                     write_out(MOUSE_OFF)
                 }
             }
-            Wish::Redraw => {
-                self.redraw();
-                Ok(())
-            }
-            Wish::Suspend => {
-                give_back();
+            TerminalRequest::Redraw => self.redraw(),
+            TerminalRequest::Suspend => {
+                self.leave();
                 job::stop()?;
-                self.reopen()
+                self.reenter()
             }
-            Wish::Quit | Wish::Page(_) => Ok(()),
+            TerminalRequest::Quit | TerminalRequest::Page(_) => Ok(()),
         }
     }
 
-    /// Gives the terminal to another program, until [`Self::reopen`].
+    /// Leaves the terminal to another program, until [`Self::reenter`].
     #[expect(clippy::unused_self, reason = "of this terminal, of which there is one")]
-    pub(crate) fn lend(&mut self) {
-        give_back();
+    pub(crate) fn leave(&mut self) {
+        switch_off();
     }
 
-    /// Stops this program while another one of its job has the terminal, and stops by itself.
-    pub(crate) fn stop_below() -> io::Result<()> {
+    /// Stops this process while a pager of the same job, which stops by itself, has the terminal.
+    pub(crate) fn stop_beside_pager() -> io::Result<()> {
         job::stop_this()
     }
 
-    /// Takes the terminal again, after the shell had it.
-    pub(crate) fn reopen(&mut self) -> io::Result<()> {
+    /// Enters the screen again after [`Self::leave`] or a stop by the shell.
+    pub(crate) fn reenter(&mut self) -> io::Result<()> {
         switch_on(self.has_mouse)?;
-        self.redraw();
-        Ok(())
+        self.redraw()
     }
 
     /// Has the next frame write every cell.
-    pub(crate) const fn redraw(&mut self) {
-        self.is_unknown = true;
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
+        self.terminal.clear()
     }
 }
 
-impl Drop for Terminal {
+impl Drop for Tui {
     fn drop(&mut self) {
-        give_back();
+        switch_off();
     }
 }
 
-/// Switches everything on, and records it first: half of it on is still to be switched off.
+/// The size of the terminal; that of a VT100 where none is known.
+fn terminal_size() -> Size {
+    size().unwrap_or((80, 24)).into()
+}
+
+/// Switches all modes on. Records each first: one that is half on is still to be switched off.
 fn switch_on(has_mouse: bool) -> io::Result<()> {
-    SWITCHED_ON.fetch_or(RAW, Ordering::SeqCst);
+    MODES_ON.fetch_or(RAW, Ordering::SeqCst);
     enable_raw_mode()?;
-    SWITCHED_ON.fetch_or(SCREEN, Ordering::SeqCst);
+    MODES_ON.fetch_or(SCREEN, Ordering::SeqCst);
     let mut bytes = Vec::new();
     queue!(bytes, EnterAlternateScreen, Hide, EnableBracketedPaste, EnableFocusChange)?;
     if has_mouse {
-        SWITCHED_ON.fetch_or(MOUSE, Ordering::SeqCst);
+        MODES_ON.fetch_or(MOUSE, Ordering::SeqCst);
         bytes.extend_from_slice(MOUSE_ON);
     }
     write_out(&bytes)
 }
 
-/// Switches off what is on. What fails is passed over: there may be no terminal any more.
-fn give_back() {
-    let was_on = SWITCHED_ON.swap(0, Ordering::SeqCst);
+/// Switches off the modes that are on. Ignores failures: there may be no terminal any more.
+fn switch_off() {
+    let modes = MODES_ON.swap(0, Ordering::SeqCst);
     let mut bytes = Vec::new();
-    if was_on & MOUSE != 0 {
+    if modes & MOUSE != 0 {
         bytes.extend_from_slice(MOUSE_OFF);
     }
-    if was_on & SCREEN != 0 {
+    if modes & SCREEN != 0 {
         bytes.extend_from_slice(FRAME_END);
+        bytes.extend_from_slice(RESET_LOOK);
         queue!(bytes, DisableFocusChange, DisableBracketedPaste, LeaveAlternateScreen, Show).ok();
     }
     if !bytes.is_empty() {
         write_out(&bytes).ok();
     }
-    if was_on & RAW != 0 {
+    if modes & RAW != 0 {
         disable_raw_mode().ok();
     }
 }
 
-/// Gives the terminal back for a panic, before that is told of; whether it was taken.
-pub(crate) fn lose() -> bool {
-    let was_taken = SWITCHED_ON.load(Ordering::SeqCst) != 0;
-    if was_taken {
-        give_back();
-        SWITCHED_ON.store(LOST, Ordering::SeqCst);
+/// Leaves the terminal for a panic hook, before that prints; returns whether the screen was open.
+pub(crate) fn leave_for_panic() -> bool {
+    let was_open = MODES_ON.load(Ordering::SeqCst) != 0;
+    if was_open {
+        switch_off();
+        MODES_ON.store(LOST, Ordering::SeqCst);
     }
-    was_taken
+    was_open
 }
 
 fn write_out(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout().lock();
     out.write_all(bytes)?;
     out.flush()
-}
-
-/// A signal the loop has to know of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// End.
-    Terminate,
-    /// As [`Self::Terminate`], from the keyboard of a terminal that is not in raw mode.
-    Interrupt,
-    /// Stop until told to carry on.
-    Stop,
-    /// Carry on after a stop.
-    Continue,
-}
-
-/// The signals the loop has to know of.
-pub(crate) struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
-    stop: tokio::signal::unix::Signal,
-    carry_on: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    /// Listens from now on.
-    pub(crate) fn listen() -> io::Result<Self> {
-        // Their numbers differ between systems.
-        let kind = |signal: rustix::process::Signal| SignalKind::from_raw(signal.as_raw());
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
-            stop: signal(kind(rustix::process::Signal::TSTP))?,
-            carry_on: signal(kind(rustix::process::Signal::CONT))?,
-        })
-    }
-
-    /// Waits for the next one. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.terminate.recv() => Signal::Terminate,
-            _ = self.interrupt.recv() => Signal::Interrupt,
-            _ = self.hang_up.recv() => Signal::Terminate,
-            _ = self.stop.recv() => Signal::Stop,
-            _ = self.carry_on.recv() => Signal::Continue,
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Each call to a service, from the arguments of an effect to the event that answers it.
+//! Calls to the services, from the arguments of an effect to the event of its outcome.
 
 use std::time::Duration;
 
@@ -28,23 +28,24 @@ use crate::{
     },
 };
 
-/// Datasets in the list. Who has more searches.
+/// The most datasets in the list; others are found by search.
 const DATASETS_MAX: usize = 250;
 
-/// News of a stream on their way to the loop. Full, the stream waits, and its server in turn.
+/// Events of a stream that wait for the event loop. When it is full the stream waits, then its server.
 const NEWS_MAX: usize = 16;
 
-/// Epochs that a leaderboard's means are of: twenty minutes of the shortest ones, and more than a
-/// chart has columns.
+/// The epochs of a leaderboard: twenty minutes of the shortest ones, and more than a chart has
+/// columns.
 const LEADERBOARD_EPOCHS: u32 = 100;
 
-/// Rows are told of at most this often: a burst wakes the loop 20 times a second, not a thousand.
+/// The least time between two batches of rows: a burst wakes the loop 20 times a second, not a
+/// thousand times.
 const BATCH_EVERY: Duration = Duration::from_millis(50);
 
-/// The most rows told of at once.
+/// The most rows of a batch.
 const BATCH_ROWS_MAX: usize = 1_000;
 
-/// Asks `service` for something, if it is there, and words what fails.
+/// Calls `service`, if its address is known. `what` completes "failed to".
 pub(super) async fn ask<S, T, F>(
     service: Option<S>,
     what: &str,
@@ -68,7 +69,7 @@ pub(super) async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> Dat
     DataEvent::Pinned { dataset, result }
 }
 
-/// Waits for `call`, which asks a service whether it serves, for at most [`PROBE_WITHIN`].
+/// Waits for `call`, a health check, for at most [`PROBE_WITHIN`].
 pub(super) async fn probe(
     service: Service,
     call: impl Future<Output = Result<(), ClientError>> + Send,
@@ -78,16 +79,16 @@ pub(super) async fn probe(
         Service::Data => "reach the dataset service",
         Service::Inference => "reach the inference service",
     };
-    let begun = Instant::now();
-    let answer = timeout_at(begun + PROBE_WITHIN, call).await.ok();
+    let started = Instant::now();
+    let answer = timeout_at(started + PROBE_WITHIN, call).await.ok();
     let answer = answer.map(|result| result.map_err(|error| failure(what, &error)));
-    Event::Probed { service, answer, latency: begun.elapsed() }
+    Event::Probed { service, answer, latency: started.elapsed() }
 }
 
 pub(super) async fn nodes(head: Option<Functions>) -> Event {
-    let begun = Instant::now();
+    let started = Instant::now();
     let result = ask(head, "list the nodes", |head| async move { head.nodes().await }).await;
-    Event::Nodes(result, begun.elapsed())
+    Event::Nodes(result, started.elapsed())
 }
 
 pub(super) async fn functions(head: Option<Functions>) -> Event {
@@ -96,12 +97,12 @@ pub(super) async fn functions(head: Option<Functions>) -> Event {
     )
 }
 
-/// Follows what happens in the head's cluster and tells of it, until nobody listens. A head that has
-/// no such stream is not asked again.
+/// Sends the events of the head's cluster, until there is no receiver. A head without such a stream
+/// is not asked again.
 pub(super) async fn cluster(head: Option<Functions>, events: mpsc::Sender<Event>) {
     let Some(head) = head else { return };
     let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
-    let tell = async {
+    let send = async {
         while let Some(event) = inbox.recv().await {
             let news = match event {
                 ClusterStreamEvent::Connected => ClusterNews::Connected,
@@ -122,7 +123,7 @@ pub(super) async fn cluster(head: Option<Functions>, events: mpsc::Sender<Event>
     };
     tokio::select! {
         () = executions::follow(head, sender) => {}
-        () = tell => {}
+        () = send => {}
     }
 }
 
@@ -178,7 +179,7 @@ pub(super) async fn acquire(service: Option<Datasets>, tag: String) -> DataEvent
     DataEvent::Acquired { tag, result }
 }
 
-/// Follows a dataset and tells of it, until nobody listens.
+/// Sends the events of a dataset's stream, until there is no receiver.
 pub(super) async fn stream(
     service: Option<Datasets>,
     dataset: DatasetId,
@@ -186,13 +187,13 @@ pub(super) async fn stream(
 ) {
     let Some(service) = service else { return };
     let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
-    let tell = async {
+    let send = async {
         let mut next = inbox.recv().await;
         while let Some(event) = next {
             let mut news = news(event);
             next = None;
             if let StreamNews::Rows(rows) = &mut news {
-                next = fill(rows, &mut inbox).await;
+                next = fill_batch(rows, &mut inbox).await;
             }
             let event = Event::Data(DataEvent::Stream { dataset, news });
             if events.send(event).await.is_err() {
@@ -203,13 +204,13 @@ pub(super) async fn stream(
             }
         }
     };
-    // Rows have their places here, so that a corrected one is welcome again.
+    // A row has its place here, so that a correction of it is of use.
     let resume_from = ResumeFrom { repeats: Repeats::Give, ..ResumeFrom::default() };
-    tokio::join!(resume::follow(service, dataset, resume_from, sender), tell);
+    tokio::join!(resume::follow(service, dataset, resume_from, sender), send);
 }
 
-/// Adds rows for as long as a batch takes; returns what else came.
-async fn fill(
+/// Adds rows until the batch is full or due; returns an event of another kind that ended it.
+async fn fill_batch(
     rows: &mut Vec<NamedRow>,
     inbox: &mut mpsc::Receiver<StreamEvent>,
 ) -> Option<StreamEvent> {
@@ -274,7 +275,7 @@ pub(super) async fn past_bundles(
     InferenceEvent::PastBundles { topic, result }
 }
 
-/// Follows a topic and tells of its bundles, until nobody listens.
+/// Sends the bundles of a topic's stream, until there is no receiver.
 pub(super) async fn bundles(
     service: Option<Inference>,
     topic: TopicId,
@@ -282,7 +283,7 @@ pub(super) async fn bundles(
 ) {
     let Some(service) = service else { return };
     let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
-    let tell = async {
+    let send = async {
         while let Some(event) = inbox.recv().await {
             let news = match event {
                 BundleEvent::Connected => BundleNews::Connected,
@@ -298,7 +299,7 @@ pub(super) async fn bundles(
             }
         }
     };
-    tokio::join!(bundles::follow(service, topic, sender), tell);
+    tokio::join!(bundles::follow(service, topic, sender), send);
 }
 
 pub(super) async fn leaderboard(service: Option<Inference>, topic: TopicId) -> InferenceEvent {

@@ -1,4 +1,4 @@
-//! Writes a range of a dataset to a file, and tells how far it is.
+//! Writes a range of a dataset to a file, with events of its progress.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -16,30 +16,30 @@ use crate::{
     state::{data::export::Progress, loadable::Failure},
 };
 
-/// How often it is told how far it is.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+/// The least time between two events of progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// Why an export ended early.
-enum Broken {
+enum ExportError {
     Service(ClientError),
     File(io::Error),
-    /// Nobody wants it any more.
-    Unwanted,
+    /// There is no receiver of events any more.
+    Cancelled,
 }
 
-impl From<ClientError> for Broken {
+impl From<ClientError> for ExportError {
     fn from(error: ClientError) -> Self {
         Self::Service(error)
     }
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for ExportError {
     fn from(error: io::Error) -> Self {
         Self::File(error)
     }
 }
 
-/// Writes what `query` names to `path`. Dropped, nothing is left of it.
+/// Writes the rows of `query` to `path`. Dropped early, it leaves no file.
 pub(super) async fn export(
     service: Option<Datasets>,
     query: DownloadQuery,
@@ -51,14 +51,14 @@ pub(super) async fn export(
         None => ExportNews::Failed(absent(&what)),
         Some(service) => match write(&service, &query, &path, &events).await {
             Ok(progress) => ExportNews::Done { progress, path },
-            Err(Broken::Service(error)) => ExportNews::Failed(failure(&what, &error)),
-            Err(Broken::File(error)) => ExportNews::Failed(Failure {
+            Err(ExportError::Service(error)) => ExportNews::Failed(failure(&what, &error)),
+            Err(ExportError::File(error)) => ExportNews::Failed(Failure {
                 what,
                 why: error.to_string(),
                 next: "name another file".to_owned(),
                 ..Failure::default()
             }),
-            Err(Broken::Unwanted) => return,
+            Err(ExportError::Cancelled) => return,
         },
     };
     events.send(Event::Data(DataEvent::Export(news))).await.ok();
@@ -69,22 +69,22 @@ async fn write(
     query: &DownloadQuery,
     path: &std::path::Path,
     events: &mpsc::Sender<Event>,
-) -> Result<Progress, Broken> {
+) -> Result<Progress, ExportError> {
     let mut file = DownloadFile::create(path).await?;
     let mut download = service.download(query).await?;
     let mut counter = RowCounter::new(query.output);
     let mut progress = Progress { n_all: download.n_rows(), ..Progress::default() };
-    let mut told_at = Instant::now();
+    let mut sent_at = Instant::now();
     while let Some(bytes) = download.next().await? {
         file.write(&bytes).await?;
         counter.count(&bytes);
         progress.n_bytes += bytes.len() as u64;
         progress.n_rows = counter.n_rows().unwrap_or(0);
-        if told_at.elapsed() >= TELL_EVERY {
-            told_at = Instant::now();
+        if sent_at.elapsed() >= PROGRESS_EVERY {
+            sent_at = Instant::now();
             let news = ExportNews::Written(progress.clone());
             let event = Event::Data(DataEvent::Export(news));
-            events.send(event).await.map_err(|_| Broken::Unwanted)?;
+            events.send(event).await.map_err(|_| ExportError::Cancelled)?;
         }
     }
     progress.n_rows = counter.n_rows().or(download.n_rows()).unwrap_or(0);
@@ -92,7 +92,7 @@ async fn write(
     Ok(progress)
 }
 
-/// Writes `text` to `path`: all of it, or nothing.
+/// Writes `text` to `path`, all of it or nothing.
 pub(super) async fn save(path: &std::path::Path, text: &str) -> Result<(), Failure> {
     let done = async {
         let mut file = DownloadFile::create(path).await?;

@@ -1,4 +1,4 @@
-//! What is asked of this machine: local processes, files.
+//! Effects on this machine: local processes and files.
 
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
@@ -17,28 +17,34 @@ use crate::{
 };
 
 impl Runner {
-    /// Does what concerns this machine alone.
+    /// Performs an effect on this machine alone.
     pub(super) fn use_machine(&self, effect: Effect) {
         let (local, events) = (self.local.clone(), self.events.clone());
         let (local_events, path) = (self.local_events.clone(), self.presets.clone());
         self.tasks.spawn("this machine", async move {
             let event = match (effect, local) {
                 (Effect::LoadPresets, _) => match path {
-                    Some(path) => Some(Event::Presets(read(&path).await)),
+                    Some(path) => Some(Event::Presets(read_presets(&path).await)),
                     None => None,
                 },
                 (Effect::SavePresets(list), _) => match path {
-                    Some(path) => write(&path, &list).await.err().map(Event::PresetsNotSaved),
-                    None => Some(Event::PresetsNotSaved(nowhere())),
+                    Some(path) => {
+                        write_presets(&path, &list).await.err().map(Event::PresetsNotSaved)
+                    }
+                    None => Some(Event::PresetsNotSaved(no_preset_file())),
                 },
                 (Effect::FindKept, None) => None,
-                (_, None) => Some(Event::ProcessFailed(cannot())),
+                (_, None) => Some(Event::ProcessFailed(no_local_stack())),
                 (Effect::LoadUsage, Some(local)) => Some(Event::Usage(local.usage())),
-                (Effect::FindKept, Some(local)) => failed(local.find_kept(local_events).await),
-                (Effect::AddNode(wish), Some(local)) => failed(local.add(wish, local_events).await),
-                (Effect::StopProcess(name), Some(local)) => failed(local.end(&name).await),
+                (Effect::FindKept, Some(local)) => {
+                    process_event(local.find_kept(local_events).await)
+                }
+                (Effect::AddNode(wish), Some(local)) => {
+                    process_event(local.add(wish, local_events).await)
+                }
+                (Effect::StopProcess(name), Some(local)) => process_event(local.end(&name).await),
                 (Effect::RestartProcess(name), Some(local)) => {
-                    failed(local.restart(&name, local_events).await)
+                    process_event(local.restart(&name, local_events).await)
                 }
                 (_, Some(_)) => None,
             };
@@ -49,8 +55,8 @@ impl Runner {
     }
 }
 
-/// Gives the head the module or folder at `path`, unless it holds the same content: that keeps the
-/// name under which others know it.
+/// Uploads the module or folder at `path` to the head, unless that holds the same content, which
+/// keeps its name there.
 pub(super) async fn add_function(
     local: Option<Arc<dyn LocalStack>>,
     head: Option<Functions>,
@@ -62,9 +68,9 @@ pub(super) async fn add_function(
     };
     let Packed { name, function_id, method, car } = match local.pack(&path).await {
         Ok(packed) => packed,
-        Err(error) => return Event::FunctionAdded(Err(words(&error))),
+        Err(error) => return Event::FunctionAdded(Err(describe(&error))),
     };
-    // A head that cannot list its functions is given the content anyway.
+    // A head that cannot list its functions gets the content in any case.
     let held = head.functions().await.unwrap_or_default();
     if let Some(function) = held.into_iter().find(|held| held.function_id == function_id) {
         return Event::FunctionAdded(Ok(function));
@@ -76,17 +82,17 @@ pub(super) async fn add_function(
         }
         Err(Failure {
             what,
-            why: format!("the head took it for {}", function.function_id),
+            why: format!("the head computed another id, {}", function.function_id),
             ..Failure::default()
         })
     }))
 }
 
-fn failed(result: Result<(), LocalError>) -> Option<Event> {
-    result.err().map(|error| Event::ProcessFailed(words(&error)))
+fn process_event(result: Result<(), LocalError>) -> Option<Event> {
+    result.err().map(|error| Event::ProcessFailed(describe(&error)))
 }
 
-fn words(error: &LocalError) -> Failure {
+fn describe(error: &LocalError) -> Failure {
     Failure {
         what: error.to_string(),
         why: innermost(error),
@@ -95,15 +101,15 @@ fn words(error: &LocalError) -> Failure {
     }
 }
 
-fn cannot() -> Failure {
+fn no_local_stack() -> Failure {
     Failure {
-        what: "use processes of this machine".to_owned(),
-        why: "this screen was opened without".to_owned(),
+        what: "manage local processes".to_owned(),
+        why: "this screen was opened without a local stack".to_owned(),
         ..Failure::default()
     }
 }
 
-fn nowhere() -> Failure {
+fn no_preset_file() -> Failure {
     Failure {
         what: "save the presets".to_owned(),
         why: "no folder for them is known".to_owned(),
@@ -112,7 +118,7 @@ fn nowhere() -> Failure {
     }
 }
 
-async fn read(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
+async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
     let text = match tokio::fs::read_to_string(path).await {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -126,7 +132,7 @@ async fn read(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
     })
 }
 
-async fn write(path: &Path, list: &BTreeMap<String, Preset>) -> Result<(), Failure> {
+async fn write_presets(path: &Path, list: &BTreeMap<String, Preset>) -> Result<(), Failure> {
     let done = async {
         if let Some(folder) = path.parent() {
             tokio::fs::create_dir_all(folder).await?;
@@ -150,16 +156,16 @@ mod tests {
     use crate::state::execute::Input;
 
     #[tokio::test]
-    async fn presets_are_written_and_read_again() {
+    async fn presets_are_read_as_they_were_written() {
         let folder = std::env::temp_dir().join(format!("triptych-presets-{}", std::process::id()));
         let path = folder.join("deep").join("presets.json");
-        assert_eq!(read(&path).await, Ok(BTreeMap::new()), "none yet");
+        assert_eq!(read_presets(&path).await, Ok(BTreeMap::new()), "none yet");
         let preset = Preset { request: ExecuteRequest::default(), input: Input::Typed };
         let list = BTreeMap::from([("a".to_owned(), preset)]);
-        write(&path, &list).await.unwrap();
-        assert_eq!(read(&path).await, Ok(list));
+        write_presets(&path, &list).await.unwrap();
+        assert_eq!(read_presets(&path).await, Ok(list));
         tokio::fs::write(&path, "{").await.unwrap();
-        let failure = read(&path).await.unwrap_err();
+        let failure = read_presets(&path).await.unwrap_err();
         assert!(failure.what.contains("presets.json"), "{failure:?}");
         tokio::fs::remove_dir_all(&folder).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! A text in the pager of whoever sits at the terminal.
+//! Shows a text in the user's pager.
 
 use std::{env, process::Stdio};
 
@@ -7,16 +7,16 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use crate::state::loadable::Failure;
 
-/// The pager where `PAGER` names none.
+/// The pager if `PAGER` is not set.
 const PAGER: &str = "less";
 
-/// What a shell says of a program that is not there, or cannot be started.
+/// Exit codes of a shell whose program is missing or cannot be executed.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
 /// Shows `text` in the program that `PAGER` names, and returns when that has ended.
 ///
 /// # Errors
-/// If it does not start, or does not know how to.
+/// If it does not start.
 pub(super) async fn show(text: &str) -> Result<(), Failure> {
     let pager = env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
     let pager = pager.unwrap_or_else(|| PAGER.to_owned());
@@ -26,7 +26,7 @@ pub(super) async fn show(text: &str) -> Result<(), Failure> {
         next: "set PAGER to a program that reads standard input".to_owned(),
         ..Failure::default()
     };
-    // A pager may hand on what a terminal acts on; the guest who wrote it is a stranger.
+    // A pager may pass control sequences on, and the text may be a guest's.
     let mut lines: Vec<String> =
         text.lines().map(|line| escape_line(&line.replace('\t', "        ")).into()).collect();
     lines.push(String::new());
@@ -36,7 +36,7 @@ pub(super) async fn show(text: &str) -> Result<(), Failure> {
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A pager that is left before its end closes its side.
+        // A pager that is quit early closes its standard input.
         stdin.write_all(lines.join("\n").as_bytes()).await.ok();
     }
     let status = child.wait().await.map_err(|error| failed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Profiles and their keys: opened, tried on a service, kept.
+//! Opens profiles, and checks and stores their keys.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     state::loadable::Failure,
 };
 
-/// Who keeps the profiles, if anybody does.
+/// The store of profiles, if there is one.
 type Keeper = Option<Arc<dyn Profiles>>;
 
 pub(super) async fn open(keeper: Keeper, name: String) -> Event {
@@ -34,28 +34,28 @@ pub(super) async fn keep(
     addresses: Addresses,
     key: ApiKey,
 ) -> Event {
-    let result = tried_and_kept(keeper, &profile, &addresses, &key).await;
+    let result = check_and_store(keeper, &profile, &addresses, &key).await;
     Event::Profile(ProfileEvent::Kept { profile, result: result.map(|place| (place, key)) })
 }
 
-async fn tried_and_kept(
+async fn check_and_store(
     keeper: Keeper,
     profile: &str,
     addresses: &Addresses,
     key: &ApiKey,
 ) -> Result<KeyPlace, Failure> {
-    try_on(addresses, key).await?;
+    check_key(addresses, key).await?;
     let keeper = keeper.ok_or_else(|| absent("keep the key"))?;
     keeper.keep_key(profile, key).await.map_err(|error| refused(&error))
 }
 
-/// Asks a service that wants a key for something small.
-async fn try_on(addresses: &Addresses, key: &ApiKey) -> Result<(), Failure> {
-    let what = "try the key";
+/// Checks `key` by a small request to a service that needs one.
+async fn check_key(addresses: &Addresses, key: &ApiKey) -> Result<(), Failure> {
+    let what = "check the key";
     let opened = |address: &String| {
         Transport::new(address, Some(key.clone())).map_err(|error| failure(what, &error))
     };
-    let answered = match addresses {
+    let response = match addresses {
         Addresses { datasets: Some(address), .. } => {
             let query = DatasetsQuery { search: String::new(), limit: Some(1), offset: 0 };
             Datasets::new(opened(address)?).list(&query).await.map(drop)
@@ -65,7 +65,7 @@ async fn try_on(addresses: &Addresses, key: &ApiKey) -> Result<(), Failure> {
         }
         _ => return Err(absent(what)),
     };
-    answered.map_err(|error| failure(what, &error))
+    response.map_err(|error| failure(what, &error))
 }
 
 pub(super) async fn forget(keeper: Keeper, profile: String) -> Event {

@@ -1,4 +1,4 @@
-//! A run: its input is fetched, the request is sent, and the head is asked until the answer is there.
+//! Executes a function: reads its input, sends the request, and polls the head for the result.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::{
 };
 use wire::{datasets::FlatRow, functions::ExecuteResponse};
 
-use super::{absent, calls::ask, failure};
+use super::{Clients, absent, calls::ask, failure};
 use crate::{
     event::{Event, RunOrder},
     state::{
@@ -28,35 +28,36 @@ use crate::{
 };
 
 /// The first wait for a result: a warm function of a local head takes about as long.
-const ASK_FIRST: Duration = Duration::from_millis(25);
+const POLL_FIRST: Duration = Duration::from_millis(25);
 
-/// The longest wait between two looks at a run: often for a person, seldom for a head.
-const ASK_LONGEST: Duration = Duration::from_millis(400);
+/// The longest wait between two polls of a run: short for a user, long for a head.
+const POLL_LONGEST: Duration = Duration::from_millis(400);
 
-/// How long a head that answers no more is waited for: as long as it takes to be started again.
+/// How long to poll a head that does not answer: as long as a restart takes.
 const LOST_WITHIN: Duration = Duration::from_secs(15);
 
-/// The most standard input sent: heads take some 3 MiB and say so.
+/// The most standard input sent: heads accept some 3 MiB, and refuse more.
 const INPUT_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
-/// What a head answers for an execution it does not remember.
+/// The status of an execution that a head does not know.
 const NOT_FOUND: u16 = 404;
 
-/// Runs what was ordered. Tells of how it goes, and returns its answer.
+/// Executes `order`, sends events of its progress, and returns the event of its outcome.
 pub(super) async fn execute(
-    (head, datasets): (Option<Functions>, Option<Datasets>),
+    clients: Clients,
     id: RunId,
     order: Box<RunOrder>,
     events: mpsc::Sender<Event>,
 ) -> Event {
-    let result = match head {
-        Some(head) => sent(&head, datasets, id, *order, &events).await,
+    let result = match clients.head {
+        Some(head) => send_order(&head, clients.datasets, id, *order, &events).await,
         None => Err(absent("run the function")),
     };
     Event::Executed(id, result.map(Box::new))
 }
 
-async fn sent(
+/// Sends `order`, and waits for its result.
+async fn send_order(
     head: &Functions,
     datasets: Option<Datasets>,
     id: RunId,
@@ -66,9 +67,9 @@ async fn sent(
     let RunOrder { mut request, input, is_followed } = order;
     match input {
         Input::Typed => {}
-        Input::File(path) => request.config.stdin = Some(file(&path).await?),
+        Input::File(path) => request.config.stdin = Some(read_file(&path).await?),
         Input::Rows { dataset, window } => {
-            request.config.stdin = Some(rows(datasets, &dataset, window).await?);
+            request.config.stdin = Some(read_rows(datasets, &dataset, window).await?);
         }
     }
     request.config.is_async = is_followed.then_some(true);
@@ -78,57 +79,58 @@ async fn sent(
         return Ok(response);
     }
     let request_id = response.request_id;
-    // Where nobody listens any more, this is dropped soon.
+    // Without a receiver this task is dropped soon.
     drop(events.send(Event::Begun(id, request_id.clone())).await);
-    let response = awaited(head, id, &request_id, events).await?;
+    let response = wait_for_result(head, id, &request_id, events).await?;
     if let Ok(body) = head.execution(&request_id).await {
         drop(events.send(Event::RunTold(id, Box::new(body))).await);
     }
     Ok(response)
 }
 
-/// Asks for the result until it is there, the head forgot it, or it has not answered for long.
-async fn awaited(
+/// Polls for the result until it is there, the head does not know the run, or does not answer for
+/// [`LOST_WITHIN`].
+async fn wait_for_result(
     head: &Functions,
     id: RunId,
     request_id: &str,
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
-    let what = format!("learn what run {} came to", id.0);
-    let mut wait = Backoff::new(ASK_FIRST, ASK_LONGEST);
+    let what = format!("read the result of run {}", id.0);
+    let mut wait = Backoff::new(POLL_FIRST, POLL_LONGEST);
     let mut lost_since: Option<Instant> = None;
     loop {
         sleep(wait.next_wait()).await;
-        let trouble = match head.result(request_id).await {
+        let problem = match head.result(request_id).await {
             Ok(response) if response.code != CODE_UNDER_WAY => return Ok(response),
             Ok(_) => None,
             Err(error) if error.status() == Some(NOT_FOUND) => {
                 return Err(Failure {
                     what,
-                    why: "the head does not remember it: it was started again meanwhile".to_owned(),
+                    why: "the head does not know it, since it restarted meanwhile".to_owned(),
                     next: "^R runs it again".to_owned(),
                     ..Failure::default()
                 });
             }
             Err(error) => Some(failure(&what, &error)),
         };
-        match (trouble, lost_since) {
+        match (problem, lost_since) {
             (None, Some(_)) => {
                 lost_since = None;
                 drop(events.send(Event::RunTroubled(id, None)).await);
             }
-            (Some(trouble), None) => {
+            (Some(problem), None) => {
                 lost_since = Some(Instant::now());
-                drop(events.send(Event::RunTroubled(id, Some(trouble))).await);
+                drop(events.send(Event::RunTroubled(id, Some(problem))).await);
             }
-            (Some(trouble), Some(since)) if since.elapsed() > LOST_WITHIN => return Err(trouble),
+            (Some(problem), Some(since)) if since.elapsed() > LOST_WITHIN => return Err(problem),
             (None, None) | (Some(_), Some(_)) => {}
         }
     }
 }
 
 /// Reads a file as standard input.
-async fn file(path: &str) -> Result<String, Failure> {
+async fn read_file(path: &str) -> Result<String, Failure> {
     let failed = |why: String| Failure {
         what: format!("read {path}"),
         why,
@@ -146,9 +148,13 @@ async fn file(path: &str) -> Result<String, Failure> {
 }
 
 /// Reads the newest rows of a dataset as standard input: a flat JSON object a line, the oldest first.
-async fn rows(datasets: Option<Datasets>, name: &str, window: Window) -> Result<String, Failure> {
+async fn read_rows(
+    datasets: Option<Datasets>,
+    name: &str,
+    window: Window,
+) -> Result<String, Failure> {
     let what = format!("read rows of {name}");
-    let read = |service: Datasets| async move { newest(&service, name, window).await };
+    let read = |service: Datasets| async move { read_newest(&service, name, window).await };
     let rows = ask(datasets, &what, read).await?.ok_or_else(|| Failure {
         what: what.clone(),
         why: "no such dataset is visible".to_owned(),
@@ -163,8 +169,8 @@ async fn rows(datasets: Option<Datasets>, name: &str, window: Window) -> Result<
     Ok(lines.map(|line| line + "\n").collect())
 }
 
-/// The newest rows of the dataset called `name`, the oldest first; none if there is no such dataset.
-async fn newest(
+/// Reads the newest rows of the dataset called `name`, oldest first; `None` if it is not visible.
+async fn read_newest(
     service: &Datasets,
     name: &str,
     window: Window,
@@ -184,7 +190,7 @@ async fn newest(
         let page = service.rows(&query).await?;
         let Rows::Raw(page_rows) = page.rows else { break };
         rows.extend(page_rows);
-        // By the dataset's own time, which need not be that of this machine.
+        // Measured from its newest row, whose timestamp may be far from the clock of this machine.
         if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
         {
             let n_before = rows.len();

@@ -10,9 +10,10 @@ use super::*;
 use crate::local::{LocalError, NodeWish, Packed, Usage};
 use crate::{event::RunOrder, state::execute::Input};
 
-/// Longer than anything here takes.
+/// A deadline for what takes milliseconds.
 const SOON: Duration = Duration::from_secs(20);
 
+/// A stack of which every part fails.
 struct Broken;
 
 #[async_trait]
@@ -79,14 +80,14 @@ fn order() -> RunOrder {
     RunOrder { request, input: Input::Typed, is_followed: true }
 }
 
-/// An address where nobody listens.
-async fn nobody() -> String {
+/// An address on which nothing listens.
+async fn closed_address() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
 #[tokio::test]
-async fn a_call_without_a_service_fails_in_words() {
+async fn a_call_without_an_address_fails_with_a_reason() {
     let mut rig = rig(None);
     assert_eq!(rig.runner.perform(Effect::LoadNodes), None);
     let Event::Nodes(Err(failure), _) = rig.next().await else { panic!("nodes") };
@@ -95,9 +96,9 @@ async fn a_call_without_a_service_fails_in_words() {
 }
 
 #[tokio::test]
-async fn a_call_to_nobody_names_the_address_and_the_cause() {
+async fn a_refused_call_names_the_address_and_the_cause() {
     let mut rig = rig(None);
-    let head = nobody().await;
+    let head = closed_address().await;
     let addresses = Addresses { head: Some(head.clone()), ..Addresses::default() };
     rig.runner.perform(Effect::Connect(addresses));
     rig.runner.perform(Effect::Execute(RunId(7), Box::new(order())));
@@ -107,7 +108,7 @@ async fn a_call_to_nobody_names_the_address_and_the_cause() {
 }
 
 #[tokio::test]
-async fn a_head_is_shown_its_token_and_not_the_key_of_other_services() {
+async fn a_head_gets_its_token_and_not_the_key_of_other_services() {
     let mut rig = rig(None);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.runner.perform(Effect::Connect(Addresses {
@@ -129,7 +130,7 @@ async fn a_head_is_shown_its_token_and_not_the_key_of_other_services() {
 }
 
 #[tokio::test]
-async fn content_that_the_head_holds_keeps_its_name() {
+async fn content_that_the_head_holds_is_not_uploaded_again() {
     let mut rig = rig(Some(Arc::new(Broken)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = format!("http://{}", listener.local_addr().unwrap());
@@ -163,7 +164,7 @@ async fn a_cancelled_run_is_never_answered() {
 }
 
 #[tokio::test]
-async fn a_stack_that_does_not_start_is_told_of() {
+async fn a_stack_that_fails_to_start_is_reported() {
     let mut rig = rig(Some(Arc::new(Broken)));
     rig.runner.perform(Effect::StartLocal);
     let Event::LocalFailed(failure) = rig.next().await else { panic!("a failure") };
@@ -176,10 +177,10 @@ async fn a_stack_that_does_not_start_is_told_of() {
 }
 
 #[tokio::test]
-async fn what_only_the_loop_can_do_comes_back() {
+async fn requests_to_the_terminal_are_returned() {
     let mut rig = rig(None);
-    assert_eq!(rig.runner.perform(Effect::Quit), Some(Wish::Quit));
-    assert_eq!(rig.runner.perform(Effect::Redraw), Some(Wish::Redraw));
+    assert_eq!(rig.runner.perform(Effect::Quit), Some(TerminalRequest::Quit));
+    assert_eq!(rig.runner.perform(Effect::Redraw), Some(TerminalRequest::Redraw));
     let wait = Duration::from_secs(1);
     assert_eq!(rig.runner.perform(Effect::Wake(Timer::Nodes, wait)), None);
     assert!(rig.runner.next_timer().is_some());

@@ -1,4 +1,4 @@
-//! Timers: one of each, kept in a table instead of a task.
+//! Timers, one of each kind, in a table that the event loop sleeps by.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::event::Timer;
 pub(super) struct Timers(HashMap<Timer, Instant>);
 
 impl Timers {
-    /// Sets `timer`, also if it was set to another moment before.
+    /// Sets `timer`, in place of an earlier setting.
     pub(super) fn set(&mut self, timer: Timer, due: Instant) {
         self.0.insert(timer, due);
     }
 
-    /// Takes `timer` back.
+    /// Unsets `timer`.
     pub(super) fn forget(&mut self, timer: Timer) {
         self.0.remove(&timer);
     }
@@ -26,8 +26,8 @@ impl Timers {
         self.0.values().min().copied()
     }
 
-    /// Takes out those that are due at `now`.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Timer> {
+    /// Removes and returns the timers that are due at `now`.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Timer> {
         let due: Vec<Timer> =
             self.0.iter().filter(|(_, at)| **at <= now).map(|(timer, _)| *timer).collect();
         for timer in &due {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_timer_is_due_once_at_the_moment_it_was_set_to_last() {
+    async fn a_timer_fires_once_at_the_time_it_was_last_set_to() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut timers = Timers::default();
@@ -52,8 +52,8 @@ mod tests {
         timers.set(Timer::Age, at(2));
         timers.set(Timer::Nodes, at(3));
         assert_eq!(timers.next(), Some(at(2)));
-        assert_eq!(timers.due(at(2)), [Timer::Age]);
+        assert_eq!(timers.take_due(at(2)), [Timer::Age]);
         timers.forget(Timer::Nodes);
-        assert_eq!((timers.next(), timers.due(at(9))), (None, vec![]));
+        assert_eq!((timers.next(), timers.take_due(at(9))), (None, vec![]));
     }
 }

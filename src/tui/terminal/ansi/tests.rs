@@ -1,14 +1,32 @@
 use proptest::{collection::vec, prelude::*};
-use ratatui::{layout::Rect, style::Style};
+use ratatui::{backend::CrosstermBackend, style::Style};
 
 use super::*;
+use crate::{harness::Harness, theme};
+
+/// The most bytes of a key that selects another node at 200×60: two rows in another background,
+/// and what is known of the node.
+const KEY_BYTES_MAX: usize = 600;
 
 const AREA: Rect = Rect::new(0, 0, 12, 4);
 
-fn written(shown: &Buffer, next: &Buffer) -> String {
-    let mut out = Vec::new();
-    write(&mut out, shown, next);
-    String::from_utf8(out).unwrap().replace('\x1b', "~")
+/// A backend that shows `shown`.
+fn backend(shown: &Buffer) -> AnsiBackend<Vec<u8>> {
+    let mut backend = AnsiBackend::new(Vec::new(), || AREA.as_size());
+    backend.shown = shown.clone();
+    backend.erases_in_background = true;
+    backend
+}
+
+fn encoded(shown: &Buffer, next: &Buffer) -> Vec<u8> {
+    let mut backend = backend(shown);
+    backend.draw(shown.diff_iter(next)).unwrap();
+    assert!(backend.shown.diff_iter(next).next().is_none(), "the backend keeps what it sent");
+    backend.frame
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap().replace('\x1b', "~")
 }
 
 #[track_caller]
@@ -18,42 +36,68 @@ fn check(before: &str, after: &str, want: &str) {
         buf.set_style(AREA, Style::new().bg(Color::Blue));
         buf.set_string(0, 0, text, Style::new().fg(Color::Red));
     }
-    assert_eq!(written(&shown, &next), want, "{before} to {after}");
+    assert_eq!(text(encoded(&shown, &next)), want, "{before} to {after}");
 }
 
 #[test]
-fn what_has_not_changed_is_not_told() {
+fn unchanged_cells_are_not_sent() {
     check("abc", "abc", "");
-    check("abc", "abd", "~[1;3H~[31;44md~[m");
+    check("abc", "abd", "~[1;3H~[31;44md");
 }
 
 #[test]
-fn a_short_way_is_written_over_and_a_long_one_jumped() {
-    check("a c", "b d", "~[1;1H~[31;44mb d~[m");
-    check("a.......c", "b.......d", "~[1;1H~[31;44mb~[9Gd~[m");
+fn a_short_gap_is_written_over_and_a_long_one_jumped() {
+    check("a c", "b d", "~[1;1H~[31;44mb d");
+    check("a.......c", "b.......d", "~[1;1H~[31;44mb~[9Gd");
 }
 
 #[test]
-fn a_blank_needs_no_color_of_letters() {
-    check("abcd", "    ", "~[1;1H~[44m    ~[m");
+fn a_blank_is_sent_without_a_color_of_letters() {
+    check("abcd", "    ", "~[1;1H~[44m    ");
 }
 
 #[test]
-fn behind_the_last_column_nothing_is_taken_for_known() {
-    check("", "0123456789ab", "~[1;1H~[31;44m0123456789ab~[m");
+fn a_run_of_blanks_is_erased() {
+    check("abcdefghijkl", "", "~[1;1H~[44m~[12X");
+    check("abcdefghijkl", "abc        l", "~[1;4H~[44m~[8X");
+    check("abcdefghijkl", "abc        x", "~[1;4H~[44m        ~[31mx");
+}
+
+#[test]
+fn a_key_takes_less_than_half_the_bytes_of_crossterm() {
+    let mut screen = Harness::ready(200, 60);
+    let mut shown = screen.drawn(theme::Name::Dark);
+    let mut backend = backend(&shown);
+    for key in ["j", "k", "j", "j", "k"] {
+        screen.press(key);
+        let next = screen.drawn(theme::Name::Dark);
+        let mut crossterm = Vec::new();
+        CrosstermBackend::new(&mut crossterm).draw(shown.diff_iter(&next)).unwrap();
+        backend.draw(shown.diff_iter(&next)).unwrap();
+        let bytes = std::mem::take(&mut backend.frame);
+        let (n_bytes, n_crossterm) = (bytes.len(), crossterm.len());
+        assert!(n_bytes * 2 < n_crossterm, "{n_bytes} bytes, {n_crossterm} of crossterm");
+        assert!(n_bytes <= KEY_BYTES_MAX, "{n_bytes} bytes for {key}: {}", text(bytes));
+        shown = next;
+    }
+}
+
+#[test]
+fn the_cursor_is_unknown_behind_the_last_column() {
+    check("", "0123456789ab", "~[1;1H~[31;44m0123456789ab");
     let (shown, mut next) = (Buffer::empty(AREA), Buffer::empty(AREA));
     next.set_string(11, 0, "x", Style::new());
     next.set_string(0, 1, "y", Style::new());
-    assert_eq!(written(&shown, &next), "~[1;12Hx~[2;1Hy");
+    assert_eq!(text(encoded(&shown, &next)), "~[1;12Hx~[2;1Hy");
 }
 
 #[test]
-fn behind_a_wide_letter_it_jumps() {
-    check("日 x", "本 y", "~[1;1H~[31;44m本~[1;4Hy~[m");
+fn the_cursor_is_unknown_behind_a_wide_letter() {
+    check("日 x", "本 y", "~[1;1H~[31;44m本~[1;4Hy");
 }
 
 #[test]
-fn rows_whose_colors_alternate_are_told_color_by_color() {
+fn rows_of_alternating_colors_are_sent_color_by_color() {
     let rgb = |n| Style::new().fg(Color::Rgb(200, 200, n)).bg(Color::Rgb(17, 19, 26));
     let (shown, mut next) = (Buffer::empty(AREA), Buffer::empty(AREA));
     for y in 0..3 {
@@ -61,55 +105,61 @@ fn rows_whose_colors_alternate_are_told_color_by_color() {
         next.set_string(3, y, "cd", rgb(2));
     }
     let red = "~[38;2;200;200;1;48;2;17;19;26m";
-    let want =
-        format!("~[1;1H{red}ab ~[2;1Hab ~[3;1Hab ~[1;4H~[38;2;200;200;2mcd~[2;4Hcd~[3;4Hcd~[m");
-    assert_eq!(written(&shown, &next), want);
+    let want = format!("~[1;1H{red}ab ~[2;1Hab ~[3;1Hab ~[1;4H~[38;2;200;200;2mcd~[2;4Hcd~[3;4Hcd");
+    assert_eq!(text(encoded(&shown, &next)), want);
 }
 
 /// A text somewhere in a color.
 type Stroke = (u16, u16, &'static str, Color, Color, Modifier);
 
 fn stroke() -> impl Strategy<Value = Stroke> {
-    // No wide letters: what is left of one that is cut, each terminal shows in its own way.
+    // No wide letters: terminals differ in what they leave of one that is cut.
     let texts = prop::sample::select(vec!["a", " ", "ab  cd", "⣿⡀ ⠉", "         "]);
     let colors = [Color::Reset, Color::Red, Color::Gray, Color::Indexed(200), Color::Rgb(1, 2, 3)];
     let color = || prop::sample::select(colors.to_vec());
-    let weights = [
+    let modifiers = [
         Modifier::empty(),
         Modifier::BOLD,
         Modifier::DIM,
         Modifier::REVERSED,
         Modifier::BOLD.union(Modifier::UNDERLINED),
     ];
-    (0..AREA.width, 0..AREA.height, texts, color(), color(), prop::sample::select(weights.to_vec()))
+    (
+        0..AREA.width,
+        0..AREA.height,
+        texts,
+        color(),
+        color(),
+        prop::sample::select(modifiers.to_vec()),
+    )
 }
 
 fn painted(strokes: &[Stroke]) -> Buffer {
     let mut buf = Buffer::empty(AREA);
-    for (x, y, text, fg, bg, weight) in strokes {
-        // As everything here writes: the weight of what was there before goes.
+    for (x, y, text, fg, bg, modifier) in strokes {
+        // As all our widgets do: the modifiers of before go.
         let style = Style::new().fg(*fg).bg(*bg).remove_modifier(Modifier::all());
-        buf.set_string(*x, *y, text, style.add_modifier(*weight));
+        buf.set_string(*x, *y, text, style.add_modifier(*modifier));
     }
     buf
 }
 
 proptest! {
     #[test]
-    fn a_terminal_shows_what_was_meant(
+    fn a_terminal_shows_the_frame(
         frames in vec(vec(stroke(), 0..12), 1..5),
     ) {
         let (height, width) = (AREA.height.try_into().unwrap(), AREA.width.try_into().unwrap());
         let mut terminal = vt100::Parser::new(height, width, 0);
         let mut shown = Buffer::empty(AREA);
+        let mut backend = backend(&shown);
         for strokes in &frames {
             let next = painted(strokes);
-            let mut out = Vec::new();
-            write(&mut out, &shown, &next);
-            terminal.process(&out);
+            backend.draw(shown.diff_iter(&next)).unwrap();
+            terminal.process(&std::mem::take(&mut backend.frame));
             shown = next;
         }
-        // A terminal that is told everything at once.
+        // A terminal that gets every cell with its whole style.
         let mut whole = vt100::Parser::new(height, width, 0);
         for (y, row) in shown.content().chunks(usize::from(AREA.width)).enumerate() {
             let mut skip = 0;
@@ -120,9 +170,9 @@ proptest! {
                 }
                 skip = cell.symbol().width().max(1) - 1;
                 let mut numbers = Vec::new();
-                color(&mut numbers, cell.fg, 0);
-                color(&mut numbers, cell.bg, 10);
-                let on = ON.iter().filter(|(weight, _)| cell.modifier.contains(*weight));
+                push_color(&mut numbers, cell.fg, 0);
+                push_color(&mut numbers, cell.bg, 10);
+                let on = ON.iter().filter(|(modifier, _)| cell.modifier.contains(*modifier));
                 numbers.extend(on.map(|(_, number)| u16::from(*number)));
                 let numbers: Vec<_> = numbers.iter().map(u16::to_string).collect();
                 let (y, x, numbers) = (y + 1, x + 1, numbers.join(";"));
