@@ -204,16 +204,21 @@ pub fn bytes(size: u64) -> String {
     format!("{scaled:.decimals$} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
-/// Returns how long ago something was, in one unit: `now`, `2s`, `41s`, `6m`, `3h`, `5d`.
+/// Returns a length of time in one unit, rounded down: `0s`, `41s`, `6m`, `3h`, `5d`.
 #[must_use]
-pub fn age(age: Duration) -> String {
-    match age.as_secs() {
-        0 => "now".to_owned(),
-        seconds @ 1..60 => format!("{seconds}s"),
+pub fn coarse(length: Duration) -> String {
+    match length.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
         seconds @ 60..3_600 => format!("{}m", seconds / 60),
         seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
         seconds => format!("{}d", seconds / 86_400),
     }
+}
+
+/// As [`coarse`], of something that was this long ago: `now`, `2s`, `6m`.
+#[must_use]
+pub fn age(age: Duration) -> String {
+    if age.as_secs() == 0 { "now".to_owned() } else { coarse(age) }
 }
 
 /// As [`age`], in a sentence: `now`, `2s ago`.
@@ -222,13 +227,12 @@ pub fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
-/// Returns how long is left until something that is counted down from two minutes on: `0s`, `90s`,
-/// `6m`, `3h`.
+/// As [`coarse`], of what is left until something, in seconds from two minutes on: `90s`, `6m`.
 #[must_use]
 pub fn until(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..=120 => format!("{seconds}s"),
-        _ => age(left),
+        _ => coarse(left),
     }
 }
 

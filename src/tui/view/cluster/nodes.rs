@@ -33,6 +33,9 @@ use crate::{
 /// Rows of the detail, its rule included.
 const DETAIL_HEIGHT: u16 = 8;
 
+/// Columns of the bar of a node's agreement.
+const AGREE_WIDTH: u16 = 10;
+
 /// The title of the nodes' names, which only nodes of this machine have.
 const NAME: &str = "NODE";
 
@@ -179,7 +182,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
     let role = node.role.as_deref().unwrap_or("?");
     let role_style = if role == "head" { theme.accent2 } else { theme.text };
     let (origin, origin_style) = match node.origin {
-        Origin::Local => ("local", theme.info),
+        Origin::Local => ("local", theme.muted),
         Origin::Typed => ("typed", theme.text),
         Origin::Listed => ("listed", theme.muted),
         Origin::Seen => ("seen", theme.muted),
@@ -254,17 +257,17 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
         Some(groups) => {
             let mut all: Vec<&str> = groups.iter().map(String::as_str).collect();
             all.push("general");
-            all.join("  +  ")
+            all.join(" + ")
         }
     };
     let process = match (&node.process, node.exited) {
         (Some((name, pid)), None) => {
             let processes = frame.state.stack.processes();
             let process = processes.into_iter().find(|process| process.name == *name);
-            let mut parts = vec![name.clone(), format!("pid {pid}")];
+            // Its name is the title above.
+            let mut parts = vec![format!("pid {pid}")];
             if let Some(since) = process.as_ref().and_then(|process| process.since) {
-                let up = super::processes::uptime(frame.state.now.since(since));
-                parts.push(format!("up {up}"));
+                parts.push(format!("up {}", format::coarse(frame.state.now.since(since))));
             }
             if let Some(usage) = process.and_then(|process| process.usage) {
                 parts.extend(usage.cpu_percent.map(|cpu| format!("cpu {cpu:.1}%")));
@@ -272,21 +275,21 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             }
             parts.join(" · ")
         }
-        (Some((name, _)), Some(_)) => format!("{name} · ended: {}", last(node, frame.state.now)),
+        (Some(_), Some(_)) => format!("ended: {}", last(node, frame.state.now)),
         (None, _) => "not of this machine's making".to_owned(),
     };
     let mut facts = vec![("peer id", node.peer_id.clone())];
     match node.addresses.as_slice() {
         [] => facts.push(("listen", NONE.to_owned())),
-        [one] => facts.push(("listen", short_address(one))),
+        [one] => facts.push(("listen", host_of(one).to_owned())),
         [one, more @ ..] => {
-            facts.push(("listen", format!("{}  and {} more", short_address(one), more.len())));
+            facts.push(("listen", format!("{}  and {} more", host_of(one), more.len())));
         }
     }
     let functions = match node.n_functions {
         0 => String::new(),
-        1 => "  ·  holds 1 function".to_owned(),
-        n => format!("  ·  holds {n} functions"),
+        1 => " · holds 1 function".to_owned(),
+        n => format!(" · holds {n} functions"),
     };
     facts.push(("groups", groups + &functions));
     facts.push(("process", process));
@@ -305,24 +308,21 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             let bar = Rect {
                 x: area.x.saturating_add(9),
                 y: area.y.saturating_add(y),
-                width: 30.min(area.width.saturating_sub(9)),
+                width: AGREE_WIDTH.min(area.width.saturating_sub(9)),
                 height: 1,
             };
             let style = if percent < 90.0 { theme.warn } else { theme.up };
             share::bar(buf, bar.intersection(area), percent / 100.0, style, theme);
-            let runs = format::counted(node.n_runs, "run");
-            let text = format!("{} of {runs} in the largest group", format::count(node.n_agreed));
-            paint::text(buf, area, (41, y), &text, theme.muted);
+            let text =
+                format!("{} of {}", format::count(node.n_agreed), format::count(node.n_runs));
+            paint::text(buf, area, (9 + AGREE_WIDTH + 2, y), &text, theme.muted);
         }
     }
 }
 
-/// An address without the middle of the peer id at its end.
-fn short_address(address: &str) -> String {
-    match address.rsplit_once("/p2p/") {
-        Some((host, peer)) => format!("{host}/p2p/{}", format::short_peer(peer)),
-        None => address.to_owned(),
-    }
+/// An address without the peer id at its end.
+fn host_of(address: &str) -> &str {
+    address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
 }
 
 fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
@@ -346,8 +346,7 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
     };
     line.push_span(Span::styled(format!(" · {groups}"), theme.muted));
     if let Some(address) = node.addresses.first() {
-        let host = address.split("/p2p/").next().unwrap_or_default();
-        line.push_span(Span::styled(format!(" · {host}"), theme.muted));
+        line.push_span(Span::styled(format!(" · {}", host_of(address)), theme.muted));
     }
     paint::line_cut(buf, area, (0, 0), &line);
 }

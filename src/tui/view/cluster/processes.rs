@@ -32,7 +32,7 @@ const COLUMNS: [Column; 7] = [
     Column { title: "PID", width: 7, side: Side::Right },
     Column { title: "CPU", width: 6, side: Side::Right },
     Column { title: "MEMORY", width: 8, side: Side::Right },
-    Column { title: "UP", width: 9, side: Side::Right },
+    Column { title: "UP", width: 5, side: Side::Right },
     Column { title: "STATE", width: 12, side: Side::Left },
 ];
 
@@ -132,16 +132,7 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
         (process.pid.to_string(), theme.text),
         (cpu.map_or_else(none, |cpu| format!("{cpu:.1}%")), theme.text),
         (process.usage.map_or_else(none, |usage| format::bytes(usage.memory_bytes)), theme.text),
-        (up.map_or_else(none, |since| uptime(state.now.since(since))), theme.muted),
+        (up.map_or_else(none, |since| format::coarse(state.now.since(since))), theme.muted),
         (word, style),
     ]
-}
-
-/// How long a process runs: `00:14:32`, from a day on `3 d 02 h`.
-pub(super) fn uptime(since: std::time::Duration) -> String {
-    let seconds = since.as_secs();
-    match seconds / 86_400 {
-        0 => format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60),
-        days => format!("{days} d {:02} h", seconds / 3_600 % 24),
-    }
 }
