@@ -39,8 +39,7 @@ use crate::{
     widget::symbols::Symbols,
 };
 
-/// Events of services that wait for the loop. When it is full senders wait: a stream, then its
-/// server.
+/// Events of services that wait for the loop. When it is full their senders wait.
 const EVENTS_MAX: usize = 256;
 
 /// Events of local processes that wait for the loop. When it is full log lines are dropped at their

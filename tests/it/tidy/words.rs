@@ -69,7 +69,7 @@ const FENCES: &[Fence] = &[
         // Tests look at cells as they are drawn.
         only: &[
             "src/tui/theme",
-            "src/tui/terminal/pen",
+            "src/tui/terminal/ansi",
             "src/tui/widget/shot.rs",
             "src/tui/view/tests.rs",
         ],
