@@ -84,17 +84,27 @@ pub fn trivial() -> Program {
     Program::new(TRIVIAL)
 }
 
-/// Runs `program` again and again for `period` on `n_threads` threads of its own, and returns how
-/// often it ran. It is compiled before. Blocks; not for a thread that drives futures.
+/// How hard a measurement works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Threads or callers at once.
+    pub n_at_once: NonZeroUsize,
+    /// How long runs are started.
+    pub period: Duration,
+}
+
+/// Runs `program` repeatedly on as many threads as `load` says, and returns how often it ran. It is
+/// compiled before. Blocks; not for a thread that drives futures.
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.
-pub fn on_threads(
+pub fn measure_threads(
     runtime: &Runtime,
     program: &Program,
     run: &Run,
-    (n_threads, period): (NonZeroUsize, Duration),
+    load: Load,
 ) -> Result<Rate, BenchError> {
+    let Load { n_at_once, period } = load;
     succeed(runtime.execute_here(program, run.clone())?.exit_code)?;
     let (is_over, n_runs) = (AtomicBool::new(false), AtomicUsize::new(0));
     let repeat = || -> Result<(), BenchError> {
@@ -106,7 +116,7 @@ pub fn on_threads(
     };
     let began = Instant::now();
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..n_threads.get())
+        let threads: Vec<_> = (0..n_at_once.get())
             .map(|_| thread::Builder::new().spawn_scoped(scope, repeat))
             .collect::<Result<_, _>>()?;
         thread::park_timeout(period);
@@ -121,21 +131,22 @@ pub fn on_threads(
     Ok(Rate { n_runs: n_runs.into_inner(), elapsed: began.elapsed() })
 }
 
-/// Runs `program` again and again for `period` as a node does, for `n_callers` at once, and returns
-/// how often it ran. It is compiled before.
+/// Runs `program` repeatedly as a node does, for as many callers as `load` says, and returns how often
+/// it ran. It is compiled before.
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.
-pub async fn for_callers(
+pub async fn measure_callers(
     runtime: &Runtime,
     program: &Program,
     run: &Run,
-    (n_callers, period): (NonZeroUsize, Duration),
+    load: Load,
 ) -> Result<Rate, BenchError> {
+    let Load { n_at_once, period } = load;
     succeed(runtime.execute(program, run.clone()).await?.exit_code)?;
     let began = Instant::now();
     let mut callers = JoinSet::new();
-    for _ in 0..n_callers.get() {
+    for _ in 0..n_at_once.get() {
         let (runtime, program, run) = (runtime.clone(), program.clone(), run.clone());
         callers.spawn(async move {
             let mut n_runs = 0;

@@ -17,9 +17,9 @@ use std::{
 use crate::{
     compiler::CompileIn,
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
-    files::{self, Afterwards, Files, FilesLimits},
+    files::{self, Files, FilesLimits, FolderCleanup},
     program::Program,
-    run::{Asked, Ended, Limits, Run, START},
+    run::{Limits, RequestedLimits, Run, RunEnd, START},
 };
 
 /// The variable that names the others meant for the guest, joined by [`LIST_SEPARATOR`].
@@ -43,7 +43,7 @@ pub const FILES_LIMIT_FLAG: &str = "--limited-files";
 pub const FUNCTION_FILES_FLAG: &str = "--function-files";
 
 /// The flag that names the folder of compiled code. Ours: no variable of the environment does, since
-/// whoever writes to that folder has code run here.
+/// a process that can write to that folder can have its code run here.
 pub const COMPILED_FOLDER_FLAG: &str = "--compiled-folder";
 
 /// A mebibyte is 2 to the power of this many bytes.
@@ -52,10 +52,10 @@ pub const MIB_BITS: u32 = 20;
 /// What ends each variable in a file of them: the one byte that no variable holds.
 const VARIABLE_END: char = '\0';
 
-/// What the upstream ends with where the command line or the module is at fault.
+/// The exit code of the upstream runtime if the command line or the module is at fault.
 const EXIT_OTHER: i32 = 255;
 
-/// What the upstream ends with where what it is told to use is not there.
+/// The exit code of the upstream runtime if a file or folder that a flag names is not there.
 const EXIT_CONFIG: i32 = 128;
 
 /// What a guest may use unless told otherwise: all there is, as with the upstream. A node that
@@ -92,7 +92,7 @@ pub struct Command {
     /// The exported function to start at.
     pub entry: String,
     /// What the guest is to use.
-    pub asked: Asked,
+    pub asked: RequestedLimits,
     /// The folder it sees as `/`.
     pub fs_root: Option<PathBuf>,
     /// The folder it sees as `/function`.
@@ -105,7 +105,7 @@ pub struct Command {
     pub files_limits: Option<FilesLimits>,
     /// Where compiled code is kept. None: nowhere.
     pub compiled_folder: Option<PathBuf>,
-    /// Its arguments.
+    /// The arguments after the name of the module.
     pub arguments: Vec<String>,
 }
 
@@ -119,24 +119,24 @@ pub enum CommandError {
     /// It names no module.
     #[error("find the module's file among the arguments")]
     NoModule,
-    /// A flag that nobody knows.
+    /// A flag that does not exist.
     #[error("know the option {flag}")]
     Unknown {
-        /// The flag.
+        /// The flag, as it was given.
         flag: String,
     },
     /// A flag without its value.
     #[error("find the value of {flag}")]
     NoValue {
-        /// The flag.
+        /// The flag, as it was given.
         flag: String,
     },
     /// A value that is not a number, or too large.
     #[error("read the number {value:?} of {flag}")]
     Number {
-        /// The flag.
+        /// The flag, as it was given.
         flag: String,
-        /// Its value.
+        /// The text that is no number.
         value: String,
         /// What is wrong with it.
         #[source]
@@ -184,7 +184,7 @@ impl Command {
         let mut command = Self {
             module: PathBuf::new(),
             entry: START.to_owned(),
-            asked: Asked::default(),
+            asked: RequestedLimits::default(),
             fs_root: None,
             function_files: None,
             environment: BTreeMap::new(),
@@ -318,7 +318,7 @@ fn execute(
     let function = command.function_files;
     let files = command.fs_root.map(|folder| Files {
         folder,
-        afterwards: Afterwards::Keep,
+        afterwards: FolderCleanup::Keep,
         limits,
         function,
     });
@@ -333,7 +333,7 @@ fn execute(
         client: std::sync::Arc::default(),
     };
     let finished = runtime.execute_attached(&Program::new(module), run)?;
-    if finished.ended != Ended::Exited {
+    if finished.ended != RunEnd::Exited {
         tell(&String::from_utf8_lossy(&finished.stderr));
     }
     Ok(finished.exit_code)
@@ -354,7 +354,6 @@ fn read_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
     Ok(variables.collect::<Result<_, CommandError>>()?)
 }
 
-/// Reads `NAME=VALUE`.
 fn variable(text: &str) -> Result<(String, String), CommandError> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| CommandError::Variable { value: text.to_owned() })?;

@@ -139,7 +139,8 @@ impl Compiler {
                 .map(AuthenticCode::compiled_here)
                 .map_err(|error| CompileError::Program(refused(format!("{error:#}")))),
             CompileIn::Child { program: path } => {
-                let compiled = process::compile(path, settings, program, (self.within, is_wanted));
+                let until = process::Until { within: self.within, is_wanted };
+                let compiled = process::compile(path, settings, program, &until);
                 if let Err(CompileError::Program(
                     error @ (ProgramError::CompileTime { .. } | ProgramError::CompileMemory { .. }),
                 )) = &compiled

@@ -18,18 +18,16 @@ thread_local! {
 /// A future that has an owner and may change its thread.
 pub(crate) type Owned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What came of a future's beginning.
-pub(crate) enum Begun<T> {
-    /// Its output.
-    Ended(T),
-    /// It is not done.
-    Unfinished(Rest<T>),
-    /// It panicked.
+/// Outcome of polling a future for the first time.
+pub(crate) enum FirstPoll<T> {
+    /// The output of a future that was done at once.
+    Ready(T),
+    Unfinished(Unfinished<T>),
     Panicked,
 }
 
 /// A future that has begun, with the driver that measures its sleeps.
-pub(crate) struct Rest<T> {
+pub(crate) struct Unfinished<T> {
     future: Owned<T>,
     driver: Runtime,
 }
@@ -52,7 +50,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
 ///
 /// # Errors
 /// As [`block_on`].
-pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<Begun<T>> {
+pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<FirstPoll<T>> {
     let driver = driver()?;
     let polled = {
         let _entered = driver.enter();
@@ -60,17 +58,17 @@ pub(crate) fn begin<T>(mut future: Owned<T>) -> io::Result<Begun<T>> {
         catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)))
     };
     if let Ok(Poll::Pending) = polled {
-        return Ok(Begun::Unfinished(Rest { future, driver }));
+        return Ok(FirstPoll::Unfinished(Unfinished { future, driver }));
     }
     // Kept even after a panic: a thread that drives futures cannot drop it.
     DRIVER.set(Some(driver));
     Ok(match polled {
-        Ok(Poll::Ready(output)) => Begun::Ended(output),
-        _ => Begun::Panicked,
+        Ok(Poll::Ready(output)) => FirstPoll::Ready(output),
+        _ => FirstPoll::Panicked,
     })
 }
 
-impl<T> Rest<T> {
+impl<T> Unfinished<T> {
     /// Waits for the rest, as [`block_on`] does.
     pub(crate) fn block_on(self) -> T {
         let output = self.driver.block_on(self.future);

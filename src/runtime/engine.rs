@@ -18,12 +18,12 @@ use tokio::{
 use crate::{
     compiler::{CompileIn, Compiler},
     disk::Disk,
-    driver::Begun,
+    driver::FirstPoll,
     guest::{self, Abandoned, Ready},
     machine::{Fuel, Machine},
     output::Streams,
     program::Program,
-    run::{Finished, Run},
+    run::{Run, RunOutcome},
 };
 
 /// The stack a guest's calls may take: what the engine gives by default, and eight times the stack
@@ -102,7 +102,7 @@ pub enum ProgramError {
     /// It is larger than accepted.
     #[error("take a module of {n_bytes} bytes, more than {n_bytes_max}")]
     TooLarge {
-        /// Its size.
+        /// The size of the module.
         n_bytes: usize,
         /// What is accepted.
         n_bytes_max: usize,
@@ -281,7 +281,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Self::execute`].
-    pub fn execute_here(&self, program: &Program, run: Run) -> Result<Finished, RunError> {
+    pub fn execute_here(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
         let (_waiting, abandoned) = oneshot::channel::<Infallible>();
         self.0.run(program, run, Streams::Kept, abandoned)
     }
@@ -291,13 +291,13 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Self::execute`].
-    pub fn execute_attached(&self, program: &Program, run: Run) -> Result<Finished, RunError> {
+    pub fn execute_attached(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
         let (_waiting, abandoned) = oneshot::channel::<Infallible>();
         self.0.run(program, run, Streams::Process, abandoned)
     }
 
     /// Runs `program` to its end and returns what it left behind, however it ended: a guest that
-    /// fails or breaks a limit is a [`Finished`] too.
+    /// fails or breaks a limit is a [`RunOutcome`] too.
     ///
     /// Waits for a place while `runs_max` guests run, however many callers wait already: bounding
     /// those is up to them. A program is compiled on its first run, once however many ask. One whose
@@ -308,7 +308,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`RunError::Program`] if the module cannot be run at all, otherwise if this host cannot.
-    pub async fn execute(&self, program: &Program, run: Run) -> Result<Finished, RunError> {
+    pub async fn execute(&self, program: &Program, run: Run) -> Result<RunOutcome, RunError> {
         let place = Arc::clone(&self.0.places).acquire_owned().await;
         let (waiting, abandoned) = oneshot::channel::<Infallible>();
         let inner = Arc::clone(&self.0);
@@ -317,9 +317,11 @@ impl Runtime {
             let begun = guest::begin(ready, program.clone(), run, abandoned)?;
             drop(alone);
             let rest = match begun {
-                Begun::Ended(finished) => return finished?.ok_or(RunError::Lost { source: None }),
-                Begun::Panicked => return Err(RunError::Lost { source: None }),
-                Begun::Unfinished(rest) => rest,
+                FirstPoll::Ready(finished) => {
+                    return finished?.ok_or(RunError::Lost { source: None });
+                }
+                FirstPoll::Panicked => return Err(RunError::Lost { source: None }),
+                FirstPoll::Unfinished(rest) => rest,
             };
             let inner = Arc::clone(&inner);
             spawn_blocking(move || {
@@ -348,7 +350,7 @@ impl Inner {
         run: Run,
         streams: Streams,
         mut abandoned: Abandoned,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<RunOutcome, RunError> {
         let fueled = if run.limits.fuel.is_some() { Some(self.fueled()?) } else { None };
         let machine = fueled.as_ref().unwrap_or(&self.machine);
         let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));

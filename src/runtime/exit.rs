@@ -4,10 +4,10 @@ use wasmtime::Trap;
 use wasmtime_wasi::I32Exit;
 
 use crate::{
-    memory::{Denied, MemoryLimit},
+    memory::{DeniedGrowth, MemoryLimit},
     output::Written,
     quota::FilesFull,
-    run::{Ended, Limits, Trapped},
+    run::{Limits, RunEnd, TrapKind},
 };
 
 /// Where the call into a guest stopped.
@@ -30,15 +30,15 @@ impl Stop {
 /// How a guest ended, and with which code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
-    pub(crate) ended: Ended,
+    pub(crate) ended: RunEnd,
     pub(crate) code: i32,
 }
 
 impl Exit {
     /// Weighs what the engine says against the limits that were reached.
-    pub(crate) fn of(stop: &Stop, memory: &MemoryLimit, written: &Written) -> Self {
+    pub(crate) fn new(stop: &Stop, memory: &MemoryLimit, written: &Written) -> Self {
         let error = match stop {
-            Stop::Deadline => return Self::by_runtime(Ended::TimedOut),
+            Stop::Deadline => return Self::by_runtime(RunEnd::TimedOut),
             Stop::Ended(Ok(code)) => return Self::by_guest(*code, memory),
             Stop::Ended(Err(error)) => error,
         };
@@ -46,33 +46,33 @@ impl Exit {
             return Self::by_guest(*code, memory);
         }
         if let Some(Trap::OutOfFuel) = error.downcast_ref() {
-            return Self::by_runtime(Ended::OutOfFuel);
+            return Self::by_runtime(RunEnd::OutOfFuel);
         }
         if error.downcast_ref::<FilesFull>().is_some() {
-            return Self::by_runtime(Ended::FilesFull);
+            return Self::by_runtime(RunEnd::FilesFull);
         }
         if written.is_cut {
-            return Self::by_runtime(Ended::OutputFull);
+            return Self::by_runtime(RunEnd::OutputFull);
         }
         if memory.denied().is_some() {
-            return Self::by_runtime(Ended::OutOfMemory);
+            return Self::by_runtime(RunEnd::OutOfMemory);
         }
-        Self::by_runtime(Ended::Trapped(trapped(error.downcast_ref())))
+        Self::by_runtime(RunEnd::Trapped(trapped(error.downcast_ref())))
     }
 
     fn by_guest(code: i32, memory: &MemoryLimit) -> Self {
         let is_starved = code != 0 && memory.denied().is_some();
-        Self { ended: if is_starved { Ended::OutOfMemory } else { Ended::Exited }, code }
+        Self { ended: if is_starved { RunEnd::OutOfMemory } else { RunEnd::Exited }, code }
     }
 
-    const fn by_runtime(ended: Ended) -> Self {
+    const fn by_runtime(ended: RunEnd) -> Self {
         Self { ended, code: ended.exit_code() }
     }
 }
 
-/// What [`Ended::reason`] says, and of a guest that could not start, that.
-pub(crate) fn reason(ended: Ended, limits: &Limits, memory: &MemoryLimit) -> Option<String> {
-    if ended == Ended::OutOfMemory && memory.denied() == Some(Denied::AtStart) {
+/// What [`RunEnd::reason`] says, and of a guest that could not start, that.
+pub(crate) fn reason(ended: RunEnd, limits: &Limits, memory: &MemoryLimit) -> Option<String> {
+    if ended == RunEnd::OutOfMemory && memory.denied() == Some(DeniedGrowth::AtStart) {
         return Some(format!(
             "runtime: memory limit of {} bytes is below the module's first size\n",
             memory.bytes_max()
@@ -81,18 +81,18 @@ pub(crate) fn reason(ended: Ended, limits: &Limits, memory: &MemoryLimit) -> Opt
     ended.reason(limits)
 }
 
-fn trapped(trap: Option<&Trap>) -> Trapped {
+fn trapped(trap: Option<&Trap>) -> TrapKind {
     match trap {
-        Some(Trap::StackOverflow) => Trapped::StackExhausted,
-        Some(Trap::MemoryOutOfBounds) => Trapped::MemoryOutOfBounds,
-        Some(Trap::HeapMisaligned) => Trapped::Misaligned,
-        Some(Trap::TableOutOfBounds) => Trapped::TableOutOfBounds,
-        Some(Trap::IndirectCallToNull) => Trapped::UninitializedElement,
-        Some(Trap::BadSignature) => Trapped::BadSignature,
-        Some(Trap::IntegerOverflow) => Trapped::IntegerOverflow,
-        Some(Trap::IntegerDivisionByZero) => Trapped::DivisionByZero,
-        Some(Trap::BadConversionToInteger) => Trapped::BadConversion,
-        Some(Trap::UnreachableCodeReached) => Trapped::Unreachable,
-        _ => Trapped::Other,
+        Some(Trap::StackOverflow) => TrapKind::StackExhausted,
+        Some(Trap::MemoryOutOfBounds) => TrapKind::MemoryOutOfBounds,
+        Some(Trap::HeapMisaligned) => TrapKind::Misaligned,
+        Some(Trap::TableOutOfBounds) => TrapKind::TableOutOfBounds,
+        Some(Trap::IndirectCallToNull) => TrapKind::UninitializedElement,
+        Some(Trap::BadSignature) => TrapKind::BadSignature,
+        Some(Trap::IntegerOverflow) => TrapKind::IntegerOverflow,
+        Some(Trap::IntegerDivisionByZero) => TrapKind::DivisionByZero,
+        Some(Trap::BadConversionToInteger) => TrapKind::BadConversion,
+        Some(Trap::UnreachableCodeReached) => TrapKind::Unreachable,
+        _ => TrapKind::Other,
     }
 }

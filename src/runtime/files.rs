@@ -21,8 +21,8 @@ pub const FUNCTION_DIR: &str = "/function";
 pub struct Files {
     /// Where it is. It is made if it is not there.
     pub folder: PathBuf,
-    /// What becomes of it.
-    pub afterwards: Afterwards,
+    /// What happens to the folder once the guest has ended.
+    pub afterwards: FolderCleanup,
     /// How much it may hold. None: as much as the disk.
     pub limits: Option<FilesLimits>,
     /// The folder of the function's own files, which the guest sees as [`FUNCTION_DIR`] and cannot
@@ -30,9 +30,9 @@ pub struct Files {
     pub function: Option<PathBuf>,
 }
 
-/// What becomes of a guest's folder once the guest has ended.
+/// What happens to a guest's folder once the guest has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Afterwards {
+pub enum FolderCleanup {
     /// It is removed with all it holds.
     Remove,
     /// It stays as the guest left it.
@@ -80,7 +80,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if self.0.afterwards == Afterwards::Remove
+        if self.0.afterwards == FolderCleanup::Remove
             && let Err(error) = remove(&self.0.folder)
         {
             tracing::warn!(folder = %self.0.folder.display(), %error, "a guest's folder stays");

@@ -24,7 +24,7 @@ use wasmtime_wasi::{
 };
 
 use crate::{
-    driver::{self, Begun},
+    driver::{self, FirstPoll},
     engine::{ProgramError, RunError},
     exit::{Exit, Stop, reason},
     files::{FUNCTION_DIR, Folder},
@@ -33,7 +33,7 @@ use crate::{
     output::{Output, Streams},
     program::Program,
     quota::Quota,
-    run::{Ended, Finished, Limits, Run},
+    run::{Limits, Run, RunEnd, RunOutcome},
 };
 
 /// What the names of WASI preview 2's interfaces of files begin with.
@@ -181,7 +181,7 @@ pub(crate) fn run(
     run: Run,
     streams: Streams,
     abandoned: Abandoned,
-) -> Result<Option<Finished>, RunError> {
+) -> Result<Option<RunOutcome>, RunError> {
     driver::block_on(run_until_stopped(ready, program, run, streams, abandoned))
         .map_err(|source| RunError::Clock { source })?
 }
@@ -196,7 +196,7 @@ pub(crate) fn begin(
     program: Program,
     run: Run,
     abandoned: Abandoned,
-) -> Result<Begun<Result<Option<Finished>, RunError>>, RunError> {
+) -> Result<FirstPoll<Result<Option<RunOutcome>, RunError>>, RunError> {
     let run =
         async move { run_until_stopped(&ready, &program, run, Streams::Kept, abandoned).await };
     driver::begin(Box::pin(run)).map_err(|source| RunError::Clock { source })
@@ -208,7 +208,7 @@ async fn run_until_stopped(
     mut run: Run,
     streams: Streams,
     abandoned: Abandoned,
-) -> Result<Option<Finished>, RunError> {
+) -> Result<Option<RunOutcome>, RunError> {
     let limits = run.limits;
     let folder = match run.files.take() {
         Some(files) if ready.has_files => {
@@ -251,20 +251,29 @@ async fn run_until_stopped(
     };
     let wall = started.elapsed();
     ready.was_short.store(cpu <= ready.short_cpu, Ordering::Relaxed);
-    Ok(Some(finished(&stop, program, &output, &store.data().memory, (limits, wall, cpu))))
+    let usage = TimeUsed { wall, cpu };
+    Ok(Some(outcome(&stop, program, &output, &store.data().memory, limits, usage)))
 }
 
-fn finished(
+/// What a run took.
+#[derive(Clone, Copy)]
+struct TimeUsed {
+    wall: Duration,
+    cpu: Duration,
+}
+
+fn outcome(
     stop: &Stop,
     program: &Program,
     output: &Output,
     memory: &MemoryLimit,
-    (limits, wall, cpu): (Limits, Duration, Duration),
-) -> Finished {
+    limits: Limits,
+    time: TimeUsed,
+) -> RunOutcome {
     let mut written = output.take();
-    let exit = Exit::of(stop, memory, &written);
+    let exit = Exit::new(stop, memory, &written);
     let host_error = match exit.ended {
-        Ended::Trapped(_) => stop.host_error(),
+        RunEnd::Trapped(_) => stop.host_error(),
         _ => None,
     };
     let trap = host_error.map(|error| {
@@ -276,13 +285,13 @@ fn finished(
         }
         written.stderr.extend_from_slice(reason.as_bytes());
     }
-    Finished {
+    RunOutcome {
         stdout: written.stdout,
         stderr: written.stderr,
         exit_code: exit.code,
         ended: exit.ended,
-        wall,
-        cpu_user: cpu,
+        wall: time.wall,
+        cpu_user: time.cpu,
         cpu_system: Duration::ZERO,
         memory_peak_bytes: memory.peak_bytes(),
     }

@@ -2,7 +2,7 @@
 //!
 //! [`Runtime`](engine::Runtime) executes a [`Program`](program::Program), a WASI preview 1 command
 //! or a preview 2 component, with the arguments, environment and standard input of a
-//! [`Run`](run::Run), and answers with a [`Finished`](run::Finished). A guest has no network, no
+//! [`Run`](run::Run), and answers with a [`RunOutcome`](run::RunOutcome). A guest has no network, no
 //! files but those of a folder made for it, and no more of the host's environment than it is given;
 //! its time, memory, stack, output and files are limited, and it ends soon after the future that
 //! waits for it is dropped. Programs are compiled in child processes, which have limits, too

@@ -22,7 +22,7 @@ use crate::{
     guest::{self, Guest, Ready},
     load,
     memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX},
-    pending::{NoValue, Pending, Wanted},
+    pending::{Demand, NoValue, Pending},
     program::{Program, ProgramKey},
     seal::AuthenticCode,
     ticker::{Ticker, Ticking},
@@ -172,7 +172,7 @@ impl Machine {
         }
         let within = self.compiler.within();
         let (machine, compiled, client) = (Arc::clone(self), program.clone(), Arc::clone(client));
-        let work = move |wanted: &Wanted<_>| machine.prepare(&compiled, &client, wanted);
+        let work = move |wanted: &Demand<_>| machine.prepare(&compiled, &client, wanted);
         let within_all = within.saturating_add(TURN_WITHIN);
         match self.pending.wait(program.key(), within_all, is_gone, work) {
             Ok(Ok(ready)) => Ok(ready),
@@ -195,7 +195,7 @@ impl Machine {
         &self,
         program: &Program,
         client: &Arc<str>,
-        wanted: &Wanted<Result<Arc<Ready>, CompileError>>,
+        wanted: &Demand<Result<Arc<Ready>, CompileError>>,
     ) -> Result<Arc<Ready>, CompileError> {
         // Another caller may have had it compiled since this one looked.
         if let Some(ready) = self.compiled_before(program) {
@@ -220,7 +220,7 @@ impl Machine {
         &self,
         program: &Program,
         client: &Arc<str>,
-        wanted: &Wanted<Result<Arc<Ready>, CompileError>>,
+        wanted: &Demand<Result<Arc<Ready>, CompileError>>,
     ) -> Result<AuthenticCode, CompileError> {
         let is_wanted = || wanted.is_wanted();
         let (engine, settings) = (&self.engine, self.settings);

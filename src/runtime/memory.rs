@@ -29,16 +29,16 @@ pub(crate) struct MemoryLimit {
     n_elements: usize,
     /// The growth allowed last, in case the system refuses it.
     last: Growth,
-    denied: Option<Denied>,
+    denied: Option<DeniedGrowth>,
     has_started: bool,
 }
 
 /// A growth that was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Denied {
+pub(crate) enum DeniedGrowth {
     /// The module's own first size: the guest cannot start.
     AtStart,
-    /// A later growth, which the guest is told of.
+    /// A later growth: the guest's instruction returns -1.
     Later,
 }
 
@@ -66,7 +66,6 @@ impl MemoryLimit {
         self.has_started = true;
     }
 
-    /// The limit.
     pub(crate) const fn bytes_max(&self) -> usize {
         self.bytes_max
     }
@@ -77,7 +76,7 @@ impl MemoryLimit {
     }
 
     /// The first growth denied, if any was.
-    pub(crate) const fn denied(&self) -> Option<Denied> {
+    pub(crate) const fn denied(&self) -> Option<DeniedGrowth> {
         self.denied
     }
 }
@@ -96,7 +95,8 @@ impl ResourceLimiter for MemoryLimit {
         if bytes > self.bytes_max {
             if is_ours && self.denied.is_none() {
                 let is_first = !self.has_started && current == 0;
-                self.denied = Some(if is_first { Denied::AtStart } else { Denied::Later });
+                self.denied =
+                    Some(if is_first { DeniedGrowth::AtStart } else { DeniedGrowth::Later });
             }
             return Ok(false);
         }

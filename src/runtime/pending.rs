@@ -14,7 +14,7 @@ pub(crate) struct Pending<K, V> {
 }
 
 /// Tells work whether anybody still waits for it.
-pub(crate) struct Wanted<V>(Arc<Job<V>>);
+pub(crate) struct Demand<V>(Arc<Job<V>>);
 
 /// Why a caller has no value.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ where
         key: K,
         within: Duration,
         is_gone: &mut dyn FnMut() -> bool,
-        work: impl FnOnce(&Wanted<V>) -> V + Send + 'static,
+        work: impl FnOnce(&Demand<V>) -> V + Send + 'static,
     ) -> Result<V, NoValue> {
         let until = Instant::now().checked_add(within);
         let job = self.join(key, work).map_err(NoValue::Thread)?;
@@ -103,11 +103,11 @@ where
     fn join(
         &self,
         key: K,
-        work: impl FnOnce(&Wanted<V>) -> V + Send + 'static,
+        work: impl FnOnce(&Demand<V>) -> V + Send + 'static,
     ) -> io::Result<Arc<Job<V>>> {
         let mut jobs = self.jobs.lock();
-        // One that all have given up on ends soon, without a value for those who come now: they
-        // begin again beside it.
+        // One that all have given up on ends soon, without a value for new callers: they
+        // start the work again beside it.
         if let Some(job) = jobs.get(&key) {
             let mut state = job.state.lock();
             if state.n_waiting > 0 {
@@ -120,7 +120,7 @@ where
         let job = Arc::new(Job { state: Mutex::new(state), changed: Condvar::new() });
         let ending =
             Ending { jobs: Arc::clone(&self.jobs), key, job: Arc::clone(&job), value: None };
-        let wanted = Wanted(Arc::clone(&job));
+        let wanted = Demand(Arc::clone(&job));
         jobs.insert(key, Arc::clone(&job));
         // Where the system refuses the thread, `ending` is dropped here and takes the lock.
         drop(jobs);
@@ -132,7 +132,7 @@ where
     }
 }
 
-impl<V> Wanted<V> {
+impl<V> Demand<V> {
     /// Whether anybody waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.state.lock().n_waiting > 0
@@ -209,7 +209,7 @@ mod tests {
         let pending = Pending::<u8, ()>::new();
         let has_ended = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&has_ended);
-        let work = move |wanted: &Wanted<()>| {
+        let work = move |wanted: &Demand<()>| {
             while wanted.is_wanted() {
                 thread::yield_now();
             }

@@ -36,7 +36,7 @@ impl Program {
         self.bytes.get(6..8) == Some(&[1, 0])
     }
 
-    /// The module.
+    /// The bytes of the module or component.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -19,7 +19,7 @@ use wasmtime_wasi::{ResourceTable, filesystem::Descriptor};
 
 use crate::files::{Files, FilesLimits};
 
-/// The most that one call writes to a file; a guest is told that no more was written, and writes the
+/// The most bytes that one call writes to a file: a short write, as POSIX allows. The guest writes the
 /// rest with its next call.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1024 * 1024;
 
@@ -90,7 +90,7 @@ impl Quota {
     ///
     /// # Errors
     /// As [`Self::wrote`].
-    pub(crate) fn made(&self) -> Result<(), FilesFull> {
+    pub(crate) fn charge_entry(&self) -> Result<(), FilesFull> {
         self.0.lock().charge(1, 0)
     }
 

@@ -48,21 +48,21 @@ pub struct Limits {
     pub fuel: Option<u64>,
 }
 
-/// What a caller would have a guest use. None leaves it to the host.
+/// Limits that a request asks for. None leaves one to the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// As [`Limits::wall`].
+pub struct RequestedLimits {
+    /// The time limit, as in [`Limits::wall`].
     pub wall: Option<Duration>,
-    /// As [`Limits::memory_bytes`].
+    /// The memory limit, as in [`Limits::memory_bytes`].
     pub memory_bytes: Option<usize>,
-    /// As [`Limits::fuel`].
+    /// The fuel limit, as in [`Limits::fuel`].
     pub fuel: Option<u64>,
 }
 
 impl Limits {
     /// These limits, each lowered to what was asked for. What was asked never raises one.
     #[must_use]
-    pub fn lowered(self, asked: Asked) -> Self {
+    pub fn lowered(self, asked: RequestedLimits) -> Self {
         Self {
             wall: asked.wall.map_or(self.wall, |wall| wall.min(self.wall)),
             memory_bytes: asked
@@ -79,22 +79,22 @@ impl Limits {
 
 /// What a guest left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
+pub struct RunOutcome {
     /// What it wrote to its standard output.
     pub stdout: Vec<u8>,
     /// What it wrote to its standard error. Where the runtime ended it, the last line says why
     /// (`runtime: time limit of 5s reached`), in the same words on every worker.
     pub stderr: Vec<u8>,
     /// Its own exit code, or, where the runtime ended it, the one of the list at
-    /// [`Ended::exit_code`].
+    /// [`RunEnd::exit_code`].
     pub exit_code: i32,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: RunEnd,
     /// How long it took.
     pub wall: Duration,
     /// The processor's time it took. Of a guest in this process, with what the host did in its calls.
     pub cpu_user: Duration,
-    /// The processor's time the system took for it, where that is told apart.
+    /// CPU time spent in the kernel; zero for a guest in this process.
     pub cpu_system: Duration,
     /// The largest size of its memory.
     pub memory_peak_bytes: usize,
@@ -103,8 +103,8 @@ pub struct Finished {
 /// How a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ended {
-    /// By itself.
+pub enum RunEnd {
+    /// The guest returned or called `exit`.
     Exited,
     /// At its time limit.
     TimedOut,
@@ -118,13 +118,13 @@ pub enum Ended {
     /// With more files, or larger ones, than it may have.
     FilesFull,
     /// By doing what WebAssembly forbids.
-    Trapped(Trapped),
+    Trapped(TrapKind),
 }
 
 /// What WebAssembly forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Trapped {
+pub enum TrapKind {
     /// Calls too deep for the stack.
     #[error("call stack exhausted")]
     StackExhausted,
@@ -155,12 +155,12 @@ pub enum Trapped {
     /// The `unreachable` instruction, where C calls `abort`.
     #[error("unreachable instruction executed")]
     Unreachable,
-    /// Anything else.
+    /// A trap that has no code of its own upstream.
     #[error("execution failed")]
     Other,
 }
 
-impl Ended {
+impl RunEnd {
     /// The line that tells the user why the host ended a guest. None if the guest ended by itself.
     ///
     /// It depends on nothing but the limits and the guest, so that equal results stay equal.
@@ -181,7 +181,7 @@ impl Ended {
     /// The exit code of a guest that the runtime ended, as the upstream runtime numbers them: 1
     /// fuel, 2 stack, 3 memory access, 4 alignment, 5 table access, 6 empty element, 7 call type,
     /// 8 overflow, 9 division by zero, 10 conversion, 11 unreachable, 15 time limit, 16 memory
-    /// limit, 255 all else (the limits of output and files among it). 0 for one that ended by
+    /// limit, 255 the rest (limits of output and files included). 0 for one that ended by
     /// itself.
     #[must_use]
     pub const fn exit_code(self) -> i32 {
@@ -192,17 +192,17 @@ impl Ended {
             Self::OutOfMemory => 16,
             Self::OutputFull | Self::FilesFull => 255,
             Self::Trapped(trapped) => match trapped {
-                Trapped::StackExhausted => 2,
-                Trapped::MemoryOutOfBounds => 3,
-                Trapped::Misaligned => 4,
-                Trapped::TableOutOfBounds => 5,
-                Trapped::UninitializedElement => 6,
-                Trapped::BadSignature => 7,
-                Trapped::IntegerOverflow => 8,
-                Trapped::DivisionByZero => 9,
-                Trapped::BadConversion => 10,
-                Trapped::Unreachable => 11,
-                Trapped::Other => 255,
+                TrapKind::StackExhausted => 2,
+                TrapKind::MemoryOutOfBounds => 3,
+                TrapKind::Misaligned => 4,
+                TrapKind::TableOutOfBounds => 5,
+                TrapKind::UninitializedElement => 6,
+                TrapKind::BadSignature => 7,
+                TrapKind::IntegerOverflow => 8,
+                TrapKind::DivisionByZero => 9,
+                TrapKind::BadConversion => 10,
+                TrapKind::Unreachable => 11,
+                TrapKind::Other => 255,
             },
         }
     }

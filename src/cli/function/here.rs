@@ -17,7 +17,7 @@ use runtime::{
     bls::pages,
     compiler::CompileIn,
     engine::{Runtime, RuntimeOptions},
-    files::{self, Afterwards, Files},
+    files::{self, Files, FolderCleanup},
     program::Program,
     run::{Limits, Run, START},
 };
@@ -68,7 +68,7 @@ pub(super) async fn run(
     let settings = config.runtime.clone().unwrap_or_default();
     let files = scratch.map(|folder| Files {
         folder: folder.join("files"),
-        afterwards: Afterwards::Remove,
+        afterwards: FolderCleanup::Remove,
         limits: Some(files::LIMITS_DEFAULT),
         function: function_path.filter(|_| is_folder),
     });

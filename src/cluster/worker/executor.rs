@@ -20,9 +20,9 @@ use runtime::{
     bls::pages,
     compiler::CompileIn,
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
-    files::{Afterwards, Files, LIMITS_DEFAULT},
+    files::{Files, FolderCleanup, LIMITS_DEFAULT},
     program::Program,
-    run::{Asked, Finished, Limits, Run, START},
+    run::{Limits, RequestedLimits, Run, RunOutcome, START},
 };
 use wire::{
     executions::Usage,
@@ -285,16 +285,16 @@ fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
     let name = format!("{}-{n_run}", place::name(request_id));
     Files {
         folder: place::places(workspace).join(name),
-        afterwards: Afterwards::Remove,
+        afterwards: FolderCleanup::Remove,
         limits: Some(LIMITS_DEFAULT),
         function: None,
     }
 }
 
 /// What a request says of its run's limits; 0 says nothing.
-fn asked(settings: &RuntimeConfig) -> Asked {
+fn asked(settings: &RuntimeConfig) -> RequestedLimits {
     let some = |number: u64| (number > 0).then_some(number);
-    Asked {
+    RequestedLimits {
         wall: some(settings.run_time_ms).map(Duration::from_millis),
         memory_bytes: some(settings.limited_memory_pages).map(pages),
         fuel: some(settings.limited_fuel),
@@ -307,7 +307,7 @@ impl std::fmt::Debug for Executor {
     }
 }
 
-fn result(finished: Finished) -> NodeResult {
+fn result(finished: RunOutcome) -> NodeResult {
     NodeResult {
         code: if finished.exit_code == 0 { Code::OK } else { Code::ERROR },
         usage: Usage {

@@ -38,7 +38,7 @@ use runtime::{
         VARIABLES_FLAG, variables_text,
     },
     files,
-    run::{Asked, Ended, Finished, Limits, START},
+    run::{Limits, RequestedLimits, RunEnd, RunOutcome, START},
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use task::file::{FileMode, write_atomic};
@@ -126,7 +126,7 @@ pub(super) struct Call {
     /// What it may use.
     pub(super) limits: Limits,
     /// What of that the caller asked for: the rest need not be told to the program.
-    pub(super) asked: Asked,
+    pub(super) asked: RequestedLimits,
 }
 
 /// Why a process was not run, or its end not seen.
@@ -217,7 +217,7 @@ impl External {
     }
 
     /// Runs a process to its end or its limits. Dropping it kills the process.
-    pub(super) async fn run(&self, mut call: Call) -> Result<Finished, ExternalError> {
+    pub(super) async fn run(&self, mut call: Call) -> Result<RunOutcome, ExternalError> {
         let (limits, stdin) = (call.limits, call.stdin.take());
         let inner = Arc::clone(&self.0);
         let has_stdin = stdin.is_some();
@@ -340,7 +340,7 @@ async fn watch(
     mut process: Started,
     stdin: Option<Vec<u8>>,
     limits: Limits,
-) -> Result<Finished, ExternalError> {
+) -> Result<RunOutcome, ExternalError> {
     let started = Instant::now();
     let group = process.group.clone();
     let Some((mut child, place)) = process.process.take() else {
@@ -358,13 +358,13 @@ async fn watch(
         used
     });
     let mut deadline = started.checked_add(limits.wall).unwrap_or(started + FOREVER);
-    let (mut ended, mut used, mut is_silent) = (Ended::Exited, None, false);
+    let (mut ended, mut used, mut is_silent) = (RunEnd::Exited, None, false);
     while used.is_none() || !is_silent {
         tokio::select! {
             is_whole = &mut talk, if !is_silent => {
                 is_silent = true;
                 if !is_whole.map_err(|source| ExternalError::Wait { source })? {
-                    ended = Ended::OutputFull;
+                    ended = RunEnd::OutputFull;
                     group.kill();
                 }
             }
@@ -378,8 +378,8 @@ async fn watch(
                 if used.is_some() {
                     break;
                 }
-                if ended == Ended::Exited {
-                    ended = Ended::TimedOut;
+                if ended == RunEnd::Exited {
+                    ended = RunEnd::TimedOut;
                 }
                 group.kill();
                 deadline = Instant::now() + CLOSE_WITHIN;
@@ -395,8 +395,8 @@ async fn watch(
 fn finished(
     written: Written,
     used: &ResUse,
-    (ended, limits, wall): (Ended, Limits, Duration),
-) -> Finished {
+    (ended, limits, wall): (RunEnd, Limits, Duration),
+) -> RunOutcome {
     let Written { stdout, mut stderr, .. } = written;
     if let Some(reason) = ended.reason(&limits) {
         if stderr.last().is_some_and(|last| *last != b'\n') {
@@ -406,10 +406,10 @@ fn finished(
     }
     let own_code =
         used.status.code().or_else(|| Some(SIGNAL_CODE + used.status.signal()?)).unwrap_or(-1);
-    Finished {
+    RunOutcome {
         stdout,
         stderr,
-        exit_code: if ended == Ended::Exited { own_code } else { ended.exit_code() },
+        exit_code: if ended == RunEnd::Exited { own_code } else { ended.exit_code() },
         ended,
         wall,
         cpu_user: used.rusage.utime,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use runtime::{
-    bench,
+    bench::{self, Load},
     compiler::CompileIn,
     engine::{Runtime, RuntimeOptions},
     program::Program,
@@ -60,18 +60,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, program) in
         [("trivial", bench::trivial()), ("hello", Program::new(std::fs::read(hello)?))]
     {
-        let rate = bench::on_threads(&runtime, &program, &run, (THREADS, PERIOD))?;
+        let rate = bench::measure_threads(
+            &runtime,
+            &program,
+            &run,
+            Load { n_at_once: THREADS, period: PERIOD },
+        )?;
         writeln!(stdout, "{name}, on {THREADS} threads: {rate}")?;
         let driver = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS.get())
             .enable_time()
             .build()?;
         for n_callers in [NonZeroUsize::MIN, NonZeroUsize::try_from(RUNS_MAX)?] {
-            let rate = driver.block_on(bench::for_callers(
+            let rate = driver.block_on(bench::measure_callers(
                 &runtime,
                 &program,
                 &run,
-                (n_callers, PERIOD),
+                Load { n_at_once: n_callers, period: PERIOD },
             ))?;
             writeln!(stdout, "{name}, for {n_callers} callers: {rate}")?;
         }

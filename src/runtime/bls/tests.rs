@@ -9,7 +9,7 @@ fn check(line: &str, change: impl FnOnce(&mut Command)) {
     let mut want = Command {
         module: "m.wasm".into(),
         entry: "_start".into(),
-        asked: Asked::default(),
+        asked: RequestedLimits::default(),
         fs_root: None,
         function_files: None,
         environment: BTreeMap::new(),
@@ -36,7 +36,7 @@ fn the_line_of_b7s_is_understood() {
         --runtime-logger log.txt --permission file://a.go --permission https://x.org/ -- a --b c";
     check(line, |want| {
         want.entry = "main".into();
-        want.asked = Asked {
+        want.asked = RequestedLimits {
             wall: Some(Duration::from_millis(1500)),
             memory_bytes: Some(2 * 1024 * 1024),
             fuel: Some(9000),

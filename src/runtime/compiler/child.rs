@@ -37,7 +37,7 @@ const REASON_BYTES_MAX: usize = 4 * 1024;
 /// How much the child yields to others: a cold start may be slow, what already runs may not.
 const NICENESS: i32 = 10;
 
-/// What a child is told before the program.
+/// What the child reads before the program.
 #[derive(Clone)]
 pub(super) struct Header {
     /// The most address space it may take, in bytes.

@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    fn of(client: &str, size: CompileSize) -> Compilation {
+    fn compilation(client: &str, size: CompileSize) -> Compilation {
         Compilation { client: client.into(), size, record: Record::Clean }
     }
 
@@ -193,7 +193,7 @@ mod tests {
         client: &str,
         size: CompileSize,
     ) -> Option<CompilePermit<'a>> {
-        permits.acquire(of(client, size), &|| false)
+        permits.acquire(compilation(client, size), &|| false)
     }
 
     #[test]
@@ -219,7 +219,8 @@ mod tests {
         assert_eq!(own.len(), CHILDREN_MAX - 1);
         assert!(take("other", CompileSize::Large).is_some());
         drop(own);
-        let suspect = || Compilation { record: Record::Suspect, ..of("bombs", CompileSize::Large) };
+        let suspect =
+            || Compilation { record: Record::Suspect, ..compilation("bombs", CompileSize::Large) };
         let first = permits.acquire(suspect(), &|| false);
         assert!(first.is_some() && permits.acquire(suspect(), &|| false).is_none());
         drop(first);
@@ -236,7 +237,7 @@ mod tests {
             for (number, client) in clients.iter().enumerate() {
                 let (permits, sender) = (&permits, sender.clone());
                 scope.spawn(move || {
-                    let permit = permits.acquire(of(client, CompileSize::Large), &|| true);
+                    let permit = permits.acquire(compilation(client, CompileSize::Large), &|| true);
                     sender.send(*client).unwrap();
                     drop(permit);
                 });
@@ -264,7 +265,8 @@ mod tests {
             (0..9).filter_map(|n| take(&n.to_string(), CompileSize::Small)).collect();
         assert_eq!(small.len(), CHILDREN_MAX);
         thread::scope(|scope| {
-            let large = scope.spawn(|| permits.acquire(of("b", CompileSize::Large), &|| true));
+            let large =
+                scope.spawn(|| permits.acquire(compilation("b", CompileSize::Large), &|| true));
             while permits.state.lock().waiting.is_empty() {
                 thread::yield_now();
             }

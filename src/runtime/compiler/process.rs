@@ -42,14 +42,22 @@ const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The variable that tells the compiler how many threads to use.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
-/// Compiles `program` in a child of the program at `path`, for at most the time given, and while
-/// `is_wanted` says so. The child is gone when this returns.
+/// When a compilation is given up.
+pub(super) struct Until<'a> {
+    /// The longest time that the child may take.
+    pub(super) within: Duration,
+    /// Whether a caller still waits; polled.
+    pub(super) is_wanted: &'a dyn Fn() -> bool,
+}
+
+/// Compiles `program` in a child of the program at `path`, and kills it as `until` says. The child is gone when this returns.
 pub(super) fn compile(
     path: &Path,
     settings: Settings,
     program: &Program,
-    (within, is_wanted): (Duration, &dyn Fn() -> bool),
+    until: &Until<'_>,
 ) -> Result<AuthenticCode, CompileError> {
+    let within = until.within;
     let n_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
     let n_bytes = u64::try_from(program.bytes().len()).unwrap_or(u64::MAX);
     let address_space_bytes =
@@ -71,7 +79,7 @@ pub(super) fn compile(
         .stderr(Stdio::null())
         .spawn()
         .map_err(failed)?;
-    let (status, output) = converse(&mut child, &header, program, (within, is_wanted))?;
+    let (status, output) = converse(&mut child, &header, program, until)?;
     if let Some(code) = read_output(&header, program, output)? {
         return Ok(code);
     }
@@ -93,8 +101,9 @@ fn converse(
     child: &mut Child,
     header: &Header,
     program: &Program,
-    (within, is_wanted): (Duration, &dyn Fn() -> bool),
+    until: &Until<'_>,
 ) -> Result<(ExitStatus, Vec<u8>), CompileError> {
+    let Until { within, is_wanted } = *until;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let started = Instant::now();
     thread::scope(|scope| {

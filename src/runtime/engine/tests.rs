@@ -6,7 +6,7 @@ use wasi_preview1_component_adapter_provider as adapter;
 use wit_component::ComponentEncoder;
 
 use super::*;
-use crate::run::{Ended, Limits, START, Trapped};
+use crate::run::{Limits, RunEnd, START, TrapKind};
 
 mod compiled;
 mod components;

@@ -45,16 +45,15 @@ struct Vectors {
 #[derive(Clone, Copy)]
 struct NWritten(u32);
 
-/// What a call may have added to the guest's files.
+/// What a call is charged for.
 #[derive(Clone, Copy)]
-enum Added {
+enum Charge {
     /// Bytes, as many as it says in the guest's memory.
     Written(NWritten),
     /// Bytes, up to as many.
     Bytes(u64),
     /// An entry of a folder.
     Entry,
-    /// Nothing.
     Nothing,
 }
 
@@ -114,20 +113,20 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     charged!(
         linker,
         fd_write(file: i32, vectors: i32, n_vectors: i32, n_written: i32),
-        Some(Vectors::of(vectors, n_vectors)),
-        Added::Written(NWritten(n_written.cast_unsigned()))
+        Some(Vectors::new(vectors, n_vectors)),
+        Charge::Written(NWritten(n_written.cast_unsigned()))
     );
     charged!(
         linker,
         fd_pwrite(file: i32, vectors: i32, n_vectors: i32, at: i64, n_written: i32),
-        Some(Vectors::of(vectors, n_vectors)),
-        Added::Written(NWritten(n_written.cast_unsigned()))
+        Some(Vectors::new(vectors, n_vectors)),
+        Charge::Written(NWritten(n_written.cast_unsigned()))
     );
     charged!(
         linker,
         fd_filestat_set_size(file: i32, size: i64),
         None,
-        Added::Bytes(size.cast_unsigned())
+        Charge::Bytes(size.cast_unsigned())
     );
     charged!(
         linker,
@@ -136,19 +135,19 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             inherited: i64, flags: i32, opened: i32
         ),
         None,
-        if how & CREATE == 0 { Added::Nothing } else { Added::Entry }
+        if how & CREATE == 0 { Charge::Nothing } else { Charge::Entry }
     );
     charged!(
         linker,
         path_create_directory(folder: i32, path: i32, n_path: i32),
         None,
-        Added::Entry
+        Charge::Entry
     );
     charged!(
         linker,
         path_symlink(target: i32, n_target: i32, folder: i32, path: i32, n_path: i32),
         None,
-        Added::Entry
+        Charge::Entry
     );
     charged!(
         linker,
@@ -157,14 +156,14 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             n_new_path: i32
         ),
         None,
-        Added::Entry
+        Charge::Entry
     );
     linker.allow_shadowing(false);
     Ok(())
 }
 
 impl Vectors {
-    const fn of(at: i32, n: i32) -> Self {
+    const fn new(at: i32, n: i32) -> Self {
         Self { at: at.cast_unsigned(), n: n.cast_unsigned() }
     }
 }
@@ -188,19 +187,19 @@ fn shorten(memory: &mut GuestMemory<'_>, vectors: Vectors) -> Option<(GuestPtr<u
 }
 
 /// Charges a guest's quota, if it has one, and notes which files are open.
-fn charge(guest: &mut Guest, memory: &GuestMemory<'_>, added: Added) -> wasmtime::Result<()> {
+fn charge(guest: &mut Guest, memory: &GuestMemory<'_>, added: Charge) -> wasmtime::Result<()> {
     let Some(quota) = &guest.quota else { return Ok(()) };
     match added {
-        Added::Written(NWritten(at)) => {
+        Charge::Written(NWritten(at)) => {
             let n_bytes = memory.read(GuestPtr::<u32>::new(at))?;
             quota.wrote(n_bytes.into())?;
         }
-        Added::Bytes(n_bytes) => quota.wrote(n_bytes)?,
-        Added::Entry => {
+        Charge::Bytes(n_bytes) => quota.wrote(n_bytes)?,
+        Charge::Entry => {
             quota.note_open(guest.wasi.ctx().table);
-            quota.made()?;
+            quota.charge_entry()?;
         }
-        Added::Nothing => quota.note_open(guest.wasi.ctx().table),
+        Charge::Nothing => quota.note_open(guest.wasi.ctx().table),
     }
     Ok(())
 }

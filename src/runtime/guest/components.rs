@@ -150,7 +150,7 @@ impl HostDescriptor for ChargedFiles<'_> {
         if let Some(quota) = self.quota {
             quota.note_open(self.files.table);
             if how.contains(OpenFlags::CREATE) {
-                quota.made().map_err(FsError::trap)?;
+                quota.charge_entry().map_err(FsError::trap)?;
             }
         }
         Ok(opened)
@@ -162,7 +162,7 @@ impl HostDescriptor for ChargedFiles<'_> {
         path: String,
     ) -> FsResult<()> {
         self.files.create_directory_at(folder, path).await?;
-        self.charge(Quota::made)
+        self.charge(Quota::charge_entry)
     }
 
     async fn symlink_at(
@@ -172,7 +172,7 @@ impl HostDescriptor for ChargedFiles<'_> {
         path: String,
     ) -> FsResult<()> {
         self.files.symlink_at(folder, target, path).await?;
-        self.charge(Quota::made)
+        self.charge(Quota::charge_entry)
     }
 
     async fn link_at(
@@ -184,7 +184,7 @@ impl HostDescriptor for ChargedFiles<'_> {
         new_path: String,
     ) -> FsResult<()> {
         self.files.link_at(folder, lookup, path, new_folder, new_path).await?;
-        self.charge(Quota::made)
+        self.charge(Quota::charge_entry)
     }
 
     async fn advise(

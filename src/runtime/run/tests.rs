@@ -4,19 +4,22 @@ const OURS: Limits =
     Limits { wall: Duration::from_secs(10), memory_bytes: 1000, output_bytes: 100, fuel: None };
 
 #[track_caller]
-fn check(ours: Limits, asked: Asked, want: Limits) {
+fn check(ours: Limits, asked: RequestedLimits, want: Limits) {
     assert_eq!(ours.lowered(asked), want);
 }
 
 #[test]
 fn what_is_not_asked_for_stays() {
-    check(OURS, Asked::default(), OURS);
+    check(OURS, RequestedLimits::default(), OURS);
 }
 
 #[test]
 fn less_is_granted() {
-    let asked =
-        Asked { wall: Some(Duration::from_secs(3)), memory_bytes: Some(500), fuel: Some(7) };
+    let asked = RequestedLimits {
+        wall: Some(Duration::from_secs(3)),
+        memory_bytes: Some(500),
+        fuel: Some(7),
+    };
     let want = Limits { wall: Duration::from_secs(3), memory_bytes: 500, fuel: Some(7), ..OURS };
     check(OURS, asked, want);
 }
@@ -24,7 +27,10 @@ fn less_is_granted() {
 #[test]
 fn more_is_not_granted() {
     let ours = Limits { fuel: Some(7), ..OURS };
-    let asked =
-        Asked { wall: Some(Duration::MAX), memory_bytes: Some(usize::MAX), fuel: Some(u64::MAX) };
+    let asked = RequestedLimits {
+        wall: Some(Duration::MAX),
+        memory_bytes: Some(usize::MAX),
+        fuel: Some(u64::MAX),
+    };
     check(ours, asked, ours);
 }

@@ -14,7 +14,6 @@ const PENDING: &[&str] = &[
     "src/datasets/",
     "src/formats/",
     "src/inference/",
-    "src/runtime/",
     "src/tsdb/",
     "src/tui/",
 ];

@@ -75,7 +75,7 @@ fn call(limits: Limits) -> Call {
         environment: BTreeMap::new(),
         stdin: None,
         limits,
-        asked: Asked::default(),
+        asked: RequestedLimits::default(),
     }
 }
 
@@ -83,7 +83,7 @@ fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).unwrap()
 }
 
-async fn finished(script: &Script, call: Call) -> Finished {
+async fn finished(script: &Script, call: Call) -> RunOutcome {
     let finished = timeout(WITHIN, script.external.run(call)).await.unwrap().unwrap();
     script.check_clean().await;
     finished
@@ -97,7 +97,7 @@ async fn it_is_called_as_b7s_calls_it() {
         has_debug_info: true,
         permissions: vec!["file://a.go".to_owned(), "https://x.org/".to_owned()],
         arguments: ["a", "--b", "c d"].map(str::to_owned).to_vec(),
-        asked: Asked { wall: Some(Duration::from_secs(2)), ..Asked::default() },
+        asked: RequestedLimits { wall: Some(Duration::from_secs(2)), ..RequestedLimits::default() },
         limits: Limits { wall: Duration::from_secs(2), fuel: Some(900), ..LIMITS },
         ..call(LIMITS)
     };
@@ -111,7 +111,7 @@ async fn it_is_called_as_b7s_calls_it() {
         --permission\nhttps://x.org/\n--\na\n--b\nc d\nmodule"
     );
     assert_eq!(text(&finished.stdout), want);
-    assert_eq!((finished.exit_code, finished.ended), (0, Ended::Exited));
+    assert_eq!((finished.exit_code, finished.ended), (0, RunEnd::Exited));
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn it_reads_its_input_and_leaves_a_code() {
     let call = Call { stdin: Some(b"one\ntwo".to_vec()), ..call(LIMITS) };
     let finished = finished(&script, call).await;
     assert_eq!((text(&finished.stdout), text(&finished.stderr)), ("one\ntwo", "oops\n"));
-    assert_eq!((finished.exit_code, finished.ended), (14, Ended::Exited));
+    assert_eq!((finished.exit_code, finished.ended), (14, RunEnd::Exited));
 }
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn at_its_deadline_it_is_killed_with_all_it_started() {
     let script = Script::new("sleep 1000 & echo $! > \"${0%/*}/child\"; echo early; sleep 1000");
     let limits = Limits { wall: Duration::from_millis(500), ..LIMITS };
     let finished = finished(&script, call(limits)).await;
-    assert_eq!((finished.exit_code, finished.ended), (15, Ended::TimedOut));
+    assert_eq!((finished.exit_code, finished.ended), (15, RunEnd::TimedOut));
     assert_eq!(text(&finished.stdout), "early\n");
     assert_eq!(text(&finished.stderr), "runtime: time limit of 500ms reached\n");
     script.check_gone("child").await;
@@ -232,7 +232,7 @@ async fn at_its_deadline_it_is_killed_with_all_it_started() {
 async fn one_that_closes_its_output_has_a_deadline_all_the_same() {
     let script = Script::new("exec >/dev/null 2>&1; sleep 1000");
     let limits = Limits { wall: Duration::from_millis(300), ..LIMITS };
-    assert_eq!(finished(&script, call(limits)).await.ended, Ended::TimedOut);
+    assert_eq!(finished(&script, call(limits)).await.ended, RunEnd::TimedOut);
 }
 
 #[tokio::test]
@@ -242,7 +242,7 @@ async fn a_flood_of_output_is_cut_at_the_limit() {
     {
         let limits = Limits { output_bytes: 1000, ..LIMITS };
         let finished = finished(&Script::new(script), call(limits)).await;
-        assert_eq!((finished.exit_code, finished.ended), (255, Ended::OutputFull));
+        assert_eq!((finished.exit_code, finished.ended), (255, RunEnd::OutputFull));
         assert_eq!(finished.stdout.len(), n_out);
         let told = text(&finished.stderr);
         assert!(told.ends_with("runtime: output limit of 1000 bytes reached\n"), "{told}");

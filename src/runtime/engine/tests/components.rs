@@ -7,7 +7,7 @@ const TIGHT: Limits =
     Limits { wall: Duration::from_secs(5), memory_bytes: 8 * 65536, output_bytes: 100, fuel: None };
 
 /// Runs a command as a component and checks how it ends.
-async fn check(command: &Program, limits: Limits, (ended, exit_code): (Ended, i32)) -> Finished {
+async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i32)) -> RunOutcome {
     let finished = runtime(1).execute(&component(command), bare(limits)).await.unwrap();
     let told = text(&finished.stderr);
     assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{told}");
@@ -29,23 +29,23 @@ async fn a_component_leaves_behind_what_its_command_does() {
         let component = runtime.execute(&component(&command), run.clone()).await.unwrap();
         assert_eq!(text(&component.stdout), text(&plain.stdout), "{name}");
         assert_eq!(text(&component.stderr), text(&plain.stderr), "{name}");
-        assert_eq!((component.exit_code, component.ended), (exit_code, Ended::Exited), "{name}");
+        assert_eq!((component.exit_code, component.ended), (exit_code, RunEnd::Exited), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_component_that_exits_badly_has_the_one_code_that_preview_2_knows() {
-    check(&command("(call $exit (i32.const 0))"), LIMITS, (Ended::Exited, 0)).await;
-    check(&command("(call $exit (i32.const 9))"), LIMITS, (Ended::Exited, 1)).await;
+    check(&command("(call $exit (i32.const 0))"), LIMITS, (RunEnd::Exited, 0)).await;
+    check(&command("(call $exit (i32.const 9))"), LIMITS, (RunEnd::Exited, 1)).await;
 }
 
 #[tokio::test]
 async fn an_endless_component_ends_at_its_deadline_or_without_fuel() {
     let endless = command("(loop $on (br $on))");
     let limits = Limits { wall: Duration::from_millis(300), ..TIGHT };
-    check(&endless, limits, (Ended::TimedOut, 15)).await;
+    check(&endless, limits, (RunEnd::TimedOut, 15)).await;
     let limits = Limits { fuel: Some(100_000), ..TIGHT };
-    check(&endless, limits, (Ended::OutOfFuel, 1)).await;
+    check(&endless, limits, (RunEnd::OutOfFuel, 1)).await;
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_component_is_denied_memory_as_a_command_is() {
         "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
         unreachable",
     );
-    let finished = check(&bomb, TIGHT, (Ended::OutOfMemory, 16)).await;
+    let finished = check(&bomb, TIGHT, (RunEnd::OutOfMemory, 16)).await;
     assert_eq!(finished.memory_peak_bytes, TIGHT.memory_bytes);
 }
 
@@ -65,17 +65,17 @@ async fn a_components_output_is_cut_and_its_traps_are_told() {
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
         (br $on))",
     );
-    let finished = check(&flood, TIGHT, (Ended::OutputFull, 255)).await;
+    let finished = check(&flood, TIGHT, (RunEnd::OutputFull, 255)).await;
     assert_eq!(finished.stdout.len(), TIGHT.output_bytes);
     let divides = command("(drop (i32.div_s (i32.const 1) (i32.const 0)))");
-    check(&divides, TIGHT, (Ended::Trapped(Trapped::DivisionByZero), 9)).await;
+    check(&divides, TIGHT, (RunEnd::Trapped(TrapKind::DivisionByZero), 9)).await;
     let recursion = module(
         r#"(memory (export "memory") 1)
         (func $deeper (param i32) (result i32)
             (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
         (func (export "_start") (drop (call $deeper (i32.const 0))))"#,
     );
-    check(&recursion, TIGHT, (Ended::Trapped(Trapped::StackExhausted), 2)).await;
+    check(&recursion, TIGHT, (RunEnd::Trapped(TrapKind::StackExhausted), 2)).await;
 }
 
 #[tokio::test]
@@ -93,9 +93,9 @@ async fn memories_of_a_component_count_together() {
     let program = Program::new(wat::parse_str(wat).unwrap());
     let limits = Limits { memory_bytes: 4 * 65536, ..LIMITS };
     let finished = runtime(1).execute(&program, bare(limits)).await.unwrap();
-    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfMemory, 16));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
     let finished = runtime(1).execute(&program, bare(LIMITS)).await.unwrap();
-    assert_eq!((finished.ended, finished.exit_code), (Ended::Exited, 0));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Exited, 0));
 }
 
 #[tokio::test]

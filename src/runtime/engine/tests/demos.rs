@@ -23,7 +23,7 @@ const BARS: &str = r#"{"close":104.5,"high":105,"low":103,"open":103.5,"timestam
 "#;
 
 /// What a demo function leaves behind. `settings` are words of its environment, `NAME=value`.
-async fn finished(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> Finished {
+async fn finished(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> RunOutcome {
     let setting = |word: &str| {
         let (name, value) = word.split_once('=').unwrap();
         (name.to_owned(), value.to_owned())
@@ -46,7 +46,7 @@ async fn answer(name: &str, arguments: &[&str], settings: &str, stdin: &str) -> 
     let finished = finished(name, arguments, settings, stdin).await;
     assert_eq!(
         (text(&finished.stderr), finished.exit_code, finished.ended),
-        ("", 0, Ended::Exited)
+        ("", 0, RunEnd::Exited)
     );
     assert_eq!(text(&finished.stdout).lines().count(), 1);
     serde_json::from_slice(&finished.stdout).unwrap()
@@ -57,7 +57,7 @@ async fn refusal(name: &str, arguments: &[&str], settings: &str, stdin: &str) ->
     let finished = finished(name, arguments, settings, stdin).await;
     assert_eq!(
         (text(&finished.stdout), finished.exit_code, finished.ended),
-        ("", 1, Ended::Exited)
+        ("", 1, RunEnd::Exited)
     );
     text(&finished.stderr).trim_end().to_owned()
 }

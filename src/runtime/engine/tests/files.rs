@@ -3,20 +3,20 @@
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use super::*;
-use crate::files::{Afterwards, Files, FilesLimits};
+use crate::files::{Files, FilesLimits, FolderCleanup};
 
 /// Little, so that it is soon too much.
 pub(super) const FEW: FilesLimits = FilesLimits { n_files_max: 200, bytes_max: 4 * 1024 * 1024 };
 
-pub(super) fn with_files(folder: &Path, afterwards: Afterwards) -> Run {
+pub(super) fn with_files(folder: &Path, afterwards: FolderCleanup) -> Run {
     let files = Files { folder: folder.to_owned(), afterwards, limits: Some(FEW), function: None };
     Run { files: Some(files), ..bare(LIMITS) }
 }
 
 /// Runs `program` in a folder under a new one, and checks how it ends and that nothing is left.
-pub(super) async fn check(program: &Program, ended: Ended) -> Finished {
+pub(super) async fn check(program: &Program, ended: RunEnd) -> RunOutcome {
     let root = tempfile::tempdir().unwrap();
-    let run = with_files(&root.path().join("t/1/fs"), Afterwards::Remove);
+    let run = with_files(&root.path().join("t/1/fs"), FolderCleanup::Remove);
     let finished = runtime(1).execute(program, run).await.unwrap();
     let told = text(&finished.stderr);
     assert_eq!(finished.ended, ended, "{} {told}", finished.exit_code);
@@ -67,11 +67,11 @@ async fn a_guest_keeps_files_in_its_folder() {
         (if (call $write (call $create (i32.const 0)) (i32.const 500) (i32.const 1) (i32.const 600))
             (then unreachable))",
     );
-    let run = with_files(&folder, Afterwards::Keep);
+    let run = with_files(&folder, FolderCleanup::Keep);
     let finished = runtime(1).execute(&program, run).await.unwrap();
-    assert_eq!((finished.ended, finished.exit_code), (Ended::Exited, 0));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Exited, 0));
     assert_eq!(fs::read(folder.join("aaaa")).unwrap(), b"abc");
-    assert_eq!(check(&program, Ended::Exited).await.exit_code, 0);
+    assert_eq!(check(&program, RunEnd::Exited).await.exit_code, 0);
 }
 
 #[tokio::test]
@@ -99,9 +99,9 @@ async fn no_path_leads_out_of_the_folder() {
         ("passwd", false),
         ("..", false),
     ] {
-        let run = with_files(&folder, Afterwards::Keep);
+        let run = with_files(&folder, FolderCleanup::Keep);
         let finished = runtime.execute(&opener(path), run).await.unwrap();
-        assert_eq!(finished.ended, Ended::Exited);
+        assert_eq!(finished.ended, RunEnd::Exited);
         assert_eq!(finished.exit_code == 0, is_opened, "{path}: error {}", finished.exit_code);
     }
 }
@@ -117,7 +117,7 @@ async fn a_link_that_the_guest_makes_does_not_lead_out_either() {
             (call $exit (call $open (i32.const 3) (i32.const 1) (i32.const 5) (i32.const 5)
                 (i32.const 0) (i64.const 2) (i64.const 2) (i32.const 0) (i32.const 1000))))"#,
     );
-    assert_ne!(check(&program, Ended::Exited).await.exit_code, 0);
+    assert_ne!(check(&program, RunEnd::Exited).await.exit_code, 0);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_guest_that_makes_files_without_end_ends() {
         "(loop $on (drop (call $close (call $create (local.get $n))))
         (local.set $n (i32.add (local.get $n) (i32.const 1))) (br $on))",
     );
-    let finished = check(&program, Ended::FilesFull).await;
+    let finished = check(&program, RunEnd::FilesFull).await;
     assert_eq!(finished.exit_code, 255);
     assert_eq!(text(&finished.stderr), "runtime: limit of files reached\n");
 }
@@ -139,7 +139,7 @@ async fn a_guest_that_writes_a_file_without_end_ends() {
         (loop $on (drop (call $write (local.get $n) (i32.const 500) (i32.const 1) (i32.const 600)))
         (br $on))",
     );
-    check(&program, Ended::FilesFull).await;
+    check(&program, RunEnd::FilesFull).await;
 }
 
 /// Each open file is one of the host's.
@@ -151,9 +151,9 @@ async fn a_guest_that_leaves_files_open_runs_out_of_them_alone() {
         (br_if $on (i32.lt_u (local.get $n) (i32.const 100))))",
     );
     let root = tempfile::tempdir().unwrap();
-    let run = with_files(&root.path().join("fs"), Afterwards::Remove);
+    let run = with_files(&root.path().join("fs"), FolderCleanup::Remove);
     let finished = runtime(1).execute(&program, run).await.unwrap();
-    assert!(matches!(finished.ended, Ended::Trapped(_)), "{:?}", finished.ended);
+    assert!(matches!(finished.ended, RunEnd::Trapped(_)), "{:?}", finished.ended);
 }
 
 #[tokio::test]
@@ -174,13 +174,13 @@ async fn a_guest_that_nests_folders_without_end_ends() {
                     (then (drop (call $close (local.get $last)))))
                 (br $on)))"#,
     );
-    check(&program, Ended::FilesFull).await;
+    check(&program, RunEnd::FilesFull).await;
 }
 
 #[tokio::test]
 async fn a_component_has_the_same_folder() {
     let program = component(&opener("missing"));
-    assert_eq!(check(&program, Ended::Exited).await.exit_code, 1);
+    assert_eq!(check(&program, RunEnd::Exited).await.exit_code, 1);
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn a_guest_that_asks_for_no_files_gets_no_folder() {
         wat::parse_str(r#"(module (memory (export "memory") 1) (func (export "_start")))"#)
             .unwrap(),
     );
-    let run = with_files(&folder, Afterwards::Keep);
+    let run = with_files(&folder, FolderCleanup::Keep);
     runtime(1).execute(&program, run).await.unwrap();
     assert!(!folder.exists());
 }
@@ -203,7 +203,7 @@ const OPENS_ALL: &str = "(loop $on (drop (call $create (local.get $n)))
 #[tokio::test]
 async fn a_trap_in_a_host_call_names_the_call() {
     let program = creator(OPENS_ALL);
-    let trapped = Ended::Trapped(Trapped::Other);
+    let trapped = RunEnd::Trapped(TrapKind::Other);
     let too_many =
         "runtime: trap in a host call: path_open: 64 files and streams are open already\n";
     let finished = check(&program, trapped).await;

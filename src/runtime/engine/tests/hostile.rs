@@ -16,7 +16,7 @@ const BAD_DESCRIPTOR: i32 = 8;
 /// Grows the memory page by page until that is denied, then does `then`.
 const BOMB: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))";
 
-async fn finished(program: &Program, limits: Limits) -> Finished {
+async fn finished(program: &Program, limits: Limits) -> RunOutcome {
     runtime(1).execute(program, bare(limits)).await.unwrap()
 }
 
@@ -28,22 +28,22 @@ async fn refused(program: &Program) -> ProgramError {
 }
 
 /// Runs a command whose `_start` is `body` and checks how it ends.
-async fn check(body: &str, ended: Ended, exit_code: i32, stderr: &str) {
+async fn check(body: &str, ended: RunEnd, exit_code: i32, stderr: &str) {
     let finished = finished(&command(body), LIMITS).await;
     assert_eq!((finished.ended, finished.exit_code), (ended, exit_code), "{body}");
     assert_eq!(text(&finished.stderr), stderr, "{body}");
 }
 
-async fn check_trap(fields: &str, trapped: Trapped, exit_code: i32) {
+async fn check_trap(fields: &str, trapped: TrapKind, exit_code: i32) {
     let finished = finished(&module(fields), LIMITS).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::Trapped(trapped), exit_code));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Trapped(trapped), exit_code));
     assert_eq!(text(&finished.stderr), format!("runtime: trap: {trapped}\n"));
 }
 
 #[tokio::test]
 async fn an_endless_loop_ends_at_its_deadline() {
     let finished = finished(&command("(loop $on (br $on))"), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::TimedOut, 15));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::TimedOut, 15));
     assert_eq!(text(&finished.stderr), "runtime: time limit of 300ms reached\n");
     assert!(finished.wall >= TIGHT.wall);
 }
@@ -57,14 +57,14 @@ async fn a_sleep_of_an_hour_ends_at_its_deadline() {
         (i64.store (i32.const 24) (i64.const 3600000000000))
         (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128)))";
     let finished = finished(&command(sleep), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::TimedOut, 15));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::TimedOut, 15));
 }
 
 #[tokio::test]
 async fn a_guest_without_fuel_ends() {
     let limits = Limits { fuel: Some(100_000), ..LIMITS };
     let finished = finished(&command("(loop $on (br $on))"), limits).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfFuel, 1));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfFuel, 1));
     assert_eq!(text(&finished.stderr), "runtime: fuel limit of 100000 reached\n");
 }
 
@@ -111,7 +111,7 @@ async fn a_guest_that_computes_is_said_to() {
 #[tokio::test]
 async fn a_guest_that_is_denied_memory_and_fails_is_out_of_memory() {
     let finished = finished(&command(&format!("{BOMB} unreachable")), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfMemory, 16));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
     assert_eq!(text(&finished.stderr), "runtime: memory limit of 262144 bytes reached\n");
     assert_eq!(finished.memory_peak_bytes, TIGHT.memory_bytes);
 }
@@ -119,20 +119,20 @@ async fn a_guest_that_is_denied_memory_and_fails_is_out_of_memory() {
 #[tokio::test]
 async fn a_guest_that_is_denied_memory_and_gives_up_keeps_its_code() {
     let finished = finished(&command(&format!("{BOMB} (call $exit (i32.const 9))")), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfMemory, 9));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 9));
 }
 
 #[tokio::test]
 async fn a_guest_that_lives_with_the_denial_succeeds() {
     let finished = finished(&command(BOMB), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::Exited, 0));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Exited, 0));
     assert_eq!(text(&finished.stderr), "");
 }
 
 #[tokio::test]
 async fn a_module_that_starts_too_large_does_not_start() {
     let finished = finished(&module("(memory 5) (func (export \"_start\"))"), TIGHT).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::OutOfMemory, 16));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
     let want = "runtime: memory limit of 262144 bytes is below the module's first size\n";
     assert_eq!(text(&finished.stderr), want);
 }
@@ -148,11 +148,11 @@ async fn a_flood_of_output_is_cut_at_the_limit() {
         ))
     };
     let out = finished(&flood(1), TIGHT).await;
-    assert_eq!((out.ended, out.exit_code), (Ended::OutputFull, 255));
+    assert_eq!((out.ended, out.exit_code), (RunEnd::OutputFull, 255));
     assert_eq!(out.stdout.len(), TIGHT.output_bytes);
     assert_eq!(text(&out.stderr), "runtime: output limit of 100 bytes reached\n");
     let error = finished(&flood(2), TIGHT).await;
-    assert_eq!(error.ended, Ended::OutputFull);
+    assert_eq!(error.ended, RunEnd::OutputFull);
     assert_eq!(error.stdout.len(), 0);
     let tail = error.stderr.get(TIGHT.output_bytes..).unwrap();
     assert_eq!(text(tail), "\nruntime: output limit of 100 bytes reached\n");
@@ -175,13 +175,13 @@ async fn no_path_leads_out() {
             (call $exit (local.get $error)))"#,
     );
     let finished = finished(&program, LIMITS).await;
-    assert_eq!((finished.ended, finished.exit_code), (Ended::Exited, BAD_DESCRIPTOR));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Exited, BAD_DESCRIPTOR));
 }
 
 #[tokio::test]
 async fn an_exit_code_is_the_guests_own() {
     for code in [0, 1, 7, 15, 125, 126, 255, -1] {
-        check(&format!("(call $exit (i32.const {code}))"), Ended::Exited, code, "").await;
+        check(&format!("(call $exit (i32.const {code}))"), RunEnd::Exited, code, "").await;
     }
 }
 
@@ -190,7 +190,7 @@ async fn calls_too_deep_exhaust_the_stack_and_nothing_else() {
     let recursion = r#"(func $deeper (param i32) (result i32)
             (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
         (func (export "_start") (drop (call $deeper (i32.const 0))))"#;
-    check_trap(recursion, Trapped::StackExhausted, 2).await;
+    check_trap(recursion, TrapKind::StackExhausted, 2).await;
 }
 
 #[tokio::test]
@@ -202,14 +202,14 @@ async fn each_trap_has_its_code() {
         )
     };
     for (does, trapped, exit_code) in [
-        ("(drop (i32.load (i32.const 65533)))", Trapped::MemoryOutOfBounds, 3),
-        ("(call_indirect (type $start) (i32.const 2))", Trapped::TableOutOfBounds, 5),
-        ("(call_indirect (type $start) (i32.const 1))", Trapped::UninitializedElement, 6),
-        ("(call_indirect (type $start) (i32.const 0))", Trapped::BadSignature, 7),
-        ("(drop (i32.div_s (i32.const 0x80000000) (i32.const -1)))", Trapped::IntegerOverflow, 8),
-        ("(drop (i32.div_s (i32.const 1) (i32.const 0)))", Trapped::DivisionByZero, 9),
-        ("(drop (i32.trunc_f64_s (f64.const nan)))", Trapped::BadConversion, 10),
-        ("unreachable", Trapped::Unreachable, 11),
+        ("(drop (i32.load (i32.const 65533)))", TrapKind::MemoryOutOfBounds, 3),
+        ("(call_indirect (type $start) (i32.const 2))", TrapKind::TableOutOfBounds, 5),
+        ("(call_indirect (type $start) (i32.const 1))", TrapKind::UninitializedElement, 6),
+        ("(call_indirect (type $start) (i32.const 0))", TrapKind::BadSignature, 7),
+        ("(drop (i32.div_s (i32.const 0x80000000) (i32.const -1)))", TrapKind::IntegerOverflow, 8),
+        ("(drop (i32.div_s (i32.const 1) (i32.const 0)))", TrapKind::DivisionByZero, 9),
+        ("(drop (i32.trunc_f64_s (f64.const nan)))", TrapKind::BadConversion, 10),
+        ("unreachable", TrapKind::Unreachable, 11),
     ] {
         check_trap(&body(does), trapped, exit_code).await;
     }

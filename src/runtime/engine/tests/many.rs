@@ -107,11 +107,11 @@ async fn a_guest_that_was_short_may_be_long() {
     for arguments in [vec!["computes".to_owned()], vec!["sleeps".to_owned(); 2]] {
         for _ in 0..3 {
             let finished = runtime.execute(&program, bare(LIMITS)).await.unwrap();
-            assert_eq!(finished.ended, Ended::Exited);
+            assert_eq!(finished.ended, RunEnd::Exited);
         }
         let long = Run { arguments: arguments.clone(), ..bare(short) };
         let finished = runtime.execute(&program, long).await.unwrap();
-        assert_eq!(finished.ended, Ended::TimedOut);
+        assert_eq!(finished.ended, RunEnd::TimedOut);
         assert!(finished.wall >= short.wall && finished.cpu_user <= finished.wall);
         for _ in 0..3 {
             runtime.execute(&program, bare(LIMITS)).await.unwrap();

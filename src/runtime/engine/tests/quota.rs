@@ -6,7 +6,7 @@ use super::{
     files::{CREATE, FEW, check, creator, with_files},
     *,
 };
-use crate::files::Afterwards;
+use crate::files::FolderCleanup;
 
 /// Writes 64 KiB of its memory to file `$to`, once per call: a vector at 500.
 const FILL: &str = "
@@ -35,7 +35,7 @@ fn repeat(times: u32, body: &str) -> String {
 }
 
 /// Runs a command and the component made of it.
-async fn check_both(program: &Program, ended: Ended) {
+async fn check_both(program: &Program, ended: RunEnd) {
     check(program, ended).await;
     check(&component(program), ended).await;
 }
@@ -45,13 +45,13 @@ async fn check_both(program: &Program, ended: Ended) {
 async fn a_file_without_a_name_counts_as_long_as_it_is_open() {
     let opened = "(local.set $file (call $create (i32.const 0))) (call $remove (i32.const 0))";
     let endless = format!("{opened} (loop $on (call $fill (local.get $file)) (br $on))");
-    check_both(&writer(&endless), Ended::FilesFull).await;
+    check_both(&writer(&endless), RunEnd::FilesFull).await;
     let many = repeat(30, &format!("{opened} {}", "(call $fill (local.get $file))".repeat(4)));
-    check_both(&writer(&many), Ended::FilesFull).await;
+    check_both(&writer(&many), RunEnd::FilesFull).await;
     // Closed, it takes nothing any more.
     let closed = "(drop (call $close (local.get $file)))";
     let one = "(call $fill (local.get $file))".repeat(32);
-    check_both(&writer(&repeat(20, &format!("{opened} {one} {closed}"))), Ended::Exited).await;
+    check_both(&writer(&repeat(20, &format!("{opened} {one} {closed}"))), RunEnd::Exited).await;
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_file_that_another_replaced_counts_as_long_as_it_is_open() {
         (if (call $rename (i32.const 3) (i32.const 0) (i32.const 4) (i32.const 3) (i32.const 8)
             (i32.const 4)) (then unreachable))",
     );
-    check_both(&writer(&body), Ended::FilesFull).await;
+    check_both(&writer(&body), RunEnd::FilesFull).await;
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn what_is_written_in_place_again_and_again_is_counted_once() {
     let body = format!("{} {again}", "(call $fill (local.get $file))".repeat(48));
     let program =
         writer(&format!("(local.set $file (call $create (i32.const 0))) {}", repeat(20, &body)));
-    check_both(&program, Ended::Exited).await;
+    check_both(&program, RunEnd::Exited).await;
 }
 
 #[tokio::test]
@@ -90,8 +90,8 @@ async fn a_byte_here_and_there_takes_what_the_disk_sets_aside() {
     let program = |times| {
         writer(&format!("(local.set $file (call $create (i32.const 0))) {}", repeat(times, put)))
     };
-    check_both(&program(900), Ended::Exited).await;
-    check_both(&program(1100), Ended::FilesFull).await;
+    check_both(&program(900), RunEnd::Exited).await;
+    check_both(&program(1100), RunEnd::FilesFull).await;
 }
 
 #[tokio::test]
@@ -100,15 +100,15 @@ async fn a_hole_takes_nothing_until_it_is_filled() {
         (if (call $resize (local.get $file) (i64.const 1073741824)) (then unreachable))
         (if (call $resize (local.get $file) (i64.const 0)) (then unreachable))
         (if (call $resize (local.get $file) (i64.const 1073741824)) (then unreachable))";
-    check_both(&writer(sparse), Ended::Exited).await;
+    check_both(&writer(sparse), RunEnd::Exited).await;
     let filled = format!("{sparse} (loop $on (call $fill (local.get $file)) (br $on))");
-    check_both(&writer(&filled), Ended::FilesFull).await;
+    check_both(&writer(&filled), RunEnd::FilesFull).await;
 }
 
 #[tokio::test]
 async fn files_and_folders_that_come_and_go_are_no_more_than_there_are() {
     let body = "(drop (call $close (call $create (i32.const 0)))) (call $remove (i32.const 0))";
-    check_both(&writer(&repeat(1000, body)), Ended::Exited).await;
+    check_both(&writer(&repeat(1000, body)), RunEnd::Exited).await;
 }
 
 /// The limit is passed by one write at most, and a write is 1 MiB at most, however much is asked for.
@@ -131,9 +131,9 @@ async fn one_large_write_does_not_pass_the_limit_by_more_than_a_mebibyte() {
     for program in [component(&program), program] {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("fs");
-        let run = with_files(&folder, Afterwards::Keep);
+        let run = with_files(&folder, FolderCleanup::Keep);
         let finished = runtime(1).execute(&program, run).await.unwrap();
-        assert_eq!(finished.ended, Ended::FilesFull, "{}", text(&finished.stderr));
+        assert_eq!(finished.ended, RunEnd::FilesFull, "{}", text(&finished.stderr));
         let kept: u64 = fs::read_dir(&folder)
             .unwrap()
             .map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512)
@@ -152,5 +152,5 @@ async fn what_is_no_file_is_not_charged() {
             (local.set $n (i32.add (local.get $n) (i32.const 1)))
             (br_if $on (i32.lt_u (local.get $n) (i32.const 600))))",
     );
-    check_both(&program, Ended::Exited).await;
+    check_both(&program, RunEnd::Exited).await;
 }
