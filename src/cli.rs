@@ -1,6 +1,6 @@
 //! The command line: one file a subcommand, and the only place that builds and joins the rooms.
 //!
-//! `anyhow` is used here and nowhere else: an error that reaches this place is told to a person.
+//! An error that reaches this file is printed for a person.
 
 mod addresses;
 mod completion;
@@ -102,7 +102,7 @@ enum Command {
     Keys(keys::KeysCommand),
     /// Print what completes this program's commands in a shell
     Completions {
-        /// Which shell
+        /// The shell to complete in
         shell: clap_complete::Shell,
     },
     /// Print the manual, for man: a page for each command
@@ -128,7 +128,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ::runtime::compiler::child::run();
     }
     completion::answer();
-    let cli = match screen_alone(&arguments).map_or_else(|| parsed(arguments), Ok) {
+    let cli = match parse_screen_alone(&arguments).map_or_else(|| parse(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {
             // Help and version come this way, too.
@@ -154,18 +154,18 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Understands a command line that opens the screen and has nothing else in it; none for any other.
+/// Parses a command line that opens the screen and has nothing else in it; `None` for any other.
 ///
 /// Twenty subcommands with all their options take longer to set up than the first frame to draw.
-fn screen_alone(arguments: &[OsString]) -> Option<Cli> {
+fn parse_screen_alone(arguments: &[OsString]) -> Option<Cli> {
     let command = clap::Command::new("triptych").disable_help_flag(true);
     let command = without_empty(tui::TuiCommand::augment_args(command));
     let given = command.try_get_matches_from(arguments).ok()?;
     Some(Cli { command: None, screen: tui::TuiCommand::from_arg_matches(&given).ok()? })
 }
 
-/// Understands the command line, and what else tells of options.
-fn parsed(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
+/// Parses the command line, and for a node its file and its environment.
+fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     let command = help::with_endings(Cli::command());
     let command = command.mut_subcommand(NODE, node::layers::with_switches);
     let mut command = without_empty(command);
@@ -176,7 +176,7 @@ fn parsed(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     // What is no text cannot be the value of an option.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let arguments = node::layers::with_layers(arguments, node, environment)?;
+    let arguments = node::layers::with_layers(arguments, node.0, node.1, environment)?;
     if arguments.len() == n_given {
         return Ok(Cli::from_arg_matches(&given)?);
     }
@@ -188,8 +188,7 @@ fn parsed(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     Ok(Cli::from_arg_matches(&given)?)
 }
 
-/// Takes a variable of the environment that is set to nothing for one that is not set, as scripts and
-/// container files write it.
+/// Treats an empty variable of the environment as not set, as scripts and container files write it.
 fn without_empty(command: clap::Command) -> clap::Command {
     let is_empty = |argument: &clap::Arg| {
         let value = argument.get_env().and_then(std::env::var_os);
@@ -262,11 +261,11 @@ mod tests {
     fn check(arguments: &[&str], is_screen: bool) {
         let arguments: Vec<OsString> =
             ["triptych"].iter().chain(arguments).map(OsString::from).collect();
-        assert_eq!(screen_alone(&arguments).is_some(), is_screen);
+        assert_eq!(parse_screen_alone(&arguments).is_some(), is_screen);
     }
 
     #[test]
-    fn what_opens_the_screen_is_understood_without_the_subcommands() {
+    fn a_command_line_of_the_screen_is_parsed_without_the_subcommands() {
         check(&[], true);
         check(&["--head", "http://10.0.0.5:8080", "--theme", "light", "--forget"], true);
         for other in ["tui", "up", "node", "--help", "-h", "--version", "-V", "help", "--bogus"] {

@@ -1,4 +1,4 @@
-//! `tui`: the same program under a shorter name, for those who live in its screen.
+//! `tui`: the same program under a shorter name, started on its screen.
 
 use std::process::ExitCode;
 

@@ -22,7 +22,7 @@ use crate::cli::{
     config::{self, AddressFlags},
     help,
     services::{DATASETS_ADDRESS, INFERENCE_ADDRESS, KeyFlag, Services},
-    tui::own,
+    tui::user_files,
 };
 
 /// The variable by which a shell asks.
@@ -97,17 +97,17 @@ fn built_in_themes() -> impl Iterator<Item = String> {
 /// Themes of the user's configuration folder; none where it cannot be listed.
 fn own_themes() -> impl Iterator<Item = String> {
     let folders = project_dirs().ok();
-    let files = folders.and_then(|folders| own::theme_files(folders.config_dir()).ok());
+    let files = folders.and_then(|folders| user_files::theme_files(folders.config_dir()).ok());
     files.unwrap_or_default().into_iter().map(|(name, _)| name)
 }
 
 fn profiles() -> Vec<CompletionCandidate> {
-    let known = config::chosen(AddressFlags::default(), None);
+    let known = config::choose_profile(AddressFlags::default(), None);
     offer(known.map(|(_, profiles)| profiles).unwrap_or_default().into_keys())
 }
 
 fn datasets() -> Vec<CompletionCandidate> {
-    offer(asked(async |services: Services| {
+    offer(ask_services(async |services: Services| {
         let address = services.profile.datasets.unwrap_or_else(|| DATASETS_ADDRESS.to_owned());
         let service = Datasets::new(Transport::new(&address, services.key).ok()?);
         let page = service.list(&DatasetsQuery::default()).await.ok()?;
@@ -116,7 +116,7 @@ fn datasets() -> Vec<CompletionCandidate> {
 }
 
 fn topics() -> Vec<CompletionCandidate> {
-    offer(asked(async |services: Services| {
+    offer(ask_services(async |services: Services| {
         let address = services.profile.inference.unwrap_or_else(|| INFERENCE_ADDRESS.to_owned());
         let service = Inference::new(Transport::new(&address, services.key).ok()?);
         let topics = service.topics().await.ok()?.topics;
@@ -125,7 +125,7 @@ fn topics() -> Vec<CompletionCandidate> {
 }
 
 fn functions() -> Vec<CompletionCandidate> {
-    offer(asked(async |services: Services| {
+    offer(ask_services(async |services: Services| {
         let head = Transport::new(&services.profile.head?, None).ok()?;
         let head = Functions::new(head.with_token(config::head_token().ok()?));
         let listed = head.functions().await.ok()?;
@@ -135,7 +135,9 @@ fn functions() -> Vec<CompletionCandidate> {
 
 /// Asks the services that the environment, the profile or a stack that runs names; nothing where
 /// they do not answer in time.
-fn asked(ask: impl AsyncFnOnce(Services) -> Option<Vec<String>>) -> impl Iterator<Item = String> {
+fn ask_services(
+    ask: impl AsyncFnOnce(Services) -> Option<Vec<String>>,
+) -> impl Iterator<Item = String> {
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let flags = AddressFlags {
         head: variable("TRIPTYCH_HEAD"),

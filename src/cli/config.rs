@@ -57,7 +57,7 @@ pub(crate) struct Profile {
 
 /// The services that are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenProfile {
     /// The profile's name; none if flags alone tell of the services.
     pub(crate) name: Option<String>,
     /// Where they are.
@@ -123,10 +123,10 @@ pub(crate) fn profile(flags: AddressFlags) -> anyhow::Result<Option<Profile>> {
 ///
 /// # Errors
 /// As [`profile`].
-pub(crate) fn chosen(
+pub(crate) fn choose_profile(
     mut flags: AddressFlags,
     last: Option<String>,
-) -> anyhow::Result<(Option<Chosen>, BTreeMap<String, Profile>)> {
+) -> anyhow::Result<(Option<ChosenProfile>, BTreeMap<String, Profile>)> {
     let path = project_dirs().ok().map(|folders| folders.config_dir().join(FILE_NAME));
     let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
     if !flags.is_any() {
@@ -215,7 +215,7 @@ pub(crate) fn check(text: &str) -> anyhow::Result<()> {
     understood(Path::new("config.toml"), text).map(drop)
 }
 
-fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<Chosen>> {
+fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfile>> {
     let name = flags.profile.or_else(|| file.profile.clone());
     let base = match &name {
         None => None,
@@ -238,7 +238,7 @@ fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<Chosen>> {
         datasets: flags.datasets.or(base.datasets),
         inference: flags.inference.or(base.inference),
     };
-    Ok(Some(Chosen { name, profile }))
+    Ok(Some(ChosenProfile { name, profile }))
 }
 
 impl AddressFlags {
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_flag_wins_over_the_profile() {
         let flags = AddressFlags { head: Some("http://flag".into()), ..Default::default() };
-        let Chosen { name, profile } = choose(flags, &file()).unwrap().unwrap();
+        let ChosenProfile { name, profile } = choose(flags, &file()).unwrap().unwrap();
         assert_eq!(name.as_deref(), Some("home"));
         assert_eq!(profile.head.as_deref(), Some("http://flag"));
         assert_eq!(profile.datasets.as_deref(), Some("http://home:2/api"));

@@ -1,11 +1,11 @@
 //! `triptych datasets`: serve datasets, look at them, and take rows in and out.
 //!
 //! All but `serve` and the upkeep of a service's file speak HTTP to a service, as anyone could.
-//! Standard output carries what was asked for and nothing else; what happens meanwhile is told on
-//! standard error.
+//! Standard output carries the result and nothing else; messages go to standard error.
 
 mod backup;
 mod columns;
+pub(crate) mod connection;
 mod create;
 mod delete;
 mod export;
@@ -14,7 +14,6 @@ mod import;
 mod list;
 mod mirror;
 mod progress;
-pub(crate) mod reach;
 mod replay;
 mod restore;
 mod retention;

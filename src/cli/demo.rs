@@ -9,7 +9,7 @@ pub(crate) struct DemoFunction {
     pub(crate) name: &'static str,
     /// The file to run.
     pub(crate) method: &'static str,
-    /// Its module.
+    /// The bytes of its module.
     pub(crate) module: &'static [u8],
 }
 

@@ -1,15 +1,15 @@
 //! `triptych function`: functions of a cluster, or of this machine: add, list, show, run, remove.
 //!
 //! Standard output carries what was asked for and nothing else (of `add` the content id alone), so
-//! that scripts can take it; what happens meanwhile is told on standard error.
+//! that scripts can take it; messages go to standard error.
 
 mod advice;
+mod backend;
 mod events;
-mod held;
-mod here;
-mod patience;
+mod progress;
 mod report;
 mod run;
+mod run_local;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -21,11 +21,11 @@ use model::escape::escape_line;
 use model::function::{FunctionId, Method};
 use wire::functions::{FunctionDetail, FunctionsResponse, InstallRequest};
 
-pub(crate) use self::held::HeadFlags;
+pub(crate) use self::backend::HeadFlags;
 use self::{
+    backend::BackendFlags,
     events::EventsCommand,
-    held::HeldFlags,
-    patience::patiently,
+    progress::with_progress,
     run::{ResultCommand, RunCommand},
 };
 use crate::cli::output::{print, print_json, tell};
@@ -115,7 +115,7 @@ struct AddCommand {
     #[arg(long, value_name = "FILE")]
     method: Option<Method>,
     #[command(flatten)]
-    held: HeldFlags,
+    backend: BackendFlags,
 }
 
 /// The flags of `function list`.
@@ -125,7 +125,7 @@ struct ListCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    held: HeldFlags,
+    backend: BackendFlags,
 }
 
 /// The flags of `function show`.
@@ -138,7 +138,7 @@ struct ShowCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    held: HeldFlags,
+    backend: BackendFlags,
 }
 
 /// The flags of `function remove`.
@@ -148,7 +148,7 @@ struct RemoveCommand {
     #[arg(value_name = "CID")]
     id: FunctionId,
     #[command(flatten)]
-    held: HeldFlags,
+    backend: BackendFlags,
 }
 
 /// The flags of `function cancel`.
@@ -200,12 +200,12 @@ async fn acted(action: Action) -> anyhow::Result<ExitCode> {
 /// Packs the module or folder at `path`.
 async fn packed(path: &std::path::Path) -> anyhow::Result<Upload> {
     let reading = format!("reading {}", path.display());
-    let packed = patiently(&reading, Store::pack_path(path)).await;
+    let packed = with_progress(&reading, Store::pack_path(path)).await;
     packed.with_context(|| format!("take {} as a function", path.display()))
 }
 
 async fn add(command: AddCommand) -> anyhow::Result<()> {
-    let AddCommand { path, name, method, held } = command;
+    let AddCommand { path, name, method, backend } = command;
     let mut upload = packed(&path).await?;
     let function = &mut upload.function;
     if let Some(method) = method {
@@ -218,20 +218,20 @@ async fn add(command: AddCommand) -> anyhow::Result<()> {
     if let Some(name) = name {
         function.name = name;
     }
-    let held = held.open().await?;
-    let added = held.add(upload).await?;
-    tell(&format!("added {} to {held}", escape_line(&added.name)));
+    let backend = backend.open().await?;
+    let added = backend.add(upload).await?;
+    tell(&format!("added {} to {backend}", escape_line(&added.name)));
     print(&escape_line(&added.function_id))
 }
 
 async fn list(command: ListCommand) -> anyhow::Result<()> {
-    let held = command.held.open().await?;
-    let functions = held.list().await?;
+    let backend = command.backend.open().await?;
+    let functions = backend.list().await?;
     if command.json {
         return print_json(&serde_json::to_string(&FunctionsResponse { functions })?);
     }
     if functions.is_empty() {
-        tell(&format!("there are no functions in {held}"));
+        tell(&format!("there are no functions in {backend}"));
         return Ok(());
     }
     let lines: Vec<String> = functions
@@ -250,16 +250,16 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
 }
 
 async fn show(command: ShowCommand) -> anyhow::Result<()> {
-    let held = command.held.open().await?;
-    let detail = held.show(command.id).await?;
+    let backend = command.backend.open().await?;
+    let detail = backend.show(command.id).await?;
     if command.json {
         return print_json(&serde_json::to_string(&detail)?);
     }
-    print(&shown(&detail))
+    print(&format_detail(&detail))
 }
 
 /// A function for people.
-fn shown(detail: &FunctionDetail) -> String {
+fn format_detail(detail: &FunctionDetail) -> String {
     let function = &detail.function;
     let mut lines = vec![
         format!("id      {}", escape_line(&function.function_id)),
@@ -295,7 +295,7 @@ async fn install(command: InstallCommand) -> anyhow::Result<()> {
         id
     };
     let installing = format!("waiting for the nodes to install {source}");
-    let installed = patiently(&installing, head.install(&request)).await;
+    let installed = with_progress(&installing, head.install(&request)).await;
     let installed = installed.with_context(|| format!("install {source}"))?;
     if installed.code != CODE_OK {
         let why = report::reason(&installed.code, &installed.message);
@@ -306,9 +306,9 @@ async fn install(command: InstallCommand) -> anyhow::Result<()> {
 }
 
 async fn remove(command: RemoveCommand) -> anyhow::Result<()> {
-    let held = command.held.open().await?;
-    let name = held.remove(command.id).await?;
-    tell(&format!("removed {} from {held}", escape_line(&name)));
+    let backend = command.backend.open().await?;
+    let name = backend.remove(command.id).await?;
+    tell(&format!("removed {} from {backend}", escape_line(&name)));
     Ok(())
 }
 

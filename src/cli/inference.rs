@@ -1,14 +1,14 @@
-//! `triptych inference`: serve a prediction network, and reckon single epochs of one.
+//! `triptych inference`: serve a prediction network, and compute single epochs of one.
 
 mod backtest;
+mod compute;
 mod leaderboard;
 mod program;
-mod reckon;
 mod retention;
-mod services;
 mod signing;
 mod submit;
 mod topics;
+mod upstream;
 mod watch;
 mod work;
 
@@ -30,13 +30,13 @@ use tracing::warn;
 
 use self::{
     backtest::BacktestCommand,
+    compute::ComputeCommand,
     leaderboard::LeaderboardCommand,
-    reckon::ReckonCommand,
     retention::RetentionFlags,
-    services::{Cluster, Series},
     signing::SigningFlags,
     submit::SubmitCommand,
     topics::TopicsCommand,
+    upstream::{Cluster, Series},
     watch::{ShowCommand, WatchCommand},
     work::WorkCommand,
 };
@@ -75,12 +75,12 @@ pub(crate) enum InferenceCommand {
     #[command(after_help = backtest::EXAMPLES)]
     Backtest(BacktestCommand),
     /// Combine what was submitted in one epoch, or several, that a file describes
-    #[command(after_help = reckon::EXAMPLES)]
-    Synthesize(ReckonCommand),
+    #[command(after_help = compute::EXAMPLES)]
+    Synthesize(ComputeCommand),
     /// Take the mean of what reputers report
-    Losses(ReckonCommand),
+    Losses(ComputeCommand),
     /// Learn regrets and scores from losses
-    Regrets(ReckonCommand),
+    Regrets(ComputeCommand),
 }
 
 /// The flags of `inference serve`.
@@ -162,9 +162,9 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
         InferenceCommand::Submit(command) => submit::run(command).await,
         InferenceCommand::Work(command) => work::run(command).await,
         InferenceCommand::Backtest(command) => backtest::run(command).await,
-        InferenceCommand::Synthesize(command) => reckon::synthesize(&command),
-        InferenceCommand::Losses(command) => reckon::losses(&command),
-        InferenceCommand::Regrets(command) => reckon::regrets(&command),
+        InferenceCommand::Synthesize(command) => compute::synthesize(&command),
+        InferenceCommand::Losses(command) => compute::losses(&command),
+        InferenceCommand::Regrets(command) => compute::regrets(&command),
     }
 }
 
@@ -219,7 +219,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     InferenceService::start(options, runs, rows, &group, clock)
         .await
         .context("start the inference service")?;
-    let asked = stop::asked(command.process.parent()).await;
+    let asked = stop::wait_for_stop(command.process.parent()).await;
     group.shutdown().await;
     asked
 }

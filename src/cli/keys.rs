@@ -1,9 +1,9 @@
 //! `triptych keys`: API keys and accounts of the services on this machine, and keys of nodes.
 
+mod account;
 mod limits;
 mod node;
-mod people;
-mod stored;
+mod stored_key;
 mod table;
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use task::{clock::Clock, group::Group};
 use web::host_names::HostName;
 use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
-use self::{limits::LimitFlags, people::AccountCommand, stored::WhoseKey};
+use self::{account::AccountCommand, limits::LimitFlags, stored_key::WhoseKey};
 use crate::cli::{
     gate::PortalFlags,
     log,
@@ -126,7 +126,7 @@ pub(crate) enum KeysCommand {
         form: Form,
     },
     /// Manage accounts: people who make their own keys
-    #[command(subcommand, after_help = people::EXAMPLES)]
+    #[command(subcommand, after_help = account::EXAMPLES)]
     Account(AccountCommand),
     /// Say whether anyone may sign up, or show it
     SignUp {
@@ -140,7 +140,7 @@ pub(crate) enum KeysCommand {
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeCommand),
     /// Keep the API key that this program shows to the services of a profile
-    #[command(after_help = stored::EXAMPLES)]
+    #[command(after_help = stored_key::EXAMPLES)]
     Store(WhoseKey),
     /// Forget that key
     Forget(WhoseKey),
@@ -172,7 +172,7 @@ pub(crate) struct Form {
     json: bool,
 }
 
-/// Which key.
+/// The number of a key.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OneKey {
     /// The key's number, as `list` shows it
@@ -204,7 +204,7 @@ pub(crate) struct ServeCommand {
 
 impl KeysFile {
     /// Opens the file, and makes it if it is missing.
-    async fn made(self) -> anyhow::Result<Accounts> {
+    async fn open_or_create(self) -> anyhow::Result<Accounts> {
         open_accounts(&DataDir::of_services(self.data_dir)?, Clock::system()).await
     }
 
@@ -266,12 +266,14 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
         KeysCommand::Limits { key, limits, file, form } => {
             limits::run(&file.open().await?, key, limits, form).await
         }
-        KeysCommand::Account(command) => people::run(command).await,
-        KeysCommand::SignUp { sign_up, file } => switch(&file.made().await?, sign_up).await,
+        KeysCommand::Account(command) => account::run(command).await,
+        KeysCommand::SignUp { sign_up, file } => {
+            switch(&file.open_or_create().await?, sign_up).await
+        }
         KeysCommand::Serve(command) => serve(command).await,
-        KeysCommand::Store(whose) => stored::store(&whose),
-        KeysCommand::Forget(whose) => stored::forget(&whose),
-        KeysCommand::Where(whose) => stored::place(&whose),
+        KeysCommand::Store(whose) => stored_key::store(&whose),
+        KeysCommand::Forget(whose) => stored_key::forget(&whose),
+        KeysCommand::Where(whose) => stored_key::place(&whose),
         KeysCommand::Node { output } => print(&node::new(&output)?.peer_id().to_string()),
     }
 }
@@ -304,13 +306,13 @@ async fn create(
     let created = match account {
         None => accounts.create_key(name).await,
         Some(account) => {
-            accounts.create_account_key(people::id(accounts, account).await?, name).await
+            accounts.create_account_key(account::id(accounts, account).await?, name).await
         }
     };
     let (id, secret) = created.context("create a key")?;
     match keep {
         Keep::Printed(form) => print_secret(accounts, id, &secret, form).await,
-        Keep::Stored => stored::keep(NO_PROFILE, &secret),
+        Keep::Stored => stored_key::keep(NO_PROFILE, &secret),
     }
 }
 
@@ -332,7 +334,7 @@ fn scope_text(data_dir: &DataDir) -> String {
 async fn list(accounts: &Accounts, account: Option<AccountName>, form: Form) -> anyhow::Result<()> {
     let scope = match account {
         None => Scope::All,
-        Some(account) => Scope::Of(people::id(accounts, account).await?),
+        Some(account) => Scope::Of(account::id(accounts, account).await?),
     };
     let keys = accounts.list_keys(scope).await.context("list the keys")?;
     if form.json {
@@ -365,14 +367,14 @@ async fn print_secret(
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
-    let (group, accounts) = (Group::default(), command.file.made().await?);
+    let (group, accounts) = (Group::default(), command.file.open_or_create().await?);
     accounts.start_maintenance(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);
     let hosts = command.host_name.into_iter().collect();
     let router = command.portal.router(accounts, addresses, hosts)?;
     let options = ServerOptions { listen: command.listen, addresses };
     server::start(options, router, &group).await.context("start serving accounts")?;
-    let asked = stop::asked(command.process.parent()).await;
+    let asked = stop::wait_for_stop(command.process.parent()).await;
     group.shutdown().await;
     asked
 }
@@ -395,7 +397,7 @@ fn print_json(body: &impl Serialize) -> anyhow::Result<()> {
 
 /// What a count of things is called.
 fn counted(n: u64, one: &str) -> String {
-    format!("{n} {}", output::named(n, one))
+    format!("{n} {}", output::pluralize(n, one))
 }
 
 /// Refuses to go on without `--yes`.

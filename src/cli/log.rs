@@ -4,9 +4,9 @@
 //! rolls each day. A field named `x.json` holds JSON, and is written as the member `x`.
 //!
 //! Warnings and errors are written before the program goes on; others some milliseconds later, with
-//! those that come meanwhile, so that no answer waits for a line that tells of it.
+//! those that come meanwhile, so that no answer waits for its log line.
 
-mod gathered;
+mod buffered;
 
 use std::{
     borrow::Cow,
@@ -29,8 +29,8 @@ use tracing_subscriber::{
     Layer, filter::Targets, layer::Context, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use self::gathered::Gathered;
-pub(crate) use self::gathered::Gathering;
+use self::buffered::BufferedLines;
+pub(crate) use self::buffered::FlushGuard;
 
 /// The field that holds what an event says.
 const MESSAGE: &str = "message";
@@ -73,7 +73,7 @@ pub(crate) enum Output {
 ///
 /// # Errors
 /// If logging was set up before.
-pub(crate) fn to_stream(output: Output, level: Level) -> anyhow::Result<Gathering> {
+pub(crate) fn to_stream(output: Output, level: Level) -> anyhow::Result<FlushGuard> {
     let writer: Box<dyn Write + Send> = match output {
         Output::Stdout => Box::new(io::stdout()),
         Output::Stderr => Box::new(io::stderr()),
@@ -85,7 +85,7 @@ pub(crate) fn to_stream(output: Output, level: Level) -> anyhow::Result<Gatherin
 ///
 /// # Errors
 /// If the folder cannot be written, or logging was set up before.
-pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<Gathering> {
+pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<FlushGuard> {
     // Older files are looked for first, and a folder that is not there is complained about aloud.
     fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
     let file = rolling::Builder::new()
@@ -98,24 +98,24 @@ pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<Gathering
     init(Box::new(file), level)
 }
 
-fn init(writer: Box<dyn Write + Send>, level: Level) -> anyhow::Result<Gathering> {
+fn init(writer: Box<dyn Write + Send>, level: Level) -> anyhow::Result<FlushGuard> {
     let targets = Targets::new()
         .with_default(Level::WARN)
-        // It warns of each moment in which a node knows nobody, as every first node does.
+        // It warns whenever a node knows no peer, as every first node does.
         .with_target("libp2p_kad", Level::ERROR)
         .with_targets(ROOMS.map(|room| (room, level)));
-    let (gathered, gathering) = Gathered::start(writer, lost)?;
-    let lines = JsonLines { gathered, clock: Clock::system() };
+    let (buffered, guard) = BufferedLines::start(writer, lost_line)?;
+    let lines = JsonLines { lines: buffered, clock: Clock::system() };
     tracing_subscriber::registry()
         .with(lines.with_filter(targets))
         .try_init()
         .context("set up logging")?;
-    Ok(gathering)
+    Ok(guard)
 }
 
 /// The layer that turns events into lines.
 struct JsonLines {
-    gathered: Gathered,
+    lines: BufferedLines,
     clock: Clock,
 }
 
@@ -125,12 +125,12 @@ impl<S: Subscriber> Layer<S> for JsonLines {
         event.record(&mut fields);
         let level = *event.metadata().level();
         let now = self.clock.now();
-        self.gathered.add(level <= Level::WARN, |to| put_line(to, level, &fields, now));
+        self.lines.push(level <= Level::WARN, |to| put_line(to, level, &fields, now));
     }
 }
 
 /// The line that stands for so many that were lost.
-fn lost(n_lost: u64) -> Vec<u8> {
+fn lost_line(n_lost: u64) -> Vec<u8> {
     let mut fields = Fields::default();
     fields.put("lines", n_lost);
     fields.message.push_str("nobody read the log for a while, and lines were dropped");

@@ -1,7 +1,7 @@
 //! `triptych node`: a head or a worker of a function cluster.
 
+mod allowed_peers;
 mod flags;
-mod heeded;
 pub(crate) mod layers;
 mod state;
 
@@ -49,7 +49,7 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(2);
 /// If the node cannot be started.
 pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
-    for unused in command.unused.told() {
+    for unused in command.unused.warnings() {
         warn!("this node does not do what is asked with {unused}");
     }
     let identity = match &command.private_key {
@@ -61,8 +61,8 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let websocket = &command.network.websocket;
     let ports = [command.network.port, websocket.websocket_port];
     let ports = ports.into_iter().take(if websocket.websocket { 2 } else { 1 });
-    let heed = heeded::flags(command.role, &command.head, &command.runs)?;
-    let heeded = heeded::read(&heed).context("read the peers to heed")?;
+    let heed = allowed_peers::flags(command.role, &command.head, &command.runs)?;
+    let heeded = allowed_peers::read(&heed).context("read the peers to heed")?;
     let options = NodeOptions {
         role: role(command.role, &command.head)?,
         identity,
@@ -87,12 +87,12 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let node = Node::start(options, &group, Clock::system()).await.context("start the node")?;
     tokio::select! {
-        asked = stop::asked(parent) => asked?,
-        () = heeded::follow(&node, heed, heeded) => {}
+        asked = stop::wait_for_stop(parent) => asked?,
+        () = allowed_peers::follow(&node, heed, heeded) => {}
     }
     tokio::select! {
         () = node.shutdown() => {}
-        again = stop::asked(Parent::None) => {
+        again = stop::wait_for_stop(Parent::None) => {
             again?;
             bail!("wait for the functions that run: asked to stop once more");
         }

@@ -14,7 +14,7 @@ use model::escape::{escape_json, escape_line, escape_lines};
 /// What fails where standard output takes nothing.
 pub(super) const PRINT: Print = Print;
 
-/// See [`PRINT`]: a type, so that it is told from what else may fail with a broken pipe.
+/// See [`PRINT`]: a type, so that it is distinguished from other errors of a broken pipe.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Print;
 
@@ -24,7 +24,7 @@ impl fmt::Display for Print {
     }
 }
 
-/// Whether a command ended because whoever read its output has had enough, as `head` has.
+/// Whether a command ended because the reader of its output closed it, as `head` does.
 pub(super) fn is_reader_gone(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
     error.downcast_ref::<Print>().is_some()
@@ -100,8 +100,8 @@ pub(super) fn redraw(text: &str) {
     drop(write!(err, "\r{}\x1b[K", escape_line(text)).and_then(|()| err.flush()));
 }
 
-/// What so many of what `one` names are called: `row` or `rows`.
-pub(super) fn named(number: impl TryInto<u64>, one: &str) -> String {
+/// Returns `one` or its plural: `row` or `rows`.
+pub(super) fn pluralize(number: impl TryInto<u64>, one: &str) -> String {
     let is_one = number.try_into().is_ok_and(|number| number == 1);
     if is_one { one.to_owned() } else { format!("{one}s") }
 }

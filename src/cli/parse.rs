@@ -1,5 +1,7 @@
 //! Values of flags that several commands take.
 
+use model::timestamp::Timestamp;
+
 /// Reads a number of bytes with or without a unit: `3000000`, `500MB`, `2 GB`.
 ///
 /// # Errors
@@ -17,6 +19,28 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     bytes.ok_or_else(|| "it is a number of bytes such as 2GB".to_owned())
+}
+
+/// Reads a timestamp: RFC 3339, or a date alone, which is midnight UTC.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
+    let midnight = || format!("{text}T00:00:00Z").parse();
+    text.parse().or_else(|_| midnight()).map_err(|_| {
+        "a timestamp is RFC 3339, such as 2026-07-30T21:57:00Z, or a date such as 2026-07-30".into()
+    })
+}
+
+/// Reads `NAME=VALUE`.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it is NAME=VALUE".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! API keys of profiles: in the environment, in the system's keyring, or in a file that its owner
 //! alone can read, looked for in this order.
 //!
-//! Kept in the keyring where there is one, else in the file. What is kept is neither shown nor
+//! Stored in the keyring where there is one, else in the file. The key is neither shown nor
 //! logged anywhere.
 
 use std::{
@@ -48,20 +48,19 @@ enum Keyring {
     Off,
 }
 
-/// What comes of asking the keyring.
-enum Asked<T> {
+/// Outcome of a call of the keyring.
+enum KeyringReply<T> {
     /// It is not to be asked.
     Off,
     /// It said nothing in time.
     Silent,
-    /// It answered.
     Answered(keyring::Result<T>),
 }
 
 /// A key, and where it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The key.
+pub(crate) struct FoundKey {
+    /// The key itself.
     pub(crate) key: ApiKey,
     /// Where it was.
     pub(crate) place: KeyPlace,
@@ -69,7 +68,7 @@ pub(crate) struct Found {
 
 /// A key was kept.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredKey {
     /// Where it is.
     pub(crate) place: KeyPlace,
     /// Why it is not in the keyring.
@@ -77,7 +76,7 @@ pub(crate) struct Kept {
 }
 
 impl Keys {
-    /// The keys of whoever runs the program.
+    /// The keys of the user who runs the program.
     ///
     /// # Errors
     /// If the user has no home folder.
@@ -91,40 +90,40 @@ impl Keys {
     ///
     /// # Errors
     /// If what is there is no key, or others can read the file.
-    pub(crate) fn find(&self, profile: &str) -> anyhow::Result<Option<Found>> {
+    pub(crate) fn find(&self, profile: &str) -> anyhow::Result<Option<FoundKey>> {
         if let Some(key) = config::api_key()? {
-            return Ok(Some(Found { key, place: KeyPlace::Environment }));
+            return Ok(Some(FoundKey { key, place: KeyPlace::Environment }));
         }
         if let Some(key) = self.in_keyring(profile)? {
-            return Ok(Some(Found { key, place: KeyPlace::Keyring }));
+            return Ok(Some(FoundKey { key, place: KeyPlace::Keyring }));
         }
         let key = self.in_file(profile)?;
-        Ok(key.map(|key| Found { key, place: KeyPlace::File }))
+        Ok(key.map(|key| FoundKey { key, place: KeyPlace::File }))
     }
 
     /// Keeps `key` for `profile`, in place of an older one. May wait for the keyring.
     ///
     /// # Errors
     /// If neither the keyring nor the file takes it.
-    pub(crate) fn keep(&self, profile: &str, key: &ApiKey) -> anyhow::Result<Kept> {
+    pub(crate) fn keep(&self, profile: &str, key: &ApiKey) -> anyhow::Result<StoredKey> {
         let path = self.path(profile)?;
         let secret = key.clone();
         let why = match self.ask(profile, move |entry| entry.set_password(secret.reveal())) {
-            Asked::Off => format!("{KEYRING_VARIABLE} is off"),
-            Asked::Silent => format!("the keyring did not answer within {KEYRING_WITHIN:?}"),
-            Asked::Answered(Ok(())) => {
+            KeyringReply::Off => format!("{KEYRING_VARIABLE} is off"),
+            KeyringReply::Silent => format!("the keyring did not answer within {KEYRING_WITHIN:?}"),
+            KeyringReply::Answered(Ok(())) => {
                 // An older key there would be a second secret for nothing.
-                removed(&path)?;
-                return Ok(Kept { place: KeyPlace::Keyring, note: None });
+                remove_file(&path)?;
+                return Ok(StoredKey { place: KeyPlace::Keyring, note: None });
             }
-            Asked::Answered(Err(keyring::Error::NoDefaultStore)) => {
+            KeyringReply::Answered(Err(keyring::Error::NoDefaultStore)) => {
                 "there is no keyring".to_owned()
             }
-            Asked::Answered(Err(error)) => format!("the keyring did not take it: {error}"),
+            KeyringReply::Answered(Err(error)) => format!("the keyring did not take it: {error}"),
         };
         write_private(&path, key.reveal())
             .with_context(|| format!("keep the key in {}", path.display()))?;
-        Ok(Kept { place: KeyPlace::File, note: Some(why) })
+        Ok(StoredKey { place: KeyPlace::File, note: Some(why) })
     }
 
     /// Forgets the key of `profile` in the keyring and in the file; returns whether there was one.
@@ -132,13 +131,13 @@ impl Keys {
     /// # Errors
     /// If one is there and stays.
     pub(crate) fn forget(&self, profile: &str) -> anyhow::Result<bool> {
-        let was_in_file = removed(&self.path(profile)?)?;
+        let was_in_file = remove_file(&self.path(profile)?)?;
         let was_in_keyring = match self.ask(profile, keyring::Entry::delete_credential) {
-            Asked::Off => false,
-            Asked::Silent => bail!("the keyring did not answer within {KEYRING_WITHIN:?}"),
-            Asked::Answered(Ok(())) => true,
-            Asked::Answered(Err(error)) if is_absent(&error) => false,
-            Asked::Answered(Err(error)) => {
+            KeyringReply::Off => false,
+            KeyringReply::Silent => bail!("the keyring did not answer within {KEYRING_WITHIN:?}"),
+            KeyringReply::Answered(Ok(())) => true,
+            KeyringReply::Answered(Err(error)) if is_absent(&error) => false,
+            KeyringReply::Answered(Err(error)) => {
                 return Err(error).context("take the key out of the keyring");
             }
         };
@@ -162,32 +161,32 @@ impl Keys {
         &self,
         profile: &str,
         work: impl FnOnce(&keyring::Entry) -> keyring::Result<T> + Send + 'static,
-    ) -> Asked<T> {
+    ) -> KeyringReply<T> {
         if self.keyring == Keyring::Off {
-            return Asked::Off;
+            return KeyringReply::Off;
         }
         let profile = profile.to_owned();
         let work = move || keyring::Entry::new(SERVICE, &profile).and_then(|entry| work(&entry));
-        within(KEYRING_WITHIN, work).map_or(Asked::Silent, Asked::Answered)
+        within(KEYRING_WITHIN, work).map_or(KeyringReply::Silent, KeyringReply::Answered)
     }
 
     fn in_keyring(&self, profile: &str) -> anyhow::Result<Option<ApiKey>> {
         match self.ask(profile, keyring::Entry::get_password) {
-            Asked::Answered(Ok(text)) => {
+            KeyringReply::Answered(Ok(text)) => {
                 text.parse().map(Some).context("use the key in the keyring")
             }
-            // Where the keyring fails the file is looked at; what is in neither is told as absent.
-            Asked::Answered(Err(error)) => {
+            // Where the keyring fails the file is read; a key that is in neither is absent.
+            KeyringReply::Answered(Err(error)) => {
                 if !is_absent(&error) {
                     tracing::warn!(%error, "cannot read the keyring");
                 }
                 Ok(None)
             }
-            Asked::Silent => {
+            KeyringReply::Silent => {
                 tracing::warn!("the keyring did not answer within {KEYRING_WITHIN:?}");
                 Ok(None)
             }
-            Asked::Off => Ok(None),
+            KeyringReply::Off => Ok(None),
         }
     }
 
@@ -235,7 +234,7 @@ fn within<T: Send + 'static>(
 ) -> Option<T> {
     let (tell, told) = mpsc::sync_channel(1);
     let asking = thread::Builder::new().name("keyring".to_owned());
-    // Whoever waited too long listens no more.
+    // After a timeout nobody receives it.
     asking.spawn(move || drop(tell.send(work()))).ok()?;
     told.recv_timeout(wait).ok()
 }
@@ -246,7 +245,7 @@ const fn is_absent(error: &keyring::Error) -> bool {
 }
 
 /// Removes a file; returns whether there was one.
-fn removed(path: &Path) -> anyhow::Result<bool> {
+fn remove_file(path: &Path) -> anyhow::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

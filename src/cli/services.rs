@@ -45,7 +45,7 @@ impl Services {
     /// # Errors
     /// If the configuration or the key is unfit.
     pub(crate) async fn choose(flags: AddressFlags, key: KeyFlag) -> anyhow::Result<Self> {
-        let (chosen, _) = config::chosen(flags, None)?;
+        let (chosen, _) = config::choose_profile(flags, None)?;
         let name = chosen.as_ref().and_then(|chosen| chosen.name.as_deref());
         let key = match key.key_file {
             Some(path) => Some(key_of(&path)?),

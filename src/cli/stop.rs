@@ -41,7 +41,7 @@ pub(crate) enum Parent {
 ///
 /// # Errors
 /// If signals cannot be listened to.
-pub(crate) async fn asked(parent: Parent) -> anyhow::Result<()> {
+pub(crate) async fn wait_for_stop(parent: Parent) -> anyhow::Result<()> {
     let reason = tokio::select! {
         reason = signal() => reason?,
         () = parent_gone(parent) => "the process that started it ended",

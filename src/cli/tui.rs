@@ -1,7 +1,7 @@
 //! `triptych tui`: the screen.
 
-pub(super) mod own;
 mod print;
+pub(super) mod user_files;
 
 use std::{env, fs, path::PathBuf, sync::Arc};
 
@@ -34,7 +34,7 @@ use tracing::Level;
 
 use self::print::PrintFlags;
 use crate::cli::{
-    config::{self, AddressFlags, Chosen, KEY_VARIABLE, ScreenOptions},
+    config::{self, AddressFlags, ChosenProfile, KEY_VARIABLE, ScreenOptions},
     log,
     own_files::OwnFiles,
     profiles::{self, Keeper},
@@ -104,9 +104,9 @@ impl Taste {
     fn read(flag: Option<String>) -> anyhow::Result<Self> {
         let options = config::screen()?;
         let folder = project_dirs().ok().map(|folders| folders.config_dir().to_owned());
-        let keys = folder.as_deref().map(own::keys).transpose()?.unwrap_or_default();
-        let own::Themes { themes, faults } =
-            folder.as_deref().map(own::themes).transpose()?.unwrap_or_default();
+        let keys = folder.as_deref().map(user_files::keys).transpose()?.unwrap_or_default();
+        let user_files::Themes { themes, faults } =
+            folder.as_deref().map(user_files::themes).transpose()?.unwrap_or_default();
         let flagged = flag.map(|name| (name, "--theme".to_owned()));
         let theme = match flagged.or_else(|| options.theme.clone()) {
             None => theme::Opening::Session,
@@ -128,7 +128,7 @@ fn find(
     name: &str,
     place: &str,
     themes: &[&'static Own],
-    faults: &[own::ThemeFault],
+    faults: &[user_files::ThemeFault],
 ) -> anyhow::Result<theme::Name> {
     if let Some(fault) = faults.iter().find(|fault| fault.name == name) {
         bail!("{}", fault.why);
@@ -154,13 +154,13 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let session = if command.forget { None } else { session_file() };
     let last = session.as_deref().and_then(|path| fs::read_to_string(path).ok());
     let (chosen, mut profiles) =
-        config::chosen(command.addresses, last.as_deref().and_then(session::profile))?;
+        config::choose_profile(command.addresses, last.as_deref().and_then(session::profile))?;
     let listed = profiles::listed(&profiles);
     // With the key in the environment nothing else is looked at, and the services are asked at
     // once; else the keyring may take a while, which the first frame does not wait for.
     let (start, current) = match chosen {
         None => (None, None),
-        Some(Chosen { name, profile }) => {
+        Some(ChosenProfile { name, profile }) => {
             let mut addresses = profiles::addresses(profile.clone());
             addresses.head_token = config::head_token()?;
             addresses.api_key = config::api_key()?;

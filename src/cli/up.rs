@@ -110,7 +110,7 @@ async fn serve(
     process: &stop::ProcessFlags,
 ) -> anyhow::Result<()> {
     let Output { lines, announced, is_json, data_dir } = output;
-    let asked = stop::asked(process.parent());
+    let asked = stop::wait_for_stop(process.parent());
     tokio::pin!(asked);
     let started = tokio::select! {
         started = start(options, &OwnFiles, group, lines.clone(), say_delay) => started?,

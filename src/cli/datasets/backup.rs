@@ -1,4 +1,4 @@
-//! `triptych datasets backup`: a copy of a store as it is at one moment.
+//! `triptych datasets backup`: a consistent copy of a store.
 
 use std::path::PathBuf;
 

@@ -6,10 +6,11 @@ use model::escape::escape_line;
 use wire::datasets::{ColumnBody, CreateColumn};
 
 use super::{
+    connection::{DatasetServiceFlags, find_dataset},
     create::parse_column,
-    reach::{ReachFlags, find, pair},
 };
 use crate::cli::output::{print, print_json, table, tell};
+use crate::cli::parse::parse_pair;
 
 /// The flags of `datasets columns`.
 #[derive(Debug, Args)]
@@ -21,7 +22,7 @@ pub(crate) struct ColumnsCommand {
     #[arg(long, value_name = "NAME[:TYPE]", value_parser = parse_column)]
     add: Vec<CreateColumn>,
     /// Rename a column; its values stay
-    #[arg(long, value_name = "NAME=NEW_NAME", value_parser = pair)]
+    #[arg(long, value_name = "NAME=NEW_NAME", value_parser = parse_pair)]
     rename: Vec<(String, String)>,
     /// Delete a column with its values; takes --yes
     #[arg(long, value_name = "NAME")]
@@ -33,7 +34,7 @@ pub(crate) struct ColumnsCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// Changes columns in the order rename, delete, add, and lists those that there are then.
@@ -41,8 +42,8 @@ pub(crate) struct ColumnsCommand {
 /// # Errors
 /// If a delete is not confirmed, or the service refuses a change. Those before it are made.
 pub(super) async fn run(command: ColumnsCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
-    let dataset = find(&service, &command.dataset).await?;
+    let service = command.connection.connect().await?;
+    let dataset = find_dataset(&service, &command.dataset).await?;
     let id = dataset.id;
     if !command.delete.is_empty() && !command.yes {
         let names = command.delete.join(", ");

@@ -7,13 +7,14 @@ use clap::Args;
 use model::dataset::Dtype;
 use wire::datasets::{CreateColumn, CreateDataset, DatasetBody};
 
-use super::reach::{ReachFlags, pair};
+use super::connection::DatasetServiceFlags;
 use crate::cli::output::{print, print_json};
+use crate::cli::parse::parse_pair;
 
 /// The flags of `datasets create`.
 #[derive(Debug, Args)]
 pub(crate) struct CreateCommand {
-    /// Its name
+    /// The name of the dataset
     name: String,
     /// A column, such as `close` or `trades:integer`; types are float, integer, string, boolean
     #[arg(long = "column", value_name = "NAME[:TYPE]", value_parser = parse_column)]
@@ -24,7 +25,7 @@ pub(crate) struct CreateCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// What a new dataset is about, and who may read it.
@@ -34,7 +35,7 @@ pub(super) struct AboutFlags {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(super) description: String,
     /// A metadata field of a new dataset, such as `ticker=btcusd`
-    #[arg(long = "metadata", value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long = "metadata", value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(super) metadata: Vec<(String, String)>,
     /// A tag of a new dataset, whose holders may read it; `public` lets every key
     #[arg(long = "tag", value_name = "TAG")]
@@ -59,7 +60,7 @@ impl AboutFlags {
 /// # Errors
 /// If the service refuses.
 pub(super) async fn run(command: CreateCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
+    let service = command.connection.connect().await?;
     let body = command.about.body(&command.name, command.columns);
     let creating = || format!("create dataset {}", command.name);
     let dataset = service.create(&body).await.with_context(creating)?;

@@ -5,25 +5,26 @@ use clap::Args;
 use model::escape::escape_line;
 use model::timestamp::Timestamp;
 
-use super::reach::{ReachFlags, find, moment};
-use crate::cli::output::{named, tell};
+use super::connection::{DatasetServiceFlags, find_dataset};
+use crate::cli::output::{pluralize, tell};
+use crate::cli::parse::parse_timestamp;
 
 /// The flags of `datasets delete`.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteCommand {
     /// The dataset's number or name
     dataset: String,
-    /// Only its rows from this moment on
-    #[arg(long, value_name = "TIME", value_parser = moment, requires = "end")]
+    /// Only its rows from this time on
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "end")]
     start: Option<Timestamp>,
-    /// Only its rows up to this moment
-    #[arg(long, value_name = "TIME", value_parser = moment, requires = "start")]
+    /// Only its rows up to this time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "start")]
     end: Option<Timestamp>,
     /// Mean it: there is no way back
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// Deletes.
@@ -31,8 +32,8 @@ pub(crate) struct DeleteCommand {
 /// # Errors
 /// If it is not meant, or the key does not own the dataset.
 pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
-    let dataset = find(&service, &command.dataset).await?;
+    let service = command.connection.connect().await?;
+    let dataset = find_dataset(&service, &command.dataset).await?;
     let (id, name) = (dataset.id, escape_line(&dataset.name));
     if !command.yes {
         bail!("delete from dataset {id}, {name}, unless it is meant: say so with --yes");
@@ -40,7 +41,7 @@ pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
     if let (Some(start), Some(end)) = (command.start, command.end) {
         let deleting = || format!("delete rows of dataset {id}");
         let n_rows = service.delete_rows(id, start, end).await.with_context(deleting)?;
-        tell(&format!("deleted {n_rows} {} of dataset {id}, {name}", named(n_rows, "row")));
+        tell(&format!("deleted {n_rows} {} of dataset {id}, {name}", pluralize(n_rows, "row")));
     } else {
         service.delete(id).await.with_context(|| format!("delete dataset {id}"))?;
         tell(&format!("deleted dataset {id}, {name}"));

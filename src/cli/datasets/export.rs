@@ -14,10 +14,11 @@ use client::datasets::{
 use model::{resolution::Resolution, timestamp::Timestamp};
 
 use super::{
+    connection::{DatasetServiceFlags, find_dataset},
     progress::{Done, Progress},
-    reach::{ReachFlags, find, moment},
 };
 use crate::cli::output::write_data;
+use crate::cli::parse::parse_timestamp;
 use model::escape::escape_line;
 
 /// Shown below the help of `datasets export`.
@@ -46,17 +47,17 @@ pub(crate) struct ExportCommand {
     /// csv, json, ndjson, parquet or arrow [default: by the file's ending, else csv]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Not before this moment
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// Not before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     start: Option<Timestamp>,
-    /// Not after this moment; buckets start before it
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// Not after this time; buckets start before it
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     end: Option<Timestamp>,
     /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
     resolution: Resolution,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// How the file is written.
@@ -111,8 +112,8 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     }
     let by_name = || path.extension()?.to_str()?.parse().ok();
     let format = command.format.or_else(by_name).unwrap_or(Format::Csv);
-    let service = command.reach.connect().await?;
-    let dataset = find(&service, &command.dataset).await?;
+    let service = command.connection.connect().await?;
+    let dataset = find_dataset(&service, &command.dataset).await?;
     let query = DownloadQuery {
         dataset: dataset.id,
         resolution: command.resolution,
@@ -175,7 +176,7 @@ async fn export(
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
         let share = |(n_rows, n_all): (u64, u64)| n_rows as f64 / n_all.max(1) as f64;
         let share = n_rows.zip(download.n_rows()).map(share);
-        progress.at(Done { n_rows: n_rows.unwrap_or(0), share });
+        progress.update(Done { n_rows: n_rows.unwrap_or(0), share });
     }
     if is_converted {
         elements.end()?;

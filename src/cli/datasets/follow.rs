@@ -16,9 +16,10 @@ use task::group::Group;
 use tokio::sync::mpsc;
 
 use super::{
-    reach::{ReachFlags, find, moment},
+    connection::{DatasetServiceFlags, find_dataset},
     rows::{json_of, value_text},
 };
+use crate::cli::parse::parse_timestamp;
 use crate::cli::{
     output::{print, print_json, tell},
     stop,
@@ -45,8 +46,8 @@ pub(crate) struct FollowCommand {
     /// Begin with this many of the newest rows
     #[arg(long, default_value_t = 10, value_name = "N", conflicts_with = "since")]
     last: usize,
-    /// Begin with the rows from this moment on
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// Begin with the rows from this time on
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     since: Option<Timestamp>,
     /// Print each row as a line of JSON
     #[arg(long)]
@@ -55,7 +56,7 @@ pub(crate) struct FollowCommand {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// Follows.
@@ -63,8 +64,8 @@ pub(crate) struct FollowCommand {
 /// # Errors
 /// If there is no such dataset, or it is gone.
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
-    let dataset = find(&service, &command.dataset).await?.id;
+    let service = command.connection.connect().await?;
+    let dataset = find_dataset(&service, &command.dataset).await?.id;
     let mut printer = Printer { n_left: command.limit, is_json: command.json };
     let newest = match command.since {
         Some(since) => Some(since - std::time::Duration::from_micros(1)),
@@ -79,13 +80,13 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     group.spawn("follow a dataset", resume::follow(service, dataset, resume_from, sender));
     let done = tokio::select! {
         done = printed(&mut events, &mut printer) => done,
-        asked = stop::asked(stop::Parent::None) => asked,
+        asked = stop::wait_for_stop(stop::Parent::None) => asked,
     };
     group.shutdown().await;
     done
 }
 
-/// Prints the newest `n_rows`, oldest first; returns the moment of the newest.
+/// Prints the newest `n_rows`, oldest first; returns the timestamp of the newest.
 async fn begin(
     service: &Datasets,
     dataset: DatasetId,

@@ -1,8 +1,8 @@
 //! `triptych datasets import`: the rows of files, sent to datasets.
 
+mod checkpoint;
 mod columns;
 mod files;
-mod kept;
 mod report;
 pub(super) mod send;
 
@@ -23,17 +23,18 @@ use formats::read::{
 use model::dataset::Dtype;
 
 use self::{
-    files::{Sourced, found},
-    kept::Kept,
-    report::{Repeats, Report},
-    send::{Limits, Notes, Target, send},
+    checkpoint::ImportCheckpoint,
+    files::{ImportFile, find_files},
+    report::{ImportReport, Repeats},
+    send::{FileReading, ImportTarget, SendOptions, SendState, send},
 };
 use super::{
+    connection::DatasetServiceFlags,
     create::AboutFlags,
-    progress::{Progress, count},
-    reach::{ReachFlags, pair},
+    progress::{Progress, format_count},
 };
-use crate::cli::output::{named, print_json, tell};
+use crate::cli::output::{pluralize, print_json, tell};
+use crate::cli::parse::parse_pair;
 
 /// Shown below the help of `datasets import`.
 pub(super) const EXAMPLES: &str = "\
@@ -75,7 +76,7 @@ pub(crate) struct ImportCommand {
     #[arg(long, value_name = "DATASET")]
     dataset: Option<String>,
     /// csv, ndjson or parquet [default: by the file's ending]
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     format: Option<Format>,
     /// What separates the fields of CSV [default: whichever the header has most of]
     #[arg(long, value_name = "CHARACTER")]
@@ -113,13 +114,13 @@ pub(crate) struct ImportCommand {
     #[command(flatten)]
     about: AboutFlags,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
-/// What becomes of the fields of a file.
+/// How the fields of a file become columns.
 #[derive(Debug, Clone, Args)]
 struct ColumnFlags {
-    /// The field with the moment [default: the one that is called like it, or holds moments]
+    /// The field with the timestamp [default: the one that is called like it, or holds timestamps]
     #[arg(long, value_name = "FIELD")]
     time: Option<String>,
     /// What a number there counts since 1970: s, ms, us or ns; or date, for 20260101
@@ -134,10 +135,10 @@ struct ColumnFlags {
     #[arg(long, value_name = "ZONE", default_value = "UTC", allow_hyphen_values = true)]
     time_zone: Zone,
     /// Make this field that column
-    #[arg(long = "map", value_name = "FIELD=COLUMN", value_parser = pair)]
+    #[arg(long = "map", value_name = "FIELD=COLUMN", value_parser = parse_pair)]
     names: Vec<(String, String)>,
     /// The type of a column: float, integer, string or boolean
-    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = typed)]
+    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_column_type)]
     types: Vec<(String, Dtype)>,
     /// The decimal mark of numbers in texts: . as in 1,234.5, or , as in 1.234,5 [default: seen]
     #[arg(long, value_name = "MARK")]
@@ -157,11 +158,11 @@ struct ColumnFlags {
 /// If a file is not to be read, a row does not fit, or the service refuses. What was stored is kept,
 /// and the same command goes on after it.
 pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
-    let files = found(&command.files, command.dataset.as_deref(), command.format)?;
+    let files = find_files(&command.files, command.dataset.as_deref(), command.format)?;
     if command.delimiter.is_some_and(|delimiter| !delimiter.is_ascii()) {
         bail!("use the delimiter: it is one character of ASCII");
     }
-    let service = command.reach.clone().connect().await?;
+    let service = command.connection.clone().connect().await?;
     let reading = format!(
         "{:?} {:?} {:?} {}",
         command.columns,
@@ -169,17 +170,17 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         command.has_header(),
         command.merge
     );
-    let mut kept = Kept::open((service.address(), &reading), &files, command.again);
+    let mut checkpoint = ImportCheckpoint::open(service.address(), &reading, &files, command.again);
     let (mut n_stored, mut n_skipped, mut n_files) = (0, 0, 0);
     let mut repeats = Repeats::default();
     for file in &files {
-        let one = import(&command, &service, file, (&mut kept, &mut repeats)).await;
+        let one = import(&command, &service, file, &mut checkpoint, &mut repeats).await;
         // One of many that is empty is no reason to leave out those after it.
         if files.len() > 1 && one.as_ref().is_err_and(is_empty) {
-            tell(&format!("{} has no rows, and is left out", file.shown()));
+            tell(&format!("{} has no rows, and is left out", file.display_name()));
             continue;
         }
-        let one = one.with_context(|| format!("import {}", file.shown()))?;
+        let one = one.with_context(|| format!("import {}", file.display_name()))?;
         n_stored += one.n_stored();
         n_skipped += one.skipped.n_rows;
         n_files += 1;
@@ -187,7 +188,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     if command.dry_run {
         return Ok(());
     }
-    kept.remove();
+    checkpoint.remove();
     if n_files == 0 {
         bail!(
             "find a row in {}",
@@ -199,7 +200,11 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         );
     }
     if n_files > 1 {
-        tell(&format!("imported {n_files} files: {} {}", count(n_stored), named(n_stored, "row")));
+        tell(&format!(
+            "imported {n_files} files: {} {}",
+            format_count(n_stored),
+            pluralize(n_stored, "row")
+        ));
     }
     if n_skipped > 0 {
         tell(&format!(
@@ -213,48 +218,51 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
 async fn import(
     command: &ImportCommand,
     service: &Datasets,
-    file: &Sourced,
-    (kept, repeats): (&mut Kept, &mut Repeats),
-) -> anyhow::Result<Report> {
-    let options = file.read_options(command.delimiter, command.has_header());
-    let planned = columns::planned(service, &command.columns, file, options).await?;
-    tell(&planned.preview(file));
+    file: &ImportFile,
+    checkpoint: &mut ImportCheckpoint,
+    repeats: &mut Repeats,
+) -> anyhow::Result<ImportReport> {
+    let reading = file.read_options(command.delimiter, command.has_header());
+    let plan = columns::plan_import(service, &command.columns, file, reading).await?;
+    tell(&plan.preview(file));
     if command.dry_run {
-        return Ok(Report::default());
+        return Ok(ImportReport::default());
     }
-    let dataset = planned.dataset(service, &command.about, file).await?;
+    let dataset = plan.prepare_dataset(service, &command.about, file).await?;
     // A dataset that was created just now has nothing of an earlier one with its number.
-    if !planned.exists() {
-        kept.forget(dataset);
+    if !plan.exists() {
+        checkpoint.forget(dataset);
     }
-    if kept.is_done(file, dataset) {
-        tell(&format!("{} is stored already", file.shown()));
-        return Ok(Report::default());
+    if checkpoint.is_done(file, dataset) {
+        tell(&format!("{} is stored already", file.display_name()));
+        return Ok(ImportReport::default());
     }
-    let begun = kept.begun(file, dataset);
-    if begun.n_rows > 0 {
-        tell(&format!("{} goes on after row {}", file.shown(), begun.n_rows));
+    let resume = checkpoint.resume_point(file, dataset);
+    if resume.n_rows > 0 {
+        tell(&format!("{} goes on after row {}", file.display_name(), resume.n_rows));
     }
-    let progress = Progress::new(format!("importing {}", file.shown())).after(begun.n_rows);
+    let progress =
+        Progress::new(format!("importing {}", file.display_name())).starting_at(resume.n_rows);
     let (mode, batch_max) = if command.merge {
         (InsertMode::Merge, MERGE_ROWS_MAX)
     } else {
         (InsertMode::Replace, usize::MAX)
     };
-    let limits = Limits {
+    let options = SendOptions {
         batch_rows: command.batch.clamp(1, batch_max),
         n_in_flight: command.in_flight.max(1),
         skips_bad: command.skip_bad,
         mode,
     };
-    let report = Report::after(begun.n_rows);
-    let target = Target { service, dataset, file, limits };
-    let notes = Notes { progress, kept: &mut *kept, report, repeats };
-    let report = send(target, (options, planned.plan), begun, notes).await?;
-    kept.done(file, dataset);
-    tell(&report.text(&file.shown()));
+    let report = ImportReport::starting_at(resume.n_rows);
+    let target = ImportTarget { service, dataset, file, options };
+    let state = SendState { progress, checkpoint: &mut *checkpoint, report, repeats };
+    let report =
+        send(target, FileReading { options: reading, plan: plan.plan }, resume, state).await?;
+    checkpoint.mark_done(file, dataset);
+    tell(&report.text(&file.display_name()));
     if command.json {
-        print_json(&report.json(&file.shown(), dataset).to_string())?;
+        print_json(&report.json(&file.display_name(), dataset).to_string())?;
     }
     Ok(report)
 }
@@ -268,7 +276,7 @@ impl ImportCommand {
 
 impl ColumnFlags {
     /// How texts are read as timestamps.
-    fn texts(&self) -> TimeTexts {
+    fn time_texts(&self) -> TimeTexts {
         TimeTexts { format: self.time_format.clone(), zone: self.time_zone.clone() }
     }
 }
@@ -277,12 +285,12 @@ fn is_empty(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(FileError::Empty))
 }
 
-fn format(text: &str) -> Result<Format, String> {
+fn parse_format(text: &str) -> Result<Format, String> {
     let path = PathBuf::from(format!("x.{text}"));
     Format::of_name(&path).ok_or_else(|| "a format is csv, ndjson or parquet".to_owned())
 }
 
-fn typed(text: &str) -> Result<(String, Dtype), String> {
-    let (name, dtype) = pair(text)?;
+fn parse_column_type(text: &str) -> Result<(String, Dtype), String> {
+    let (name, dtype) = parse_pair(text)?;
     Ok((name, dtype.parse().map_err(|error| format!("{error}"))?))
 }

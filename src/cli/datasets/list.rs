@@ -6,8 +6,9 @@ use client::datasets::{Datasets, DatasetsQuery};
 use model::dataset::Dataset;
 use wire::datasets::DatasetBody;
 
-use super::reach::{ReachFlags, pair};
+use super::connection::DatasetServiceFlags;
 use crate::cli::output::{print, print_json, table, tell};
+use crate::cli::parse::parse_pair;
 
 /// Datasets asked for in one page.
 const PAGE_DATASETS: usize = 250;
@@ -22,7 +23,7 @@ pub(crate) struct ListCommand {
     #[arg(long, value_name = "TEXT", conflicts_with = "field")]
     search: Option<String>,
     /// Only those with this metadata field at this value, such as `ticker=btcusd`
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     field: Option<(String, String)>,
     /// At most this many
     #[arg(long, default_value_t = 100, value_name = "N")]
@@ -31,12 +32,12 @@ pub(crate) struct ListCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
-/// Which datasets.
+/// A filter of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum DatasetFilter {
     /// Those whose name or description contains the text; with none, all.
     Search(String),
     /// Those with a metadata field at a value.
@@ -48,12 +49,12 @@ pub(super) enum Wanted {
 /// # Errors
 /// If the service cannot be asked.
 pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
+    let service = command.connection.connect().await?;
     let wanted = match command.field {
-        Some((name, value)) => Wanted::Field(name, value),
-        None => Wanted::Search(command.search.unwrap_or_default()),
+        Some((name, value)) => DatasetFilter::Field(name, value),
+        None => DatasetFilter::Search(command.search.unwrap_or_default()),
     };
-    let (datasets, n_more) = listed(&service, &wanted, command.limit).await?;
+    let (datasets, n_more) = list_datasets(&service, &wanted, command.limit).await?;
     if command.json {
         for dataset in datasets {
             print_json(&serde_json::to_string(&DatasetBody::from(dataset))?)?;
@@ -61,7 +62,7 @@ pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
         return Ok(());
     }
     if datasets.is_empty() {
-        let is_all = wanted == Wanted::Search(String::new());
+        let is_all = wanted == DatasetFilter::Search(String::new());
         let what = if is_all { "this key sees no datasets" } else { "there are no such datasets" };
         let hint = if is_all {
             "; `triptych datasets tags --acquire public` shows it the public ones"
@@ -87,9 +88,9 @@ pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If the service cannot be asked.
-pub(super) async fn listed(
+pub(super) async fn list_datasets(
     service: &Datasets,
-    wanted: &Wanted,
+    wanted: &DatasetFilter,
     limit: usize,
 ) -> anyhow::Result<(Vec<Dataset>, u64)> {
     let listing = || format!("list the datasets of {}", service.address());
@@ -97,7 +98,7 @@ pub(super) async fn listed(
     loop {
         let n_wanted = PAGE_DATASETS.min(limit - datasets.len());
         let page = match wanted {
-            Wanted::Search(text) => {
+            DatasetFilter::Search(text) => {
                 let query = DatasetsQuery {
                     search: text.clone(),
                     limit: Some(n_wanted),
@@ -105,7 +106,9 @@ pub(super) async fn listed(
                 };
                 service.list(&query).await
             }
-            Wanted::Field(name, value) => service.search_from(name, value, datasets.len()).await,
+            DatasetFilter::Field(name, value) => {
+                service.search_from(name, value, datasets.len()).await
+            }
         };
         let page = page.with_context(listing)?;
         let is_last = page.datasets.is_empty() || !page.has_more;

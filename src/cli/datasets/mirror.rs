@@ -1,12 +1,13 @@
 //! `triptych datasets mirror`: datasets of another service of this API, copied and kept up to date.
 //!
-//! `fetch` takes rows of a range from the source, `copy` brings a dataset up to the newest row, `verify`
-//! compares it with the source, `live` keeps it up to date, `kept` remembers how far each is. Rows have one place each, the moment, so that a
-//! row that comes twice is stored once; what is kept only says where to go on.
+//! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the newest row,
+//! `verify` compares it with the source, `live` keeps it up to date, `checkpoint` records the progress
+//! of each. Timestamps are unique, so that a row that comes twice is stored once; a checkpoint only
+//! says where to resume.
 
+mod checkpoint;
 mod copy;
 mod fetch;
-mod kept;
 mod live;
 mod verify;
 
@@ -25,14 +26,15 @@ use parking_lot::Mutex;
 use task::group::Group;
 use tokio::sync::{Semaphore, mpsc};
 
-use self::{copy::Copy, kept::Folder, live::Following};
+use self::{checkpoint::CheckpointFolder, copy::Copy, live::LiveCopy};
 use super::{
-    list::{Wanted, listed},
-    progress::count,
-    reach::{ReachFlags, connect, find, moment, pair},
+    connection::{DatasetServiceFlags, connect, find_dataset},
+    list::{DatasetFilter, list_datasets},
+    progress::format_count,
 };
+use crate::cli::parse::{parse_pair, parse_timestamp};
 use crate::cli::{
-    output::{named, tell},
+    output::{pluralize, tell},
     services, stop,
 };
 
@@ -45,12 +47,12 @@ Examples:
   triptych datasets mirror https://example.com/api --field source=tiingo --start 2026-01-01
 
 First the rows that there are, by bulk downloads of two weeks each, then each new row by the stream.
-Killed at any moment, the same command goes on where it was; with --once it then looks at the days
+Killed at any time, the same command goes on where it was; with --once it then looks at the days
 that it had already, and copies again what came late. With --once again, all rows are compared, and
 those that came late or were corrected are copied. Rows deleted at the source stay.";
 
-/// The environment variable with the key of the service to copy from. Never the key of one's own
-/// service, which would be told to a stranger.
+/// The environment variable with the key of the service to copy from. Never the key of the
+/// target, which would be disclosed to the source.
 const SOURCE_KEY_VARIABLE: &str = "TRIPTYCH_SOURCE_API_KEY";
 
 /// The most datasets that are followed: each holds a connection on both sides.
@@ -68,7 +70,7 @@ pub(crate) struct MirrorCommand {
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["chosen", "field"])]
     search: Option<String>,
     /// Copy those with this metadata field at this value, such as `source=tiingo`
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "chosen")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "chosen")]
     field: Option<(String, String)>,
     /// Of those copy the ones with this tag, which is acquired first
     #[arg(long, value_name = "TAG")]
@@ -82,8 +84,8 @@ pub(crate) struct MirrorCommand {
     /// Give new copies this tag, whose holders may read them; `public` lets every key
     #[arg(long = "give-tag", value_name = "TAG")]
     give_tags: Vec<String>,
-    /// Not the rows before this moment
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// Not the rows before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     start: Option<Timestamp>,
     /// End when all rows that there are now are copied
     #[arg(long)]
@@ -98,7 +100,7 @@ pub(crate) struct MirrorCommand {
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// What all copies share.
@@ -106,7 +108,7 @@ struct Mirror {
     source: Datasets,
     target: Datasets,
     downloads: Semaphore,
-    folder: Folder,
+    folder: CheckpointFolder,
     prefix: String,
     give_tags: Vec<String>,
     start: Option<Timestamp>,
@@ -120,8 +122,8 @@ struct Mirror {
 /// # Errors
 /// If there is nothing to copy, or some of it could not be copied.
 pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
-    let target = command.reach.clone().connect().await?;
-    let source = source(&command)?;
+    let target = command.connection.clone().connect().await?;
+    let source = connect_source(&command)?;
     if source.address() == target.address() && command.prefix.is_empty() {
         bail!(
             "copy datasets of {} onto themselves: give the copies a --prefix, or name the service \
@@ -136,7 +138,7 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
     {
         tell(&format!("the source's key holds tag {tag} now"));
     }
-    let datasets = wanted(&command, &source).await?;
+    let datasets = choose_datasets(&command, &source).await?;
     if datasets.is_empty() {
         bail!("find datasets to copy at {}: its key sees none such", source.address());
     }
@@ -146,11 +148,11 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
             datasets.len()
         );
     }
-    let folder = Folder::of(command.state_dir, source.address(), target.address())?;
+    let folder = CheckpointFolder::open(command.state_dir, source.address(), target.address())?;
     tell(&format!(
         "copying {} {} of {}",
         datasets.len(),
-        named(datasets.len(), "dataset"),
+        pluralize(datasets.len(), "dataset"),
         source.address()
     ));
     let n_parallel = command.parallel.max(1);
@@ -168,14 +170,14 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let done = tokio::select! {
         done = mirror.run(datasets, &group) => done,
-        asked = stop::asked(stop::Parent::None) => asked,
+        asked = stop::wait_for_stop(stop::Parent::None) => asked,
     };
     group.shutdown().await;
     done
 }
 
-/// The service to copy from.
-fn source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
+/// Connects to the service to copy from.
+fn connect_source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
     let key = if let Some(path) = &command.source_key_file {
         services::key_of(path)?
     } else {
@@ -193,18 +195,21 @@ fn source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
 }
 
 /// The datasets to copy.
-async fn wanted(command: &MirrorCommand, source: &Datasets) -> anyhow::Result<Vec<Dataset>> {
+async fn choose_datasets(
+    command: &MirrorCommand,
+    source: &Datasets,
+) -> anyhow::Result<Vec<Dataset>> {
     let limit = command.limit.unwrap_or(usize::MAX);
     let mut datasets = Vec::new();
     if command.chosen.is_empty() {
         let wanted = match (&command.field, &command.search) {
-            (Some((name, value)), _) => Wanted::Field(name.clone(), value.clone()),
-            (None, text) => Wanted::Search(text.clone().unwrap_or_default()),
+            (Some((name, value)), _) => DatasetFilter::Field(name.clone(), value.clone()),
+            (None, text) => DatasetFilter::Search(text.clone().unwrap_or_default()),
         };
-        datasets = listed(source, &wanted, limit).await?.0;
+        datasets = list_datasets(source, &wanted, limit).await?.0;
     }
     for name in command.chosen.iter().take(limit) {
-        datasets.push(find(source, name).await?);
+        datasets.push(find_dataset(source, name).await?);
     }
     let Some(tag) = &command.tag else { return Ok(datasets) };
     let mut tagged = Vec::new();
@@ -256,15 +261,15 @@ impl Mirror {
         self: &Arc<Self>,
         dataset: Dataset,
         group: &Group,
-    ) -> anyhow::Result<Option<(Following, Copy)>> {
+    ) -> anyhow::Result<Option<(LiveCopy, Copy)>> {
         let mut copy = Copy::open(Arc::clone(self), dataset).await?;
-        let following = Following::begin(&mut copy, group).await?;
+        let following = LiveCopy::begin(&mut copy, group).await?;
         // A stream that goes on where an earlier one ended brings all that is missing.
-        let is_resumed = copy.kept.is_whole && copy.kept.last_event_id.is_some();
+        let is_resumed = copy.checkpoint.is_whole && copy.checkpoint.last_event_id.is_some();
         if !(self.is_live && is_resumed && following.is_some()) {
             let n_rows = copy.backfill().await?;
-            let (name, n) = (copy.name(), count(n_rows));
-            tell(&format!("{name} is copied: {n} {} came", named(n_rows, "row")));
+            let (name, n) = (copy.name(), format_count(n_rows));
+            tell(&format!("{name} is copied: {n} {} came", pluralize(n_rows, "row")));
         }
         Ok(following.filter(|_| self.is_live).map(|following| (following, copy)))
     }

@@ -1,21 +1,21 @@
-//! How far a long command is: a line that changes on a terminal, and now and then a line elsewhere.
+//! Progress of a long command: one line that changes on a terminal, a line every 10 s elsewhere.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cli::output::{can_redraw, named, redraw, tell};
+use crate::cli::output::{can_redraw, pluralize, redraw, tell};
 
-/// How often the line changes on a terminal: often enough to look alive.
+/// How often the line changes on a terminal.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// How often a line is written elsewhere: seldom enough for a log.
+/// How often a line is written elsewhere: rare enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Cells of the bar.
 const BAR_CELLS: usize = 20;
 
-/// How far a command is.
+/// The progress of a command.
 #[derive(Debug)]
 pub(super) struct Progress {
     what: String,
@@ -26,10 +26,10 @@ pub(super) struct Progress {
     n_rows_before: u64,
 }
 
-/// What is done.
+/// What is done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Done {
-    /// Rows.
+    /// The number of rows so far.
     pub(super) n_rows: u64,
     /// How much of the whole, from 0 to 1, where that is known.
     pub(super) share: Option<f64>,
@@ -47,18 +47,18 @@ impl Progress {
         }
     }
 
-    /// The same where `n_rows` were done by an earlier command.
-    pub(super) fn after(self, n_rows: u64) -> Self {
+    /// Starts at `n_rows`, which an earlier command did.
+    pub(super) fn starting_at(self, n_rows: u64) -> Self {
         Self { n_rows_before: n_rows, ..self }
     }
 
-    /// The same by lines now and then, also on a terminal: several are under way.
-    pub(super) fn in_lines(self) -> Self {
+    /// Prints lines on a terminal, too: several commands share it.
+    pub(super) fn without_redraw(self) -> Self {
         Self { is_terminal: false, ..self }
     }
 
-    /// Shows how far it is, if it is time to.
-    pub(super) fn at(&mut self, done: Done) {
+    /// Shows the progress, at most once per interval.
+    pub(super) fn update(&mut self, done: Done) {
         let now = Instant::now();
         let every = if self.is_terminal { REDRAW_EVERY } else { LINE_EVERY };
         if now.duration_since(self.shown.unwrap_or(self.began)) < every {
@@ -69,34 +69,37 @@ impl Progress {
         if self.is_terminal { redraw(&line) } else { tell(&line) }
     }
 
-    /// Clears the line on a terminal, so that something else can be said.
+    /// Clears the line on a terminal, so that a message can be printed.
     pub(super) fn clear(&mut self) {
         if self.is_terminal && self.shown.take().is_some() {
             redraw("");
         }
     }
 
-    /// Says what was done in all.
+    /// Prints the total.
     pub(super) fn finish(mut self, n_rows: u64, did: &str) {
         self.clear();
         let elapsed = self.began.elapsed();
-        let rate = rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
-        let (rows, row) = (count(n_rows), named(n_rows, "row"));
+        let rate = format_rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
+        let (rows, row) = (format_count(n_rows), pluralize(n_rows, "row"));
         let seconds = elapsed.as_secs_f64();
         tell(&format!("{did}: {rows} {row} in {seconds:.1} s, {rate} rows/s"));
     }
 
     fn line(&self, done: Done) -> String {
         let elapsed = self.began.elapsed();
-        let rate = rate(done.n_rows.saturating_sub(self.n_rows_before), elapsed);
+        let rate = format_rate(done.n_rows.saturating_sub(self.n_rows_before), elapsed);
         let mut line = self.what.clone();
         if let Some(share) = done.share {
             line = format!("{line}  {}  {:>3.0} %", bar(share), 100.0 * share);
         }
-        line =
-            format!("{line}  {} {}  {rate} rows/s", count(done.n_rows), named(done.n_rows, "row"));
-        match done.share.and_then(|share| left(share, elapsed)) {
-            Some(left) => format!("{line}  {} left", clock(left)),
+        line = format!(
+            "{line}  {} {}  {rate} rows/s",
+            format_count(done.n_rows),
+            pluralize(done.n_rows, "row")
+        );
+        match done.share.and_then(|share| time_left(share, elapsed)) {
+            Some(left) => format!("{line}  {} left", format_clock(left)),
             None => line,
         }
     }
@@ -114,11 +117,11 @@ fn bar(share: f64) -> String {
 }
 
 /// How long it will take, if it goes on as it went.
-fn left(share: f64, elapsed: Duration) -> Option<Duration> {
+fn time_left(share: f64, elapsed: Duration) -> Option<Duration> {
     (share > 0.005).then(|| elapsed.mul_f64(((1.0 - share) / share).max(0.0)))
 }
 
-fn clock(duration: Duration) -> String {
+fn format_clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds / 3600 {
         0 => format!("{}:{:02}", seconds / 60, seconds % 60),
@@ -126,7 +129,7 @@ fn clock(duration: Duration) -> String {
     }
 }
 
-fn rate(n_rows: u64, elapsed: Duration) -> String {
+fn format_rate(n_rows: u64, elapsed: Duration) -> String {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -134,11 +137,11 @@ fn rate(n_rows: u64, elapsed: Duration) -> String {
         reason = "for people"
     )]
     let rate = (n_rows as f64 / elapsed.as_secs_f64().max(1e-3)) as u64;
-    count(rate)
+    format_count(rate)
 }
 
 /// A number of rows for people: whole up to 9999, then thousands and millions.
-pub(super) fn count(n_rows: u64) -> String {
+pub(super) fn format_count(n_rows: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let number = n_rows as f64;
     match n_rows {
@@ -153,8 +156,8 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_line_tells_share_rate_and_time_left() {
-        let progress = Progress::new("importing a.csv").after(500);
+    async fn a_line_shows_share_rate_and_time_left() {
+        let progress = Progress::new("importing a.csv").starting_at(500);
         tokio::time::advance(Duration::from_secs(100)).await;
         let line = progress.line(Done { n_rows: 100_500, share: Some(0.25) });
         let bar = "█████░░░░░░░░░░░░░░░";
@@ -168,8 +171,8 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let counts = [9_999, 10_000, 2_500_000].map(count);
+        let counts = [9_999, 10_000, 2_500_000].map(format_count);
         assert_eq!(counts, ["9999", "10.0 k", "2.50 M"]);
-        assert_eq!(clock(Duration::from_secs(3725)), "1:02:05");
+        assert_eq!(format_clock(Duration::from_secs(3725)), "1:02:05");
     }
 }

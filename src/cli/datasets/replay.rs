@@ -35,13 +35,14 @@ use tokio::{
 };
 use wire::datasets::{CreateColumn, CreateDataset};
 
-use self::pace::{Pace, Speed, Times};
+use self::pace::{Pace, RowTimes, Speed};
 use super::{
-    import::send::passes,
+    connection::{DatasetServiceFlags, find_dataset, look_up_dataset},
+    import::send::is_transient,
     progress::{Done, Progress},
-    reach::{ReachFlags, find, look_up, moment},
 };
 use crate::cli::output::{print_json, tell};
+use crate::cli::parse::parse_timestamp;
 
 /// Shown below the help of `datasets replay`.
 pub(super) const EXAMPLES: &str = "\
@@ -52,7 +53,7 @@ Examples:
   triptych datasets replay btcusd --start 2026-03-01 --end 2026-03-02 | my-model
 
 Rows come when they are due by the clock, however long each takes to send: a late one does not delay
-the next. With --times now (unless told otherwise) a row carries the moment at which it is due.";
+the next. With --times now (unless told otherwise) a row gets the time at which it is due.";
 
 /// Rows sent at once, where several are due.
 const BATCH_ROWS_MAX: usize = 5_000;
@@ -78,17 +79,31 @@ pub(crate) struct ReplayCommand {
     /// How much faster than it happened, such as `60x`; `max` is as fast as it goes
     #[arg(long, default_value = "1x", value_name = "SPEED")]
     speed: Speed,
-    /// `now`: a row carries the moment at which it is due; `keep`: the one it has
+    /// `now`: a row gets the time at which it is due; `keep`: it keeps its own
     #[arg(long, default_value = "now", value_name = "TIMES")]
-    times: Times,
-    /// Begin at this moment of history
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    times: RowTimes,
+    /// Begin at this time of history
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     start: Option<Timestamp>,
-    /// End after this moment of history
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// End after this time of history
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     end: Option<Timestamp>,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
+}
+
+/// The rows of history to replay; `None` is no bound.
+#[derive(Debug, Clone, Copy)]
+struct ReplaySpan {
+    start: Option<Timestamp>,
+    end: Option<Timestamp>,
+}
+
+impl ReplaySpan {
+    fn contains(self, timestamp: Timestamp) -> bool {
+        self.start.is_none_or(|start| timestamp >= start)
+            && self.end.is_none_or(|end| timestamp <= end)
+    }
 }
 
 /// The columns of rows, in the order of their values.
@@ -105,17 +120,17 @@ pub(super) async fn run(command: ReplayCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let (sender, mut batches) = mpsc::channel(BATCHES_AHEAD);
     let path = PathBuf::from(&command.source);
-    let span = (command.start, command.end);
+    let span = ReplaySpan { start: command.start, end: command.end };
     let (columns, service) = if path.is_file() {
         let columns = read_file(&group, path, sender).await?;
         let service = match command.to {
-            Some(_) => Some(command.reach.connect().await?),
+            Some(_) => Some(command.connection.connect().await?),
             None => None,
         };
         (columns, service)
     } else {
-        let service = command.reach.connect().await?;
-        let columns = read_dataset(&group, &service, (&command.source, span), sender).await?;
+        let service = command.connection.connect().await?;
+        let columns = read_dataset(&group, &service, &command.source, span, sender).await?;
         (columns, Some(service))
     };
     let mut sink = Sink::open(service, command.to.as_deref(), &columns).await?;
@@ -134,7 +149,7 @@ pub(super) async fn run(command: ReplayCommand) -> anyhow::Result<()> {
 /// Sends each row when it is due; returns how many there were.
 async fn replay(
     batches: &mut mpsc::Receiver<Batch>,
-    (start, end): (Option<Timestamp>, Option<Timestamp>),
+    span: ReplaySpan,
     pace: &mut Pace,
     sink: &mut Sink,
     progress: &mut Progress,
@@ -143,20 +158,18 @@ async fn replay(
     let mut due = Vec::new();
     while let Some(batch) = batches.recv().await {
         for mut row in batch? {
-            let is_wanted = start.is_none_or(|start| row.timestamp >= start)
-                && end.is_none_or(|end| row.timestamp <= end);
-            if !is_wanted {
+            if !span.contains(row.timestamp) {
                 continue;
             }
-            let (at, moment) = pace.next(row.timestamp);
+            let (at, timestamp) = pace.next(row.timestamp);
             if at.is_some_and(|at| at > Instant::now()) || due.len() >= BATCH_ROWS_MAX {
                 n_rows += sink.send(&mut due).await?;
-                progress.at(Done { n_rows, share: None });
+                progress.update(Done { n_rows, share: None });
             }
             if let Some(at) = at {
                 sleep_until(at).await;
             }
-            row.timestamp = moment;
+            row.timestamp = timestamp;
             due.push(row);
         }
     }
@@ -188,7 +201,7 @@ async fn read_file(
     let columns = plan.columns().iter().map(|column| (column.name.clone(), column.dtype)).collect();
     group.spawn("read a file", async move {
         let ended = sender.clone();
-        let read = spawn_blocking(move || file_rows(&path, options, plan, &sender)).await;
+        let read = spawn_blocking(move || read_rows(&path, options, plan, &sender)).await;
         let failed = match read {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.context(format!("read {shown}")),
@@ -200,7 +213,7 @@ async fn read_file(
     Ok(columns)
 }
 
-fn file_rows(
+fn read_rows(
     path: &std::path::Path,
     options: ReadOptions,
     plan: Plan,
@@ -227,33 +240,34 @@ fn file_rows(
 async fn read_dataset(
     group: &Group,
     service: &Datasets,
-    (name, (start, end)): (&str, (Option<Timestamp>, Option<Timestamp>)),
+    name: &str,
+    span: ReplaySpan,
     sender: mpsc::Sender<Batch>,
 ) -> anyhow::Result<Columns> {
-    let dataset = find(service, name).await?.id;
+    let dataset = find_dataset(service, name).await?.id;
     let columns = service.columns(dataset).await.context("read the columns")?;
     let columns: Columns = columns.into_iter().map(|column| (column.name, column.dtype)).collect();
     let mut query = RowsQuery {
         dataset,
         resolution: Resolution::Raw,
         start: None,
-        end,
+        end: span.end,
         // A cursor before the first row: the widest span is for queries without one.
-        after: Some(start.unwrap_or(Timestamp::MIN) - Duration::from_micros(1)),
+        after: Some(span.start.unwrap_or(Timestamp::MIN) - Duration::from_micros(1)),
         limit: Limit::clamp(ROWS_MAX / 10),
         order: Order::Ascending,
     };
     let (service, names) = (service.clone(), columns.clone());
     group.spawn("read a dataset", async move {
         loop {
-            let page = match page(&service, &query).await {
+            let page = match read_page(&service, &query).await {
                 Ok(page) => page,
                 Err(error) => {
                     drop(sender.send(Err(error)).await);
                     return;
                 }
             };
-            let rows = page.0.into_iter().map(|row| placed(row, &names)).collect();
+            let rows = page.0.into_iter().map(|row| order_values(row, &names)).collect();
             query.after = page.1;
             if sender.send(Ok(rows)).await.is_err() || query.after.is_none() {
                 return;
@@ -263,32 +277,32 @@ async fn read_dataset(
     Ok(columns)
 }
 
-async fn page(
+async fn read_page(
     service: &Datasets,
     query: &RowsQuery,
 ) -> anyhow::Result<(Vec<NamedRow>, Option<Timestamp>)> {
-    let page = patient(|| service.rows(query)).await.context("read rows")?;
+    let page = retry_transient(|| service.rows(query)).await.context("read rows")?;
     match page.rows {
         Rows::Raw(rows) => Ok((rows, page.next)),
         Rows::Buckets(_) => bail!("read rows: the service sends buckets"),
     }
 }
 
-/// A row with its values in the order of `columns`.
-pub(super) fn placed(mut row: NamedRow, columns: &[(String, Dtype)]) -> Row {
+/// Converts a row to one whose values are in the order of `columns`.
+pub(super) fn order_values(mut row: NamedRow, columns: &[(String, Dtype)]) -> Row {
     let values = columns.iter().map(|(name, _)| row.values.remove(name)).collect();
     Row { timestamp: row.timestamp, values }
 }
 
-/// Asks again where what failed may do well a moment later.
-pub(super) async fn patient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
+/// Retries a call that may succeed later, with exponential backoff.
+pub(super) async fn retry_transient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
 where
     A: Future<Output = Result<T, ClientError>>,
 {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     loop {
         match ask().await {
-            Err(error) if passes(&error) && backoff.n_tries() < TRIES_MAX => {
+            Err(error) if is_transient(&error) && backoff.n_tries() < TRIES_MAX => {
                 let wait = backoff.next_wait();
                 sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
             }
@@ -313,7 +327,7 @@ impl Sink {
         let (Some(to), Some(service)) = (to, service) else {
             return Ok(Self::Stdout(FlatLines::new(&names)));
         };
-        let found = look_up(&service, to).await?;
+        let found = look_up_dataset(&service, to).await?;
         let dataset = if let Some(dataset) = found {
             dataset.id
         } else {
@@ -348,7 +362,8 @@ impl Sink {
             }
             Self::Dataset { service, dataset, names } => {
                 let body = InsertBody::new(*dataset, names, rows);
-                let sent = patient(|| service.insert_body(&body, InsertMode::Replace)).await;
+                let sent =
+                    retry_transient(|| service.insert_body(&body, InsertMode::Replace)).await;
                 sent.context("send rows")?;
             }
         }

@@ -7,8 +7,8 @@ use clap::Args;
 use tokio::task::spawn_blocking;
 use tsdb::admin;
 
-use super::{progress::count, verify::StoreFlags};
-use crate::cli::output::{named, tell};
+use super::{progress::format_count, verify::StoreFlags};
+use crate::cli::output::{pluralize, tell};
 
 /// Shown below the help of `datasets restore`.
 pub(super) const EXAMPLES: &str = "\
@@ -43,7 +43,7 @@ pub(super) async fn run(command: RestoreCommand) -> anyhow::Result<()> {
     let report = spawn_blocking(move || admin::restore(&from, &path)).await?;
     let report = report.context("restore")?;
     let (n_datasets, n_rows) = (report.n_datasets, report.n_rows);
-    let (dataset, row) = (named(n_datasets, "dataset"), named(n_rows, "row"));
-    tell(&format!("{told}: {n_datasets} {dataset}, {} {row}", count(n_rows)));
+    let (dataset, row) = (pluralize(n_datasets, "dataset"), pluralize(n_rows, "row"));
+    tell(&format!("{told}: {n_datasets} {dataset}, {} {row}", format_count(n_rows)));
     Ok(())
 }

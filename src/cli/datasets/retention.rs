@@ -7,7 +7,7 @@ use clap::Args;
 use model::escape::escape_line;
 use serde_json::json;
 
-use super::reach::{ReachFlags, find};
+use super::connection::{DatasetServiceFlags, find_dataset};
 use crate::cli::{
     output::{print, print_json},
     parse::parse_bytes,
@@ -37,7 +37,7 @@ pub(crate) struct RetentionCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// Sets what the flags name, and prints what is kept then.
@@ -45,8 +45,8 @@ pub(crate) struct RetentionCommand {
 /// # Errors
 /// If the key does not own the dataset, or the service refuses a limit.
 pub(super) async fn run(command: RetentionCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
-    let mut dataset = find(&service, &command.dataset).await?;
+    let service = command.connection.connect().await?;
+    let mut dataset = find_dataset(&service, &command.dataset).await?;
     let limits = [
         (KEEP_DAYS, command.keep_days.map(|days| days.to_string())),
         (KEEP_BYTES, command.keep_bytes.map(|bytes| bytes.to_string())),

@@ -12,19 +12,20 @@ use model::{
 use serde_json::json;
 use wire::datasets::ValueBody;
 
-use super::reach::{ReachFlags, find, moment};
+use super::connection::{DatasetServiceFlags, find_dataset};
 use crate::cli::output::{print, print_json, table};
+use crate::cli::parse::parse_timestamp;
 
 /// The flags of `datasets rows`.
 #[derive(Debug, Args)]
 pub(crate) struct RowsCommand {
     /// The dataset's number or name
     dataset: String,
-    /// Not before this moment
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// Not before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     start: Option<Timestamp>,
-    /// Not after this moment; buckets start before it
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    /// Not after this time; buckets start before it
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     end: Option<Timestamp>,
     /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
     #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
@@ -39,7 +40,7 @@ pub(crate) struct RowsCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// Prints rows.
@@ -47,8 +48,8 @@ pub(crate) struct RowsCommand {
 /// # Errors
 /// If there is no such dataset, or the service refuses the range.
 pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
-    let dataset = find(&service, &command.dataset).await?.id;
+    let service = command.connection.connect().await?;
+    let dataset = find_dataset(&service, &command.dataset).await?.id;
     let names: Vec<String> = match command.resolution {
         Resolution::Raw => {
             let columns = service.columns(dataset).await.context("read the columns")?;
@@ -136,7 +137,7 @@ pub(super) fn json_of(row: &client::datasets::NamedRow) -> String {
     let values = row.values.iter().map(|(name, value)| {
         let value = match value {
             // Whole numbers without a fraction, as services write them.
-            Value::Float(number) if whole(*number).is_some() => json!(whole(*number)),
+            Value::Float(number) if as_whole(*number).is_some() => json!(as_whole(*number)),
             value => json!(ValueBody::from(value.clone())),
         };
         (name.as_str(), value)
@@ -148,7 +149,7 @@ pub(super) fn json_of(row: &client::datasets::NamedRow) -> String {
     serde_json::Value::Object(members).to_string()
 }
 
-fn whole(number: f64) -> Option<i64> {
+fn as_whole(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
     let whole = is_whole.then_some(number as i64);

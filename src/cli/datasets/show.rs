@@ -12,7 +12,7 @@ use serde_json::json;
 use wire::datasets::{AccessBody, ColumnBody, DatasetBody, TagBody};
 
 use super::{
-    reach::{ReachFlags, find},
+    connection::{DatasetServiceFlags, find_dataset},
     rows::value_text,
 };
 use crate::cli::output::{print, print_json};
@@ -26,7 +26,7 @@ pub(crate) struct ShowCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// What is shown.
@@ -43,8 +43,8 @@ struct Shown {
 /// # Errors
 /// If there is no such dataset.
 pub(super) async fn run(command: ShowCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
-    let dataset = find(&service, &command.dataset).await?;
+    let service = command.connection.connect().await?;
+    let dataset = find_dataset(&service, &command.dataset).await?;
     let id = dataset.id;
     let reading = || format!("read what belongs to dataset {id}");
     let newest = service.newest(id, Limit::clamp(1)).await.with_context(reading)?;

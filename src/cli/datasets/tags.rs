@@ -6,7 +6,7 @@ use client::datasets::Acquired;
 use model::escape::escape_line;
 use wire::datasets::TagBody;
 
-use super::reach::{ReachFlags, find};
+use super::connection::{DatasetServiceFlags, find_dataset};
 use crate::cli::output::{print, print_json, tell};
 
 /// The flags of `datasets tags`.
@@ -27,7 +27,7 @@ pub(crate) struct TagsCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// Lists tags, or changes who has which.
@@ -35,7 +35,7 @@ pub(crate) struct TagsCommand {
 /// # Errors
 /// If the service refuses.
 pub(super) async fn run(command: TagsCommand) -> anyhow::Result<()> {
-    let service = command.reach.connect().await?;
+    let service = command.connection.connect().await?;
     if let Some(tag) = command.acquire {
         let acquired = service.acquire_tag(&tag).await;
         match acquired.with_context(|| format!("acquire tag {tag}"))? {
@@ -47,7 +47,7 @@ pub(super) async fn run(command: TagsCommand) -> anyhow::Result<()> {
     let tags = match &command.dataset {
         None => service.tags().await.context("list the tags")?,
         Some(name) => {
-            let id = find(&service, name).await?.id;
+            let id = find_dataset(&service, name).await?.id;
             for tag in &command.add {
                 let adding = || format!("give dataset {id} tag {tag}");
                 service.add_tag(id, tag).await.with_context(adding)?;

@@ -10,8 +10,8 @@ use stack::data_dir::DataDir;
 use tokio::task::spawn_blocking;
 use tsdb::admin::{self, Report};
 
-use super::progress::{Done, Progress, count};
-use crate::cli::output::{named, print, print_json, tell};
+use super::progress::{Done, Progress, format_count};
+use crate::cli::output::{pluralize, print, print_json, tell};
 
 /// Shown below the help of `datasets verify`.
 pub(super) const EXAMPLES: &str = "\
@@ -22,7 +22,7 @@ Examples:
 Every piece is read and checked, and every bucket made again of its rows and compared. A service may
 run meanwhile. Exit codes: 0 all is as it should be; 1 it is not, and standard output says what.";
 
-/// Which store.
+/// The flags that name a store.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StoreFlags {
     /// The services' data folder [default: the platform's folder for data]
@@ -69,25 +69,25 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
             // Each row is looked at twice.
             #[expect(clippy::cast_precision_loss, reason = "a share for people")]
             let share = Some(done.n_done as f64 / done.n_all.max(1) as f64);
-            progress.at(Done { n_rows: done.n_done / 2, share });
+            progress.update(Done { n_rows: done.n_done / 2, share });
         });
         (report, progress)
     })
     .await?;
     let report = report.context("verify")?;
     progress.finish(report.n_rows, &format!("verified {shown}"));
-    told(&report, command.json)?;
+    print_report(&report, command.json)?;
     if report.is_sound() {
         return Ok(());
     }
     bail!(
         "find {shown} sound: {} {}; restore a backup, or import again",
         report.n_faults,
-        named(report.n_faults, "fault")
+        pluralize(report.n_faults, "fault")
     )
 }
 
-fn told(report: &Report, is_json: bool) -> anyhow::Result<()> {
+fn print_report(report: &Report, is_json: bool) -> anyhow::Result<()> {
     let faults: Vec<String> =
         report.faults.iter().map(|fault| escape_line(&fault.to_string()).into()).collect();
     let Report { n_datasets, n_rows, n_buckets, n_faults, .. } = report;
@@ -101,9 +101,12 @@ fn told(report: &Report, is_json: bool) -> anyhow::Result<()> {
         });
         return print_json(&report.to_string());
     }
-    let (rows, buckets) = (count(*n_rows), count(*n_buckets));
-    let (dataset, row, bucket) =
-        (named(*n_datasets, "dataset"), named(*n_rows, "row"), named(*n_buckets, "bucket"));
+    let (rows, buckets) = (format_count(*n_rows), format_count(*n_buckets));
+    let (dataset, row, bucket) = (
+        pluralize(*n_datasets, "dataset"),
+        pluralize(*n_rows, "row"),
+        pluralize(*n_buckets, "bucket"),
+    );
     tell(&format!("{n_datasets} {dataset}, {rows} {row}, {buckets} {bucket}"));
     for fault in faults {
         print(&fault)?;

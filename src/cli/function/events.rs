@@ -8,8 +8,8 @@ use task::group::Group;
 use tokio::sync::mpsc;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 
-use super::held::{HeadFlags, NOT_FOUND};
-use crate::cli::output::{named, print, print_json, tell};
+use super::backend::{HeadFlags, NOT_FOUND};
+use crate::cli::output::{pluralize, print, print_json, tell};
 
 /// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
 const EVENTS_MAX: usize = 256;
@@ -84,7 +84,7 @@ async fn has_ended(head: &client::functions::Functions, id: &str) -> anyhow::Res
         Err(error) if error.status() == Some(NOT_FOUND) => {
             bail!("follow execution {id}: the head remembers none of this id")
         }
-        // The stream tells of a broken line.
+        // The stream reports a lost connection.
         Err(_) => Ok(false),
     }
 }
@@ -95,7 +95,7 @@ fn line(event: &ClusterEvent) -> String {
         ClusterEventKind::RollCall { function_id, topic, number_of_nodes, .. } => {
             format!(
                 "roll_call   {number_of_nodes} {} of {topic} for {function_id}",
-                named(*number_of_nodes, "node")
+                pluralize(*number_of_nodes, "node")
             )
         }
         ClusterEventKind::Reported { peer_id, .. } => format!("reported    {peer_id}"),

@@ -21,7 +21,7 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
         if !text.is_empty() {
             line(&mut text, "");
         }
-        line(&mut text, &headline((index + 1, n_groups), group, n_answers));
+        line(&mut text, &headline(index + 1, n_groups, group, n_answers));
         for peer in &group.peers {
             line(&mut text, &format!("node {}", escape_line(peer)));
         }
@@ -53,7 +53,7 @@ pub(super) fn reason(code: &str, message: &str) -> String {
     }
 }
 
-fn headline((number, n_groups): (usize, usize), group: &ResultGroupBody, n_all: usize) -> String {
+fn headline(number: usize, n_groups: usize, group: &ResultGroupBody, n_all: usize) -> String {
     let exit_code = group.result.exit_code;
     if group.peers.is_empty() {
         return format!("result {number} of {n_groups}: on this machine, exit code {exit_code}");

@@ -24,10 +24,10 @@ use wire::functions::{
 };
 
 use super::{
-    held::{HeadFlags, HeldFlags, NOT_FOUND, known, upload},
-    here, packed,
-    patience::patiently,
-    report,
+    backend::{BackendFlags, HeadFlags, NOT_FOUND, find_function, upload},
+    packed,
+    progress::with_progress,
+    report, run_local,
 };
 use crate::cli::output::{print, print_json, write_data, write_data_to_stderr};
 
@@ -59,7 +59,7 @@ const STDIN_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Pages of WebAssembly in a mebibyte.
 const PAGES_IN_MIB: u64 = 16;
 
-/// How often a head is asked for a result that is waited for: often for people, seldom for a head.
+/// How often a head is asked for a result that is waited for: often for people, rarely for a head.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// The flags of `function run`.
@@ -111,7 +111,7 @@ pub(super) struct RunCommand {
     #[command(flatten)]
     form: FormFlags,
     #[command(flatten)]
-    held: HeldFlags,
+    held: BackendFlags,
 }
 
 /// The flags of `function result`.
@@ -160,7 +160,7 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
         if command.is_async || command.subgroup.is_some() || command.nodes != 1 {
             bail!("run it on other nodes than this machine: name a head with --head URL");
         }
-        let response = here::run(target, command.method, &request, command.held).await?;
+        let response = run_local::run(target, command.method, &request, command.held).await?;
         return finish(&command.target, &response, command.form);
     };
     let (id, method) = prepared(&head, target, command.method).await?;
@@ -168,12 +168,12 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
     request.method = method;
     let running = format!("waiting for results from {}", head.address());
     if command.is_async {
-        let started = patiently(&running, head.execute_async(&request)).await;
+        let started = with_progress(&running, head.execute_async(&request)).await;
         let id = started.with_context(|| format!("start {}", command.target))?;
         print(&escape_line(&id))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let response = patiently(&running, head.execute(&request)).await;
+    let response = with_progress(&running, head.execute(&request)).await;
     let response = response.with_context(|| format!("run {}", command.target))?;
     finish(&command.target, &response, command.form)
 }
@@ -195,7 +195,7 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     };
     let mut response = asked().await?;
     if command.wait {
-        let waiting = patiently("waiting for the result", async {
+        let waiting = with_progress("waiting for the result", async {
             while response.code == CODE_UNDER_WAY {
                 sleep(ASK_EVERY).await;
                 response = asked().await?;
@@ -224,7 +224,7 @@ async fn prepared(
         }
     };
     let told = method.as_ref().map(Method::to_string);
-    match (known(head, id).await?, offered) {
+    match (find_function(head, id).await?, offered) {
         (Some(function), _) => Ok((function.function_id, told.unwrap_or(function.method))),
         (None, Some(mut offered)) => {
             if let Some(method) = method {
@@ -243,7 +243,7 @@ async fn prepared(
 }
 
 /// Returns what `text` names: a content id, a path, or the name of a function that is held.
-async fn target(text: &str, held: &HeldFlags) -> anyhow::Result<Target> {
+async fn target(text: &str, held: &BackendFlags) -> anyhow::Result<Target> {
     if let Ok(id) = text.parse() {
         return Ok(Target::Kept(id));
     }
@@ -274,7 +274,7 @@ async fn target(text: &str, held: &HeldFlags) -> anyhow::Result<Target> {
     }
 }
 
-/// What is asked of whoever runs it, but for the function.
+/// The request without the function.
 fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
     let values = command.param.iter().chain(&command.arguments);
     let parameters: Vec<Parameter> =

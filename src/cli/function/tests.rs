@@ -4,8 +4,8 @@ use wire::functions::{
 };
 
 use super::{
+    format_detail,
     report::{reason, text},
-    shown,
 };
 
 #[track_caller]
@@ -70,7 +70,7 @@ fn a_failure_says_why_also_where_the_head_does_not() {
 }
 
 #[test]
-fn a_function_is_shown_with_its_files() {
+fn a_function_is_format_detail_with_its_files() {
     let function = FunctionBody {
         name: "scale".to_owned(),
         function_id: "bafy".to_owned(),
@@ -81,5 +81,5 @@ fn a_function_is_shown_with_its_files() {
     let file = |path: &str, bytes, runs| FileBody { path: path.to_owned(), bytes, runs };
     let files = vec![file("data/table", 1000, false), file("scale.wasm", 100, true)];
     let want = "id      bafy\nname    scale\nmethod  scale.wasm\nbytes   1100\nfiles:\n        1000  data/table\n         100  scale.wasm  runs";
-    assert_eq!(shown(&FunctionDetail { function, files }), want);
+    assert_eq!(format_detail(&FunctionDetail { function, files }), want);
 }

@@ -32,10 +32,11 @@ use model::{
 use task::group::Group;
 
 use self::demo::DemoSize;
-use super::{program::Program, services::Series};
+use super::{program::Program, upstream::Series};
+use crate::cli::parse::parse_timestamp;
 use crate::cli::{
-    datasets::reach::{ReachFlags, moment},
-    output::{self, can_redraw, named, print_json, redraw},
+    datasets::connection::DatasetServiceFlags,
+    output::{self, can_redraw, pluralize, print_json, redraw},
 };
 
 /// How long a command may take for one prediction.
@@ -73,10 +74,10 @@ pub(crate) struct BacktestCommand {
     /// The topic's settings in a file, demo:1, demo:2, or demo for both over synthetic rows
     topic: String,
     /// The first time that is predicted from: RFC 3339, or a date
-    #[arg(long, value_name = "TIME", value_parser = moment, required_unless_present = "seeds", requires = "to")]
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, required_unless_present = "seeds", requires = "to")]
     from: Option<Timestamp>,
     /// The last time of the rows: RFC 3339, or a date
-    #[arg(long, value_name = "TIME", value_parser = moment, requires = "from")]
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "from")]
     to: Option<Timestamp>,
     /// How many seeds demo runs over, from 1 on
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "models"], value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -97,7 +98,7 @@ pub(crate) struct BacktestCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachFlags,
+    connection: DatasetServiceFlags,
 }
 
 /// A command as a model.
@@ -149,7 +150,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     if !command.no_baselines {
         models.extend(baselines(&topic));
     }
-    let series = Series::new(command.reach.connect().await?);
+    let series = Series::new(command.connection.connect().await?);
     let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);
@@ -256,7 +257,10 @@ fn show(is_shown: bool, step: Step) {
     }
     let n_full = usize::try_from(percent / 4).unwrap_or_default().min(25);
     let bar = format!("{}{}", "#".repeat(n_full), ".".repeat(25 - n_full));
-    redraw(&format!("[{bar}] {percent:>3} %  {n_done} of {n_epochs} {}", named(n_epochs, "epoch")));
+    redraw(&format!(
+        "[{bar}] {percent:>3} %  {n_done} of {n_epochs} {}",
+        pluralize(n_epochs, "epoch")
+    ));
 }
 
 fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
@@ -295,7 +299,7 @@ fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(
         out,
         "{n_closed} {} closed, {n_learned} learned from, {n_empty} empty",
-        named(*n_closed, "epoch")
+        pluralize(*n_closed, "epoch")
     )?;
     if *n_learned > 0 {
         writeln!(out, "mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")?;
@@ -306,7 +310,12 @@ fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
         writeln!(out, "within the 95 % interval: {:.1} %", coverage * 100.0)?;
     }
     for (name, (n, why)) in &report.failures {
-        writeln!(out, "{name} predicted nothing {n} {}: {}", named(*n, "time"), escape_line(why))?;
+        writeln!(
+            out,
+            "{name} predicted nothing {n} {}: {}",
+            pluralize(*n, "time"),
+            escape_line(why)
+        )?;
     }
     Ok(())
 }

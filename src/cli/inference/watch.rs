@@ -132,7 +132,7 @@ pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
     };
     let done = tokio::select! {
         done = work => done,
-        asked = stop::asked(stop::Parent::None) => asked,
+        asked = stop::wait_for_stop(stop::Parent::None) => asked,
     };
     group.shutdown().await;
     done

@@ -20,7 +20,7 @@ use wire::inference::{
     network::{Accepted, SubmissionBody},
 };
 
-use super::{program::Program, services::Series};
+use super::{program::Program, upstream::Series};
 use crate::cli::{
     config::AddressFlags,
     output::{print, print_json, tell},
@@ -159,7 +159,7 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
     };
     let done = tokio::select! {
         done = worker.work() => done,
-        asked = stop::asked(stop::Parent::None) => asked,
+        asked = stop::wait_for_stop(stop::Parent::None) => asked,
     };
     drop(worker);
     group.shutdown().await;

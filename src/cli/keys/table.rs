@@ -37,7 +37,7 @@ pub(super) fn of_accounts(people: &[AccountRecord], n_keys: impl Fn(AccountId) -
     table(&["ID", "CREATED", "KEYS", "NAME"], &rows.collect::<Vec<_>>(), &[])
 }
 
-/// A moment to the second.
+/// A timestamp to the second.
 fn seconds(moment: Timestamp) -> String {
     Timestamp::from_seconds(moment.seconds()).to_string()
 }

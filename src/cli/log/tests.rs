@@ -30,10 +30,10 @@ fn check(log: impl FnOnce(), want: &str) {
 fn check_at(time: &str, log: impl FnOnce(), want: &str) {
     let sink = Sink::default();
     let clock = Clock::manual(time.parse().unwrap());
-    let (gathered, gathering) = Gathered::start(Box::new(sink.clone()), lost).unwrap();
-    let lines = JsonLines { gathered, clock };
+    let (lines, guard) = BufferedLines::start(Box::new(sink.clone()), lost_line).unwrap();
+    let lines = JsonLines { lines, clock };
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), log);
-    drop(gathering);
+    drop(guard);
     assert_eq!(String::from_utf8(sink.0.lock().clone()).unwrap(), format!("{want}\n"));
 }
 

@@ -13,7 +13,7 @@ use content::{GATEWAYS_DEFAULT, Gateway};
 use model::node::{Role, Subgroup};
 use web::host_names::HostName;
 
-use super::heeded::Heed;
+use super::allowed_peers::AllowedPeer;
 use crate::cli::stop::ProcessFlags;
 
 /// The environment variable that holds the token of a head's REST API.
@@ -107,7 +107,7 @@ pub(crate) struct HeadFlags {
     /// Workers to take, and clients to execute for where there is a token, by their ids; @FILE for
     /// those in a file, one per line, which is read again when it changes [default: all workers]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
-    pub(crate) accept: Vec<Heed>,
+    pub(crate) accept: Vec<AllowedPeer>,
     /// Take signed results alone, whose worker is certain; workers of b7s sign none
     #[arg(long)]
     pub(crate) signed_results: bool,
@@ -204,7 +204,7 @@ pub(crate) struct RunFlags {
     /// Heads to obey, by their ids; @FILE for those in a file, one per line, which is read again when
     /// it changes [default: all; where there are --boot-nodes, all others share half of the slots]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
-    pub(crate) obey: Vec<Heed>,
+    pub(crate) obey: Vec<AllowedPeer>,
     /// What the worker declares of itself: requests may ask for workers that do
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     pub(crate) attribute: Vec<Attribute>,
@@ -259,8 +259,8 @@ pub(crate) struct UnusedFlags {
 }
 
 impl UnusedFlags {
-    /// What was asked for and is not done, and what to do instead.
-    pub(crate) fn told(&self) -> impl Iterator<Item = &'static str> {
+    /// Returns what was requested and is not done, with what to do instead.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = &'static str> {
         // 1 and 0 mean no limit.
         let is_limited = self.cpu_percentage_limit > 0.0 && self.cpu_percentage_limit < 1.0;
         [

@@ -21,39 +21,40 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// The headings of b7s files below which the options of this name stand.
 const HEADINGS: [&str; 3] = ["connectivity", "head", "worker"];
 
-/// Options by their names without hyphens, and what is told of each.
-type Told = BTreeMap<String, Vec<String>>;
+/// Values of options by the names of those without hyphens.
+type OptionValues = BTreeMap<String, Vec<String>>;
 
 /// Adds to `arguments`, which were understood as `given`, what the file named among them and the
 /// environment tell of options that they do not.
 ///
 /// # Errors
-/// If the file cannot be read, or tells of what is no option.
+/// If the file cannot be read, or has a name that is no option.
 pub(crate) fn with_layers(
     arguments: Vec<OsString>,
-    (command, given): (&Command, &ArgMatches),
+    command: &Command,
+    given: &ArgMatches,
     environment: impl Iterator<Item = (String, String)>,
 ) -> anyhow::Result<Vec<OsString>> {
-    let options = Options::of(command);
+    let options = Options::new(command);
     let is_given = |option: &Arg| {
         given.value_source(option.get_id().as_str()) == Some(ValueSource::CommandLine)
     };
-    let environment = environment_told(environment);
+    let environment = read_environment(environment);
     let path = given.get_one::<std::path::PathBuf>("config").cloned();
     let path = path.or_else(|| Some(environment.get("config")?.first()?.into()));
     let file = match &path {
-        Some(path) => file_told(path).with_context(|| format!("read {}", path.display()))?,
-        None => Told::new(),
+        Some(path) => read_file(path).with_context(|| format!("read {}", path.display()))?,
+        None => OptionValues::new(),
     };
     if let Some(unknown) = file.keys().find(|name| options.find(name).is_none()) {
         let path = path.unwrap_or_default();
         bail!("read {}: `{unknown}` is no option; see triptych node --help", path.display());
     }
     let mut arguments = arguments;
-    let mut told = BTreeSet::new();
+    let mut set = BTreeSet::new();
     for (name, values) in file.into_iter().chain(environment) {
         let Some(option) = options.find(&name) else { continue };
-        if is_given(option) || !told.insert(option.get_id().clone()) {
+        if is_given(option) || !set.insert(option.get_id().clone()) {
             continue;
         }
         let long = option.get_long().unwrap_or_default();
@@ -81,7 +82,7 @@ pub(crate) fn with_switches(command: Command) -> Command {
 struct Options<'a>(Vec<&'a Arg>);
 
 impl<'a> Options<'a> {
-    fn of(command: &'a Command) -> Self {
+    fn new(command: &'a Command) -> Self {
         Self(command.get_arguments().filter(|option| option.get_long().is_some()).collect())
     }
 
@@ -115,7 +116,7 @@ fn option_at(path: &[String]) -> String {
     }
 }
 
-fn environment_told(variables: impl Iterator<Item = (String, String)>) -> Told {
+fn read_environment(variables: impl Iterator<Item = (String, String)>) -> OptionValues {
     let told = variables.filter_map(|(name, value)| {
         let path: Vec<String> = name.strip_prefix(PREFIX)?.split('_').map(plain).collect();
         Some((option_at(&path), vec![value]))
@@ -123,7 +124,7 @@ fn environment_told(variables: impl Iterator<Item = (String, String)>) -> Told {
     told.collect()
 }
 
-fn file_told(path: &Path) -> anyhow::Result<Told> {
+fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
     let size = fs::metadata(path)?.len();
     if size > FILE_BYTES_MAX {
         bail!("{size} bytes are more than an options file may have, {FILE_BYTES_MAX}");
@@ -131,7 +132,7 @@ fn file_told(path: &Path) -> anyhow::Result<Told> {
     let text = fs::read_to_string(path)?;
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
     let told: Value = if is_toml { toml::from_str(&text)? } else { serde_saphyr::from_str(&text)? };
-    let mut all = Told::new();
+    let mut all = OptionValues::new();
     match told {
         Value::Null => {}
         Value::Object(_) => gather(&told, &mut Vec::new(), &mut all)?,
@@ -141,7 +142,7 @@ fn file_told(path: &Path) -> anyhow::Result<Told> {
 }
 
 /// Puts what stands in `value`, which is at `path`, into `all`.
-fn gather(value: &Value, path: &mut Vec<String>, all: &mut Told) -> anyhow::Result<()> {
+fn gather(value: &Value, path: &mut Vec<String>, all: &mut OptionValues) -> anyhow::Result<()> {
     let text = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),

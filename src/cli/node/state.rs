@@ -18,7 +18,7 @@ use super::flags::StateFlags;
 pub(super) struct State {
     /// What it knows of its peers.
     pub(super) peers: PathBuf,
-    /// Its functions.
+    /// The store of its functions.
     pub(super) functions: PathBuf,
     /// Its executions, while they run.
     pub(super) workspace: PathBuf,

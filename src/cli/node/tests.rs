@@ -91,8 +91,8 @@ fn whom_a_node_hears_depends_on_its_role() {
     let peer = Identity::random().peer_id().to_string();
     let heeded = |line: &[&str]| {
         let node = node(line);
-        let flags = heeded::flags(node.role, &node.head, &node.runs);
-        flags.and_then(|flags| heeded::read(&flags)).map_err(|error| format!("{error:#}"))
+        let flags = allowed_peers::flags(node.role, &node.head, &node.runs);
+        flags.and_then(|flags| allowed_peers::read(&flags)).map_err(|error| format!("{error:#}"))
     };
     let only = Heeded::from_iter([peer.parse().unwrap()]);
     assert_eq!(heeded(&[]).unwrap(), Heeded::Everyone);
@@ -156,7 +156,7 @@ fn a_folder_of_state_is_one_nodes_alone() {
 
 #[test]
 fn what_is_not_done_is_told() {
-    let told = |line: &[&str]| node(line).unused.told().count();
+    let told = |line: &[&str]| node(line).unused.warnings().count();
     assert_eq!(told(&["--cpu-percentage-limit", "1.0", "--enable-metrics"]), 0);
     assert_eq!(told(&["--cpu-percentage-limit", "0.5", "--attributes", "--enable-tracing"]), 3);
 }

@@ -18,11 +18,11 @@ use model::{
 use tokio::task::spawn_blocking;
 use wire::datasets::CreateColumn;
 
-use super::{ColumnFlags, files::Sourced};
-use crate::cli::datasets::{create::AboutFlags, reach::look_up};
+use super::{ColumnFlags, files::ImportFile};
+use crate::cli::datasets::{connection::look_up_dataset, create::AboutFlags};
 
-/// What is to be done with a file.
-pub(super) struct Planned {
+/// How a file is imported.
+pub(super) struct ImportPlan {
     pub(super) plan: Plan,
     /// The fields with the timestamp.
     time: TimeFields,
@@ -35,19 +35,19 @@ pub(super) struct Planned {
     exists: Option<(Dataset, Vec<usize>)>,
 }
 
-/// Looks at a file and at the dataset it belongs to, and plans what becomes of each field.
+/// Reads the head of a file and the columns of its dataset, and maps each field to a column.
 ///
 /// # Errors
 /// If the file is not to be read, or the flags name what it does not have.
-pub(super) async fn planned(
+pub(super) async fn plan_import(
     service: &Datasets,
     flags: &ColumnFlags,
-    file: &Sourced,
+    file: &ImportFile,
     options: ReadOptions,
-) -> anyhow::Result<Planned> {
-    let surveyed = look_at(flags, file, options).await?;
+) -> anyhow::Result<ImportPlan> {
+    let surveyed = survey_file(flags, file, options).await?;
     let dataset = if file.is_named {
-        look_up(service, &file.dataset).await?
+        look_up_dataset(service, &file.dataset).await?
     } else {
         service.find_by_name(&file.dataset).await.context("look for the dataset")?
     };
@@ -61,7 +61,8 @@ pub(super) async fn planned(
     let mut time = surveyed.time(flags.time.as_deref())?;
     time.unit = flags.time_unit.or(time.unit);
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
-    let mut plan = Plan::with_time(&time, flags.texts()).with_numbers(decimal, flags.nulls.clone());
+    let mut plan =
+        Plan::with_time(&time, flags.time_texts()).with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut lacks) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
     check_fit(flags, &surveyed)?;
@@ -77,18 +78,18 @@ pub(super) async fn planned(
             None if columns.contains_key(&field.name) => field.name.clone(),
             None => plain_bar(&field.name, &surveyed).unwrap_or(&field.name).to_owned(),
         };
-        let told = flags.types.iter().find(|(column, _)| *column == name);
-        let held = columns.get(&name).copied();
-        let dtype = match (held, told) {
-            (Some(held), Some((_, told))) if held != *told => {
-                bail!("make column {name} {told}: the dataset has it as {held}")
+        let flagged = flags.types.iter().find(|(column, _)| *column == name);
+        let existing = columns.get(&name).copied();
+        let dtype = match (existing, flagged) {
+            (Some(existing), Some((_, flagged))) if existing != *flagged => {
+                bail!("make column {name} {flagged}: the dataset has it as {existing}")
             }
-            (Some(held), _) => held,
-            (None, Some((_, told))) => *told,
+            (Some(existing), _) => existing,
+            (None, Some((_, flagged))) => *flagged,
             (None, None) => field.dtype,
         };
         let idx = plan.columns().len();
-        if held.is_none() {
+        if existing.is_none() {
             lacks.push(idx);
         }
         plan.column(&field.name, PlannedColumn { name, dtype });
@@ -106,19 +107,19 @@ pub(super) async fn planned(
     }
     let exists = dataset.map(|dataset| (dataset, lacks));
     let is_numbered = surveyed.fields.iter().all(|field| field.name.starts_with("column_"));
-    Ok(Planned { plan, time, decimal, is_numbered, fields, exists })
+    Ok(ImportPlan { plan, time, decimal, is_numbered, fields, exists })
 }
 
-/// Looks at a file, or takes what the flags say of standard input, which can be read only once.
-async fn look_at(
+/// Reads the head of a file, or what the flags say of standard input.
+async fn survey_file(
     flags: &ColumnFlags,
-    file: &Sourced,
+    file: &ImportFile,
     options: ReadOptions,
 ) -> anyhow::Result<Survey> {
     if file.is_stdin() {
-        return told(flags);
+        return survey_from_flags(flags);
     }
-    let (path, texts) = (file.path.clone(), flags.texts());
+    let (path, texts) = (file.path.clone(), flags.time_texts());
     Ok(spawn_blocking(move || survey(&path, options, &texts)).await??)
 }
 
@@ -135,13 +136,13 @@ fn plain_bar(field: &str, surveyed: &Survey) -> Option<&'static str> {
     (surveyed.fields.iter().filter(is_called).count() == 1).then_some(bar)
 }
 
-/// What the flags tell of a file that cannot be looked at.
-fn told(flags: &ColumnFlags) -> anyhow::Result<Survey> {
+/// Describes standard input, which can be read only once, by the flags.
+fn survey_from_flags(flags: &ColumnFlags) -> anyhow::Result<Survey> {
     let Some(time) = &flags.time else {
-        bail!("know the moments of standard input: name their field with --time")
+        bail!("find the timestamps of standard input: name their field with --time")
     };
     if flags.types.is_empty() {
-        bail!("know the columns of standard input: name each with --type COLUMN=TYPE");
+        bail!("find the columns of standard input: name each with --type COLUMN=TYPE");
     }
     let field = |column: &String| {
         let mapped = flags.names.iter().find(|(_, name)| name == column);
@@ -179,7 +180,7 @@ fn check_fit(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that the flags tell the types of columns that there are.
+/// Checks that the flags set the types of columns that there are.
 fn check_types(flags: &ColumnFlags, plan: &Plan) -> anyhow::Result<()> {
     for (column, _) in &flags.types {
         if !plan.columns().iter().any(|planned| planned.name == *column) {
@@ -191,14 +192,14 @@ fn check_types(flags: &ColumnFlags, plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Planned {
+impl ImportPlan {
     /// Whether there was a dataset already.
     pub(super) const fn exists(&self) -> bool {
         self.exists.is_some()
     }
 
-    /// What will be done, for people.
-    pub(super) fn preview(&self, file: &Sourced) -> String {
+    /// Describes the import for people.
+    pub(super) fn preview(&self, file: &ImportFile) -> String {
         let (verb, name) = match &self.exists {
             Some((dataset, _)) => {
                 ("into dataset", format!("{}, {}", dataset.id, escape_line(&dataset.name)))
@@ -211,8 +212,10 @@ impl Planned {
                 format!("{} and {}", escape_line(&self.time.name), escape_line(clock))
             }
         };
-        let mut lines =
-            vec![format!("{} goes {verb} {name}", file.shown()), format!("  {:<8} {time}", "time")];
+        let mut lines = vec![
+            format!("{} goes {verb} {name}", file.display_name()),
+            format!("  {:<8} {time}", "time"),
+        ];
         if self.decimal == Decimal::Comma {
             lines.push("  numbers have a decimal comma: 1,5 is 1.5".to_owned());
         }
@@ -237,15 +240,15 @@ impl Planned {
         lines.join("\n")
     }
 
-    /// The dataset, created or completed.
+    /// Creates the dataset, or adds the columns it lacks; returns its number.
     ///
     /// # Errors
     /// If the service refuses.
-    pub(super) async fn dataset(
+    pub(super) async fn prepare_dataset(
         &self,
         service: &Datasets,
         about: &AboutFlags,
-        file: &Sourced,
+        file: &ImportFile,
     ) -> anyhow::Result<DatasetId> {
         let Some((dataset, lacks)) = &self.exists else {
             let columns = self.plan.columns().iter().map(|column| CreateColumn {
@@ -254,7 +257,7 @@ impl Planned {
             });
             let mut body = about.clone().body(&file.dataset, columns.collect());
             for (name, value) in &file.parts {
-                if !super::files::is_of_time(name) {
+                if !super::files::is_time_part(name) {
                     body.metadata.entry(name.clone()).or_insert_with(|| value.clone());
                 }
             }

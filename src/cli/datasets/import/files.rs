@@ -1,4 +1,4 @@
-//! Which files there are, how each is written, and which dataset it belongs to.
+//! Finds the files to import, with the format and the dataset of each.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 16;
 
 /// A file and where its rows belong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sourced {
+pub(super) struct ImportFile {
     pub(super) path: PathBuf,
     pub(super) format: Format,
     /// The dataset's number or name.
@@ -28,9 +28,9 @@ pub(super) struct Sourced {
     pub(super) parts: BTreeMap<String, String>,
 }
 
-impl Sourced {
-    /// Its path for people.
-    pub(super) fn shown(&self) -> String {
+impl ImportFile {
+    /// Returns its path for messages.
+    pub(super) fn display_name(&self) -> String {
         if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
     }
 
@@ -48,15 +48,15 @@ impl Sourced {
     }
 }
 
-/// The files that `paths` name, those of folders in the order of their names.
+/// Finds the files that `paths` name, those of folders in the order of their names.
 ///
 /// # Errors
 /// If one is not there, or it is not to be seen how it is written or where it belongs.
-pub(super) fn found(
+pub(super) fn find_files(
     paths: &[PathBuf],
     dataset: Option<&str>,
     format: Option<Format>,
-) -> anyhow::Result<Vec<Sourced>> {
+) -> anyhow::Result<Vec<ImportFile>> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -72,7 +72,7 @@ pub(super) fn found(
             files.push(path.clone());
         }
     }
-    files.into_iter().map(|path| sourced(path, dataset, format)).collect()
+    files.into_iter().map(|path| describe_file(path, dataset, format)).collect()
 }
 
 fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -99,11 +99,11 @@ fn is_hidden(path: &Path) -> bool {
     name.starts_with(['.', '_'])
 }
 
-fn sourced(
+fn describe_file(
     path: PathBuf,
     dataset: Option<&str>,
     format: Option<Format>,
-) -> anyhow::Result<Sourced> {
+) -> anyhow::Result<ImportFile> {
     let shown = path.display();
     let format = format.or_else(|| Format::of_file(&path));
     let Some(format) = format else {
@@ -111,20 +111,20 @@ fn sourced(
     };
     let parts = parts(&path);
     let name = if let Some(template) = dataset {
-        filled(template, &path, &parts)?
+        fill_template(template, &path, &parts)?
     } else {
-        // What the moment is cut into says nothing of which series it is.
-        let named = parts.iter().find(|(name, _)| !is_of_time(name));
+        // A part such as dt=… names a time, not the series.
+        let named = parts.iter().find(|(name, _)| !is_time_part(name));
         match named.map(|(_, value)| value.clone()).or_else(|| stem(&path)) {
             Some(name) => name,
             None => bail!("know the dataset of {shown}: name it with --dataset"),
         }
     };
     let is_named = dataset.is_some_and(|template| !template.contains('{'));
-    Ok(Sourced { path, format, dataset: name, is_named, parts })
+    Ok(ImportFile { path, format, dataset: name, is_named, parts })
 }
 
-pub(super) fn is_of_time(name: &str) -> bool {
+pub(super) fn is_time_part(name: &str) -> bool {
     ["dt", "date", "year", "month", "day", "hour"].contains(&name)
 }
 
@@ -148,7 +148,11 @@ fn stem(path: &Path) -> Option<String> {
     (!stem.is_empty() && stem != STDIN).then(|| stem.to_owned())
 }
 
-fn filled(template: &str, path: &Path, parts: &BTreeMap<String, String>) -> anyhow::Result<String> {
+fn fill_template(
+    template: &str,
+    path: &Path,
+    parts: &BTreeMap<String, String>,
+) -> anyhow::Result<String> {
     let mut name = template.to_owned();
     if let Some(stem) = stem(path) {
         name = name.replace("{stem}", &stem);
@@ -170,8 +174,8 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, dataset: Option<&str>, want: &str) {
-        let sourced = sourced(PathBuf::from(path), dataset, None);
-        let got = sourced.map_or_else(|error| error.to_string(), |sourced| sourced.dataset);
+        let file = describe_file(PathBuf::from(path), dataset, None);
+        let got = file.map_or_else(|error| error.to_string(), |file| file.dataset);
         assert_eq!(got, want);
     }
 

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use model::{dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Value, json};
 
-use crate::cli::output::named;
+use crate::cli::output::pluralize;
 
 /// Examples of each kind: enough to find the pattern, few enough to read.
 const EXAMPLES_MAX: usize = 3;
@@ -14,9 +14,9 @@ const EXAMPLES_MAX: usize = 3;
 /// The most timestamps remembered to find repeated ones: 128 MiB of them.
 const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 
-/// What became of the rows of a file.
+/// Counts the rows of a file by what the import did with them.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct ImportReport {
     /// Rows that an earlier import, which was stopped, has stored.
     pub(super) n_before: u64,
     /// Rows that were read, those that were skipped included.
@@ -57,14 +57,20 @@ impl Examples {
     }
 }
 
-impl Report {
-    pub(super) fn after(n_before: u64) -> Self {
+impl ImportReport {
+    pub(super) fn starting_at(n_before: u64) -> Self {
         Self { n_before, ..Self::default() }
     }
 
-    /// Counts a row that the service took. `is_repeated` says that an earlier row has its timestamp,
+    /// Counts a row that the service stored. `is_repeated` says that an earlier row has its timestamp,
     /// `is_cut` that the file has it finer than microseconds.
-    pub(super) fn took(&mut self, line: u64, at: Timestamp, repeats: &mut Repeats, is: TookRow) {
+    pub(super) fn record_accepted(
+        &mut self,
+        line: u64,
+        at: Timestamp,
+        repeats: &mut Repeats,
+        is: AcceptedRow,
+    ) {
         self.n_read += 1;
         if repeats.is_repeated(is.dataset, at) {
             self.replaced.add(line, &at);
@@ -76,12 +82,12 @@ impl Report {
     }
 
     /// Counts a row that does not fit.
-    pub(super) fn skip(&mut self, line: u64, reason: &str) {
+    pub(super) fn record_skipped(&mut self, line: u64, reason: &str) {
         self.n_read += 1;
         self.skipped.add(line, &reason);
     }
 
-    /// Rows that the service took, by the import that was stopped and by this one.
+    /// Rows that the service stored, by the import that was stopped and by this one.
     pub(super) const fn n_taken(&self) -> u64 {
         self.n_before + self.n_read - self.skipped.n_rows
     }
@@ -98,7 +104,7 @@ impl Report {
             "{shown}: {} {} read, {} stored, {least}{} replaced by a later one of the same \
              timestamp, {} skipped",
             self.n_read,
-            named(self.n_read, "row"),
+            pluralize(self.n_read, "row"),
             self.n_stored() - self.n_before,
             self.replaced.n_rows,
             self.skipped.n_rows
@@ -132,9 +138,9 @@ impl Report {
     }
 }
 
-/// What is known of a row that the service took.
+/// What is known of a row that the service stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TookRow {
+pub(super) struct AcceptedRow {
     pub(super) dataset: DatasetId,
     pub(super) is_cut: bool,
 }

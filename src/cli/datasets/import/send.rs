@@ -17,13 +17,13 @@ use task::backoff::Backoff;
 use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
 
 use super::{
-    files::Sourced,
-    kept::{Begun, Kept},
-    report::{Repeats, Report, TookRow},
+    checkpoint::{ImportCheckpoint, ResumePoint},
+    files::ImportFile,
+    report::{AcceptedRow, ImportReport, Repeats},
 };
 use crate::cli::{
     datasets::progress::{Done, Progress},
-    output::{named, tell},
+    output::{pluralize, tell},
 };
 
 /// Batches read ahead. Then reading waits for the service.
@@ -38,16 +38,22 @@ const TRIES_MAX: u32 = 8;
 /// The first and the longest wait before another try.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
-/// Rows left out that are told one by one.
-const BAD_TOLD_MAX: u64 = 20;
+/// Rows left out that are reported one by one.
+const BAD_SHOWN_MAX: u64 = 20;
 
 /// Said after the first row that does not fit.
 const SKIP_HINT: &str = " (correct it; say with --type or --null how to read it; or leave \
                          such rows out with --skip-bad)";
 
+/// How a file is read.
+pub(super) struct FileReading {
+    pub(super) options: ReadOptions,
+    pub(super) plan: Plan,
+}
+
 /// How rows are sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct SendOptions {
     pub(super) batch_rows: usize,
     pub(super) n_in_flight: usize,
     pub(super) skips_bad: bool,
@@ -63,7 +69,7 @@ struct Batch {
     body: InsertBody,
     bad: Vec<BadRow>,
     /// The last of them.
-    end: Begun,
+    end: ResumePoint,
     /// How much of the file is read.
     share: Option<f64>,
 }
@@ -77,8 +83,8 @@ struct Origin {
     is_cut: bool,
 }
 
-/// What reading comes to.
-enum Read {
+/// A result of reading the file.
+enum ReadEvent {
     Batch(Box<Batch>),
     /// A row that is none ends it.
     Bad(BadRow),
@@ -86,101 +92,102 @@ enum Read {
 }
 
 /// A batch that is stored.
-struct Stored {
+struct StoredBatch {
     rows: Vec<(Origin, Timestamp)>,
     bad: Vec<BadRow>,
-    end: Begun,
+    end: ResumePoint,
     share: Option<f64>,
 }
 
-/// Where rows of which file go.
-pub(super) struct Target<'a> {
+/// The dataset that the rows of a file go to.
+pub(super) struct ImportTarget<'a> {
     pub(super) service: &'a Datasets,
     pub(super) dataset: DatasetId,
-    pub(super) file: &'a Sourced,
-    pub(super) limits: Limits,
+    pub(super) file: &'a ImportFile,
+    pub(super) options: SendOptions,
 }
 
-/// What is told and noted meanwhile.
-pub(super) struct Notes<'a> {
+/// The progress of sending a file.
+pub(super) struct SendState<'a> {
     pub(super) progress: Progress,
-    pub(super) kept: &'a mut Kept,
-    pub(super) report: Report,
+    pub(super) checkpoint: &'a mut ImportCheckpoint,
+    pub(super) report: ImportReport,
     pub(super) repeats: &'a mut Repeats,
 }
 
-/// Sends the rows of a file that come after `begun`.
+/// Sends the rows of a file that come after `resume`.
 ///
 /// # Errors
 /// If a row does not fit, the file breaks off, or the service refuses. What was stored by then is
 /// noted.
 pub(super) async fn send(
-    target: Target<'_>,
-    (options, plan): (ReadOptions, Plan),
-    begun: Begun,
-    mut notes: Notes<'_>,
-) -> anyhow::Result<Report> {
+    target: ImportTarget<'_>,
+    reading: FileReading,
+    resume: ResumePoint,
+    mut state: SendState<'_>,
+) -> anyhow::Result<ImportReport> {
+    let FileReading { options: reading_options, plan } = reading;
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-    let (path, limits, dataset) = (target.file.path.clone(), target.limits, target.dataset);
-    let reading = spawn_blocking(move || {
+    let (path, options, dataset) = (target.file.path.clone(), target.options, target.dataset);
+    let reader = spawn_blocking(move || {
         let names: Arc<[String]> = plan.names().into();
-        let judged = judge(&path, options, &plan, begun.place);
+        let judged = judge(&path, reading_options, &plan, resume.place);
         let read = judged.and_then(|first_bad| {
-            if let Some(bad) = first_bad.filter(|_| !limits.skips_bad) {
-                drop(sender.blocking_send(Read::Bad(bad)));
+            if let Some(bad) = first_bad.filter(|_| !options.skips_bad) {
+                drop(sender.blocking_send(ReadEvent::Bad(bad)));
                 return Ok(());
             }
-            let rows = Rows::open(&path, options, plan, begun.place)?;
-            Reader { rows, names, dataset, limits, at: begun, sender: sender.clone() }.run()
+            let rows = Rows::open(&path, reading_options, plan, resume.place)?;
+            Reader { rows, names, dataset, options, at: resume, sender: sender.clone() }.run()
         });
         if let Err(error) = read {
             // Where nobody listens the import has ended.
-            drop(sender.blocking_send(Read::Failed(error)));
+            drop(sender.blocking_send(ReadEvent::Failed(error)));
         }
     });
-    let sent = pass_on(&target, batches, &mut notes).await;
-    notes.progress.clear();
-    notes.kept.write();
-    reading.await?;
-    let n_rows = notes.report.n_taken();
-    sent.with_context(|| format!("go on after {n_rows} {}", named(n_rows, "row")))?;
-    let n_stored = notes.report.n_stored();
-    notes.progress.finish(n_stored, &format!("imported {}", target.file.shown()));
-    Ok(notes.report)
+    let sent = send_batches(&target, batches, &mut state).await;
+    state.progress.clear();
+    state.checkpoint.write();
+    reader.await?;
+    let n_rows = state.report.n_taken();
+    sent.with_context(|| format!("go on after {n_rows} {}", pluralize(n_rows, "row")))?;
+    let n_stored = state.report.n_stored();
+    state.progress.finish(n_stored, &format!("imported {}", target.file.display_name()));
+    Ok(state.report)
 }
 
-/// Sends batches, several at once where their rows follow one another: of two rows at one moment the
-/// later one is to win, and rows in their order are what a store likes best.
-async fn pass_on(
-    target: &Target<'_>,
-    mut batches: mpsc::Receiver<Read>,
-    notes: &mut Notes<'_>,
+/// Sends batches, several at once where their rows follow one another: of two rows with one timestamp
+/// the later one replaces the other, and rows in their order are what a store likes best.
+async fn send_batches(
+    target: &ImportTarget<'_>,
+    mut batches: mpsc::Receiver<ReadEvent>,
+    state: &mut SendState<'_>,
 ) -> anyhow::Result<()> {
     let mut under_way = FuturesOrdered::new();
-    // The newest moment that is under way.
+    // The newest timestamp that is under way.
     let mut newest: Option<Timestamp> = None;
     let mut waiting: Option<Box<Batch>> = None;
     let (mut is_read, mut end) = (false, Ok(()));
     loop {
         let has_room = |batch: &mut Box<Batch>| {
             let follows = newest.is_none_or(|newest| batch.first().is_none_or(|at| at > newest));
-            under_way.is_empty() || (under_way.len() < target.limits.n_in_flight && follows)
+            under_way.is_empty() || (under_way.len() < target.options.n_in_flight && follows)
         };
         if let Some(batch) = waiting.take_if(has_room) {
             let before = newest.filter(|_| !under_way.is_empty());
             newest = before.max(batch.last());
-            under_way.push_back(stored(target, *batch));
+            under_way.push_back(store_batch(target, *batch));
         }
         tokio::select! {
             read = batches.recv(), if waiting.is_none() && !is_read => match read {
-                Some(Read::Batch(batch)) => waiting = Some(batch),
-                Some(Read::Bad(BadRow { line, reason })) => {
-                    end = Err(anyhow!("{}:{line}: {reason}{SKIP_HINT}", target.file.shown()));
+                Some(ReadEvent::Batch(batch)) => waiting = Some(batch),
+                Some(ReadEvent::Bad(BadRow { line, reason })) => {
+                    end = Err(anyhow!("{}:{line}: {reason}{SKIP_HINT}", target.file.display_name()));
                 }
-                Some(Read::Failed(error)) => end = Err(error.into()),
+                Some(ReadEvent::Failed(error)) => end = Err(error.into()),
                 None => is_read = true,
             },
-            Some(stored) = under_way.next() => notes.acknowledge(stored?, target),
+            Some(stored) = under_way.next() => state.acknowledge(stored?, target),
             else => return end,
         }
     }
@@ -188,35 +195,35 @@ async fn pass_on(
 
 /// Stores a batch, again and again if need be. Rows that the service refuses are left out if that is
 /// wanted.
-async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
+async fn store_batch(target: &ImportTarget<'_>, batch: Batch) -> anyhow::Result<StoredBatch> {
     let Batch { mut rows, mut origins, names, mut body, mut bad, end, share } = batch;
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     while !rows.is_empty() {
-        let Err(refused) = target.service.insert_body(&body, target.limits.mode).await else {
+        let Err(refused) = target.service.insert_body(&body, target.options.mode).await else {
             break;
         };
         match refused {
             ClientError::Rows { refusals, .. } => {
                 let refused = |idx: usize| refusals.iter().find(|(row_idx, _)| *row_idx == idx);
-                let told = origins.iter().enumerate().filter_map(|(idx, origin)| {
+                let refused_rows = origins.iter().enumerate().filter_map(|(idx, origin)| {
                     let (_, reason) = refused(idx)?;
                     Some(BadRow { line: origin.line, reason: reason.clone() })
                 });
-                let told: Vec<_> = told.collect();
-                let Some(BadRow { line, reason }) = told.first() else {
+                let refused_rows: Vec<_> = refused_rows.collect();
+                let Some(BadRow { line, reason }) = refused_rows.first() else {
                     bail!("have rows taken that the service refuses without saying which");
                 };
-                if !target.limits.skips_bad {
-                    bail!("{}:{line}: {reason}{SKIP_HINT}", target.file.shown());
+                if !target.options.skips_bad {
+                    bail!("{}:{line}: {reason}{SKIP_HINT}", target.file.display_name());
                 }
-                bad.extend(told);
+                bad.extend(refused_rows);
                 let mut idx = 0..;
                 rows.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
                 let mut idx = 0..;
                 origins.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
                 body = InsertBody::new(target.dataset, &names, &rows);
             }
-            error if passes(&error) && backoff.n_tries() < TRIES_MAX => {
+            error if is_transient(&error) && backoff.n_tries() < TRIES_MAX => {
                 let wait = backoff.next_wait();
                 sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
             }
@@ -224,11 +231,11 @@ async fn stored(target: &Target<'_>, batch: Batch) -> anyhow::Result<Stored> {
         }
     }
     let rows = origins.into_iter().zip(rows.iter().map(|row| row.timestamp)).collect();
-    Ok(Stored { rows, bad, end, share })
+    Ok(StoredBatch { rows, bad, end, share })
 }
 
-/// Whether what failed may do well a moment later.
-pub(in crate::cli::datasets) fn passes(error: &ClientError) -> bool {
+/// Whether a retry may succeed.
+pub(in crate::cli::datasets) fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {
             true
@@ -237,25 +244,25 @@ pub(in crate::cli::datasets) fn passes(error: &ClientError) -> bool {
     }
 }
 
-impl Notes<'_> {
-    fn acknowledge(&mut self, stored: Stored, target: &Target<'_>) {
+impl SendState<'_> {
+    fn acknowledge(&mut self, stored: StoredBatch, target: &ImportTarget<'_>) {
         for (Origin { line, is_cut }, at) in stored.rows {
-            let took = TookRow { dataset: target.dataset, is_cut };
-            self.report.took(line, at, self.repeats, took);
+            let took = AcceptedRow { dataset: target.dataset, is_cut };
+            self.report.record_accepted(line, at, self.repeats, took);
         }
         for BadRow { line, reason } in stored.bad {
-            self.report.skip(line, &reason);
-            if self.report.skipped.n_rows > BAD_TOLD_MAX {
+            self.report.record_skipped(line, &reason);
+            if self.report.skipped.n_rows > BAD_SHOWN_MAX {
                 continue;
             }
             self.progress.clear();
-            tell(&format!("left out {}:{line}: {reason}", target.file.shown()));
-            if self.report.skipped.n_rows == BAD_TOLD_MAX {
+            tell(&format!("left out {}:{line}: {reason}", target.file.display_name()));
+            if self.report.skipped.n_rows == BAD_SHOWN_MAX {
                 tell("further rows that are left out are only counted");
             }
         }
-        self.kept.note(target.file, target.dataset, stored.end);
-        self.progress.at(Done { n_rows: self.report.n_taken(), share: stored.share });
+        self.checkpoint.record(target.file, target.dataset, stored.end);
+        self.progress.update(Done { n_rows: self.report.n_taken(), share: stored.share });
     }
 }
 
@@ -274,15 +281,15 @@ struct Reader {
     rows: Rows,
     names: Arc<[String]>,
     dataset: DatasetId,
-    limits: Limits,
-    at: Begun,
-    sender: mpsc::Sender<Read>,
+    options: SendOptions,
+    at: ResumePoint,
+    sender: mpsc::Sender<ReadEvent>,
 }
 
 impl Reader {
     fn run(mut self) -> Result<(), FileError> {
         let n_values = self.names.len().max(1);
-        let n_rows_max = self.limits.batch_rows.min(BATCH_VALUES_MAX / n_values).max(1);
+        let n_rows_max = self.options.batch_rows.min(BATCH_VALUES_MAX / n_values).max(1);
         loop {
             let (mut rows, mut origins, mut bad) = (Vec::new(), Vec::new(), Vec::new());
             let mut ends = None;
@@ -294,7 +301,7 @@ impl Reader {
                         self.at.n_rows += 1;
                         self.at.place = place;
                     }
-                    Ok(Some(Err(row))) if self.limits.skips_bad => bad.push(row),
+                    Ok(Some(Err(row))) if self.options.skips_bad => bad.push(row),
                     Ok(Some(Err(row))) => ends = Some(Ok(Some(row))),
                     Ok(None) => ends = Some(Ok(None)),
                     // What came before it counts.
@@ -304,14 +311,14 @@ impl Reader {
                     break;
                 }
             }
-            if !self.hand_on((rows, origins), bad) {
+            if !self.send_batch(rows, origins, bad) {
                 return Ok(());
             }
             match ends {
                 None => {}
                 Some(Ok(None)) => return Ok(()),
                 Some(Ok(Some(row))) => {
-                    drop(self.sender.blocking_send(Read::Bad(row)));
+                    drop(self.sender.blocking_send(ReadEvent::Bad(row)));
                     return Ok(());
                 }
                 Some(Err(error)) => return Err(error),
@@ -319,8 +326,8 @@ impl Reader {
         }
     }
 
-    /// Hands on a batch; whether anybody takes it.
-    fn hand_on(&self, (rows, origins): (Vec<Row>, Vec<Origin>), bad: Vec<BadRow>) -> bool {
+    /// Sends a batch; returns whether it was received.
+    fn send_batch(&self, rows: Vec<Row>, origins: Vec<Origin>, bad: Vec<BadRow>) -> bool {
         let (n_read, n_all) = self.rows.progress_bytes();
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
         let share = n_all.map(|n_all| n_read as f64 / n_all.max(1) as f64);
@@ -333,6 +340,6 @@ impl Reader {
             end: self.at,
             share,
         };
-        self.sender.blocking_send(Read::Batch(Box::new(batch))).is_ok()
+        self.sender.blocking_send(ReadEvent::Batch(Box::new(batch))).is_ok()
     }
 }

@@ -21,12 +21,12 @@ use wire::datasets::{CreateColumn, CreateDataset};
 
 use super::{
     Mirror,
+    checkpoint::CopyCheckpoint,
     fetch::{Fetched, STEP, fetch},
-    kept::Kept,
 };
 use crate::cli::datasets::{
     progress::{Done, Progress},
-    replay::{patient, placed},
+    replay::{order_values, retry_transient},
 };
 
 /// The span of a download, as the public service's own clients have it.
@@ -52,12 +52,12 @@ pub(super) struct Copy {
     pub(super) dataset: Dataset,
     pub(super) target: DatasetId,
     columns: Vec<(String, Dtype)>,
-    pub(super) kept: Kept,
+    pub(super) checkpoint: CopyCheckpoint,
 }
 
 /// What a copy has already.
-pub(super) struct Held {
-    /// The moment of its newest row.
+pub(super) struct CopiedRows {
+    /// The timestamp of its newest row.
     newest: Timestamp,
     /// How its rows are read, so that they compare with those of the source.
     plan: Plan,
@@ -69,14 +69,15 @@ impl Copy {
     /// # Errors
     /// If the target refuses, or has another dataset in its place.
     pub(super) async fn open(mirror: Arc<Mirror>, dataset: Dataset) -> anyhow::Result<Self> {
-        let columns = columns(&mirror.source, dataset.id).await?;
+        let columns = read_columns(&mirror.source, dataset.id).await?;
         let name = format!("{}{}", mirror.prefix, dataset.name);
-        let (target, is_new) = if let Some(target) = owned(&mirror.target, &name).await? {
+        let (target, is_new) = if let Some(target) = find_owned(&mirror.target, &name).await? {
             let is_same =
                 target.description == dataset.description && target.metadata == dataset.metadata;
             if !is_same {
                 let describing = || format!("describe dataset {name} like its original");
-                let described = patient(|| mirror.target.describe(&dataset, target.id)).await;
+                let described =
+                    retry_transient(|| mirror.target.describe(&dataset, target.id)).await;
                 described.with_context(describing)?;
             }
             (target.id, false)
@@ -92,19 +93,19 @@ impl Copy {
                 columns: columns.iter().map(column).collect(),
                 tags: mirror.give_tags.clone(),
             };
-            let created = patient(|| mirror.target.create(&body)).await;
+            let created = retry_transient(|| mirror.target.create(&body)).await;
             (created.with_context(|| format!("create dataset {name}"))?.id, true)
         };
         // What was copied to an earlier dataset of this number is not in the new one.
-        let mut kept =
-            if is_new { Kept::default() } else { mirror.folder.read(dataset.id, target) };
-        if mirror.start < kept.start {
+        let mut checkpoint =
+            if is_new { CopyCheckpoint::default() } else { mirror.folder.read(dataset.id, target) };
+        if mirror.start < checkpoint.start {
             // Rows are wanted that an earlier mirror passed over.
-            kept = Kept { done_until: None, is_whole: false, ..kept };
+            checkpoint = CopyCheckpoint { done_until: None, is_whole: false, ..checkpoint };
         }
-        kept.start = mirror.start;
-        let copy = Self { mirror, dataset, target, columns, kept };
-        copy.complete().await?;
+        checkpoint.start = mirror.start;
+        let copy = Self { mirror, dataset, target, columns, checkpoint };
+        copy.add_columns().await?;
         Ok(copy)
     }
 
@@ -114,18 +115,19 @@ impl Copy {
     }
 
     /// Gives the target the columns that it lacks.
-    async fn complete(&self) -> anyhow::Result<()> {
-        let held = columns(&self.mirror.target, self.target).await?;
+    async fn add_columns(&self) -> anyhow::Result<()> {
+        let existing = read_columns(&self.mirror.target, self.target).await?;
         for (name, dtype) in &self.columns {
-            match held.iter().find(|(held, _)| held == name) {
-                Some((_, held)) if held == dtype => {}
-                Some((_, held)) => {
-                    bail!("copy column {name}, which is {dtype}: the copy has it as {held}")
+            match existing.iter().find(|(existing, _)| existing == name) {
+                Some((_, existing)) if existing == dtype => {}
+                Some((_, existing)) => {
+                    bail!("copy column {name}, which is {dtype}: the copy has it as {existing}")
                 }
                 None => {
                     let adding = || format!("add column {name} to the copy");
                     let target = &self.mirror.target;
-                    let added = patient(|| target.add_column(self.target, name, *dtype)).await;
+                    let added =
+                        retry_transient(|| target.add_column(self.target, name, *dtype)).await;
                     added.with_context(adding)?;
                 }
             }
@@ -135,7 +137,7 @@ impl Copy {
 
     /// Stores all rows up to the newest that the source has now; returns how many came.
     ///
-    /// Without the stream nothing tells of rows that came late or were corrected: then a copy that
+    /// Without the stream late and corrected rows go unnoticed: then a copy that
     /// was whole once is compared from its beginning, and of one that was not, what was there before
     /// is compared by its days: they tell of all rows that are numbers, and not of each correction,
     /// which the next time finds.
@@ -144,40 +146,44 @@ impl Copy {
     /// If rows cannot be fetched or stored. What is stored is kept, and gone on from.
     pub(super) async fn backfill(&mut self) -> anyhow::Result<u64> {
         let Some(newest) = self.newest().await? else {
-            self.kept.is_whole = true;
-            self.keep()?;
+            self.checkpoint.is_whole = true;
+            self.write_checkpoint()?;
             return Ok(0);
         };
-        let is_compared = self.kept.is_whole && !self.mirror.is_live;
-        let begin = match self.kept.done_until.filter(|_| !is_compared) {
+        let is_compared = self.checkpoint.is_whole && !self.mirror.is_live;
+        let begin = match self.checkpoint.done_until.filter(|_| !is_compared) {
             Some(done_until) => Some(done_until + STEP),
             None => self.oldest().await?,
         };
         let begin = begin.unwrap_or(newest).max(self.mirror.start.unwrap_or(Timestamp::MIN));
-        let mut progress = Progress::new(format!("copying {}", self.name())).in_lines();
-        let held = self.held().await?;
-        let earlier = self.kept.done_until.filter(|_| !self.kept.is_whole && !self.mirror.is_live);
-        let mut n_rows = self.span((begin, newest), held.as_ref(), &mut progress).await?;
+        let mut progress = Progress::new(format!("copying {}", self.name())).without_redraw();
+        let copied = self.read_copied().await?;
+        let earlier = self
+            .checkpoint
+            .done_until
+            .filter(|_| !self.checkpoint.is_whole && !self.mirror.is_live);
+        let mut n_rows = self.copy_span(begin, newest, copied.as_ref(), &mut progress).await?;
         if let Some(until) = earlier {
             // What was copied before a kill may have got late rows since, of which nothing told.
             let first = self.oldest().await?.unwrap_or(until);
             let first = first.max(self.mirror.start.unwrap_or(Timestamp::MIN));
-            for span in self.apart((first, until)).await? {
-                n_rows += self.span(span, held.as_ref(), &mut progress).await?;
+            for (start, end) in self.find_differences(first, until).await? {
+                n_rows += self.copy_span(start, end, copied.as_ref(), &mut progress).await?;
             }
         }
         n_rows += self.verify(newest, &mut progress).await?;
-        self.kept.is_whole = true;
-        self.kept.done_until = self.kept.done_until.max(Some(newest));
-        self.keep()?;
+        self.checkpoint.is_whole = true;
+        self.checkpoint.done_until = self.checkpoint.done_until.max(Some(newest));
+        self.write_checkpoint()?;
         Ok(n_rows)
     }
 
     /// Stores the rows of a span that the copy lacks; how many those were.
-    pub(super) async fn span(
+    pub(super) async fn copy_span(
         &mut self,
-        (begin, newest): (Timestamp, Timestamp),
-        held: Option<&Held>,
+        begin: Timestamp,
+        newest: Timestamp,
+        copied: Option<&CopiedRows>,
         progress: &mut Progress,
     ) -> anyhow::Result<u64> {
         let source = self.mirror.source.clone();
@@ -185,7 +191,7 @@ impl Copy {
         let (id, mirror) = (self.dataset.id, Arc::clone(&self.mirror));
         let fetch_one = async |(start, end): (Timestamp, Timestamp)| {
             let _permit = mirror.downloads.acquire().await?;
-            let fetched = fetch(&source, (id, &plan), (start, end)).await?;
+            let fetched = fetch(&source, id, &plan, start, end).await?;
             anyhow::Ok((fetched, (start, end)))
         };
         let chunks = stream::iter(chunks(begin, newest)).map(&fetch_one);
@@ -195,12 +201,12 @@ impl Copy {
             let (mut fetched, (mut start, end)) = chunk?;
             loop {
                 let until = fetched.until;
-                if let Some(held) = held.filter(|held| held.newest >= start) {
-                    fetched.rows = self.lacking(held, fetched.rows, (start, until)).await?;
+                if let Some(copied) = copied.filter(|copied| copied.newest >= start) {
+                    fetched.rows = self.retain_missing(copied, fetched.rows, start, until).await?;
                 }
                 n_rows += fetched.rows.len() as u64;
                 self.store(fetched).await?;
-                progress.at(Done { n_rows, share: share((begin, newest), until) });
+                progress.update(Done { n_rows, share: share(begin, newest, until) });
                 if until >= end {
                     break;
                 }
@@ -213,43 +219,45 @@ impl Copy {
 
     /// The parts of a span in which the days of the copy are not those of the source; all of it if
     /// the source has no days, as where no column is a number.
-    pub(super) async fn apart(
+    pub(super) async fn find_differences(
         &self,
-        (first, until): (Timestamp, Timestamp),
+        first: Timestamp,
+        until: Timestamp,
     ) -> anyhow::Result<Vec<(Timestamp, Timestamp)>> {
-        let source = days(&self.mirror.source, self.dataset.id, (first, until)).await?;
+        let source = read_days(&self.mirror.source, self.dataset.id, first, until).await?;
         if source.is_empty() {
             return Ok(vec![(first, until)]);
         }
-        let target = days(&self.mirror.target, self.target, (first, until)).await?;
-        let apart = days_apart(&source, &target);
-        let within = apart.into_iter().map(|(start, end)| (start.max(first), end.min(until)));
+        let target = read_days(&self.mirror.target, self.target, first, until).await?;
+        let differing = find_differing_days(&source, &target);
+        let within = differing.into_iter().map(|(start, end)| (start.max(first), end.min(until)));
         Ok(within.filter(|(start, end)| start <= end).collect())
     }
 
-    /// What the copy holds; none where it has no rows.
-    pub(super) async fn held(&self) -> anyhow::Result<Option<Held>> {
+    /// Reads what the copy has; `None` where it has no rows.
+    pub(super) async fn read_copied(&self) -> anyhow::Result<Option<CopiedRows>> {
         let (target, id) = (&self.mirror.target, self.target);
         let Some(newest) = newest_timestamp(target, id).await? else { return Ok(None) };
         let mut plan = Plan::of_service(self.columns.iter().cloned());
-        for (name, _) in columns(target, id).await? {
+        for (name, _) in read_columns(target, id).await? {
             if !self.columns.iter().any(|(known, _)| *known == name) {
                 plan.leave_out(&name);
             }
         }
-        Ok(Some(Held { newest, plan }))
+        Ok(Some(CopiedRows { newest, plan }))
     }
 
-    /// Those of `rows`, all there are from `start` to `until`, that the copy has not, or not so.
-    async fn lacking(
+    /// Returns those of `rows`, all there are from `start` to `until`, that the copy lacks or has
+    /// with other values.
+    async fn retain_missing(
         &self,
-        held: &Held,
+        copied: &CopiedRows,
         mut rows: Vec<Row>,
-        (mut start, until): (Timestamp, Timestamp),
+        mut start: Timestamp,
+        until: Timestamp,
     ) -> anyhow::Result<Vec<Row>> {
         while !rows.is_empty() && start <= until {
-            let fetched =
-                fetch(&self.mirror.target, (self.target, &held.plan), (start, until)).await;
+            let fetched = fetch(&self.mirror.target, self.target, &copied.plan, start, until).await;
             let fetched = fetched.context("compare with the rows of the copy")?;
             let has = |row: &Row| {
                 let at = fetched.rows.binary_search_by_key(&row.timestamp, |row| row.timestamp);
@@ -264,8 +272,8 @@ impl Copy {
     async fn store(&mut self, fetched: Fetched) -> anyhow::Result<()> {
         let Fetched { rows, until } = fetched;
         self.insert(&rows).await?;
-        self.kept.done_until = self.kept.done_until.max(Some(until));
-        self.keep()
+        self.checkpoint.done_until = self.checkpoint.done_until.max(Some(until));
+        self.write_checkpoint()
     }
 
     /// Stores rows of the stream, and keeps that they are.
@@ -282,14 +290,15 @@ impl Copy {
         let rows: Vec<_> = rows.into_iter().filter(|row| row.timestamp >= start).collect();
         let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);
         if !rows.iter().all(|row| row.values.keys().all(is_known)) {
-            self.columns = columns(&self.mirror.source, self.dataset.id).await?;
-            self.complete().await?;
+            self.columns = read_columns(&self.mirror.source, self.dataset.id).await?;
+            self.add_columns().await?;
         }
-        let rows: Vec<_> = rows.into_iter().map(|row| placed(row, &self.columns)).collect();
+        let rows: Vec<_> = rows.into_iter().map(|row| order_values(row, &self.columns)).collect();
         self.insert(&rows).await?;
-        self.kept.done_until = self.kept.done_until.max(newest);
-        self.kept.last_event_id = last_event_id.or_else(|| self.kept.last_event_id.take());
-        self.keep()
+        self.checkpoint.done_until = self.checkpoint.done_until.max(newest);
+        self.checkpoint.last_event_id =
+            last_event_id.or_else(|| self.checkpoint.last_event_id.take());
+        self.write_checkpoint()
     }
 
     async fn insert(&self, rows: &[Row]) -> anyhow::Result<()> {
@@ -297,15 +306,15 @@ impl Copy {
         for rows in rows.chunks(INSERT_ROWS) {
             let body = InsertBody::new(self.target, &names, rows);
             let target = &self.mirror.target;
-            patient(|| target.insert_body(&body, InsertMode::Replace))
+            retry_transient(|| target.insert_body(&body, InsertMode::Replace))
                 .await
                 .context("store rows in the copy")?;
         }
         Ok(())
     }
 
-    pub(super) fn keep(&self) -> anyhow::Result<()> {
-        self.mirror.folder.write(self.dataset.id, self.target, &self.kept)
+    pub(super) fn write_checkpoint(&self) -> anyhow::Result<()> {
+        self.mirror.folder.write(self.dataset.id, self.target, &self.checkpoint)
     }
 
     /// Returns the timestamp of the newest row of the source, also if it is in the future.
@@ -313,7 +322,7 @@ impl Copy {
         newest_timestamp(&self.mirror.source, self.dataset.id).await
     }
 
-    /// A moment that no row of the source is before.
+    /// Returns a timestamp that no row of the source is before.
     pub(super) async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
         let query = RowsQuery {
             start: Some(CALENDAR_BEGINS),
@@ -335,26 +344,28 @@ async fn newest_timestamp(
     service: &Datasets,
     dataset: DatasetId,
 ) -> anyhow::Result<Option<Timestamp>> {
-    let rows = patient(|| service.newest(dataset, Limit::clamp(1))).await;
+    let rows = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
     Ok(rows.context("read the newest row")?.first().map(|row| row.timestamp))
 }
 
-/// The moment of the first row that is answered.
+/// Returns the timestamp of the first row of an answer.
 async fn first_of(service: &Datasets, query: RowsQuery) -> anyhow::Result<Option<Timestamp>> {
-    let page = patient(|| service.rows(&query)).await.context("look at the rows to copy")?;
+    let page =
+        retry_transient(|| service.rows(&query)).await.context("look at the rows to copy")?;
     Ok(match page.rows {
         Rows::Raw(rows) => rows.first().map(|row| row.timestamp),
         Rows::Buckets(buckets) => buckets.first().map(|bucket| bucket.timestamp),
     })
 }
 
-/// The days from that of the first moment to that of the last.
-async fn days(
+/// Reads the days from that of `first` to that of `last`.
+async fn read_days(
     service: &Datasets,
     dataset: DatasetId,
-    (first, last): (Timestamp, Timestamp),
+    first: Timestamp,
+    last: Timestamp,
 ) -> anyhow::Result<Vec<Bucket>> {
-    let day = |moment| Resolution::Day.bucket_start(moment);
+    let day = |timestamp| Resolution::Day.bucket_start(timestamp);
     let mut query = RowsQuery {
         start: Some(day(first)),
         end: Some(day(last) + DAY),
@@ -363,7 +374,8 @@ async fn days(
     };
     let mut days: Vec<Bucket> = Vec::new();
     loop {
-        let page = patient(|| service.rows(&query)).await.context("look at the days to copy")?;
+        let page =
+            retry_transient(|| service.rows(&query)).await.context("look at the days to copy")?;
         let Rows::Buckets(buckets) = page.rows else { return Ok(days) };
         days.extend(buckets);
         // One that does not go on would be asked for ever.
@@ -375,20 +387,20 @@ async fn days(
 }
 
 /// The days that are not the same on both sides, those next to one another as one.
-fn days_apart(source: &[Bucket], target: &[Bucket]) -> Vec<(Timestamp, Timestamp)> {
-    let mut apart: Vec<(Timestamp, Timestamp)> = Vec::new();
+fn find_differing_days(source: &[Bucket], target: &[Bucket]) -> Vec<(Timestamp, Timestamp)> {
+    let mut differing: Vec<(Timestamp, Timestamp)> = Vec::new();
     for day in source {
         let found = target.binary_search_by_key(&day.timestamp, |day| day.timestamp);
         if found.ok().and_then(|idx| target.get(idx)).is_some_and(|held| is_alike(day, held)) {
             continue;
         }
         let end = day.timestamp + DAY - STEP;
-        match apart.last_mut() {
+        match differing.last_mut() {
             Some((_, last)) if *last + STEP == day.timestamp => *last = end,
-            _ => apart.push((day.timestamp, end)),
+            _ => differing.push((day.timestamp, end)),
         }
     }
-    apart
+    differing
 }
 
 /// Whether two days are of the same rows, as far as days tell: each service adds up as it does.
@@ -402,21 +414,22 @@ fn is_alike(a: &Bucket, b: &Bucket) -> bool {
         && near(a.volume, b.volume)
 }
 
-/// The dataset called `name` that the key owns.
-async fn owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
+/// Finds the dataset called `name` that the key owns.
+async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
     let looking = || format!("look for dataset {name} at {}", target.address());
-    let Some(found) = patient(|| target.find_by_name(name)).await.with_context(looking)? else {
+    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(looking)?
+    else {
         return Ok(None);
     };
-    let access = patient(|| target.access(found.id, true)).await.with_context(looking)?;
+    let access = retry_transient(|| target.access(found.id, true)).await.with_context(looking)?;
     if access.is_owner {
         return Ok(Some(found));
     }
     bail!("copy to dataset {name}: it is another key's; choose a --prefix")
 }
 
-async fn columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(String, Dtype)>> {
-    let columns = patient(|| service.columns(id)).await.context("read the columns")?;
+async fn read_columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(String, Dtype)>> {
+    let columns = retry_transient(|| service.columns(id)).await.context("read the columns")?;
     Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }
 
@@ -434,7 +447,7 @@ pub(super) fn chunks(
     })
 }
 
-fn share((begin, newest): (Timestamp, Timestamp), until: Timestamp) -> Option<f64> {
+fn share(begin: Timestamp, newest: Timestamp, until: Timestamp) -> Option<f64> {
     let whole = newest.since(begin).as_secs_f64();
     (whole > 0.0).then(|| (until.since(begin).as_secs_f64() / whole).min(1.0))
 }
@@ -444,18 +457,20 @@ mod tests {
     use super::*;
 
     /// A day of March with so many rows.
-    fn day((day, count): (i64, u64)) -> Bucket {
+    fn day(day: i64, count: u64) -> Bucket {
         let timestamp = Timestamp::from_seconds(1_772_323_200 + (day - 1) * 86_400);
         Bucket { timestamp, open: 1.0, high: 2.0, low: 0.5, close: 1.5, volume: 0.1, count }
     }
 
     #[test]
     fn days_that_differ_or_are_missing_are_found_and_taken_together() {
-        let source = [(1, 5), (2, 5), (3, 5), (5, 5), (6, 5)].map(day);
-        let mut target = [(1, 5), (2, 4), (4, 1), (5, 5), (6, 5)].map(day);
+        let source =
+            [(1, 5), (2, 5), (3, 5), (5, 5), (6, 5)].map(|(number, count)| day(number, count));
+        let mut target =
+            [(1, 5), (2, 4), (4, 1), (5, 5), (6, 5)].map(|(number, count)| day(number, count));
         target[3].volume += 1e-16;
         target[4].high = 3.0;
-        let apart = days_apart(&source, &target);
+        let apart = find_differing_days(&source, &target);
         let got: Vec<_> = apart.iter().map(|(a, b)| format!("{a} {b}")).collect();
         let want = [
             "2026-03-02T00:00:00Z 2026-03-03T23:59:59.999999Z",
@@ -474,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_leave_no_moment_out_and_hold_none_twice() {
+    fn chunks_cover_each_timestamp_once() {
         check(
             "2026-01-01T00:00:00Z",
             "2026-01-31T12:00:00Z",

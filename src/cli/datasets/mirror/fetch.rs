@@ -18,7 +18,7 @@ use model::{dataset::DatasetId, resolution::Resolution, row::Row, timestamp::Tim
 use task::backoff::Backoff;
 use tokio::time::sleep;
 
-use crate::cli::datasets::import::send::passes;
+use crate::cli::datasets::import::send::is_transient;
 
 /// The most rows taken from a download: what one insert takes, and tens of megabytes of memory. A
 /// download with more is left off there.
@@ -36,15 +36,15 @@ const FAILURES_MAX: u32 = 24;
 /// The first and the longest wait before another try.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// The smallest step of a moment.
+/// The smallest step between two timestamps.
 pub(super) const STEP: Duration = Duration::from_micros(1);
 
 /// Rows of a range, from its beginning on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fetched {
-    /// In their order.
+    /// In ascending order of timestamps.
     pub(super) rows: Vec<Row>,
-    /// The moment up to which these are all.
+    /// The timestamp up to which these are all.
     pub(super) until: Timestamp,
 }
 
@@ -66,14 +66,16 @@ enum Broken {
 /// If it fails again and again, or the service refuses for good.
 pub(super) async fn fetch(
     source: &Datasets,
-    (dataset, plan): (DatasetId, &Plan),
-    (start, mut end): (Timestamp, Timestamp),
+    dataset: DatasetId,
+    plan: &Plan,
+    start: Timestamp,
+    mut end: Timestamp,
 ) -> anyhow::Result<Fetched> {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut n_failed = 0;
     loop {
         let mut rows = Vec::new();
-        let done = download(source, (dataset, plan), (start, end), &mut rows).await;
+        let done = download(source, dataset, plan, start, end, &mut rows).await;
         let newest = rows.last().map(|row: &Row| row.timestamp);
         match (done, newest) {
             (Ok(Whole::All), _) => return Ok(Fetched { rows, until: end }),
@@ -84,7 +86,7 @@ pub(super) async fn fetch(
             (Ok(Whole::Part), None) => bail!("fetch rows: the service sends none"),
             (Err(Broken::Later(wait)), _) => sleep(wait).await,
             (Err(Broken::Refused(error)), _) => return Err(error).context("fetch rows"),
-            (Err(Broken::TooWide), _) => end = halved(start, end)?,
+            (Err(Broken::TooWide), _) => end = halve(start, end)?,
             (Err(Broken::Failed(error)), None) => {
                 n_failed += 1;
                 if n_failed >= FAILURES_MAX {
@@ -92,15 +94,15 @@ pub(super) async fn fetch(
                 }
                 sleep(backoff.next_wait()).await;
                 if n_failed % TRIES_MAX == 0 && end.since(start) > SPAN_MIN {
-                    end = halved(start, end)?;
+                    end = halve(start, end)?;
                 }
             }
         }
     }
 }
 
-/// Half of the way from `start` to `end`.
-fn halved(start: Timestamp, end: Timestamp) -> anyhow::Result<Timestamp> {
+/// Returns the middle from `start` to `end`.
+fn halve(start: Timestamp, end: Timestamp) -> anyhow::Result<Timestamp> {
     let span = end.since(start);
     if span < SPAN_MIN {
         bail!("fetch rows: the service serves not even a minute at a time");
@@ -116,8 +118,10 @@ enum Whole {
 
 async fn download(
     source: &Datasets,
-    (dataset, plan): (DatasetId, &Plan),
-    (start, end): (Timestamp, Timestamp),
+    dataset: DatasetId,
+    plan: &Plan,
+    start: Timestamp,
+    end: Timestamp,
     rows: &mut Vec<Row>,
 ) -> Result<Whole, Broken> {
     let query = DownloadQuery {
@@ -137,7 +141,7 @@ async fn download(
                 let wrong = anyhow!("fetch rows: {} is out of order", row.timestamp);
                 return Err(Broken::Failed(wrong));
             }
-            // Past the most, what has been read is still taken apart, and left.
+            // Rows past the most are parsed and dropped.
             if rows.len() < ROWS_MAX && (start..=end).contains(&row.timestamp) {
                 rows.push(row);
             }
@@ -162,7 +166,7 @@ impl From<ClientError> for Broken {
             ClientError::Refused { status: 400, message } if message.contains(TOO_WIDE) => {
                 Self::TooWide
             }
-            error if error.status().is_some() && !passes(&error) => Self::Refused(error),
+            error if error.status().is_some() && !is_transient(&error) => Self::Refused(error),
             error => Self::Failed(anyhow::Error::new(error).context("fetch rows")),
         }
     }

@@ -23,7 +23,7 @@ const EVENTS_CAPACITY: usize = 8;
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
 /// The stream of a dataset being copied.
-pub(super) struct Following {
+pub(super) struct LiveCopy {
     events: mpsc::Receiver<Event>,
     /// What came before the rows there were got copied.
     first: Option<Event>,
@@ -31,20 +31,20 @@ pub(super) struct Following {
     group: Group,
 }
 
-impl Following {
+impl LiveCopy {
     /// Opens the stream of the source, where an earlier mirror left off or at its newest rows.
     ///
     /// # Errors
     /// If it does not open.
     pub(super) async fn begin(copy: &mut Copy, group: &Group) -> anyhow::Result<Option<Self>> {
         let is_live = copy.mirror.is_live;
-        if !is_live && copy.kept.last_event_id.is_some() {
+        if !is_live && copy.checkpoint.last_event_id.is_some() {
             return Ok(None);
         }
         let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
-        let last_event_id = copy.kept.last_event_id.clone();
+        let last_event_id = copy.checkpoint.last_event_id.clone();
         let is_resumed = last_event_id.is_some();
-        let newest = copy.kept.done_until.filter(|_| is_resumed);
+        let newest = copy.checkpoint.done_until.filter(|_| is_resumed);
         let resume_from = ResumeFrom { newest, last_event_id, repeats: Repeats::Give };
         let (source, dataset) = (copy.mirror.source.clone(), copy.dataset.id);
         let group = group.child();
@@ -52,11 +52,11 @@ impl Following {
         let mut first = None;
         if !is_resumed {
             let has_rows = copy.newest().await?.is_some();
-            first = begun(&mut events, has_rows).await.context("follow the dataset")?;
+            first = wait_for_first(&mut events, has_rows).await.context("follow the dataset")?;
             if let Some(Event::Rows { last_event_id, .. }) = &first {
                 // From here on the stream brings late rows, too.
-                copy.kept.last_event_id.clone_from(last_event_id);
-                copy.keep()?;
+                copy.checkpoint.last_event_id.clone_from(last_event_id);
+                copy.write_checkpoint()?;
             }
         }
         if !is_live {
@@ -85,14 +85,14 @@ impl Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for LiveCopy {
     fn drop(&mut self) {
         self.group.stop();
     }
 }
 
 /// Waits until the stream is open and, where there are rows, has brought the first.
-async fn begun(
+async fn wait_for_first(
     events: &mut mpsc::Receiver<Event>,
     has_rows: bool,
 ) -> anyhow::Result<Option<Event>> {
@@ -127,10 +127,10 @@ async fn take(copy: &mut Copy, event: Event, is_lost: &mut bool) -> anyhow::Resu
         }
         Event::Reset => {
             tell(&format!("the stream of {} cannot go on: all rows are copied again", copy.name()));
-            copy.kept.done_until = None;
-            copy.kept.is_whole = false;
-            copy.kept.last_event_id = None;
-            copy.keep()?;
+            copy.checkpoint.done_until = None;
+            copy.checkpoint.is_whole = false;
+            copy.checkpoint.last_event_id = None;
+            copy.write_checkpoint()?;
             copy.backfill().await?;
         }
         Event::Connected | Event::Lost { .. } | Event::Heartbeat => {}

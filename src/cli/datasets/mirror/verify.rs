@@ -13,8 +13,8 @@ use super::{
 };
 use crate::cli::{
     datasets::{
-        progress::{Progress, count},
-        replay::patient,
+        progress::{Progress, format_count},
+        replay::retry_transient,
     },
     output::tell,
 };
@@ -42,7 +42,7 @@ impl Copy {
         let mut n_stored = 0;
         for _ in 0..ROUNDS_MAX {
             let (n_source, n_target) = self.count_rows(first, newest).await?;
-            let mut differing = self.apart((first, newest)).await?;
+            let mut differing = self.find_differences(first, newest).await?;
             if differing == [(first, newest)] && n_source > n_target {
                 differing = self.find_short_chunks(first, newest).await?;
             } else if differing == [(first, newest)] && n_source == n_target {
@@ -52,10 +52,10 @@ impl Copy {
             if differing.is_empty() && n_source <= n_target {
                 return Ok(n_stored);
             }
-            let held = self.held().await?;
+            let copied = self.read_copied().await?;
             let mut n_round = 0;
-            for span in differing {
-                n_round += self.span(span, held.as_ref(), progress).await?;
+            for (start, end) in differing {
+                n_round += self.copy_span(start, end, copied.as_ref(), progress).await?;
             }
             n_stored += n_round;
             if n_round == 0 {
@@ -75,8 +75,8 @@ impl Copy {
         let differ = format!(
             "{} counts {} rows from {first} to {newest}, the copy {}",
             self.mirror.source.address(),
-            count(n_source),
-            count(n_target),
+            format_count(n_source),
+            format_count(n_target),
         );
         if self.mirror.is_live {
             // The stream brings what is late.
@@ -134,6 +134,6 @@ async fn count_from(
         order: Order::Ascending,
         ..RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(1))
     };
-    let page = patient(|| service.rows(&query)).await.context("count the rows")?;
+    let page = retry_transient(|| service.rows(&query)).await.context("count the rows")?;
     page.count.with_context(|| format!("count the rows: {} does not count", service.address()))
 }

@@ -1,4 +1,4 @@
-//! When a row of history is due, and which moment it carries then.
+//! When a row of history is due, and the timestamp it gets.
 
 use std::{str::FromStr, time::Duration};
 
@@ -14,9 +14,9 @@ pub(super) enum Speed {
     Max,
 }
 
-/// Which moment a row carries.
+/// The timestamp that a row gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Times {
+pub(super) enum RowTimes {
     /// The one at which it is due.
     Now,
     /// The one it has.
@@ -36,7 +36,7 @@ impl FromStr for Speed {
     }
 }
 
-impl FromStr for Times {
+impl FromStr for RowTimes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -52,30 +52,30 @@ impl FromStr for Times {
 #[derive(Debug)]
 pub(super) struct Pace {
     speed: Speed,
-    times: Times,
+    times: RowTimes,
     /// The date when it began, in whole seconds.
     date: Timestamp,
     began: Instant,
     first: Option<Timestamp>,
-    /// The moments of the row before: the one it has, and the one it carries.
+    /// The timestamps of the row before: its own, and the one it got.
     last: Option<(Timestamp, Timestamp)>,
 }
 
 impl Pace {
     /// Begins at this instant, which is at `date`.
-    pub(super) fn new(speed: Speed, times: Times, date: Timestamp) -> Self {
+    pub(super) fn new(speed: Speed, times: RowTimes, date: Timestamp) -> Self {
         let date = Timestamp::from_seconds(date.seconds());
         Self { speed, times, date, began: Instant::now(), first: None, last: None }
     }
 
-    /// When a row of `moment` is due, none for at once; and the moment that it carries.
-    pub(super) fn next(&mut self, moment: Timestamp) -> (Option<Instant>, Timestamp) {
+    /// Returns when a row of `timestamp` is due, `None` for at once; and the timestamp it gets.
+    pub(super) fn next(&mut self, timestamp: Timestamp) -> (Option<Instant>, Timestamp) {
         if self.first.is_none() {
             // What it takes to read the first row delays none.
             self.began = Instant::now();
         }
-        let first = *self.first.get_or_insert(moment);
-        let since = moment.since(first);
+        let first = *self.first.get_or_insert(timestamp);
+        let since = timestamp.since(first);
         let (at, passed) = match self.speed {
             Speed::Max => (None, since),
             Speed::Times(times) => {
@@ -87,17 +87,17 @@ impl Pace {
             }
         };
         let mut carried = match self.times {
-            Times::Keep => moment,
-            // In history a row has a moment to itself, so it has here.
-            Times::Now => self.date + passed,
+            RowTimes::Keep => timestamp,
+            // Timestamps stay unique.
+            RowTimes::Now => self.date + passed,
         };
-        if self.times == Times::Now
+        if self.times == RowTimes::Now
             && let Some((before, carried_before)) = self.last
-            && moment > before
+            && timestamp > before
         {
             carried = carried.max(carried_before + Duration::from_micros(1));
         }
-        self.last = Some((moment, carried));
+        self.last = Some((timestamp, carried));
         (at, carried)
     }
 }
@@ -108,28 +108,29 @@ mod tests {
 
     const DATE: &str = "2026-11-21T10:00:00Z";
 
-    /// The seconds after the beginning at which rows of these are due, and the moments they carry.
+    /// The seconds after the beginning at which rows of these are due, and the timestamps they get.
     #[track_caller]
-    fn check(speed: &str, times: Times, rows: &[&str], want: &[(Option<f64>, &str)]) {
+    fn check(speed: &str, times: RowTimes, rows: &[&str], want: &[(Option<f64>, &str)]) {
         let mut pace = Pace::new(speed.parse().unwrap(), times, DATE.parse().unwrap());
         let began = pace.began;
         let got: Vec<_> = rows
             .iter()
             .map(|row| {
-                let (at, moment) = pace.next(row.parse().unwrap());
-                (at.map(|at| at.duration_since(began).as_secs_f64()), moment.to_string())
+                let (at, timestamp) = pace.next(row.parse().unwrap());
+                (at.map(|at| at.duration_since(began).as_secs_f64()), timestamp.to_string())
             })
             .collect();
-        let want: Vec<_> = want.iter().map(|(at, moment)| (*at, (*moment).to_owned())).collect();
+        let want: Vec<_> =
+            want.iter().map(|(at, timestamp)| (*at, (*timestamp).to_owned())).collect();
         assert_eq!(got, want);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn rows_are_due_by_the_clock_and_carry_when() {
+    async fn rows_are_due_by_the_clock_and_get_its_time() {
         let rows = ["2020-01-01T00:00:00Z", "2020-01-01T00:01:00Z", "2020-01-01T01:00:00Z"];
         check(
             "60x",
-            Times::Now,
+            RowTimes::Now,
             &rows,
             &[
                 (Some(0.0), "2026-11-21T10:00:00Z"),
@@ -137,10 +138,10 @@ mod tests {
                 (Some(60.0), "2026-11-21T10:01:00Z"),
             ],
         );
-        check("0.5", Times::Keep, &rows[..2], &[(Some(0.0), rows[0]), (Some(120.0), rows[1])]);
+        check("0.5", RowTimes::Keep, &rows[..2], &[(Some(0.0), rows[0]), (Some(120.0), rows[1])]);
         check(
             "max",
-            Times::Now,
+            RowTimes::Now,
             &rows,
             &[
                 (None, "2026-11-21T10:00:00Z"),
@@ -151,12 +152,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_fast_no_two_rows_carry_one_moment() {
+    async fn timestamps_stay_unique_at_any_speed() {
         let rows =
             ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.000001Z", "2020-01-01T00:00:00.000002Z"];
         check(
             "1000000x",
-            Times::Now,
+            RowTimes::Now,
             &rows,
             &[
                 (Some(0.0), "2026-11-21T10:00:00Z"),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_speed_is_refused() {
+    fn an_invalid_speed_is_refused() {
         for text in ["0x", "-1x", "fast", "infx", ""] {
             assert!(text.parse::<Speed>().is_err(), "{text}");
         }

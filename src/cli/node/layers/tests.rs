@@ -23,7 +23,7 @@ fn layered(line: &[&str], file: Option<(&str, &str)>, environment: &[(&str, &str
     let n_given = arguments.len();
     let environment =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    match with_layers(arguments, (&command, &given), environment) {
+    match with_layers(arguments, &command, &given, environment) {
         Ok(arguments) => {
             command.clone().try_get_matches_from(&arguments).unwrap();
             let added = arguments.iter().skip(n_given).map(|added| added.to_str().unwrap());
@@ -95,7 +95,7 @@ fn the_command_line_counts_before_the_file_and_that_before_the_environment() {
 
 #[test]
 fn the_environment_names_options_as_existing_nodes_do() {
-    let told = [
+    let cases = [
         ("B7S_BootNodes", "--boot-nodes=x"),
         ("B7S_Connectivity_DialbackAddress", "--dialback-address=x"),
         ("B7S_Connectivity_Port", "--port=x"),
@@ -104,18 +104,18 @@ fn the_environment_names_options_as_existing_nodes_do() {
         ("B7S_Worker_RuntimePath", "--runtime-path=x"),
         ("B7S_DB", "--db=x"),
     ];
-    for (variable, want) in told {
-        let environment = environment_told([(variable.to_owned(), "x".to_owned())].into_iter());
+    for (variable, want) in cases {
+        let environment = read_environment([(variable.to_owned(), "x".to_owned())].into_iter());
         let (name, values) = environment.first_key_value().unwrap();
         let command = command();
-        let option = Options::of(&command).find(name).unwrap();
+        let option = Options::new(&command).find(name).unwrap();
         assert_eq!(format!("--{}={}", option.get_long().unwrap(), values[0]), want);
     }
     assert_eq!(layered(&[], None, &[("B7S_PBFT_BYZANTINE", "1"), ("HOME", "/x")]), "");
 }
 
 #[test]
-fn a_file_that_tells_of_no_option_is_refused_by_name() {
+fn a_file_with_an_unknown_option_is_refused_by_name() {
     let told = |text| layered(&[], Some(("node.yaml", text)), &[]);
     assert_eq!(
         told("connectivity: { prot: 1 }"),

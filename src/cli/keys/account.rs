@@ -42,14 +42,14 @@ pub(crate) enum AccountCommand {
     },
     /// Give an account another password, and end its sessions. Asked for as by `add`
     Password {
-        /// Its name
+        /// The name of the account
         name: AccountName,
         #[command(flatten)]
         file: KeysFile,
     },
     /// Delete an account with its sessions, and revoke its keys for good
     Remove {
-        /// Its name
+        /// The name of the account
         name: AccountName,
         /// Do it without asking
         #[arg(long)]
@@ -66,7 +66,7 @@ pub(crate) enum AccountCommand {
 pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
     match command {
         AccountCommand::Add { name, file, form } => {
-            let accounts = file.made().await?;
+            let accounts = file.open_or_create().await?;
             let password = password::ask_new()?;
             let account = accounts.add_account(name, password).await.context("make the account")?;
             if form.json {

@@ -1,4 +1,4 @@
-//! `triptych inference synthesize|losses|regrets`: single epochs reckoned from files.
+//! `triptych inference synthesize|losses|regrets`: single epochs computed from files.
 
 use std::{fs, io::Read as _, path::PathBuf};
 
@@ -24,7 +24,7 @@ A file holds one case or several as {\"cases\":[…]}. Numbers are decimal texts
 
 /// Where cases come from, and how results are printed.
 #[derive(Debug, Args)]
-pub(crate) struct ReckonCommand {
+pub(crate) struct ComputeCommand {
     /// The file; `-` or nothing for standard input
     file: Option<PathBuf>,
     /// Print a table for people instead of JSON
@@ -32,7 +32,7 @@ pub(crate) struct ReckonCommand {
     explain: bool,
 }
 
-impl ReckonCommand {
+impl ComputeCommand {
     fn text(&self) -> anyhow::Result<String> {
         match self.file.as_deref() {
             Some(path) if path.as_os_str() != "-" => {
@@ -51,60 +51,60 @@ impl ReckonCommand {
 ///
 /// # Errors
 /// If the file or a case is unfit.
-pub(crate) fn synthesize(command: &ReckonCommand) -> anyhow::Result<()> {
+pub(crate) fn synthesize(command: &ComputeCommand) -> anyhow::Result<()> {
     let cases: Vec<SynthesisCase> = read(&command.text()?).context("read the cases")?;
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     let mut tables = String::new();
     for (idx, case) in cases.iter().enumerate() {
-        let reckoned = reckon(idx, &case.name, cases::synthesized(case))?;
+        let reckoned = name_case(idx, &case.name, cases::synthesized(case))?;
         if command.explain {
             tables.push_str(&weights_table(&case.name, &reckoned));
         }
-        told.push(answer(&case.name, case.expected.as_ref(), &reckoned.result)?);
+        answers.push(answer(&case.name, case.expected.as_ref(), &reckoned.result)?);
     }
-    print(command, &told, &tables)
+    print(command, &answers, &tables)
 }
 
 /// Takes the mean of each case's reports.
 ///
 /// # Errors
 /// If the file or a case is unfit.
-pub(crate) fn losses(command: &ReckonCommand) -> anyhow::Result<()> {
+pub(crate) fn losses(command: &ComputeCommand) -> anyhow::Result<()> {
     let cases: Vec<LossCase> = read(&command.text()?).context("read the cases")?;
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     let mut tables = String::new();
     for (idx, case) in cases.iter().enumerate() {
-        let losses = reckon(idx, &case.name, cases::losses(case))?;
+        let losses = name_case(idx, &case.name, cases::losses(case))?;
         tables.push_str(&flat_table(&case.name, "loss", &losses)?);
-        told.push(answer(&case.name, case.expected.as_ref(), &losses)?);
+        answers.push(answer(&case.name, case.expected.as_ref(), &losses)?);
     }
-    print(command, &told, &tables)
+    print(command, &answers, &tables)
 }
 
 /// Learns from each case's losses.
 ///
 /// # Errors
 /// If the file or a case is unfit.
-pub(crate) fn regrets(command: &ReckonCommand) -> anyhow::Result<()> {
+pub(crate) fn regrets(command: &ComputeCommand) -> anyhow::Result<()> {
     let cases: Vec<RegretCase> = read(&command.text()?).context("read the cases")?;
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     let mut tables = String::new();
     for (idx, case) in cases.iter().enumerate() {
-        let (regrets, scores) = reckon(idx, &case.name, cases::regrets(case))?;
+        let (regrets, scores) = name_case(idx, &case.name, cases::regrets(case))?;
         tables.push_str(&flat_table(&case.name, "regret", &regrets)?);
         tables.push_str(&flat_table("", "score", &scores)?);
         let mut answer = answer(&case.name, case.expected.as_ref(), &regrets)?;
         if let Some(members) = answer.as_object_mut() {
             members.insert("scores".to_owned(), json!(scores));
         }
-        told.push(answer);
+        answers.push(answer);
     }
-    print(command, &told, &tables)
+    print(command, &answers, &tables)
 }
 
 /// Names the case that failed.
-fn reckon<T>(idx: usize, name: &str, result: Result<T, CaseError>) -> anyhow::Result<T> {
-    result.with_context(|| format!("reckon case {} `{}`", idx + 1, escape_line(name)))
+fn name_case<T>(idx: usize, name: &str, result: Result<T, CaseError>) -> anyhow::Result<T> {
+    result.with_context(|| format!("compute case {} `{}`", idx + 1, escape_line(name)))
 }
 
 /// The members of `result` that `expected` asks for, all without it, beside the case's name.
@@ -117,11 +117,11 @@ fn answer(name: &str, expected: Option<&Names>, result: &impl Serialize) -> anyh
     Ok(value)
 }
 
-fn print(command: &ReckonCommand, told: &[Value], tables: &str) -> anyhow::Result<()> {
+fn print(command: &ComputeCommand, answers: &[Value], tables: &str) -> anyhow::Result<()> {
     if command.explain {
         return output::print(tables.trim_end_matches('\n'));
     }
-    print_json(&serde_json::to_string_pretty(&json!({ "cases": told }))?)
+    print_json(&serde_json::to_string_pretty(&json!({ "cases": answers }))?)
 }
 
 /// Who counted for how much, and why.

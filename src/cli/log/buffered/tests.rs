@@ -23,8 +23,8 @@ impl Write for Slow {
 }
 
 struct Log {
-    gathered: Gathered,
-    gathering: Gathering,
+    lines: BufferedLines,
+    guard: FlushGuard,
     written: mpsc::Receiver<String>,
     leave: mpsc::Sender<()>,
 }
@@ -32,14 +32,14 @@ struct Log {
 fn log() -> Log {
     let ((sender, written), (leave, receiver)) = (mpsc::channel(), mpsc::channel());
     let slow = Box::new(Slow { written: sender, leave: receiver });
-    let (gathered, gathering) =
-        Gathered::start(slow, |n_lost| format!("{n_lost} lost\n").into_bytes()).unwrap();
-    Log { gathered, gathering, written, leave }
+    let (lines, guard) =
+        BufferedLines::start(slow, |n_lost| format!("{n_lost} lost\n").into_bytes()).unwrap();
+    Log { lines, guard, written, leave }
 }
 
 impl Log {
     fn add(&self, is_urgent: bool, line: &str) {
-        self.gathered.add(is_urgent, |to| to.extend_from_slice(line.as_bytes()));
+        self.lines.push(is_urgent, |to| to.extend_from_slice(line.as_bytes()));
     }
 }
 
@@ -56,7 +56,7 @@ fn lines_are_written_without_anybody_asking_and_together() {
     log.leave.send(()).unwrap();
     let second = log.written.recv().unwrap();
     log.leave.send(()).unwrap();
-    drop(log.gathering);
+    drop(log.guard);
     first.push_str(&second);
     first.extend(log.written.try_iter());
     assert_eq!(first, "a\nb\nc\nd\ne\n");
@@ -77,10 +77,10 @@ fn what_is_urgent_is_written_at_once_behind_what_waits() {
 fn nothing_is_lost_at_the_end_or_after_it() {
     let log = log();
     log.add(false, "a\n");
-    let Log { gathered, gathering, written, leave } = log;
+    let Log { lines, guard, written, leave } = log;
     drop(leave);
-    drop(gathering);
-    gathered.add(false, |to| to.extend_from_slice(b"b\n"));
+    drop(guard);
+    lines.push(false, |to| to.extend_from_slice(b"b\n"));
     assert_eq!(written.try_iter().collect::<String>(), "a\nb\n");
 }
 
@@ -95,6 +95,6 @@ fn an_output_that_nobody_reads_holds_up_nobody_and_what_is_lost_is_counted() {
         log.add(false, &line);
     }
     drop(log.leave);
-    drop(log.gathering);
+    drop(log.guard);
     assert_eq!(log.written.recv().unwrap(), format!("{}3 lost\n", line.repeat(4)));
 }

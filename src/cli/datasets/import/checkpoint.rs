@@ -1,7 +1,7 @@
-//! How far an import is, kept in a file, so that the same command goes on where it was stopped.
+//! The checkpoint of an import: a file by which the same command resumes where it was stopped.
 //!
-//! A file counts as the same as long as its size and date are. What is kept may lag behind what is
-//! stored by a moment: rows sent twice are stored once.
+//! A file counts as the same as long as its size and date are. A checkpoint may lag behind what is
+//! stored: rows sent twice are stored once.
 
 use std::{
     fs,
@@ -17,31 +17,31 @@ use stack::data_dir::project_dirs;
 use task::file::{FileMode, write_atomic};
 use tokio::time::Instant;
 
-use super::files::Sourced;
+use super::files::ImportFile;
 
-/// How often it is written: seldom enough to cost nothing.
+/// The shortest time between two writes, which then cost nothing.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
 
-/// How far a file is.
+/// Where the import of a file resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Begun {
+pub(super) struct ResumePoint {
     pub(super) n_rows: u64,
     pub(super) place: Place,
 }
 
-/// How far the files of one import are.
+/// The progress of the files of one import.
 #[derive(Debug)]
-pub(super) struct Kept {
-    /// None: there is no folder to keep it in.
+pub(super) struct ImportCheckpoint {
+    /// `None`: there is no folder to write it to.
     path: Option<PathBuf>,
     files: Map<String, Value>,
     written: Option<Instant>,
 }
 
-impl Kept {
-    /// What an import of the same files to the same datasets left that was `reading` them in the
-    /// same way, unless it is to begin `again`: rows read in another way are others.
-    pub(super) fn open((address, reading): (&str, &str), files: &[Sourced], again: bool) -> Self {
+impl ImportCheckpoint {
+    /// Reads the checkpoint of an import of the same files to the same datasets with the same flags
+    /// (`reading`), unless it is to begin `again`: rows read in another way are others.
+    pub(super) fn open(address: &str, reading: &str, files: &[ImportFile], again: bool) -> Self {
         let mut hasher = DefaultHasher::new();
         (address, reading).hash(&mut hasher);
         for file in files {
@@ -56,53 +56,53 @@ impl Kept {
     }
 
     /// Whether all of the file is stored in `dataset`.
-    pub(super) fn is_done(&self, file: &Sourced, dataset: DatasetId) -> bool {
-        self.of(file).is_some_and(|kept| {
-            kept.get("done") == Some(&json!(true))
-                && kept.get("dataset") == Some(&json!(dataset.get()))
+    pub(super) fn is_done(&self, file: &ImportFile, dataset: DatasetId) -> bool {
+        self.entry(file).is_some_and(|entry| {
+            entry.get("done") == Some(&json!(true))
+                && entry.get("dataset") == Some(&json!(dataset.get()))
         })
     }
 
-    /// Forgets what was noted of a dataset with this number.
+    /// Forgets the progress of a dataset with this number.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
-        self.files.retain(|_, kept| kept.get("dataset") != Some(&json!(dataset.get())));
+        self.files.retain(|_, entry| entry.get("dataset") != Some(&json!(dataset.get())));
     }
 
-    /// How far the file is into `dataset`.
-    pub(super) fn begun(&self, file: &Sourced, dataset: DatasetId) -> Begun {
-        let begun = self.of(file).and_then(|kept| {
-            let number = |name: &str| kept.get(name)?.as_u64();
-            let place: Vec<u64> = serde_json::from_value(kept.get("place")?.clone()).ok()?;
-            let is_of = kept.get("dataset") == Some(&json!(dataset.get()));
+    /// Returns where the import of the file into `dataset` resumes.
+    pub(super) fn resume_point(&self, file: &ImportFile, dataset: DatasetId) -> ResumePoint {
+        let resume = self.entry(file).and_then(|entry| {
+            let number = |name: &str| entry.get(name)?.as_u64();
+            let place: Vec<u64> = serde_json::from_value(entry.get("place")?.clone()).ok()?;
+            let is_of = entry.get("dataset") == Some(&json!(dataset.get()));
             let place = Place::of_numbers(place.try_into().ok()?);
-            is_of.then_some(Begun { n_rows: number("rows")?, place })
+            is_of.then_some(ResumePoint { n_rows: number("rows")?, place })
         });
-        begun.unwrap_or_default()
+        resume.unwrap_or_default()
     }
 
-    /// Notes how far the file is.
-    pub(super) fn note(&mut self, file: &Sourced, dataset: DatasetId, begun: Begun) {
+    /// Records the progress of a file.
+    pub(super) fn record(&mut self, file: &ImportFile, dataset: DatasetId, resume: ResumePoint) {
         let Some((name, stamp)) = identity(file) else { return };
-        let kept = json!({
+        let entry = json!({
             "file": stamp,
             "dataset": dataset.get(),
-            "rows": begun.n_rows,
-            "place": begun.place.to_numbers(),
+            "rows": resume.n_rows,
+            "place": resume.place.to_numbers(),
         });
-        self.files.insert(name, kept);
+        self.files.insert(name, entry);
         if self.written.is_none_or(|written| written.elapsed() >= WRITE_EVERY) {
             self.write();
         }
     }
 
-    /// Notes that all of the file is stored.
-    pub(super) fn done(&mut self, file: &Sourced, dataset: DatasetId) {
+    /// Records that all of the file is stored.
+    pub(super) fn mark_done(&mut self, file: &ImportFile, dataset: DatasetId) {
         let Some((name, stamp)) = identity(file) else { return };
         self.files.insert(name, json!({"file": stamp, "dataset": dataset.get(), "done": true}));
         self.write();
     }
 
-    /// Writes what was noted. Where that fails, a stopped import begins again: nothing is lost.
+    /// Writes the checkpoint. Where that fails, a stopped import begins again: nothing is lost.
     pub(super) fn write(&mut self) {
         self.written = Some(Instant::now());
         let Some(path) = &self.path else { return };
@@ -111,25 +111,25 @@ impl Kept {
         let written =
             folder.transpose().and_then(|_| write_atomic(path, text.as_bytes(), FileMode::Private));
         if let Err(error) = written {
-            tracing::debug!(%error, "how far the import is was not kept");
+            tracing::debug!(%error, "cannot write the checkpoint of the import");
         }
     }
 
-    /// Forgets everything: the import is done.
+    /// Removes the checkpoint: the import is done.
     pub(super) fn remove(self) {
-        // Where nothing was kept there is nothing to remove.
+        // Where nothing was written there is nothing to remove.
         drop(self.path.map(fs::remove_file));
     }
 
-    fn of(&self, file: &Sourced) -> Option<&Map<String, Value>> {
+    fn entry(&self, file: &ImportFile) -> Option<&Map<String, Value>> {
         let (name, stamp) = identity(file)?;
-        let kept = self.files.get(&name)?.as_object()?;
-        (kept.get("file") == Some(&stamp)).then_some(kept)
+        let entry = self.files.get(&name)?.as_object()?;
+        (entry.get("file") == Some(&stamp)).then_some(entry)
     }
 }
 
 /// A file's whole path, and what changes when its content does; none of standard input.
-fn identity(file: &Sourced) -> Option<(String, Value)> {
+fn identity(file: &ImportFile) -> Option<(String, Value)> {
     if file.is_stdin() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Which service is meant, which key goes with it, and which dataset.
+//! The flags that name a dataset service and its key; finds datasets by name or number.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -6,7 +6,6 @@ use client::{datasets::Datasets, transport::Transport};
 use model::{
     dataset::{Dataset, DatasetId},
     key::ApiKey,
-    timestamp::Timestamp,
 };
 
 use crate::cli::{
@@ -17,10 +16,10 @@ use crate::cli::{
 /// What a service answers where there is no such dataset, or none for the key.
 pub(super) const NOT_FOUND: u16 = 404;
 
-/// Which service.
+/// The flags that name a dataset service.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which service")]
-pub(crate) struct ReachFlags {
+pub(crate) struct DatasetServiceFlags {
     /// The dataset service's address, ending in `/api` [default: the profile's, else
     /// that of the local stack that runs, else that of `datasets serve` on this machine]
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
@@ -32,8 +31,8 @@ pub(crate) struct ReachFlags {
     key: KeyFlag,
 }
 
-impl ReachFlags {
-    /// The service that the flags, the environment or a profile name.
+impl DatasetServiceFlags {
+    /// Connects to the service that the flags, the environment or a profile name.
     ///
     /// # Errors
     /// If they name none that could be one, or there is no key.
@@ -51,7 +50,7 @@ impl ReachFlags {
     }
 }
 
-/// The service at `address`.
+/// Prepares calls of the service at `address`.
 ///
 /// # Errors
 /// If it is none.
@@ -60,12 +59,12 @@ pub(super) fn connect(address: &str, key: ApiKey) -> anyhow::Result<Datasets> {
     Ok(Datasets::new(transport))
 }
 
-/// The dataset called `name`, or of that number.
+/// Finds the dataset called `name`, or of that number.
 ///
 /// # Errors
 /// If the key sees none.
-pub(super) async fn find(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
-    match look_up(service, name).await? {
+pub(super) async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
+    match look_up_dataset(service, name).await? {
         Some(dataset) => Ok(dataset),
         None => bail!(
             "find dataset {name} at {}: there is none, or none that this key may see (perhaps \
@@ -75,11 +74,14 @@ pub(super) async fn find(service: &Datasets, name: &str) -> anyhow::Result<Datas
     }
 }
 
-/// The dataset called `name`, or of that number; none where the key sees none.
+/// Finds the dataset called `name`, or of that number; `None` where the key sees none.
 ///
 /// # Errors
 /// Those of a broken line.
-pub(super) async fn look_up(service: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
+pub(super) async fn look_up_dataset(
+    service: &Datasets,
+    name: &str,
+) -> anyhow::Result<Option<Dataset>> {
     let looking = || format!("look for dataset {name} at {}", service.address());
     let Ok(id) = name.parse::<DatasetId>() else {
         return service.find_by_name(name).await.with_context(looking);
@@ -91,27 +93,5 @@ pub(super) async fn look_up(service: &Datasets, name: &str) -> anyhow::Result<Op
             service.find_by_name(name).await.with_context(looking)
         }
         Err(error) => Err(error).with_context(looking),
-    }
-}
-
-/// Reads a moment: RFC 3339, or a date alone, which begins at midnight UTC.
-///
-/// # Errors
-/// If it is none.
-pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
-    let midnight = || format!("{text}T00:00:00Z").parse();
-    text.parse().or_else(|_| midnight()).map_err(|_| {
-        "a moment is RFC 3339, such as 2026-07-30T21:57:00Z, or a date such as 2026-07-30".into()
-    })
-}
-
-/// Reads `NAME=VALUE`.
-///
-/// # Errors
-/// If it is none.
-pub(super) fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it is NAME=VALUE".to_owned()),
     }
 }

@@ -1,5 +1,5 @@
-//! Lines that are written together, by a thread of their own: whoever logs a line leaves it here and
-//! does not wait for the output. What is urgent is written before its writer goes on.
+//! Buffers log lines and writes them on a thread of its own, so that logging does not wait for the
+//! output. Urgent lines are written before the caller goes on.
 
 use std::{
     io::Write,
@@ -18,14 +18,14 @@ const WAIT: Duration = Duration::from_millis(20);
 /// Bytes of lines that wait at most, while nobody reads the output. Further ones are counted.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// Where lines are left.
-pub(super) struct Gathered {
+/// A buffer of lines.
+pub(super) struct BufferedLines {
     shared: Arc<Shared>,
 }
 
-/// Writes what is left when it is dropped.
+/// Flushes the buffer when it is dropped.
 #[must_use]
-pub(crate) struct Gathering {
+pub(crate) struct FlushGuard {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,13 +51,13 @@ struct Output {
     spare: Vec<u8>,
 }
 
-impl Gathered {
+impl BufferedLines {
     /// Starts the thread, which writes to `writer`, and in place of lines that were lost what `lost`
     /// says of so many.
     pub(super) fn start(
         writer: Box<dyn Write + Send>,
         lost: fn(u64) -> Vec<u8>,
-    ) -> anyhow::Result<(Self, Gathering)> {
+    ) -> anyhow::Result<(Self, FlushGuard)> {
         let output = Mutex::new(Output { writer, lost, spare: Vec::new() });
         let shared =
             Arc::new(Shared { waiting: Mutex::default(), changed: Condvar::new(), output });
@@ -66,12 +66,12 @@ impl Gathered {
             .name("log".to_owned())
             .spawn(move || work.run())
             .context("start the thread that writes the log")?;
-        let gathered = Self { shared: Arc::clone(&shared) };
-        Ok((gathered, Gathering { shared, thread: Some(thread) }))
+        let lines = Self { shared: Arc::clone(&shared) };
+        Ok((lines, FlushGuard { shared, thread: Some(thread) }))
     }
 
-    /// Leaves what `put` writes.
-    pub(super) fn add(&self, is_urgent: bool, put: impl FnOnce(&mut Vec<u8>)) {
+    /// Buffers what `put` writes.
+    pub(super) fn push(&self, is_urgent: bool, put: impl FnOnce(&mut Vec<u8>)) {
         let mut waiting = self.shared.waiting.lock();
         if waiting.lines.len() >= BYTES_MAX {
             waiting.n_lost += 1;
@@ -90,12 +90,12 @@ impl Gathered {
     }
 }
 
-impl Drop for Gathering {
+impl Drop for FlushGuard {
     fn drop(&mut self) {
         self.shared.waiting.lock().is_over = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has told of its panic.
+            // It has reported its panic.
             drop(thread.join());
         }
     }
@@ -108,7 +108,7 @@ impl Shared {
             while waiting.lines.is_empty() && !waiting.is_over {
                 self.changed.wait(&mut waiting);
             }
-            // Nothing but the end is told of while lines wait.
+            // While lines wait, only the end is notified.
             if !waiting.is_over {
                 self.changed.wait_for(&mut waiting, WAIT);
             }

@@ -26,7 +26,7 @@ use wire::functions::{
     ExecuteRequest, ExecuteResponse, OutcomeBody, ResultGroupBody, RuntimeConfig,
 };
 
-use super::{held::HeldFlags, patience::patiently, run::Target};
+use super::{backend::BackendFlags, progress::with_progress, run::Target};
 use crate::cli::config::compiled_folder;
 
 /// Runs `target` as `request` says, and returns the reply that a head would give: one result, of no
@@ -38,7 +38,7 @@ pub(super) async fn run(
     target: Target,
     method: Option<Method>,
     request: &ExecuteRequest,
-    held: HeldFlags,
+    held: BackendFlags,
 ) -> anyhow::Result<ExecuteResponse> {
     let scratch = scratch();
     let function_dir = scratch.as_deref().map(|folder| FunctionDir(folder.join("function")));
@@ -88,7 +88,7 @@ pub(super) async fn run(
         ..RuntimeOptions::for_runs(NonZeroU32::MIN, compile_in)
     };
     let runtime = Runtime::new(options).context("set up the runtime")?;
-    let finished = patiently(&format!("running {name}"), runtime.execute(&module, run)).await;
+    let finished = with_progress(&format!("running {name}"), runtime.execute(&module, run)).await;
     let finished = finished.with_context(|| format!("run {name}"))?;
     let result = OutcomeBody {
         stdout: String::from_utf8_lossy(&finished.stdout).into_owned(),

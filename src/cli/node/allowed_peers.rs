@@ -1,4 +1,4 @@
-//! The peers that a node heeds: named on the command line, or in files that are followed.
+//! The peers that a node allows: named on the command line, or in files that are read again.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, str::FromStr, time::Duration};
 
@@ -19,16 +19,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest file of ids read, in bytes: some thousands of them.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A peer to heed, or a file of such.
+/// A peer to allow, or a file of such.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Heed {
-    /// The peer.
+pub(crate) enum AllowedPeer {
+    /// One peer by its id.
     Peer(PeerId),
     /// A file with one id per line. Empty lines and lines that begin with # do not count.
     File(PathBuf),
 }
 
-impl FromStr for Heed {
+impl FromStr for AllowedPeer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -40,7 +40,7 @@ impl FromStr for Heed {
     }
 }
 
-/// Reads the id of a node. One that lost a letter would name nobody, and nobody would be heard.
+/// Reads the id of a node. A truncated id would match no peer.
 fn whole_id(text: &str) -> Result<PeerId, String> {
     let id: PeerId = text.parse().map_err(|error: NameError| error.to_string())?;
     let is_whole = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse::<BootNode>().is_ok();
@@ -51,7 +51,11 @@ fn whole_id(text: &str) -> Result<PeerId, String> {
 ///
 /// # Errors
 /// If those of the other role are given.
-pub(super) fn flags(role: Role, head: &HeadFlags, runs: &RunFlags) -> anyhow::Result<Vec<Heed>> {
+pub(super) fn flags(
+    role: Role,
+    head: &HeadFlags,
+    runs: &RunFlags,
+) -> anyhow::Result<Vec<AllowedPeer>> {
     let (own, (others, flag)) = match role {
         Role::Head => {
             (&head.accept, (&runs.obey, "--obey: it is for workers; a head has --accept"))
@@ -70,17 +74,17 @@ pub(super) fn flags(role: Role, head: &HeadFlags, runs: &RunFlags) -> anyhow::Re
 ///
 /// # Errors
 /// If a file cannot be read, or a line of it is no id: with its number.
-pub(super) fn read(flags: &[Heed]) -> anyhow::Result<Heeded> {
+pub(super) fn read(flags: &[AllowedPeer]) -> anyhow::Result<Heeded> {
     if flags.is_empty() {
         return Ok(Heeded::Everyone);
     }
     let mut peers = BTreeSet::new();
     for flag in flags {
         match flag {
-            Heed::Peer(peer) => {
+            AllowedPeer::Peer(peer) => {
                 peers.insert(peer.clone());
             }
-            Heed::File(path) => {
+            AllowedPeer::File(path) => {
                 let size = fs::metadata(path).map(|file| file.len());
                 let size = size.with_context(|| format!("read {}", path.display()))?;
                 if size > FILE_BYTES_MAX {
@@ -103,8 +107,8 @@ pub(super) fn read(flags: &[Heed]) -> anyhow::Result<Heeded> {
 }
 
 /// Has `node` heed the peers in the files among `flags` as they change. Runs until it is dropped.
-pub(super) async fn follow(node: &Node, flags: Vec<Heed>, mut heeded: Heeded) {
-    if !flags.iter().any(|flag| matches!(flag, Heed::File(_))) {
+pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut heeded: Heeded) {
+    if !flags.iter().any(|flag| matches!(flag, AllowedPeer::File(_))) {
         return std::future::pending().await;
     }
     let mut is_readable = true;

@@ -13,11 +13,15 @@ const SILENT: Duration = Duration::from_secs(2);
 const AGAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Awaits `work`. Where that takes long, says on standard error that it is `doing`.
-pub(super) async fn patiently<T>(doing: &str, work: impl Future<Output = T>) -> T {
-    telling(doing, work, |line| tell(&line)).await
+pub(super) async fn with_progress<T>(doing: &str, work: impl Future<Output = T>) -> T {
+    report_progress(doing, work, |line| tell(&line)).await
 }
 
-async fn telling<T>(doing: &str, work: impl Future<Output = T>, mut tell: impl FnMut(String)) -> T {
+async fn report_progress<T>(
+    doing: &str,
+    work: impl Future<Output = T>,
+    mut tell: impl FnMut(String),
+) -> T {
     let began = Instant::now();
     let mut again = interval_at(began + SILENT, AGAIN_EVERY);
     tokio::pin!(work);
@@ -44,12 +48,12 @@ mod tests {
             sleep(Duration::from_secs(seconds)).await;
             seconds
         };
-        assert_eq!(telling("working", work, |line| lines.push(line)).await, seconds);
+        assert_eq!(report_progress("working", work, |line| lines.push(line)).await, seconds);
         assert_eq!(lines, want);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_work_is_told_of_and_short_work_is_not() {
+    async fn long_work_is_reported_and_short_work_is_not() {
         check(1, &[]).await;
         let want = ["working, for 2 s so far", "working, for 12 s so far"];
         check(20, &want).await;

@@ -21,7 +21,7 @@ credential manager on Windows), or into a file that only you can read where ther
 environment variable TRIPTYCH_API_KEY comes before both. TRIPTYCH_KEYRING=off leaves the keyring
 alone.";
 
-/// Whose key.
+/// The profile whose key is meant.
 #[derive(Debug, Args)]
 pub(crate) struct WhoseKey {
     /// The profile of the configuration file [default: the key used where there is no profile]

@@ -1,4 +1,4 @@
-//! Who holds functions: the head of a cluster, or this machine.
+//! Where functions are stored: at the head of a cluster, or on this machine.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use stack::{
 use task::wait;
 use wire::functions::{FileBody, FunctionBody, FunctionDetail};
 
-use super::patience::patiently;
+use super::progress::with_progress;
 use crate::cli::config::{self, AddressFlags};
 
 /// The environment variable that names the head where no flag does.
@@ -38,7 +38,7 @@ pub(super) const NOT_FOUND: u16 = 404;
 /// The heading of these flags in the help.
 const WHERE: &str = "Where functions are";
 
-/// Which head.
+/// The flags that name a head.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
 pub(crate) struct HeadFlags {
@@ -51,10 +51,10 @@ pub(crate) struct HeadFlags {
     profile: Option<String>,
 }
 
-/// Which head, or which folder of this machine.
+/// The flags that name a head, or a folder of this machine.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]
-pub(super) struct HeldFlags {
+pub(super) struct BackendFlags {
     #[command(flatten)]
     head: HeadFlags,
     /// Mean this machine, whatever head is configured
@@ -68,20 +68,18 @@ pub(super) struct HeldFlags {
 
 /// A store of this machine, which no other command uses meanwhile.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct LocalStore {
     pub(super) functions: Functions,
     folder: PathBuf,
     /// Locked. The system unlocks it when the process ends, however it ends.
     _lock: Option<File>,
 }
 
-/// Who holds functions.
+/// Where functions are stored.
 #[derive(Debug)]
-pub(super) enum Held {
-    /// A head.
+pub(super) enum FunctionBackend {
     Head(Head),
-    /// This machine.
-    Here(Store),
+    Local(LocalStore),
 }
 
 impl HeadFlags {
@@ -90,13 +88,13 @@ impl HeadFlags {
     /// # Errors
     /// If none does, or what they name is no address.
     pub(crate) fn connect(self) -> anyhow::Result<Head> {
-        match self.named()? {
+        match self.address()? {
             Some(address) => connect(&address),
             None => bail!("find a head to ask: name one with --head URL, or in {HEAD_VARIABLE}"),
         }
     }
 
-    fn named(self) -> anyhow::Result<Option<String>> {
+    fn address(self) -> anyhow::Result<Option<String>> {
         let head = self.head.or_else(|| variable(HEAD_VARIABLE));
         let profile = self.profile.or_else(|| variable(PROFILE_VARIABLE));
         let flags = AddressFlags { head, profile, ..AddressFlags::default() };
@@ -107,7 +105,7 @@ impl HeadFlags {
     }
 }
 
-impl HeldFlags {
+impl BackendFlags {
     /// The head that is meant, or none where this machine is.
     ///
     /// # Errors
@@ -116,34 +114,34 @@ impl HeldFlags {
         if self.local || self.function_db.is_some() {
             return Ok(None);
         }
-        self.head.clone().named()?.map(|address| connect(&address)).transpose()
+        self.head.clone().address()?.map(|address| connect(&address)).transpose()
     }
 
     /// The store of this machine that is meant.
     ///
     /// # Errors
     /// If its folder cannot be used.
-    pub(super) async fn store(self) -> anyhow::Result<Store> {
-        Store::open(match self.function_db {
+    pub(super) async fn store(self) -> anyhow::Result<LocalStore> {
+        LocalStore::open(match self.function_db {
             Some(folder) => folder,
             None => project_dirs()?.data_local_dir().join("functions"),
         })
         .await
     }
 
-    /// Whoever is meant.
+    /// Opens the backend that the flags name.
     ///
     /// # Errors
     /// As [`Self::head`] and [`Self::store`].
-    pub(super) async fn open(self) -> anyhow::Result<Held> {
+    pub(super) async fn open(self) -> anyhow::Result<FunctionBackend> {
         Ok(match self.head()? {
-            Some(head) => Held::Head(head),
-            None => Held::Here(self.store().await?),
+            Some(head) => FunctionBackend::Head(head),
+            None => FunctionBackend::Local(self.store().await?),
         })
     }
 }
 
-impl Store {
+impl LocalStore {
     async fn open(folder: PathBuf) -> anyhow::Result<Self> {
         let shown = folder.display().to_string();
         fs::create_dir_all(&folder).with_context(|| format!("make {shown}"))?;
@@ -154,16 +152,16 @@ impl Store {
             }
         });
         let waiting = format!("waiting for whoever uses {shown}");
-        let lock = patiently(&waiting, locking).await;
+        let lock = with_progress(&waiting, locking).await;
         let lock = lock.with_context(|| format!("have the function store {shown} alone"))??;
         let opening = Functions::open(folder.clone());
-        let opened = patiently(&format!("checking the functions in {shown}"), opening).await;
+        let opened = with_progress(&format!("checking the functions in {shown}"), opening).await;
         let functions = opened.with_context(|| format!("open the function store {shown}"))?;
         Ok(Self { functions, folder, _lock: lock })
     }
 }
 
-impl Held {
+impl FunctionBackend {
     /// Keeps a function.
     ///
     /// # Errors
@@ -171,7 +169,7 @@ impl Held {
     pub(super) async fn add(&self, upload: Upload) -> anyhow::Result<FunctionBody> {
         match self {
             Self::Head(head) => self::upload(head, upload).await,
-            Self::Here(store) => {
+            Self::Local(store) => {
                 let Upload { function: Function { name, method, .. }, car } = upload;
                 let added = store
                     .functions
@@ -189,7 +187,7 @@ impl Held {
     pub(super) async fn list(&self) -> anyhow::Result<Vec<FunctionBody>> {
         match self {
             Self::Head(head) => head.functions().await.context("list the functions of the head"),
-            Self::Here(store) => {
+            Self::Local(store) => {
                 let listed = |function: Function| {
                     let ids = store.functions.ids_by_manifest(function.id);
                     let by_manifest = ids.iter().map(ToString::to_string).collect();
@@ -210,7 +208,7 @@ impl Held {
                 Err(error) if error.status() == Some(NOT_FOUND) => bail!(self.missing(id)),
                 answer => answer.with_context(|| format!("look up function {id}")),
             },
-            Self::Here(store) => {
+            Self::Local(store) => {
                 let function = store.functions.get(id).with_context(|| self.missing(id))?;
                 let files = store.functions.files(id).await.context("read a function")?;
                 let files = files.with_context(|| self.missing(id))?;
@@ -234,7 +232,7 @@ impl Held {
                 Err(error) if error.status() == Some(NOT_FOUND) => bail!(self.missing(id)),
                 answer => Ok(answer.with_context(|| format!("remove function {id}"))?.name),
             },
-            Self::Here(store) => {
+            Self::Local(store) => {
                 let function = store.functions.get(id).with_context(|| self.missing(id))?;
                 let removed = store.functions.remove(function.id).await;
                 removed.with_context(|| format!("remove function {id}"))?;
@@ -248,17 +246,17 @@ impl Held {
     }
 }
 
-impl fmt::Display for Store {
+impl fmt::Display for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the function store {}", self.folder.display())
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for FunctionBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Head(head) => write!(f, "the cluster of {}", head.address()),
-            Self::Here(store) => store.fmt(f),
+            Self::Local(store) => store.fmt(f),
         }
     }
 }
@@ -271,7 +269,7 @@ pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<Functi
     let Upload { function, car } = upload;
     let sending = format!("sending {} bytes to {}", car.len(), head.address());
     let uploading = head.upload(&function.name, function.method.as_str(), car.to_vec());
-    let added = patiently(&sending, uploading).await;
+    let added = with_progress(&sending, uploading).await;
     let added = added.with_context(|| format!("give {} to the head", function.name))?;
     if added.function_id != function.id.to_string() {
         bail!(
@@ -284,11 +282,14 @@ pub(super) async fn upload(head: &Head, upload: Upload) -> anyhow::Result<Functi
     Ok(added)
 }
 
-/// Returns what `head` says of function `id`; none where it does not hold it.
+/// Asks `head` for function `id`; `None` where it does not have it.
 ///
 /// # Errors
 /// Those of a broken line, and refusals for other reasons.
-pub(super) async fn known(head: &Head, id: FunctionId) -> anyhow::Result<Option<FunctionBody>> {
+pub(super) async fn find_function(
+    head: &Head,
+    id: FunctionId,
+) -> anyhow::Result<Option<FunctionBody>> {
     match head.function(id).await {
         Ok(detail) => Ok(Some(detail.function)),
         // Existing heads do not tell what they hold.
@@ -307,7 +308,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// What is told of a function.
+/// Describes a function as a head does.
 fn body(function: Function) -> FunctionBody {
     FunctionBody {
         name: function.name,
@@ -328,11 +329,12 @@ mod tests {
         let unfinished = folder.path().join(".triptych-unfinished-1");
         fs::write(&unfinished, b"").unwrap();
         let lock = lock_folder(folder.path()).unwrap();
-        let refused = format!("{:#}", Store::open(folder.path().to_owned()).await.unwrap_err());
+        let refused =
+            format!("{:#}", LocalStore::open(folder.path().to_owned()).await.unwrap_err());
         assert!(refused.contains("or a node that runs, uses it"), "{refused}");
         assert!(unfinished.exists());
         drop(lock);
-        Store::open(folder.path().to_owned()).await.unwrap();
+        LocalStore::open(folder.path().to_owned()).await.unwrap();
         assert!(!unfinished.exists(), "what nobody writes any more is cleared away");
     }
 }

@@ -1,5 +1,5 @@
-//! Keys and themes of a person's own: read from files beside the configuration, and told line by
-//! line where they cannot be followed.
+//! User-defined keys and themes: read from files beside the configuration, with an error for each line
+//! that is not valid.
 
 use std::{
     fmt::Display,
@@ -58,7 +58,7 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
 pub(super) struct Themes {
     /// Those that can be used, by name. They stay as long as the program.
     pub(super) themes: Vec<&'static Own>,
-    /// The others.
+    /// Files that cannot be used.
     pub(super) faults: Vec<ThemeFault>,
 }
 
