@@ -46,7 +46,7 @@ fn one_case_is_read_from_standard_input_and_explained() {
 }
 
 #[test]
-fn losses_and_regrets_are_reckoned_likewise() {
+fn losses_and_regrets_are_computed_likewise() {
     let home = Home::new();
     let report = |stake: &str, loss: &str| json!({"stake": stake, "combined": loss, "naive": "0", "inferer": {"a": loss}});
     let case = json!({"name": "two", "reputers": {"r": report("1", "-1"), "s": report("3", "-2")}});
@@ -73,6 +73,6 @@ fn an_unfit_case_is_named() {
     let home = Home::new();
     home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
     let why = home.fails(&["inference", "synthesize", "bad.json"]);
-    assert!(why.contains("reckon case 1 `bad`: read an inference `much` as a decimal"), "{why}");
+    assert!(why.contains("compute case 1 `bad`: read an inference `much` as a decimal"), "{why}");
     assert!(home.fails(&["inference", "losses", "none.json"]).contains("read none.json"));
 }

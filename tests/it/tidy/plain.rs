@@ -7,14 +7,8 @@ use super::{check, check_lines, sources, sources::Source};
 
 /// Folders and files that are still written in the old words. Nothing may be added: a folder that
 /// is clean is struck from the list.
-const PENDING: &[&str] = &[
-    "src/cluster/",
-    "src/datasets/",
-    "src/formats/",
-    "src/inference/",
-    "src/tsdb/",
-    "src/tui/",
-];
+const PENDING: &[&str] =
+    &["src/cluster/", "src/datasets/", "src/formats/", "src/inference/", "src/tsdb/", "src/tui/"];
 
 /// Participles and prepositions that name no action: a function is a verb with its object.
 const BARE_NAMES: [&str; 33] = [
