@@ -19,14 +19,14 @@ mod store;
 
 use std::{error::Error, fmt, path::Path, sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-use task::{
-    clock::Clock,
-    database::DatabaseFiles,
+use db::{
+    connection::retry_while_busy,
+    files::DatabaseFiles,
     space::{CHANGE_BYTES, SpaceWatch},
-    steady_date::SteadyDate,
 };
-use tokio::{task::spawn_blocking, time::sleep};
+use parking_lot::Mutex;
+use task::{clock::Clock, steady_date::SteadyDate};
+use tokio::task::spawn_blocking;
 
 pub use crate::{
     account::{
@@ -40,13 +40,6 @@ pub use crate::{
     store::StoreError,
 };
 use crate::{cache::Cache, passwords::Passwords, store::Store};
-
-/// How often opening tries again while another process sets up the same file.
-const OPEN_TRIES: u32 = 50;
-
-/// The pause between two tries to open. A try itself waits for a hundredth of a second: with
-/// [`OPEN_TRIES`] this is some seconds in all, far more than setting up takes.
-const OPEN_PAUSE: Duration = Duration::from_millis(40);
 
 /// How long a leap of the clock holds before sessions are deleted by its date.
 const SWEEP_HOLD: Duration = Duration::from_hours(1);
@@ -145,27 +138,22 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::Store`] if the file cannot be opened, another process keeps it to itself, or
-    /// it was written by a newer version.
+    /// another version of the program wrote it.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
-        let mut tries_left = OPEN_TRIES;
         let space = SpaceWatch::new(&path);
-        let (store, reads, files, newest) = loop {
+        let open = || {
             let path = path.clone();
-            let opening = move || {
-                let (store, reads) = (Store::open(&path)?, Store::open(&path)?);
-                let files = DatabaseFiles::open(&path).map_err(StoreError::Folder)?;
+            blocking(move || {
+                let (store, reads) = (Store::open(&path)?, Store::open_read_only(&path)?);
+                let files = DatabaseFiles::open(&path).map_err(StoreError::Find)?;
                 let newest = reads.newest_session()?;
                 Ok((store, reads, files, newest))
-            };
-            match blocking(opening).await {
-                Err(AccountsError::Store(error)) if error.is_busy() && tries_left > 0 => {
-                    tries_left -= 1;
-                    sleep(OPEN_PAUSE).await;
-                }
-                opened => break opened?,
-            }
+            })
         };
+        let is_busy =
+            |error: &AccountsError| matches!(error, AccountsError::Store(e) if e.is_busy());
+        let (store, reads, files, newest) = retry_while_busy(open, is_busy).await?;
         let start = newest.unwrap_or_else(|| clock.now());
         let shared = Shared {
             store: Mutex::new(store),

@@ -4,39 +4,25 @@ pub(crate) mod keys;
 pub(crate) mod sessions;
 mod tables;
 
-use std::{io, path::Path, time::Duration};
+use std::{io, path::Path};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
-use task::{database::DatabaseFault, private, space};
-use tracing::error;
-
-/// How long a writer waits for another process to finish its own write, which takes milliseconds.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
-
-/// How long one try to open the file waits for another process.
-const OPEN_BUSY_WAIT: Duration = Duration::from_millis(10);
-
-/// Statements kept ready: all there are, with some room.
-const STATEMENTS_MAX: usize = 64;
+use db::{
+    connection::{OpenError, keep_log_on_close},
+    fault::DatabaseFault,
+    space,
+};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// Why the accounts file failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Its folder could not be made.
-    #[error("make the folder of the accounts file")]
-    Folder(#[source] io::Error),
     /// It could not be opened or set up.
-    #[error("open the accounts file")]
-    Open(#[source] DatabaseFault),
-    /// A newer version of the program wrote it.
-    #[error("read version {found} of the accounts file, newer than {known}")]
-    Newer {
-        /// The file's version.
-        found: i64,
-        /// The newest this program knows.
-        known: i64,
-    },
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It is not at its path right after it was opened.
+    #[error("find the accounts file")]
+    Find(#[source] io::Error),
     /// A statement failed.
     #[error("read or write accounts and keys")]
     Statement(#[source] DatabaseFault),
@@ -45,31 +31,27 @@ pub enum StoreError {
 impl StoreError {
     /// Whether there was no space on the disk for what was written.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Open(fault) | Self::Statement(fault) if fault.is_full())
+        match self {
+            Self::Open(OpenError::Database { source: fault, .. }) | Self::Statement(fault) => {
+                fault.is_full()
+            }
+            _ => false,
+        }
     }
 
-    /// Whether another process was at the file, so that trying again may help.
+    /// Whether another process held the file, so that a retry may help.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self, Self::Open(fault) | Self::Statement(fault) if fault.is_busy())
+        match self {
+            Self::Open(error) => error.is_busy(),
+            Self::Statement(fault) => fault.is_busy(),
+            Self::Find(_) => false,
+        }
     }
 }
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Statement(fault(&error))
-    }
-}
-
-/// What `error` says.
-fn fault(error: &rusqlite::Error) -> DatabaseFault {
-    DatabaseFault::new(error.sqlite_error().map(|it| it.extended_code), error.to_string())
-}
-
-/// What a failure means while the file is being opened.
-fn opening(error: rusqlite::Error) -> StoreError {
-    match StoreError::from(error) {
-        StoreError::Statement(fault) => StoreError::Open(fault),
-        known => known,
+        Self::Statement(error.into())
     }
 }
 
@@ -81,17 +63,12 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        if let Some(folder) = path.parent() {
-            private::create_folder(folder).map_err(StoreError::Folder)?;
-        }
-        private::create_file(path).map_err(StoreError::Folder)?;
-        let mut connection = Connection::open(path).map_err(opening)?;
-        // The caller retries, a bounded number of times.
-        connection.busy_timeout(OPEN_BUSY_WAIT).map_err(opening)?;
-        prepare(&connection).map_err(opening)?;
-        tables::set_up(&mut connection)?;
-        connection.busy_timeout(BUSY_WAIT).map_err(opening)?;
-        Ok(Self { connection })
+        Ok(Self { connection: tables::SCHEMA.open(path)? })
+    }
+
+    /// Opens the file, which exists, to read it.
+    pub(crate) fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { connection: tables::SCHEMA.open_read_only(path)? })
     }
 
     /// Writes `n_bytes` that mean nothing, and removes them: whether the disk takes them.
@@ -107,10 +84,7 @@ impl Store {
 
     /// Leaves the files beside the main one alone when this is closed: they belong to another.
     pub(crate) fn keep_log(&self) {
-        let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-        if let Err(error) = self.connection.set_db_config(keep, true) {
-            error!(%error, "failed to close the accounts file without a checkpoint");
-        }
+        keep_log_on_close(&self.connection);
     }
 
     /// A number that changes when another connection changes the file.
@@ -123,13 +97,4 @@ impl Store {
     fn write(&mut self) -> Result<Transaction<'_>, StoreError> {
         Ok(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
     }
-}
-
-/// Sets what holds for this connection, and that the file keeps a write-ahead log.
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Without it SQLite prepares a cached statement again when the values bound to it change.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
-    connection.pragma_update(None, "synchronous", "full")
 }

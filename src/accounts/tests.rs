@@ -155,18 +155,21 @@ async fn futures_of<F: Future>(n: usize, make: impl Fn() -> F) -> Vec<F::Output>
 }
 
 #[tokio::test]
-async fn a_file_of_a_newer_version_is_refused() {
+async fn a_file_of_another_version_is_refused() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("accounts.sqlite");
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = Accounts::open(&path, clock()).await.unwrap_err();
-    assert!(matches!(error, AccountsError::Store(StoreError::Newer { found: 99, .. })));
+    assert_eq!(
+        error.to_string(),
+        "read the accounts file of version 99: this program reads version 2"
+    );
 }
 
-/// The file as the first version of the program left it: two keys, one of them revoked.
-fn write_first_version(path: &Path, key: &ApiKey) {
+/// A stored file of version 2 with two keys, one of them revoked.
+fn write_version_2(path: &Path, key: &ApiKey) {
     let connection = Connection::open(path).unwrap();
-    let tables = include_str!("../../tests/data/accounts/version-1.sql");
+    let tables = include_str!("../../tests/data/accounts/version-2.sql");
     connection.execute_batch(tables).unwrap();
     let gone = ApiKey::from_random([9; 12]);
     for (key, name, revoked_at) in [(key, "old", None), (&gone, "gone", Some(2_000_000))] {
@@ -181,11 +184,11 @@ fn write_first_version(path: &Path, key: &ApiKey) {
 }
 
 #[tokio::test]
-async fn keys_of_the_first_version_go_on_working() {
+async fn keys_of_a_stored_file_open_services() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("accounts.sqlite");
     let key = ApiKey::from_random([8; 12]);
-    write_first_version(&path, &key);
+    write_version_2(&path, &key);
     for _ in 0..2 {
         let accounts = Accounts::open(&path, clock()).await.unwrap();
         assert_eq!(accounts.verify(&key).await.unwrap(), Some(KeyId::new(1)));

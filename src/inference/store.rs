@@ -21,6 +21,10 @@ mod worker_quota;
 
 use std::{ffi::OsString, fs::File, path::Path, sync::Arc, time::Duration};
 
+use db::{
+    files::DatabaseFiles,
+    space::{self, SpaceWatch},
+};
 use model::{
     bundle::LabeledValue,
     timestamp::Timestamp,
@@ -28,11 +32,7 @@ use model::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, OptionalExtension as _, config::DbConfig, params};
-use task::{
-    database::DatabaseFiles,
-    lock, private,
-    space::{self, SpaceWatch},
-};
+use task::{lock, private};
 use tracing::error;
 
 pub use self::error::StoreError;

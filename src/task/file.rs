@@ -125,6 +125,13 @@ impl AtomicFile {
     }
 }
 
+/// Whether a file could not be written because of the disk, a quota or a limit of the file's size.
+#[must_use]
+pub fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 /// Removes the unfinished files in the folder of `path` whose writer has ended, or that nobody wrote
 /// to for a day, as far as that is possible: what killed processes left must not fill the disk.
 pub fn remove_stale(path: &Path) {
@@ -346,5 +353,13 @@ mod tests {
             assert!(content.len() == 10_000 && content.iter().all(|it| *it == content[0]));
         }
         assert_eq!(names(base.path()).len(), 2);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn no_space_has_many_codes() {
+        let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
+        // ENOSPC, EDQUOT, EFBIG; EIO.
+        assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use task::database::DatabaseFault;
+use db::fault::DatabaseFault;
 
 use super::LABELS_MAX;
 
@@ -85,7 +85,7 @@ impl From<rusqlite::Error> for StoreError {
 
 /// What `error` says.
 fn fault(error: &rusqlite::Error) -> DatabaseFault {
-    DatabaseFault::new(error.sqlite_error().map(|it| it.extended_code), error.to_string())
+    error.into()
 }
 
 /// What a failure means while the file is being opened.

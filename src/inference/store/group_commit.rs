@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use rusqlite::{Connection, TransactionBehavior};
-use task::{
-    database::{DatabaseFault, DatabaseFiles},
+use db::{
+    fault::DatabaseFault,
+    files::DatabaseFiles,
     space::{CHANGE_BYTES, CommitSize, SpaceWatch},
 };
+use parking_lot::Mutex;
+use rusqlite::{Connection, TransactionBehavior};
 use tracing::{error, info};
 
 use super::StoreError;

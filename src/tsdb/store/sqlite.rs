@@ -26,6 +26,11 @@ mod writer;
 
 use std::{fs::File, path::Path, sync::Arc, time::Duration};
 
+use db::{
+    fault::DatabaseFault,
+    files::DatabaseFiles,
+    space::{self, SpaceWatch},
+};
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{
     block::{Block, Rows},
@@ -35,12 +40,7 @@ use model::{
     timestamp::Timestamp,
 };
 use rusqlite::{Connection, config::DbConfig};
-use task::{
-    database::{DatabaseFault, DatabaseFiles},
-    file::remove_stale,
-    private,
-    space::{self, SpaceWatch},
-};
+use task::{file::remove_stale, private};
 
 use self::{
     chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers,
@@ -127,7 +127,7 @@ impl From<rusqlite::Error> for StoreError {
 
 /// What `error` says.
 fn fault(error: &rusqlite::Error) -> DatabaseFault {
-    DatabaseFault::new(error.sqlite_error().map(|it| it.extended_code), error.to_string())
+    error.into()
 }
 
 /// What a failure means while the store is being opened.

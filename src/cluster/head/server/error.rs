@@ -6,7 +6,7 @@ use axum::{
 };
 use content::FunctionsError;
 use serde::Serialize;
-use task::space;
+use task::file::is_no_space;
 use tracing::error;
 use web::{extract::BodyError, host_names::UNKNOWN_HOST};
 use wire::error::HeadError;
@@ -159,7 +159,7 @@ fn function_message(error: &FunctionsError) -> String {
 }
 
 fn is_disk_full(error: &FunctionsError) -> bool {
-    matches!(error, FunctionsError::Files { source, .. } if space::is_no_space(source))
+    matches!(error, FunctionsError::Files { source, .. } if is_no_space(source))
 }
 
 fn unpacked(reason: &str) -> String {

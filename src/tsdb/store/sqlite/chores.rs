@@ -6,9 +6,9 @@
 
 use std::{error::Error, sync::Arc, thread, time::Duration};
 
+use db::files::DatabaseFiles;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
-use task::database::DatabaseFiles;
 use tracing::warn;
 
 use super::{StoreError, delete, pack, writer::Writer};

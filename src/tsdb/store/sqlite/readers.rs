@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
+use db::files::DatabaseFiles;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
-use task::database::DatabaseFiles;
 
 use super::{StoreError, opening, prepare};
 

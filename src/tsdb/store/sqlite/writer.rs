@@ -14,11 +14,11 @@ use std::{
     thread,
 };
 
-use rusqlite::{Connection, TransactionBehavior, config::DbConfig};
-use task::{
-    database::DatabaseFiles,
+use db::{
+    files::DatabaseFiles,
     space::{CHANGE_BYTES, CommitSize, SpaceWatch},
 };
+use rusqlite::{Connection, TransactionBehavior, config::DbConfig};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 

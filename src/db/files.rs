@@ -1,5 +1,4 @@
-//! What the stores of this program have in common as files of SQLite: whether the files of an open
-//! database are still the ones at its path, and what an error means.
+//! Whether the files of an open database are still the ones at its path.
 //!
 //! A file that is deleted or replaced stays open, and takes writes that nobody will ever read. SQLite
 //! does not notice. Check before acknowledging a write.
@@ -13,8 +12,6 @@ use std::{
 
 use tracing::error;
 
-use crate::space;
-
 /// The ending of SQLite's write-ahead log.
 const LOG: &str = "-wal";
 
@@ -24,85 +21,6 @@ const LOG_INDEX: &str = "-shm";
 /// The ending of a log that was set aside. What follows the database's file is recovered into
 /// whichever file has that name, and ruins one that it does not belong to.
 const LOG_ASIDE: &str = "-wal.replaced";
-
-/// The part of a result code of SQLite that names the kind of error; the rest says more of it.
-const PRIMARY_CODE: i32 = 0xff;
-
-/// `SQLITE_PERM`, by the documentation of SQLite, as the codes below.
-const PERM: i32 = 3;
-
-/// `SQLITE_BUSY`: another connection has the file locked.
-const BUSY: i32 = 5;
-
-/// `SQLITE_LOCKED`: another statement has a table locked.
-const LOCKED: i32 = 6;
-
-/// `SQLITE_READONLY`, also of a folder that cannot be written to.
-const READONLY: i32 = 8;
-
-/// `SQLITE_CORRUPT`: the file is damaged.
-const CORRUPT: i32 = 11;
-
-/// `SQLITE_CANTOPEN`: the path is a folder, say.
-const CANTOPEN: i32 = 14;
-
-/// `SQLITE_NOTADB`: the file is something else.
-const NOTADB: i32 = 26;
-
-/// An error of SQLite as people read it: one sentence without a cause.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct DatabaseFault {
-    code: Option<i32>,
-    text: String,
-}
-
-impl DatabaseFault {
-    /// The fault with this extended result code, none where the error is not SQLite's own, which
-    /// describes itself by `text`.
-    #[must_use]
-    pub fn new(code: Option<i32>, text: String) -> Self {
-        let mut fault = Self { code, text };
-        let plain = match fault.kind() {
-            _ if fault.is_full() => "there is no space left on the disk",
-            Some(PERM | READONLY) => "this user may not write to the file, or not to its folder",
-            Some(CANTOPEN) => "this user cannot open it as a file",
-            Some(BUSY | LOCKED) => "another process is using the file",
-            Some(NOTADB) => "the file is not a database",
-            _ => return fault,
-        };
-        plain.clone_into(&mut fault.text);
-        fault
-    }
-
-    /// Whether there was no space for what was to be written.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.code.is_some_and(space::is_sqlite_no_space)
-    }
-
-    /// Whether another process was at the file, so that trying again may help.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.kind() == Some(BUSY)
-    }
-
-    /// Whether the file, or its folder, cannot be written to.
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        self.kind() == Some(READONLY)
-    }
-
-    /// Whether the file is not what SQLite wrote.
-    #[must_use]
-    pub fn is_damaged(&self) -> bool {
-        matches!(self.kind(), Some(CORRUPT | NOTADB))
-    }
-
-    fn kind(&self) -> Option<i32> {
-        self.code.map(|code| code & PRIMARY_CODE)
-    }
-}
 
 /// The files of an open database: the main one and its log.
 #[derive(Debug)]
@@ -225,17 +143,6 @@ mod tests {
         let files = DatabaseFiles::open(&path).unwrap();
         assert!(files.check());
         (base, path, files)
-    }
-
-    #[test]
-    fn an_error_of_sqlite_is_one_sentence_without_its_number() {
-        let fault = |code| DatabaseFault::new(Some(code), "what SQLite says".to_owned());
-        // SQLITE_READONLY_DIRECTORY.
-        assert!(fault(1544).to_string().starts_with("this user may not write to the file"));
-        assert!(fault(1544).is_read_only());
-        assert!(fault(13).is_full() && fault(4874).is_full() && !fault(10).is_full());
-        assert!(fault(26).is_damaged() && fault(261).is_busy());
-        assert_eq!(fault(10).to_string(), "what SQLite says");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Space on the disk: which errors mean that there is none, and when a full store has some again.
+//! Whether the disk has space for writes.
 //!
 //! A store that refused a write stays full until a write of that size succeeds: a smaller one often
 //! fits into the space that is left. Where nobody writes, the store tries one that it then removes.
 
 use std::{
-    io::{self, ErrorKind},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -22,16 +22,6 @@ const TRIAL_BYTES_MAX: u64 = 64 << 20;
 /// Between two trial writes, so that polling a full store's health does not keep it busy.
 const TRIAL_PAUSE: Duration = Duration::from_secs(1);
 
-/// SQLite's `SQLITE_FULL`, by its documentation of result codes.
-const SQLITE_FULL: i32 = 13;
-
-/// SQLite's `SQLITE_IOERR_WRITE`. It reports `ENOSPC` as `SQLITE_FULL`, but a quota (`EDQUOT`) and a
-/// limit of the file's size (`EFBIG`) as this. The errors of a broken disk show when it syncs.
-const SQLITE_IOERR_WRITE: i32 = 778;
-
-/// SQLite's `SQLITE_IOERR_SHMSIZE`: no space for the index of its log.
-const SQLITE_IOERR_SHMSIZE: i32 = 4874;
-
 /// Removes what [`write_trial_sql`] wrote, if it is there.
 pub const DROP_TRIAL_SQL: &str = "DROP TABLE IF EXISTS space_trial";
 
@@ -39,20 +29,6 @@ pub const DROP_TRIAL_SQL: &str = "DROP TABLE IF EXISTS space_trial";
 #[must_use]
 pub fn write_trial_sql(n_bytes: u64) -> String {
     format!("{DROP_TRIAL_SQL}; CREATE TABLE space_trial AS SELECT randomblob({n_bytes}) AS body")
-}
-
-/// Whether a file could not be written because of the disk, a quota or a limit of the file's size.
-#[must_use]
-pub fn is_no_space(error: &io::Error) -> bool {
-    let kind = error.kind();
-    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
-}
-
-/// The same of SQLite's extended error codes.
-#[must_use]
-pub const fn is_sqlite_no_space(extended_code: i32) -> bool {
-    extended_code & 0xFF == SQLITE_FULL
-        || matches!(extended_code, SQLITE_IOERR_WRITE | SQLITE_IOERR_SHMSIZE)
 }
 
 /// The sizes of the writes of one commit.
@@ -146,7 +122,7 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
 
 #[cfg(not(unix))]
 fn free_bytes(_path: &Path) -> io::Result<u64> {
-    Err(ErrorKind::Unsupported.into())
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]
@@ -165,19 +141,5 @@ mod tests {
         assert_eq!(watch.next_trial(), Some(5_000));
         assert!(watch.accept(5_000) && !watch.is_full());
         assert_eq!(watch.next_trial(), None);
-    }
-
-    #[test]
-    fn no_space_has_many_codes() {
-        for code in [13, 778, 4874] {
-            assert!(is_sqlite_no_space(code), "{code}");
-        }
-        // Broken disks, busy files.
-        for code in [0, 5, 10, 266, 1034] {
-            assert!(!is_sqlite_no_space(code), "{code}");
-        }
-        let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
-        #[cfg(target_os = "linux")]
-        assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));
     }
 }

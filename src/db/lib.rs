@@ -1,0 +1,13 @@
+//! SQLite, as every store of this program uses it.
+//!
+//! [`connection`] opens a file with its pragmas and its one schema, [`Writer`](writer::Writer) shares
+//! a commit among the writers that wait for one, [`DatabaseFiles`](files::DatabaseFiles) notices that
+//! the files of an open database were replaced, [`space`] tracks whether the disk has room, and
+//! [`DatabaseFault`](fault::DatabaseFault) says what an error means. Deliberately absent: tables and
+//! queries, which belong to the stores, and migrations: a file of another version is refused.
+
+pub mod connection;
+pub mod fault;
+pub mod files;
+pub mod space;
+pub mod writer;

@@ -1,0 +1,143 @@
+//! Jobs that share a commit, on a real file.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::mpsc as blocking,
+};
+
+use futures::future::join3;
+
+use super::*;
+use crate::connection::Schema;
+
+const SCHEMA: Schema = Schema {
+    name: "test file",
+    version: 1,
+    tables: "CREATE TABLE names (name TEXT NOT NULL) STRICT",
+    pragmas: "",
+};
+
+#[derive(Debug)]
+enum TestError {
+    Commit(CommitError),
+    Sql(rusqlite::Error),
+    Own,
+}
+
+impl From<CommitError> for TestError {
+    fn from(error: CommitError) -> Self {
+        Self::Commit(error)
+    }
+}
+
+impl From<rusqlite::Error> for TestError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl WriteError for TestError {
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Commit(error) => matches!(error, CommitError::Full),
+            Self::Sql(error) => DatabaseFault::from(error).is_full(),
+            Self::Own => false,
+        }
+    }
+}
+
+fn start() -> (tempfile::TempDir, PathBuf, Writer) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("names.sqlite");
+    let connection = SCHEMA.open(&path).unwrap();
+    let files = Arc::new(DatabaseFiles::open(&path).unwrap());
+    let writer = Writer::start("test file", connection, files, SpaceWatch::new(&path)).unwrap();
+    (folder, path, writer)
+}
+
+fn insert(name: &'static str) -> impl FnOnce(&Connection) -> Result<(), TestError> {
+    move |connection| {
+        connection.execute("INSERT INTO names (name) VALUES (?1)", [name])?;
+        Ok(())
+    }
+}
+
+#[track_caller]
+fn check_names(path: &Path, want: &[&str]) {
+    let reader = SCHEMA.open_read_only(path).unwrap();
+    let mut names = reader.prepare("SELECT name FROM names ORDER BY rowid").unwrap();
+    let names = names.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    assert_eq!(names.collect::<Result<Vec<_>, _>>().unwrap(), want);
+}
+
+#[tokio::test]
+async fn a_job_that_fails_is_undone_alone() {
+    let (_folder, path, writer) = start();
+    let (go, wait) = blocking::channel::<()>();
+    // The first job lasts until the others wait, so that all three share its commit.
+    let first = writer.run(
+        move |connection| {
+            wait.recv().unwrap();
+            insert("first")(connection)
+        },
+        |()| {},
+    );
+    let failed = writer.run(
+        |connection| {
+            insert("undone")(connection)?;
+            Err::<(), _>(TestError::Own)
+        },
+        |()| {},
+    );
+    let last = async {
+        let last = writer.run(insert("last"), |()| {});
+        go.send(()).unwrap();
+        last.await
+    };
+    let (first, failed, last) = join3(first, failed, last).await;
+    assert!(matches!(failed, Err(TestError::Own)), "{failed:?}");
+    first.and(last).unwrap();
+    check_names(&path, &["first", "last"]);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_undone_as_a_whole_takes_no_more_jobs() {
+    let (_folder, path, writer) = start();
+    let (go, wait) = blocking::channel::<()>();
+    let first = writer.run(
+        move |connection| {
+            wait.recv().unwrap();
+            insert("before")(connection)
+        },
+        |()| {},
+    );
+    let undone = writer.run(
+        |connection| {
+            connection.execute_batch("ROLLBACK")?;
+            Err::<(), _>(TestError::Own)
+        },
+        |()| {},
+    );
+    let after = async {
+        let after = writer.run(insert("after"), |()| {});
+        go.send(()).unwrap();
+        after.await
+    };
+    let (first, undone, after) = join3(first, undone, after).await;
+    assert!(matches!(first, Err(TestError::Commit(CommitError::Database(_)))), "{first:?}");
+    assert!(matches!(undone, Err(TestError::Own)), "{undone:?}");
+    after.unwrap();
+    check_names(&path, &["after"]);
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_in_a_file_that_was_replaced() {
+    let (folder, path, writer) = start();
+    writer.run_blocking(CHANGE_BYTES, insert("kept")).unwrap();
+    fs::rename(&path, folder.path().join("moved")).unwrap();
+    for _ in 0..2 {
+        let refused = writer.run_blocking(CHANGE_BYTES, insert("lost"));
+        assert!(matches!(refused, Err(TestError::Commit(CommitError::Replaced))), "{refused:?}");
+    }
+}
