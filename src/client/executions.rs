@@ -1,10 +1,9 @@
 //! Executions that are not waited for, and what happens in a cluster.
 
+use std::{convert::Infallible, time::Duration};
+
 use task::backoff::Backoff;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep},
-};
+use tokio::{sync::mpsc, time::Instant};
 use wire::{
     executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse},
     functions::{ExecuteRequest, ExecuteResponse, ResultRequest},
@@ -14,7 +13,7 @@ use wire::{
 use crate::{
     error::ClientError,
     functions::Functions,
-    stream::{Line, RETRY_FIRST, RETRY_LONGEST, SILENCE_MAX},
+    stream::{Follow, Line, Lost, SILENCE_MAX, reconnect},
     transport::{Call, parse},
 };
 
@@ -38,7 +37,7 @@ pub enum ClusterStreamEvent {
         /// What broke the connection.
         why: ClientError,
         /// When the next try is.
-        retry_in: std::time::Duration,
+        retry_in: Duration,
     },
 }
 
@@ -119,40 +118,38 @@ impl Functions {
 ///
 /// Full, the queue makes this wait, and the head then cuts it off. Dropping it closes the line.
 pub async fn follow(functions: Functions, events: mpsc::Sender<ClusterStreamEvent>) {
-    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-    loop {
-        let Err(why) = follow_once(&functions, &events, &mut backoff).await else { return };
-        let wait = backoff.next_wait();
-        let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
-        if events.send(ClusterStreamEvent::Lost { why, retry_in }).await.is_err() {
-            return;
-        }
-        sleep(retry_in).await;
-    }
+    reconnect(functions, events).await;
 }
 
-/// Returns when nobody listens, or why the line broke.
-async fn follow_once(
-    functions: &Functions,
-    events: &mpsc::Sender<ClusterStreamEvent>,
-    backoff: &mut Backoff,
-) -> Result<(), ClientError> {
-    let call = Call { within: None, ..Call::get(paths::EVENTS) };
-    let mut line = Line::open(&functions.transport, call).await?;
-    loop {
-        let event = line.next(Instant::now() + SILENCE_MAX).await?;
-        // A kind that is not known is one of a later head.
-        let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else { continue };
-        let happened = match event.kind {
-            ClusterEventKind::Connected => {
-                backoff.reset();
-                ClusterStreamEvent::Connected
-            }
-            ClusterEventKind::Heartbeat => ClusterStreamEvent::Heartbeat,
-            _ => ClusterStreamEvent::Happened(event),
-        };
-        if events.send(happened).await.is_err() {
-            return Ok(());
+impl Follow for Functions {
+    type Event = ClusterStreamEvent;
+
+    fn lost(why: ClientError, retry_in: Duration) -> ClusterStreamEvent {
+        ClusterStreamEvent::Lost { why, retry_in }
+    }
+
+    async fn follow_once(
+        &mut self,
+        events: &mpsc::Sender<ClusterStreamEvent>,
+        backoff: &mut Backoff,
+    ) -> Result<Infallible, Lost> {
+        let call = Call { within: None, ..Call::get(paths::EVENTS) };
+        let mut line = Line::open(&self.transport, call).await?;
+        loop {
+            let event = line.next(Instant::now() + SILENCE_MAX).await?;
+            // An unknown kind is one of a later head.
+            let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {
+                continue;
+            };
+            let happened = match event.kind {
+                ClusterEventKind::Connected => {
+                    backoff.reset();
+                    ClusterStreamEvent::Connected
+                }
+                ClusterEventKind::Heartbeat => ClusterStreamEvent::Heartbeat,
+                _ => ClusterStreamEvent::Happened(event),
+            };
+            events.send(happened).await?;
         }
     }
 }
@@ -230,7 +227,7 @@ mod tests {
                 json!({"time": time, "event": "heartbeat"}),
             ];
             let events = stream::iter(events).map(|data| Event::default().data(data.to_string()));
-            Sse::new(events.map(Ok::<_, std::convert::Infallible>))
+            Sse::new(events.map(Ok::<_, Infallible>))
         };
         let (_fake, functions) = head(Router::new().route(paths::EVENTS, get(told))).await;
         let (sender, mut events) = mpsc::channel(8);

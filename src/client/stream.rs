@@ -1,4 +1,4 @@
-//! Lines of server-sent events: opened, read within a bound, and found out where they fell silent.
+//! Streams of server-sent events: opened, read within a bound, given up when silent, and reconnected.
 //!
 //! A dataset service sends `connected`, then the newest hundred rows again, then live ones, and a
 //! heartbeat twice a minute. Silence for longer than a heartbeat and a half counts as a lost line.
@@ -8,6 +8,7 @@ pub mod resume;
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -18,9 +19,10 @@ use std::{
 use eventsource_stream::{Event as Sse, Eventsource as _};
 use futures::{Stream, StreamExt as _};
 use model::{row::Value, timestamp::Timestamp};
+use task::backoff::Backoff;
 use tokio::{
     sync::mpsc,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use wire::datasets::FlatRow;
 
@@ -43,13 +45,13 @@ const REMEMBERED_ROWS: usize = 4 * model::page::REPLAY_ROWS;
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The first wait before another try.
-pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_FIRST: Duration = Duration::from_millis(500);
 
 /// The longest wait before another try.
-pub(crate) const RETRY_LONGEST: Duration = Duration::from_secs(30);
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// Why a stream ended.
-enum Lost {
+pub(crate) enum Lost {
     /// The receiver was dropped.
     Reader,
     /// The line broke.
@@ -65,6 +67,39 @@ impl From<ClientError> for Lost {
 impl<T> From<mpsc::error::SendError<T>> for Lost {
     fn from(_: mpsc::error::SendError<T>) -> Self {
         Self::Reader
+    }
+}
+
+/// A stream that can be connected again.
+pub(crate) trait Follow {
+    /// What its receiver gets.
+    type Event;
+
+    /// What the receiver gets when the connection breaks, which is retried after a wait.
+    fn lost(why: ClientError, retry_in: Duration) -> Self::Event;
+
+    /// Connects, and sends events until the connection breaks or the receiver is gone. Resets
+    /// `backoff` once the connection works.
+    async fn follow_once(
+        &mut self,
+        events: &mpsc::Sender<Self::Event>,
+        backoff: &mut Backoff,
+    ) -> Result<Infallible, Lost>;
+}
+
+/// Connects `stream` again each time its connection breaks, until the receiver of `events` is gone.
+/// Cancel-safe: dropping it closes the connection.
+pub(crate) async fn reconnect<F: Follow>(mut stream: F, events: mpsc::Sender<F::Event>) {
+    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
+    loop {
+        let Err(lost) = stream.follow_once(&events, &mut backoff).await;
+        let Lost::Line(why) = lost else { return };
+        let wait = backoff.next_wait();
+        let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
+        if events.send(F::lost(why, retry_in)).await.is_err() {
+            return;
+        }
+        sleep(retry_in).await;
     }
 }
 

@@ -3,20 +3,17 @@
 //! An extension: the chain's API has no stream. A service without one is distinguished from one that
 //! is down, so that the caller can poll instead.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use model::topic::TopicId;
 use task::backoff::Backoff;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep},
-};
+use tokio::{sync::mpsc, time::Instant};
 use wire::{inference::LatestNetworkInferences, paths};
 
 use super::{Inference, Latest, latest_of};
 use crate::{
     error::ClientError,
-    stream::{Line, RETRY_FIRST, RETRY_LONGEST},
+    stream::{Follow, Line, Lost, reconnect},
     transport::{Call, parse},
 };
 
@@ -50,46 +47,45 @@ pub enum BundleEvent {
 /// Full, the queue makes this wait; the service then skips to its newest bundle. Dropping it closes
 /// the line.
 pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
-    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-    loop {
-        let Err(why) = follow_once(&service, topic, &events, &mut backoff).await else { return };
-        if matches!(why.status(), Some(404 | 405 | 501)) {
-            events.send(BundleEvent::NotServed).await.ok();
-            return;
-        }
-        let wait = backoff.next_wait();
-        let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
-        if events.send(BundleEvent::Lost { why, retry_in }).await.is_err() {
-            return;
-        }
-        sleep(retry_in).await;
-    }
+    reconnect(BundleStream { service, topic }, events).await;
 }
 
-/// Returns when nobody listens, or why the line broke.
-async fn follow_once(
-    service: &Inference,
+struct BundleStream {
+    service: Inference,
     topic: TopicId,
-    events: &mpsc::Sender<BundleEvent>,
-    backoff: &mut Backoff,
-) -> Result<(), ClientError> {
-    let path = service.path(paths::TOPIC_STREAM, Some(topic));
-    let call = Call { within: None, ..Call::get(&path) };
-    let mut line = Line::open(&service.transport, call).await?;
-    backoff.reset();
-    if events.send(BundleEvent::Connected).await.is_err() {
-        return Ok(());
+}
+
+impl Follow for BundleStream {
+    type Event = BundleEvent;
+
+    fn lost(why: ClientError, retry_in: Duration) -> BundleEvent {
+        BundleEvent::Lost { why, retry_in }
     }
-    loop {
-        let event = line.next(Instant::now() + SILENCE_MAX).await?;
-        if event.event != EVENT_BUNDLE {
-            continue;
-        }
-        let what = "a bundle of a topic";
-        let body: LatestNetworkInferences = parse(event.data.as_bytes(), what)?;
-        let bundle = BundleEvent::Bundle(Box::new(latest_of(body, what)?));
-        if events.send(bundle).await.is_err() {
-            return Ok(());
+
+    async fn follow_once(
+        &mut self,
+        events: &mpsc::Sender<BundleEvent>,
+        backoff: &mut Backoff,
+    ) -> Result<Infallible, Lost> {
+        let path = self.service.path(paths::TOPIC_STREAM, Some(self.topic));
+        let call = Call { within: None, ..Call::get(&path) };
+        let mut line = match Line::open(&self.service.transport, call).await {
+            Err(why) if matches!(why.status(), Some(404 | 405 | 501)) => {
+                events.send(BundleEvent::NotServed).await?;
+                return Err(Lost::Reader);
+            }
+            line => line?,
+        };
+        backoff.reset();
+        events.send(BundleEvent::Connected).await?;
+        loop {
+            let event = line.next(Instant::now() + SILENCE_MAX).await?;
+            if event.event != EVENT_BUNDLE {
+                continue;
+            }
+            let what = "a bundle of a topic";
+            let body: LatestNetworkInferences = parse(event.data.as_bytes(), what)?;
+            events.send(BundleEvent::Bundle(Box::new(latest_of(body, what)?))).await?;
         }
     }
 }

@@ -11,11 +11,11 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 use task::backoff::Backoff;
 use tokio::{
     sync::mpsc::Sender,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 use wire::{
     datasets::{EVENT_CONNECTED, EVENT_DATA, EVENT_HEARTBEAT, EVENT_RESET},
@@ -23,8 +23,7 @@ use wire::{
 };
 
 use super::{
-    BATCH_ROWS_MAX, EventStream, Line, Lost, RETRY_FIRST, RETRY_LONGEST, RecentRows, SILENCE_MAX,
-    Sse, row,
+    BATCH_ROWS_MAX, EventStream, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, reconnect, row,
 };
 use crate::{
     datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
@@ -91,19 +90,8 @@ pub async fn follow(
     resume_from: ResumeFrom,
     events: Sender<Event>,
 ) {
-    let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
-    let mut reader =
-        Reader { datasets, dataset, resume_from, recent: RecentRows::default(), events };
-    loop {
-        let Err(lost) = reader.line(&mut backoff).await;
-        let Lost::Line(why) = lost else { return };
-        let wait = backoff.next_wait();
-        let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
-        if reader.events.send(Event::Lost { why, retry_in }).await.is_err() {
-            return;
-        }
-        sleep(retry_in).await;
-    }
+    let recent = RecentRows::default();
+    reconnect(Reader { datasets, dataset, resume_from, recent }, events).await;
 }
 
 struct Reader {
@@ -111,7 +99,6 @@ struct Reader {
     dataset: DatasetId,
     resume_from: ResumeFrom,
     recent: RecentRows,
-    events: Sender<Event>,
 }
 
 /// How far into the start of a line its events are.
@@ -123,8 +110,18 @@ struct LineStart {
     last: Option<Timestamp>,
 }
 
-impl Reader {
-    async fn line(&mut self, backoff: &mut Backoff) -> Result<std::convert::Infallible, Lost> {
+impl Follow for Reader {
+    type Event = Event;
+
+    fn lost(why: ClientError, retry_in: Duration) -> Event {
+        Event::Lost { why, retry_in }
+    }
+
+    async fn follow_once(
+        &mut self,
+        events: &Sender<Event>,
+        backoff: &mut Backoff,
+    ) -> Result<Infallible, Lost> {
         let query = [("dataset", self.dataset.to_string())];
         let last_event_id = self.resume_from.last_event_id.clone();
         let call = Call {
@@ -142,7 +139,7 @@ impl Reader {
             let mut end = Ok(());
             // What has come in by now is handed on together.
             while let Some(data) = event.take_if(|event| event.event == EVENT_DATA) {
-                end = self.take(&data, &mut start, &mut rows).await;
+                end = self.take(&data, &mut start, &mut rows, events).await;
                 if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
                     break;
                 }
@@ -152,30 +149,33 @@ impl Reader {
                 }
             }
             // Rows that came in before the line broke are not lost with it.
-            self.give(rows).await?;
+            self.give(rows, events).await?;
             end?;
             match event.as_ref().map(|event| event.event.as_str()) {
                 Some(EVENT_CONNECTED) => {
                     backoff.reset();
-                    self.events.send(Event::Connected).await?;
+                    events.send(Event::Connected).await?;
                 }
                 Some(EVENT_RESET) => {
                     start.is_resumed = false;
                     self.resume_from.last_event_id = None;
-                    self.events.send(Event::Reset).await?;
+                    events.send(Event::Reset).await?;
                 }
-                Some(EVENT_HEARTBEAT) => self.events.send(Event::Heartbeat).await?,
+                Some(EVENT_HEARTBEAT) => events.send(Event::Heartbeat).await?,
                 _ => {}
             }
         }
     }
+}
 
+impl Reader {
     /// Takes a row, and those that the line does not have before its first.
     async fn take(
         &mut self,
         event: &Sse,
         start: &mut LineStart,
         rows: &mut Vec<NamedRow>,
+        events: &Sender<Event>,
     ) -> Result<(), Lost> {
         let row = row(event)?;
         if start.n_rows == 0
@@ -183,7 +183,7 @@ impl Reader {
             && let Some(newest) = self.resume_from.newest
             && row.timestamp > newest
         {
-            self.fill(newest, row.timestamp).await?;
+            self.fill(newest, row.timestamp, events).await?;
         }
         let is_replay = start.is_replay(row.timestamp);
         let is_had = self.resume_from.newest.is_some_and(|newest| row.timestamp <= newest);
@@ -198,7 +198,12 @@ impl Reader {
     }
 
     /// Gives the rows after `newest` and before `end`.
-    async fn fill(&mut self, newest: Timestamp, end: Timestamp) -> Result<(), Lost> {
+    async fn fill(
+        &mut self,
+        newest: Timestamp,
+        end: Timestamp,
+        events: &Sender<Event>,
+    ) -> Result<(), Lost> {
         let mut query = RowsQuery {
             dataset: self.dataset,
             resolution: Resolution::Raw,
@@ -215,17 +220,17 @@ impl Reader {
             let page = self.datasets.rows(&query).await?;
             let Rows::Raw(mut rows) = page.rows else { return Ok(()) };
             rows.retain(|row| self.recent.add(row));
-            self.give(rows).await?;
+            self.give(rows, events).await?;
             let Some(next) = page.next else { return Ok(()) };
             query.after = Some(next);
         }
     }
 
-    async fn give(&mut self, rows: Vec<NamedRow>) -> Result<(), Lost> {
+    async fn give(&mut self, rows: Vec<NamedRow>, events: &Sender<Event>) -> Result<(), Lost> {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return Ok(()) };
         self.resume_from.newest = self.resume_from.newest.max(Some(newest));
         let last_event_id = self.resume_from.last_event_id.clone();
-        Ok(self.events.send(Event::Rows { rows, last_event_id }).await?)
+        Ok(events.send(Event::Rows { rows, last_event_id }).await?)
     }
 }
 
