@@ -6,7 +6,9 @@
 //! later one with its savepoint, which makes SQLite copy each page it changes.
 
 use std::{
-    io, mem,
+    io,
+    marker::PhantomData,
+    mem,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -101,12 +103,25 @@ impl Commit {
     }
 }
 
-/// Handle to the writing thread, which ends when the last handle is gone. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Writer {
+/// Handle to the writing thread, which ends when the last handle is gone. Cheap to clone. `E` is the
+/// error of the store.
+#[derive(Debug)]
+pub struct Writer<E> {
     jobs: mpsc::Sender<Job>,
     n_jobs: Arc<AtomicU64>,
     space: Arc<SpaceWatch>,
+    error: PhantomData<fn() -> E>,
+}
+
+impl<E> Clone for Writer<E> {
+    fn clone(&self) -> Self {
+        Self {
+            jobs: self.jobs.clone(),
+            n_jobs: Arc::clone(&self.n_jobs),
+            space: Arc::clone(&self.space),
+            error: PhantomData,
+        }
+    }
 }
 
 /// What the thread works on.
@@ -118,7 +133,7 @@ struct Worker {
     space: Arc<SpaceWatch>,
 }
 
-impl Writer {
+impl<E: WriteError> Writer<E> {
     /// Starts the thread, which owns `connection` to `files`, called `name` in the log.
     ///
     /// # Errors
@@ -133,7 +148,7 @@ impl Writer {
         let space = Arc::new(space);
         let worker = Worker { name, connection, files, space: Arc::clone(&space) };
         thread::Builder::new().name(format!("{name} writer")).spawn(move || worker.run(queue))?;
-        Ok(Self { jobs, n_jobs: Arc::default(), space })
+        Ok(Self { jobs, n_jobs: Arc::default(), space, error: PhantomData })
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable. If it returns an
@@ -144,7 +159,7 @@ impl Writer {
     ///
     /// # Errors
     /// Those of `work`, and [`CommitError`] if the commit fails.
-    pub async fn run<T: Send + 'static, E: WriteError>(
+    pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
         on_commit: impl FnOnce(&T) + Send + 'static,
@@ -156,7 +171,7 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub async fn run_sized<T: Send + 'static, E: WriteError>(
+    pub async fn run_sized<T: Send + 'static>(
         &self,
         n_bytes: u64,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -172,7 +187,7 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn run_blocking<T: Send + 'static, E: WriteError>(
+    pub fn run_blocking<T: Send + 'static>(
         &self,
         n_bytes: u64,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,

@@ -18,10 +18,11 @@ use std::{
     collections::BTreeMap, fmt, panic::resume_unwind, path::Path, sync::Arc, time::Duration,
 };
 
+use db::connection::retry_while_busy;
 use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::RwLock;
 use task::clock::Clock;
-use tokio::{sync::watch, task::spawn_blocking, time::sleep};
+use tokio::{sync::watch, task::spawn_blocking};
 use tracing::warn;
 
 use crate::{
@@ -40,13 +41,6 @@ use crate::{
         CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StoredLearned, SubmitOutcome,
     },
 };
-
-/// How often opening tries again while another process sets up the same file.
-const OPEN_TRIES: u32 = 100;
-
-/// The pause between two tries to open. With [`OPEN_TRIES`] this waits two seconds in all, far more
-/// than setting up takes.
-const OPEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// How a network is opened.
 #[derive(Debug, Clone)]
@@ -216,17 +210,14 @@ impl Inference {
         for topic in &options.topics {
             topic.check()?;
         }
-        let mut tries_left = OPEN_TRIES;
-        loop {
+        let open = || {
             let (path, clock, options) = (path.to_owned(), clock.clone(), options.clone());
-            match blocking(move || Shared::open(&path, clock, &options)).await {
-                Err(InferenceError::Store(error)) if error.is_busy() && tries_left > 0 => {
-                    tries_left -= 1;
-                    sleep(OPEN_PAUSE).await;
-                }
-                shared => return Ok(Self { shared: Arc::new(shared?) }),
-            }
-        }
+            blocking(move || Shared::open(&path, clock, &options))
+        };
+        let is_busy =
+            |error: &InferenceError| matches!(error, InferenceError::Store(e) if e.is_busy());
+        let shared = retry_while_busy(open, is_busy).await?;
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The chain's clock.

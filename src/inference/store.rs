@@ -7,7 +7,6 @@
 mod digest;
 mod epochs;
 mod error;
-mod group_commit;
 mod pairs;
 mod past;
 mod record;
@@ -15,15 +14,16 @@ mod relearn;
 mod retention;
 mod tables;
 mod topic_record;
-
 mod view;
 mod worker_quota;
 
 use std::{ffi::OsString, fs::File, path::Path, sync::Arc, time::Duration};
 
 use db::{
+    connection::keep_log_on_close,
     files::DatabaseFiles,
-    space::{self, SpaceWatch},
+    space::{self, CHANGE_BYTES, SpaceWatch},
+    writer::Writer,
 };
 use model::{
     bundle::LabeledValue,
@@ -31,12 +31,10 @@ use model::{
     topic::{BlockHeight, TopicId},
 };
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, OptionalExtension as _, config::DbConfig, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use task::{lock, private};
-use tracing::error;
 
 pub use self::error::StoreError;
-use self::group_commit::GroupCommit;
 pub use self::{
     digest::ActorDigest,
     epochs::{EndOptions, StoredLearned},
@@ -129,7 +127,7 @@ pub struct CloseInput {
 /// The file: one connection that writes, and one that reads beside it.
 #[derive(Debug)]
 pub struct Store {
-    writer: GroupCommit,
+    writer: Writer<StoreError>,
     reader: Mutex<Connection>,
     files: Arc<DatabaseFiles>,
     /// Keeps other processes from serving the file.
@@ -139,12 +137,7 @@ pub struct Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if !self.files.check() {
-            // Else the last to close removes what has the name of its log now.
-            let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-            let closed = self.writer.writer.lock().set_db_config(keep, true);
-            if let Err(error) = closed.and(self.reader.lock().set_db_config(keep, true)) {
-                error!(%error, "failed to close the inference file without a checkpoint");
-            }
+            keep_log_on_close(&self.reader.lock());
         }
     }
 }
@@ -153,22 +146,30 @@ impl Store {
     /// Opens the file at `path`, and creates it and its folder if they are missing.
     ///
     /// # Errors
-    /// [`StoreError`] if the file cannot be opened, or was written by a newer version.
+    /// [`StoreError`] if the file cannot be opened, or was written by another version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            private::create_folder(folder).map_err(StoreError::Folder)?;
+            private::create_folder(folder).map_err(StoreError::Prepare)?;
         }
         let mut lock = OsString::from(path);
         lock.push(".lock");
-        let locked = lock::wait_for(Path::new(&lock)).map_err(StoreError::Folder)?;
+        let locked = lock::wait_for(Path::new(&lock)).map_err(StoreError::Prepare)?;
         let in_use = locked.ok_or(StoreError::InUse)?;
-        private::create_file(path).map_err(StoreError::Folder)?;
-        let mut writer = tables::connect(path)?;
-        tables::set_up(&mut writer)?;
-        let reader = Mutex::new(tables::connect(path)?);
-        let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Folder)?);
-        let writer = GroupCommit::new(writer, Arc::clone(&files), SpaceWatch::new(path));
+        let connection = tables::SCHEMA.open(path)?;
+        let reader = Mutex::new(tables::SCHEMA.open_read_only(path)?);
+        let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Prepare)?);
+        let space = SpaceWatch::new(path);
+        let writer = Writer::start("inference file", connection, Arc::clone(&files), space)
+            .map_err(StoreError::Prepare)?;
         Ok(Self { writer, reader, files, _in_use: in_use })
+    }
+
+    /// Makes `change`, and returns its result once it is durable.
+    fn write<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.writer.run_blocking(CHANGE_BYTES, change)
     }
 
     /// Whether the file takes writes: it is in its place, and there is space. Where a write found
@@ -183,8 +184,8 @@ impl Store {
         if self.writer.space().is_full() {
             let n_bytes = self.writer.space().next_trial().ok_or(StoreError::DiskFull)?;
             let sql = space::write_trial_sql(n_bytes);
-            self.writer.write_sized(n_bytes, move |write| Ok(write.execute_batch(&sql)?))?;
-            self.writer.write(|write| Ok(write.execute_batch(space::DROP_TRIAL_SQL)?))?;
+            self.writer.run_blocking(n_bytes, move |write| Ok(write.execute_batch(&sql)?))?;
+            self.write(|write| Ok(write.execute_batch(space::DROP_TRIAL_SQL)?))?;
         }
         Ok(())
     }
@@ -193,7 +194,7 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         let sql = format!("PRAGMA max_page_count = {n_pages}");
-        self.writer.writer.lock().execute_batch(&sql).unwrap();
+        self.write(move |write| Ok(write.execute_batch(&sql)?)).unwrap();
     }
 
     fn reader(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
@@ -223,7 +224,7 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn put_blocks(&self, blocks: Blocks) -> Result<(), StoreError> {
         let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
-        self.writer.write(move |write| {
+        self.write(move |write| {
             write.execute(
                 "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
                  ON CONFLICT DO UPDATE SET
@@ -253,7 +254,7 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
         let (id, record) = (number(topic.id.get()), topic_record::write_topic(topic)?);
-        self.writer.write(move |write| {
+        self.write(move |write| {
             let statement = "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)";
             write.prepare_cached(statement)?.execute(params![id, record])?;
             Ok(())
@@ -265,7 +266,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn delete_topic(&self, topic: TopicId) -> Result<(), StoreError> {
-        self.writer.write(move |write| {
+        self.write(move |write| {
             let id = number(topic.get());
             write.execute("UPDATE chain SET newest_deleted = max(newest_deleted, ?1)", [id])?;
             write.execute("DELETE FROM topics WHERE id = ?1", [id])?;
@@ -282,7 +283,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn drop_leftovers(&self) -> Result<bool, StoreError> {
-        self.writer.write(retention::drop_leftovers)
+        self.write(retention::drop_leftovers)
     }
 
     /// The highest number of a deleted topic; none where there never was one.
@@ -343,7 +344,7 @@ impl Store {
         nonce: BlockHeight,
         at: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.writer.write(move |write| {
+        self.write(move |write| {
             let mut statement = write.prepare_cached(
                 "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
                  VALUES (?1, ?2, ?3, ?4)",
@@ -364,7 +365,7 @@ impl Store {
         nonce: BlockHeight,
         input: Input,
     ) -> Result<(), StoreError> {
-        self.writer.write(move |write| {
+        self.write(move |write| {
             let mut statement = write.prepare_cached(
                 "UPDATE epochs SET input_at = ?3, input_value = ?4
                  WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL",

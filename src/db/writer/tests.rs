@@ -47,7 +47,7 @@ impl WriteError for TestError {
     }
 }
 
-fn start() -> (tempfile::TempDir, PathBuf, Writer) {
+fn start() -> (tempfile::TempDir, PathBuf, Writer<TestError>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("names.sqlite");
     let connection = SCHEMA.open(&path).unwrap();

@@ -58,7 +58,7 @@ impl Store {
         options: EndOptions,
         make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.writer.write_sized(EPOCH_BYTES, move |write| {
+        self.writer.run_blocking(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Open as i64) {
                 return Ok(None);
             }
@@ -108,7 +108,7 @@ impl Store {
         options: EndOptions,
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.writer.write_sized(EPOCH_BYTES, move |write| {
+        self.writer.run_blocking(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Closed as i64) {
                 return Ok(None);
             }

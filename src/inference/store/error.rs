@@ -2,7 +2,11 @@
 
 use std::io;
 
-use db::fault::DatabaseFault;
+use db::{
+    connection::OpenError,
+    fault::DatabaseFault,
+    writer::{CommitError, WriteError},
+};
 
 use super::LABELS_MAX;
 
@@ -10,20 +14,12 @@ use super::LABELS_MAX;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Its folder could not be made.
-    #[error("make the folder of the inference file")]
-    Folder(#[source] io::Error),
+    /// Its folder or lock could not be made, or its writer not be started.
+    #[error("prepare the inference file")]
+    Prepare(#[source] io::Error),
     /// It could not be opened or set up.
-    #[error("open the inference file")]
-    Open(#[source] DatabaseFault),
-    /// Another version of the program wrote it.
-    #[error("read version {found} of the inference file: this program reads version {known}")]
-    Version {
-        /// The file's version.
-        found: i64,
-        /// The version that this program reads.
-        known: i64,
-    },
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// Another process serves the file.
     #[error(
         "open the inference file, which another process has in use; stop that one, or name another folder"
@@ -43,9 +39,9 @@ pub enum StoreError {
     /// The changes of several callers were not kept.
     #[error("commit to the inference file")]
     Commit(#[source] DatabaseFault),
-    /// A change waited beside one that broke off, and was not made.
-    #[error("take a turn at the inference file")]
-    Aborted,
+    /// The file's writer has ended.
+    #[error("write to the inference file, which is closed")]
+    Closed,
     /// An epoch would have more than [`LABELS_MAX`] labels.
     #[error("keep more than {LABELS_MAX} labels of an epoch")]
     FullOfLabels,
@@ -72,26 +68,34 @@ pub enum StoreError {
 impl StoreError {
     /// Whether another process was at the file, so that trying again may help.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Open(fault) | Self::Statement(fault) if fault.is_busy())
+        match self {
+            Self::Open(error) => error.is_busy(),
+            Self::Statement(fault) => fault.is_busy(),
+            _ => false,
+        }
     }
 }
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let fault = fault(&error);
+        let fault = DatabaseFault::from(error);
         if fault.is_full() { Self::DiskFull } else { Self::Statement(fault) }
     }
 }
 
-/// What `error` says.
-fn fault(error: &rusqlite::Error) -> DatabaseFault {
-    error.into()
+impl From<CommitError> for StoreError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Full => Self::DiskFull,
+            CommitError::Replaced => Self::Replaced,
+            CommitError::Database(fault) => Self::Commit(fault),
+            _ => Self::Closed,
+        }
+    }
 }
 
-/// What a failure means while the file is being opened.
-pub(super) fn opening(error: rusqlite::Error) -> StoreError {
-    match StoreError::from(error) {
-        StoreError::Statement(fault) => StoreError::Open(fault),
-        known => known,
+impl WriteError for StoreError {
+    fn is_full(&self) -> bool {
+        matches!(self, Self::DiskFull)
     }
 }

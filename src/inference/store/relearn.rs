@@ -155,7 +155,7 @@ impl Store {
         learned: Learned,
         epochs: Vec<Relearned>,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.writer.write_sized(EPOCH_BYTES, move |write| {
+        self.writer.run_blocking(EPOCH_BYTES, move |write| {
             let known = view::learned(write, topic, None)?;
             if known.stamp != stamp {
                 return Ok(None);

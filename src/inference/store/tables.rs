@@ -1,16 +1,6 @@
-//! Every table of the inference file, its version, and connections to it.
+//! Every table of the inference file, and its version.
 
-use std::{path::Path, time::Duration};
-
-use rusqlite::{Connection, TransactionBehavior};
-
-use super::{StoreError, error::opening};
-
-/// How long a writer waits for another process to finish its own write, which takes milliseconds.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
-
-/// The version of the tables, kept in SQLite's `user_version`. A file of another version is refused.
-const VERSION: i64 = 1;
+use db::connection::Schema;
 
 /// Every table and index.
 ///
@@ -39,7 +29,11 @@ const VERSION: i64 = 1;
 ///   forecasters remember. `stamp` changes with every write.
 /// - `snapshots`: what a topic had learned before some of its epochs.
 /// - `holdings`: the sums of a topic's epochs.
-const SCHEMA: &str = "
+pub(super) const SCHEMA: Schema = Schema {
+    name: "inference file",
+    version: 1,
+    pragmas: "",
+    tables: "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     genesis_at INTEGER NOT NULL,
@@ -136,31 +130,5 @@ CREATE TABLE holdings (
     n_bytes INTEGER NOT NULL,
     n_full_bytes INTEGER NOT NULL
 ) STRICT;
-";
-
-/// A connection that waits for its turn and writes through to the disk.
-pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path).map_err(opening)?;
-    let prepare = || {
-        connection.busy_timeout(BUSY_WAIT)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        connection.pragma_update(None, "synchronous", "full")
-    };
-    prepare().map_err(opening)?;
-    Ok(connection)
-}
-
-/// Creates the tables of a new file, and checks the version of one that has them.
-pub(super) fn set_up(connection: &mut Connection) -> Result<(), StoreError> {
-    let write =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(opening)?;
-    let found: i64 =
-        write.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(opening)?;
-    match found {
-        0 => write.execute_batch(SCHEMA).map_err(opening)?,
-        VERSION => {}
-        _ => return Err(StoreError::Version { found, known: VERSION }),
-    }
-    write.pragma_update(None, "user_version", VERSION).map_err(opening)?;
-    write.commit().map_err(opening)
-}
+",
+};

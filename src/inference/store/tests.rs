@@ -23,7 +23,8 @@ fn at_two() -> EndOptions {
 impl Store {
     /// Runs `statements`, whatever they do to the file.
     pub(crate) fn execute(&self, statements: &str) {
-        self.writer.writer.lock().execute_batch(statements).unwrap();
+        let statements = statements.to_owned();
+        self.write(move |write| Ok(write.execute_batch(&statements)?)).unwrap();
     }
 }
 
@@ -173,7 +174,7 @@ fn regrets_cut_short_are_refused() {
     epoch(&store, &topic, 1);
     assert!(learn(&store, &topic, 1));
     let cut = "UPDATE learned SET regrets = substr(regrets, 1, length(regrets) - 1)";
-    store.writer.writer.lock().execute(cut, []).unwrap();
+    store.execute(cut);
     assert!(matches!(store.learned(topic.id, None), Err(StoreError::Word { .. })));
 }
 
@@ -208,21 +209,21 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
     let (_folder, store, topic) = open();
     epoch(&store, &topic, 1);
     let newest = u64::from(EPOCHS_KEPT) + 1;
-    let mut writer = store.writer.writer.lock();
-    let write = writer.transaction().unwrap();
-    for nonce in 2..newest {
-        write
-            .prepare_cached(
-                "INSERT INTO epochs (topic_id, nonce, state, opened_at) VALUES (1, ?1, 2, 0)",
-            )
-            .unwrap()
-            .execute([number(nonce)])
-            .unwrap();
-    }
-    let counted = "UPDATE holdings SET n_epochs = n_epochs + ?1 WHERE topic_id = 1";
-    write.execute(counted, [number(newest - 2)]).unwrap();
-    write.commit().unwrap();
-    drop(writer);
+    let insert = move |write: &Connection| {
+        for nonce in 2..newest {
+            write
+                .prepare_cached(
+                    "INSERT INTO epochs (topic_id, nonce, state, opened_at) VALUES (1, ?1, 2, 0)",
+                )
+                .unwrap()
+                .execute([number(nonce)])
+                .unwrap();
+        }
+        let counted = "UPDATE holdings SET n_epochs = n_epochs + ?1 WHERE topic_id = 1";
+        write.execute(counted, [number(newest - 2)]).unwrap();
+        Ok(())
+    };
+    store.write(insert).unwrap();
     assert_eq!(store.history(topic.id, 0..=BlockHeight::MAX, 10).unwrap().len(), 1);
     epoch(&store, &topic, newest);
     let history = store.history(topic.id, 0..=BlockHeight::MAX, 10).unwrap();
@@ -233,10 +234,13 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
 #[test]
 fn a_file_of_another_version_is_refused() {
     let (folder, store, _) = open();
-    store.writer.writer.lock().pragma_update(None, "user_version", 99).unwrap();
+    store.execute("PRAGMA user_version = 99");
     drop(store);
     let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
-    assert!(matches!(error, StoreError::Version { found: 99, .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "read the inference file of version 99: this program reads version 1"
+    );
 }
 
 #[cfg(unix)]

@@ -37,7 +37,7 @@ impl Store {
         origin: Origin,
         at: Timestamp,
     ) -> Result<SubmitOutcome, StoreError> {
-        let taken = self.writer.write(move |write| {
+        let taken = self.write(move |write| {
             let epoch = Epoch { write, topic, nonce };
             epoch.take(&submission, origin, at)
         });
