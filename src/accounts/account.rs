@@ -1,4 +1,4 @@
-//! Accounts, passwords and sessions as values: what is a fit name, what is never shown.
+//! Accounts, passwords and sessions as values: which names are valid, and which texts are secret.
 
 use std::{fmt, str::FromStr, time::Duration};
 

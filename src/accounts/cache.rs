@@ -1,4 +1,4 @@
-//! Keys known to be good, for as long as nobody can have revoked them.
+//! A cache of valid keys, emptied when another process changes the file.
 
 use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Keys as the file knows them: numbers, hashes, beginnings and names, never secrets.
+//! Keys as the file stores them: numbers, hashes, prefixes and names, never secrets.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Operations on API keys.
+//! Operations on API keys: create, verify, list, rename, renew, revoke.
 
 use std::time::Duration;
 

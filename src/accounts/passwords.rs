@@ -1,4 +1,4 @@
-//! Hashing passwords: slow on purpose, on threads of their own, and only so many at a time.
+//! Hashes passwords: slow by design, on blocking threads, a bounded number at a time.
 
 use std::{sync::Arc, thread::available_parallelism, time::Duration};
 

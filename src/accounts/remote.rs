@@ -1,4 +1,4 @@
-//! Keys that open a service: those of the file here, or of another machine that is asked.
+//! The keys that open a service: those of the local accounts file, or of another machine.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Asking the machine that has the accounts what a key is good for.
+//! Verifies keys with the machine that has the accounts.
 
 use wire::{
     accounts::{VerifiedBody, VerifyRequest, VerifyResponse},

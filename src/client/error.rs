@@ -1,4 +1,4 @@
-//! Why a call failed: what was tried, why it did not work, and what to do about it.
+//! Why a call failed: what was tried, the cause, and what to do next.
 
 use std::{error::Error as _, time::Duration};
 

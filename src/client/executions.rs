@@ -1,4 +1,4 @@
-//! Executions that are not waited for, and what happens in a cluster.
+//! Asynchronous executions, and the stream of a cluster's events.
 
 use std::{convert::Infallible, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Document 1: executing functions, and looking at the cluster, through a head.
+//! Document 1: executes functions and reads the state of a cluster, through a head.
 
 use std::time::Duration;
 

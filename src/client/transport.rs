@@ -1,4 +1,4 @@
-//! HTTP to one service: its address, the API key, deadlines, and bounded answers.
+//! HTTP to one service: its address, the API key, deadlines, and bounded responses.
 
 use std::{net::IpAddr, str::FromStr, time::Duration};
 

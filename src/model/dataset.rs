@@ -1,4 +1,4 @@
-//! Datasets and their columns: what a time series is called, described by and made of.
+//! Datasets and their columns.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Escapes for text from elsewhere: what a terminal acts on, or that reorders or hides other text.
+//! Escapes text of others: characters that a terminal acts on, or that reorder or hide other text.
 //!
 //! Escaped is what is unprintable; see [`is_unprintable`]. A backslash stays, so that to escape
 //! twice changes nothing.

@@ -1,4 +1,4 @@
-//! Executions: what a function left behind on each peer, and how equal results are grouped.
+//! Executions: a function's outcome on each peer, and how equal outcomes are grouped.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 

@@ -1,4 +1,4 @@
-//! Functions: WebAssembly modules named by what they contain.
+//! Functions: WebAssembly modules named by their content.
 
 pub mod content;
 

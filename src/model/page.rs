@@ -1,4 +1,4 @@
-//! Pages: how many rows an answer may hold.
+//! Pages: how many rows a response may hold.
 
 /// Rows in a page of `/api/rows/` where the query names no number, by document 2.
 pub const ROWS_DEFAULT: usize = 250;

@@ -1,4 +1,4 @@
-//! How coarse rows are: as ingested, or folded into buckets of a fixed length.
+//! Resolutions: raw rows, or buckets of a fixed length.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Which characters a name or a description may not hold.
+//! Characters that names and descriptions must not contain.
 
 /// Whether `letter` acts on a terminal or on the letters beside it instead of being seen itself:
 /// C0 and C1 controls, zero-width characters, separators of lines, marks and overrides of the

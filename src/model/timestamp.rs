@@ -1,4 +1,4 @@
-//! A timestamp in UTC, to the microsecond.
+//! Timestamps: UTC, in microseconds since 1970.
 
 use std::{
     fmt,

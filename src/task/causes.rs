@@ -1,4 +1,4 @@
-//! Errors as people read them.
+//! Formats an error with its sources.
 
 use std::error::Error;
 

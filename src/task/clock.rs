@@ -1,4 +1,4 @@
-//! The date and the time that passes, which tests own.
+//! The date, and elapsed time. Tests own both.
 
 use std::{
     fmt,

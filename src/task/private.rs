@@ -1,4 +1,4 @@
-//! Folders and files that nobody but their owner may look into: what services keep.
+//! Creates folders and files that only their owner can read.
 
 use std::{fs, io, path::Path};
 

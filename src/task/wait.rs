@@ -1,4 +1,4 @@
-//! Waiting for a condition, with an end.
+//! Waits for a condition, with a deadline.
 
 use std::{fmt, future::Future, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Telling callers apart by where they come from.
+//! The address and the network of a caller.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

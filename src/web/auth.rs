@@ -1,4 +1,4 @@
-//! Reading the API key of a request. Whether the key is any good is for `accounts` to say.
+//! Reads the API key of a request. Verifying it is for `accounts`.
 
 use axum::http::{HeaderMap, header::AUTHORIZATION};
 use model::key::{ApiKey, KeyError};

@@ -1,4 +1,4 @@
-//! Cookies that a browser sends back and no script reads.
+//! Session cookies: sent back by the browser, hidden from scripts.
 
 use std::time::Duration;
 

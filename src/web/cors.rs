@@ -1,4 +1,4 @@
-//! Answers that pages of other sites may read, where an operator allows it.
+//! Cross-origin requests (CORS): pages of other sites that may read responses.
 //!
 //! Browsers keep an answer from the page of another site unless its headers say otherwise. Pages
 //! that are allowed to read send an API key in a header; cookies are never allowed, and no method

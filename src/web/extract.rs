@@ -1,4 +1,4 @@
-//! Reading bodies and queries, with refusals that a room words itself.
+//! Reads bodies and queries; each room words its own refusals.
 
 use axum::{
     body::Bytes,

@@ -1,4 +1,4 @@
-//! Limits and a log line around every request of a service.
+//! Time and size limits, and a log line, for every request.
 
 use std::{any::Any, time::Duration};
 

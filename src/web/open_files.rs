@@ -1,4 +1,4 @@
-//! The limit of open files: raised at start, and shared out to connections and streams.
+//! The limit of open files: raised at start, and divided among connections and streams.
 //!
 //! Each connection takes a file descriptor. A service that spends its last one on a connection can
 //! neither open a file nor accept the connection of a health check, so some are kept back.

@@ -1,4 +1,4 @@
-//! Answers with a status other than 200, named so that a handler need not know numbers.
+//! Responses with a status other than 200, named so that a handler needs no numbers.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! Binding an address and serving a router on it until its group stops.
+//! Binds an address and serves a router until its group stops.
 
 mod connection;
 mod connection_limit;

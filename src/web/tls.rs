@@ -1,4 +1,4 @@
-//! TLS: certificates from files, and handshakes beside the acceptance of further connections.
+//! TLS: certificates from files, and handshakes beside the accept loop.
 
 use std::{
     io,

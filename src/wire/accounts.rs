@@ -1,4 +1,4 @@
-//! The bodies of accounts, sessions and API keys. Ours.
+//! The bodies of accounts, sessions and API keys. An extension.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A body whose bytes are counted as they go by.
+//! A body that counts its bytes as they are read.
 
 use std::{
     pin::Pin,

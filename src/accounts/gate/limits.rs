@@ -1,4 +1,4 @@
-//! What an account or a key may do, and what it did: plain values, without a clock.
+//! Rate limits and quotas of an account or key, and its usage: plain values, without a clock.
 
 use std::{
     sync::{

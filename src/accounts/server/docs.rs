@@ -1,4 +1,4 @@
-//! `GET /api/accounts/docs/`: the paths of accounts as a page for people. Needs no session, and no
+//! `GET /api/accounts/docs/`: the API reference of accounts as a page. Needs no session, and no
 //! network.
 
 use std::sync::LazyLock;

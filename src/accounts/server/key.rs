@@ -1,4 +1,4 @@
-//! `/api/accounts/keys/{id}`: another name for a key; revoking it.
+//! `/api/accounts/keys/{id}`: renames or revokes a key.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! `/api/accounts/keys`: the account's keys; a new one, whose secret is shown this once.
+//! `/api/accounts/keys`: lists the account's keys; creates one, whose secret is shown once.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! `/api/accounts/me`: who is logged in; deleting the account.
+//! `/api/accounts/me`: the account that is logged in; deletes it.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! `POST /api/accounts/keys/{id}/renew`: a new secret for a key, which keeps what it owns.
+//! `POST /api/accounts/keys/{id}/renew`: replaces the secret of a key, which keeps what it owns.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! `GET /portal/script.js`: what the page does.
+//! `GET /portal/script.js`: the portal's script.
 
 use axum::http::{HeaderName, header::CONTENT_TYPE};
 

@@ -1,4 +1,4 @@
-//! `/api/accounts/sessions`: the account's sessions; ending all but the one that asks.
+//! `/api/accounts/sessions`: lists the account's sessions; ends all but the current one.
 
 use axum::{Json, extract::State};
 use wire::accounts::{DoneBody, SessionBody, SessionsBody};

@@ -1,4 +1,4 @@
-//! `POST /api/accounts/sign_up`: makes an account, and logs it in.
+//! `POST /api/accounts/sign_up`: creates an account, and logs it in.
 
 use axum::{
     extract::{Request, State},

@@ -1,4 +1,4 @@
-//! `GET /portal/style.css`: what the page looks like.
+//! `GET /portal/style.css`: the portal's style.
 
 use axum::http::{HeaderName, header::CONTENT_TYPE};
 

@@ -1,4 +1,4 @@
-//! `POST /api/accounts/verify`: what a key is good for, told to services of other machines.
+//! `POST /api/accounts/verify`: verifies a key for services of other machines.
 
 use axum::{
     Json,

@@ -1,4 +1,4 @@
-//! The keys in the file.
+//! Queries and changes of API keys.
 
 use std::collections::HashSet;
 

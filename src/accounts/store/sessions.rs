@@ -1,4 +1,4 @@
-//! Accounts, sessions and settings in the file.
+//! Queries and changes of accounts, sessions and settings.
 
 use model::timestamp::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, params};

@@ -1,4 +1,4 @@
-//! Columns, tags and the end of a dataset: what a producer does beside sending rows.
+//! Columns, tags, access, and deletion: what a producer does beside sending rows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A whole range of a dataset in one answer, read as it comes in.
+//! Bulk downloads: a whole range of a dataset in one streamed response.
 
 use std::{pin::Pin, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A download as a file: it appears under its name when all of it is there.
+//! A download as a file, which gets its name once it is complete.
 
 use std::{io, path::Path};
 

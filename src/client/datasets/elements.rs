@@ -1,4 +1,4 @@
-//! Taking a long JSON array, or lines of objects, apart while it still comes in.
+//! Splits a long JSON array, or lines of objects, into elements as its bytes arrive.
 
 /// The longest object taken. A row of a thousand columns is a twentieth of it.
 const ELEMENT_BYTES_MAX: usize = 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Rows as the body of an insert, written without a value in between for each.
+//! Rows as the body of an insert, serialized without intermediate values.
 //!
 //! The form is the JSON of document 2's producer side, which every service of this API takes.
 

@@ -1,4 +1,4 @@
-//! Following a topic's new bundles: a stream that comes back by itself.
+//! The stream of a topic's new bundles, which reconnects.
 //!
 //! An extension: the chain's API has no stream. A service without one is distinguished from one that
 //! is down, so that the caller can poll instead.

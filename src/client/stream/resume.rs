@@ -1,4 +1,4 @@
-//! Following a dataset for readers who want every row, once.
+//! Follows a dataset without gaps or repeats, across reconnections.
 //!
 //! Where the service gives its events ids, a line that was lost goes on after the last of them, with
 //! late and corrected rows. Where it does not, or no longer knows the id, the rows between the newest

@@ -1,4 +1,4 @@
-//! What the process takes of the machine, under the names that every exporter gives.
+//! Metrics of the process, under the names that Prometheus exporters use.
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 

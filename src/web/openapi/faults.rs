@@ -1,4 +1,4 @@
-//! What is wrong with a description: for the tests of those that serve one.
+//! Finds faults of an API description, for tests.
 
 use std::collections::BTreeSet;
 

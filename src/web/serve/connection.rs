@@ -1,4 +1,4 @@
-//! One connection: its requests, their time limits, and its end.
+//! One connection: its requests, timeouts and shutdown.
 
 use std::{
     convert::Infallible,

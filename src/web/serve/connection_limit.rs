@@ -1,5 +1,4 @@
-//! A listener that takes so many connections and no more, of one network fewer, and lets go of silent
-//! ones.
+//! Global connection limit: a listener that accepts a bounded number, and drops silent ones.
 
 use std::{
     io,

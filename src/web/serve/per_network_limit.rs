@@ -1,4 +1,4 @@
-//! How many of a service's connections one network may have.
+//! Per-network connection limit.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 

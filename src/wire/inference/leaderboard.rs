@@ -1,4 +1,4 @@
-//! How well a topic's actors and combined values did. Ours.
+//! The leaderboard: losses of a topic's actors and combined values. An extension.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
