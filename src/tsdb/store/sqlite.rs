@@ -22,7 +22,6 @@ mod tables;
 mod tags;
 mod tail;
 pub(crate) mod verify;
-mod writer;
 
 use std::{fs::File, path::Path, sync::Arc, time::Duration};
 
@@ -30,6 +29,7 @@ use db::{
     fault::DatabaseFault,
     files::DatabaseFiles,
     space::{self, SpaceWatch},
+    writer::{CommitError, WriteError},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{
@@ -42,10 +42,7 @@ use model::{
 use rusqlite::{Connection, config::DbConfig};
 use task::{file::remove_stale, private};
 
-use self::{
-    chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers,
-    writer::Writer,
-};
+use self::{chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers};
 use super::{
     Acquired, AppendMode, Appended, ColumnAdded, ColumnDeleted, ColumnRenamed, Count, Created,
     DatasetFields, Newest, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError,
@@ -65,6 +62,9 @@ const STATEMENTS: usize = 128;
 /// Pages after which the log is moved into the file. Enough that a bulk load does not do it all the
 /// time, few enough that the log stays below 40 MB.
 const CHECKPOINT_PAGES: u32 = 4000;
+
+/// The thread that writes.
+type Writer = db::writer::Writer<StoreError>;
 
 /// The embedded store.
 #[derive(Debug)]
@@ -103,7 +103,9 @@ impl SqliteStore {
             DatabaseFiles::open(path).map_err(|source| StoreError::Open(Box::new(source)))?;
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
-        let writer = Writer::start(connection, Arc::clone(&files), SpaceWatch::new(path))?;
+        let space = SpaceWatch::new(path);
+        let writer = Writer::start("dataset store", connection, Arc::clone(&files), space)
+            .map_err(StoreError::Thread)?;
         let chores = Chores::start(writer.clone(), Arc::clone(&files))?;
         let outlines = Outlines::default();
         Ok(Self { writer, readers, chores, outlines, era, files, _in_use: in_use })
@@ -112,7 +114,7 @@ impl SqliteStore {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let fault = fault(&error);
+        let fault = DatabaseFault::from(error);
         if fault.is_full() {
             Self::Full
         } else if fault.is_read_only() {
@@ -125,9 +127,22 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// What `error` says.
-fn fault(error: &rusqlite::Error) -> DatabaseFault {
-    error.into()
+impl From<CommitError> for StoreError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Full => Self::Full,
+            CommitError::Replaced => Self::Replaced,
+            CommitError::Database(fault) if fault.is_read_only() => Self::ReadOnly,
+            CommitError::Database(fault) => Self::Commit { reason: fault.to_string() },
+            _ => Self::Closed,
+        }
+    }
+}
+
+impl WriteError for StoreError {
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Full)
+    }
 }
 
 /// What a failure means while the store is being opened.

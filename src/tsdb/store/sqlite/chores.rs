@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use tracing::warn;
 
-use super::{StoreError, delete, pack, writer::Writer};
+use super::{StoreError, Writer, delete, pack};
 
 /// How often the thread looks for work of which nobody tells it, and whether the store's file is in
 /// place. Rows grow old slowly.
@@ -105,7 +105,7 @@ enum Done {
 
 fn delete_all(shared: &Shared, writer: &Writer) -> Result<(), StoreError> {
     while !shared.state.lock().is_over {
-        if !writer.run_blocking(|connection: &Connection| delete::step(connection))? {
+        if !writer.run_blocking(0, |connection: &Connection| delete::step(connection))? {
             break;
         }
     }
@@ -123,7 +123,7 @@ fn pack_some(shared: &Shared, writer: &Writer, n_steps_max: u64) -> Result<Done,
         let step = |connection: &Connection| {
             Ok(pack::step(connection, pack::HOT_CHUNKS)? || pack::shrink(connection)?)
         };
-        if !writer.run_blocking(step)? {
+        if !writer.run_blocking(0, step)? {
             return Ok(Done::All);
         }
     }
