@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use data_encoding::HEXLOWER;
 use model::{text::is_unprintable, timestamp::Timestamp};
 use sha2::{Digest as _, Sha256};
 use wire::accounts::AccountBody;
@@ -187,9 +188,7 @@ impl fmt::Debug for Password {
 impl SessionToken {
     /// A token that nobody guesses.
     pub(crate) fn random() -> Self {
-        let bytes: [u8; 32] = rand::random();
-        let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
-        Self(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect())
+        Self(HEXLOWER.encode(&rand::random::<[u8; 32]>()))
     }
 
     /// The token that a browser shows.

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::{
     key::{ApiKey, KeyId},
     timestamp::Timestamp,
@@ -101,7 +102,7 @@ impl KeyHash {
 
 impl fmt::Display for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
@@ -115,16 +116,8 @@ impl FromStr for KeyHash {
     type Err = KeyHashError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digit = |letter: u8| char::from(letter).to_digit(16).ok_or(KeyHashError);
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        if pairs.len() != 32 || !rest.is_empty() {
-            return Err(KeyHashError);
-        }
-        let mut hash = [0; 32];
-        for (byte, &[high, low]) in hash.iter_mut().zip(pairs) {
-            *byte = u8::try_from(digit(high)? * 16 + digit(low)?).map_err(|_| KeyHashError)?;
-        }
-        Ok(Self(hash))
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| KeyHashError)?;
+        bytes.try_into().map(Self).map_err(|_| KeyHashError)
     }
 }
 

@@ -7,6 +7,7 @@ mod amount;
 
 use std::{fmt, str::FromStr};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use sha3::{Digest as _, Keccak256};
 
@@ -93,7 +94,7 @@ impl fmt::Debug for Signer {
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "0x{}", hex(&self.0))
+        write!(f, "0x{}", HEXLOWER.encode(&self.0))
     }
 }
 
@@ -102,7 +103,8 @@ impl FromStr for Account {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.strip_prefix("0x").ok_or(SignerError::Account)?;
-        let bytes = unhex(digits).ok_or(SignerError::Account)?;
+        let bytes =
+            HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| SignerError::Account)?;
         bytes.try_into().map(Self).map_err(|_| SignerError::Account)
     }
 }
@@ -112,7 +114,8 @@ impl FromStr for Signer {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = text.trim();
-        let bytes = unhex(digits.strip_prefix("0x").unwrap_or(digits)).ok_or(SignerError::Key)?;
+        let digits = digits.strip_prefix("0x").unwrap_or(digits);
+        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| SignerError::Key)?;
         // A shorter one would be taken for a longer one that begins with zeros.
         let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| SignerError::Key)?;
         Self::from_bytes(&bytes).ok_or(SignerError::Key)
@@ -132,7 +135,7 @@ impl Signer {
 
     /// The private key, as 64 hexadecimal digits.
     pub fn reveal(&self) -> String {
-        hex(&self.key.to_bytes())
+        HEXLOWER.encode(&self.key.to_bytes())
     }
 
     /// The account that the contract finds in the signatures.
@@ -149,7 +152,7 @@ impl Signer {
         let signed = self.key.sign_prehash_recoverable(&hash).map_err(|_| SignerError::Sign)?;
         let (signature, recovery) = signed;
         // 27 and 28 are what contracts of this kind have always called the two.
-        Ok(format!("0x{}{:02x}", hex(&signature.to_bytes()), 27 + recovery.to_byte()))
+        Ok(format!("0x{}{:02x}", HEXLOWER.encode(&signature.to_bytes()), 27 + recovery.to_byte()))
     }
 }
 
@@ -221,20 +224,6 @@ fn account_of(key: &VerifyingKey) -> Account {
     // Behind the byte that says how the point is written.
     let hash = keccak(&[point.as_bytes().get(1..).unwrap_or_default()]);
     Account(hash.last_chunk().copied().unwrap_or_default())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> = digits.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    let byte = |pair: &[u32]| match pair {
-        [high, low] => u8::try_from(high * 16 + low).ok(),
-        _ => None,
-    };
-    digits.chunks(2).map(byte).collect()
 }
 
 #[cfg(test)]

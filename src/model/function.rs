@@ -5,13 +5,11 @@ pub mod content;
 use std::{fmt, str::FromStr};
 
 use cid::Cid;
+use data_encoding::HEXLOWER;
 use multihash_codetable::{Code, MultihashDigest as _};
 
 use self::content::{Codec, ContentId};
 use crate::text::is_unprintable;
-
-/// How many hexadecimal digits a SHA-256 has.
-const HEX_DIGITS: usize = 64;
 
 /// The longest chosen name taken, in bytes: as long as the hash in a content id may be.
 const NAME_BYTES_MAX: usize = 64;
@@ -168,7 +166,7 @@ impl fmt::Display for FunctionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Name::Content(cid) => cid.fmt(f),
-            Name::Address(digest) => digest.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Name::Address(digest) => f.write_str(&HEXLOWER.encode(digest)),
             Name::Chosen(name) => f.write_str(name.as_str()),
         }
     }
@@ -189,21 +187,7 @@ impl FromStr for FunctionId {
 
 /// Reads a SHA-256 in lowercase hexadecimal.
 fn digest(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != HEX_DIGITS {
-        return None;
-    }
-    let value = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let mut digest = [0; 32];
-    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
-        let &[high, low] = pair else { return None };
-        *byte = value(high)? * 16 + value(low)?;
-    }
-    Some(digest)
+    HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 impl Method {

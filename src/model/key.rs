@@ -3,6 +3,8 @@
 
 use std::{fmt, str::FromStr};
 
+use data_encoding::HEXLOWER;
+
 /// What every key begins with, by documents 2 and 3.
 pub const KEY_PREFIX: &str = "UP-";
 
@@ -29,9 +31,7 @@ impl ApiKey {
     /// Makes a key of 12 random bytes.
     #[must_use]
     pub fn from_random(bytes: [u8; KEY_DIGITS / 2]) -> Self {
-        let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
-        let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]);
-        Self(KEY_PREFIX.chars().chain(digits).collect())
+        Self(format!("{KEY_PREFIX}{}", HEXLOWER.encode(&bytes)))
     }
 
     /// The secret itself, for a request header, or to show it to its owner once.

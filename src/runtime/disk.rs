@@ -11,7 +11,6 @@
 //! ```
 
 use std::{
-    fmt::Write as _,
     fs::{self, File, TryLockError},
     hash::{DefaultHasher, Hash, Hasher},
     io::{self, Read as _},
@@ -22,6 +21,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use data_encoding::HEXLOWER;
 use rustix::process::geteuid;
 use task::{
     file::{FileMode, write_atomic, write_new},
@@ -212,12 +212,7 @@ fn open_key(path: &Path) -> Result<SealKey, DiskError> {
 fn entry_name(engine: &Engine, program: &Program) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    let mut name = String::new();
-    for byte in program.key() {
-        // Writing into a text cannot fail.
-        write!(name, "{byte:02x}").ok();
-    }
-    format!("{name}-{:016x}", hasher.finish())
+    format!("{}-{:016x}", HEXLOWER.encode(&program.key()), hasher.finish())
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

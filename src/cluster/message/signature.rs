@@ -1,5 +1,6 @@
 //! Signed results: what a worker signs, and how a head checks it.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::node::PeerId;
 
 use super::NodeResult;
@@ -49,7 +50,7 @@ impl NodeResult {
     /// # Errors
     /// As [`Identity::sign`].
     pub fn sign(mut self, request: (&str, &str), identity: &Identity) -> Result<Self, SignError> {
-        self.signature = hex(&identity.sign(&signed_bytes(request, &self))?);
+        self.signature = HEXLOWER.encode(&identity.sign(&signed_bytes(request, &self))?);
         Ok(self)
     }
 
@@ -59,22 +60,11 @@ impl NodeResult {
         if self.signature.is_empty() {
             return Signed::No;
         }
-        let is_own = unhex(&self.signature)
-            .is_some_and(|signature| is_signed_by(peer, &signed_bytes(request, self), &signature));
+        let is_own = HEXLOWER_PERMISSIVE
+            .decode(self.signature.as_bytes())
+            .is_ok_and(|signature| is_signed_by(peer, &signed_bytes(request, self), &signature));
         if is_own { Signed::Yes } else { Signed::Wrongly }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    Some(digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, d| byte << 4 | d)).collect())
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ fn inference(timestamp: u64) -> SignedInference {
 
 /// The account that the other implementation finds in `signature`.
 fn recovered(domain: Domain, inference: &SignedInference, signature: &str) -> Account {
-    let bytes = unhex(signature.strip_prefix("0x").unwrap()).unwrap();
+    let bytes = HEXLOWER.decode(signature.strip_prefix("0x").unwrap().as_bytes()).unwrap();
     assert_eq!(bytes.len(), 65);
     let hash = Message::parse(&wallet_hash(message(domain, inference)));
     let recovery = RecoveryId::parse(bytes[64] - 27).unwrap();
