@@ -45,7 +45,7 @@ pub enum OpenError {
     /// The file or its folder could not be created.
     #[error("create the {name}")]
     Create {
-        /// [`Schema::name`].
+        /// The file's name, by [`Schema::name`].
         name: &'static str,
         /// The system's error.
         #[source]
@@ -54,20 +54,20 @@ pub enum OpenError {
     /// SQLite failed to open or set up the file.
     #[error("open the {name}")]
     Database {
-        /// [`Schema::name`].
+        /// The file's name, by [`Schema::name`].
         name: &'static str,
-        /// SQLite's error.
+        /// SQLite's error as a sentence.
         #[source]
         source: DatabaseFault,
     },
     /// Another version of the program wrote the file.
     #[error("read the {name} of version {found}: this program reads version {known}")]
     Version {
-        /// [`Schema::name`].
+        /// The file's name, by [`Schema::name`].
         name: &'static str,
         /// The file's version.
         found: i64,
-        /// [`Schema::version`].
+        /// The program's version, by [`Schema::version`].
         known: i64,
     },
 }
