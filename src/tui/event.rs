@@ -39,13 +39,11 @@ use crate::{
     keymap::Chord,
     local::{Addresses, LocalEvent, NodeWish, Usage},
     profiles::{KeyPlace, Opened},
-    state::{
-        data::export::Progress,
-        execute::{Input, presets::Preset},
-        loadable::Failure,
-        runs::RunId,
-        services::Service,
+    screens::{
+        data::state::export::Progress,
+        execute::state::{Input, presets::Preset},
     },
+    state::{loadable::Failure, runs::RunId, services::Service},
 };
 
 /// All that can happen.

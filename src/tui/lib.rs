@@ -16,6 +16,7 @@ mod pacer;
 pub mod profiles;
 mod replies;
 mod run;
+pub mod screens;
 pub mod state;
 mod terminal;
 pub mod theme;

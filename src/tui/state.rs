@@ -3,18 +3,12 @@
 //! One file for each screen, beside those for what screens share: the services' health, the local
 //! stack, nodes, runs, notices. Nothing here waits, sends, reads a clock or names a client.
 
-pub mod cluster;
-pub mod data;
-pub mod execute;
 pub mod field;
-pub mod inference;
 pub mod layout;
 pub mod loadable;
-pub mod logs;
 pub mod nodes;
 pub mod notices;
 pub mod overlay;
-pub mod overview;
 pub mod profiles;
 pub mod results;
 pub mod runs;
@@ -28,8 +22,6 @@ use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
 use self::{
-    cluster::Known,
-    execute::Pane,
     field::Field,
     layout::Layout,
     loadable::Failure,
@@ -45,6 +37,7 @@ use self::{
 use crate::{
     keymap::{Chord, Keymap, Layer},
     local::Level,
+    screens::{cluster::state::Known, execute::state::Pane},
     theme,
     widget::symbols::Symbols,
 };

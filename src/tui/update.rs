@@ -279,7 +279,7 @@ fn click(state: &mut State, target: Target) -> Vec<Effect> {
 fn point(state: &mut State, target: Target) -> Vec<Effect> {
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let page = 1;
-    let known = crate::state::cluster::Known { nodes, stack, runs, page };
+    let known = crate::screens::cluster::state::Known { nodes, stack, runs, page };
     match state.screen {
         Screen::Cluster => cluster.click(target, known),
         Screen::Execute => execute.click(target),

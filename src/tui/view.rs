@@ -8,18 +8,12 @@
 //! ```
 //! `view/x.rs` draws what `state/x.rs` holds. Any size is drawn, from one cell on.
 
-mod cluster;
-mod data;
-mod execute;
 mod footer;
 mod header;
 pub(crate) mod hits;
-mod inference;
-mod logs;
 mod notices;
 mod output;
 mod overlay;
-mod overview;
 mod results;
 mod spinner;
 mod table;

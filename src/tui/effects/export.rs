@@ -13,7 +13,8 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{absent, failure};
 use crate::{
     event::{DataEvent, Event, ExportNews},
-    state::{data::export::Progress, loadable::Failure},
+    screens::data::state::export::Progress,
+    state::loadable::Failure,
 };
 
 /// The least time between two events of progress.

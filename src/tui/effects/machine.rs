@@ -10,10 +10,8 @@ use super::{Runner, absent, failure, innermost};
 use crate::{
     event::{Effect, Event},
     local::{LocalError, LocalStack, Packed},
-    state::{
-        execute::presets::{self, Preset},
-        loadable::Failure,
-    },
+    screens::execute::state::presets::{self, Preset},
+    state::loadable::Failure,
 };
 
 impl Runner {
@@ -153,7 +151,7 @@ mod tests {
     use wire::functions::ExecuteRequest;
 
     use super::*;
-    use crate::state::execute::Input;
+    use crate::screens::execute::state::Input;
 
     #[tokio::test]
     async fn presets_are_read_as_they_were_written() {

@@ -20,11 +20,8 @@ use wire::{datasets::FlatRow, functions::ExecuteResponse};
 use super::{Clients, absent, calls::ask, failure};
 use crate::{
     event::{Event, RunOrder},
-    state::{
-        execute::{Input, Window},
-        loadable::Failure,
-        runs::RunId,
-    },
+    screens::execute::state::{Input, Window},
+    state::{loadable::Failure, runs::RunId},
 };
 
 /// The first wait for a result: a warm function of a local head takes about as long.

@@ -7,8 +7,11 @@ use tokio::{
 };
 
 use super::*;
-use crate::local::{LocalError, NodeWish, Packed, Usage};
-use crate::{event::RunOrder, state::execute::Input};
+use crate::{
+    event::RunOrder,
+    local::{LocalError, NodeWish, Packed, Usage},
+    screens::execute::state::Input,
+};
 
 /// A deadline for what takes milliseconds.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,8 +1,9 @@
 //! Where panes stand: how far a person moved the dividers, and which pane is beside which.
 
+use super::{Screen, State};
 use crate::{
     action::Action,
-    state::{Screen, State, cluster, data, execute, inference},
+    screens::{cluster, data, execute, inference},
 };
 
 /// Columns that a divider moves at once.
@@ -140,7 +141,7 @@ impl State {
     pub(crate) fn focused_pane(&self) -> usize {
         match self.screen {
             Screen::Cluster => self.cluster.focus.number(),
-            Screen::Execute => usize::from(self.execute.focus == execute::Pane::Results),
+            Screen::Execute => usize::from(self.execute.focus == execute::state::Pane::Results),
             Screen::Data => self.data.pane.number(),
             Screen::Inference => self.inference.pane.number(),
             Screen::Overview => self.overview.pane(self.overview_counts()),
@@ -152,23 +153,23 @@ impl State {
     fn grid(&self) -> Vec<(usize, Cell)> {
         match self.screen {
             Screen::Cluster => vec![
-                (cluster::Pane::Nodes.number(), (0, 0)),
-                (cluster::Pane::Processes.number(), (0, 1)),
-                (cluster::Pane::Runs.number(), (1, 0)),
-                (cluster::Pane::Groups.number(), (1, 1)),
+                (cluster::state::Pane::Nodes.number(), (0, 0)),
+                (cluster::state::Pane::Processes.number(), (0, 1)),
+                (cluster::state::Pane::Runs.number(), (1, 0)),
+                (cluster::state::Pane::Groups.number(), (1, 1)),
             ],
             Screen::Execute => vec![(0, (0, 0)), (1, (1, 0))],
             Screen::Data => vec![
-                (data::Pane::List.number(), (0, 0)),
-                (data::Pane::Tape.number(), (0, 1)),
-                (data::Pane::Chart.number(), (1, 0)),
+                (data::state::Pane::List.number(), (0, 0)),
+                (data::state::Pane::Tape.number(), (0, 1)),
+                (data::state::Pane::Chart.number(), (1, 0)),
             ],
             Screen::Inference => vec![
-                (inference::Pane::Distribution.number(), (0, 0)),
-                (inference::Pane::Actors.number(), (0, 1)),
-                (inference::Pane::Past.number(), (1, 1)),
-                (inference::Pane::Losses.number(), (1, 2)),
-                (inference::Pane::Topics.number(), (1, 3)),
+                (inference::state::Pane::Distribution.number(), (0, 0)),
+                (inference::state::Pane::Actors.number(), (0, 1)),
+                (inference::state::Pane::Past.number(), (1, 1)),
+                (inference::state::Pane::Losses.number(), (1, 2)),
+                (inference::state::Pane::Topics.number(), (1, 3)),
             ],
             Screen::Overview => vec![(0, (0, 0)), (1, (1, 0)), (2, (1, 1))],
             Screen::Logs => vec![(0, (0, 0))],

@@ -8,7 +8,7 @@ use model::timestamp::Timestamp;
 use wire::functions::{ExecuteResponse, NodeBody};
 
 pub use self::activity::{Activity, PERIOD};
-use crate::state::{
+use super::{
     loadable::{Failure, Loadable},
     services::is_about,
     stack::Stack,

@@ -21,7 +21,8 @@ use self::{
     save::Save,
     themes::Themes,
 };
-use crate::{action::Action, keymap::Layer, state::field::Field};
+use super::field::Field;
+use crate::{action::Action, keymap::Layer};
 
 /// Something laid over the screen.
 #[derive(Debug, Clone)]
@@ -101,5 +102,5 @@ impl Overlay {
 pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
     /// Rows in a page of an overlay, about as many as are shown.
     const PAGE: usize = 10;
-    super::cluster::moved(action, row, n_rows, PAGE).unwrap_or(row)
+    crate::screens::cluster::state::moved(action, row, n_rows, PAGE).unwrap_or(row)
 }

@@ -11,7 +11,8 @@ use wire::{
 };
 
 use self::live::{Early, Live};
-use crate::state::{execute::Input, loadable::Failure};
+use super::loadable::Failure;
+use crate::screens::execute::state::Input;
 
 /// Runs kept; the oldest gives way. A result holds up to some hundred kilobytes.
 const RUNS_MAX: usize = 200;

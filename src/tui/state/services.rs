@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use model::timestamp::Timestamp;
 
-use crate::{local::Addresses, state::loadable::Failure};
+use super::loadable::Failure;
+use crate::local::Addresses;
 
 /// One of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -115,7 +115,7 @@ pub(crate) fn select(state: &mut State) -> Vec<Effect> {
         let row = state.data.list().iter().position(|listed| listed.id == dataset);
         if let Some(row) = row.filter(|_| state.data.selected != Some(dataset)) {
             let focus = state.data.pane;
-            let pane = super::data::Pane::List.number();
+            let pane = crate::screens::data::state::Pane::List.number();
             effects.extend(state.data.click(Target::Row { pane, row }, now));
             state.data.pane = focus;
         }
@@ -127,7 +127,7 @@ pub(crate) fn select(state: &mut State) -> Vec<Effect> {
         let row = list.topics.iter().position(|listed| listed.topic_id == topic.get());
         if let Some(row) = row.filter(|_| state.inference.selected != Some(topic)) {
             let focus = state.inference.pane;
-            let pane = super::inference::Pane::Topics.number();
+            let pane = crate::screens::inference::state::Pane::Topics.number();
             effects.extend(state.inference.click(Target::Row { pane, row }, now));
             state.inference.pane = focus;
         }

@@ -7,9 +7,9 @@ use std::{
 
 use model::timestamp::Timestamp;
 
+use super::loadable::Failure;
 use crate::{
     local::{LocalEvent, LocalNode, LocalReady, Usage},
-    state::loadable::Failure,
     widget::format,
 };
 

@@ -4,9 +4,9 @@
 use crate::{
     action::Action,
     event::Effect,
+    screens::{cluster, execute::state::Pane},
     state::{
-        Screen, State, cluster,
-        execute::Pane,
+        Screen, State,
         overlay::{Overlay, save::Save},
         results::{
             Look,
@@ -81,7 +81,7 @@ impl State {
     /// Whether keys go to the text of a result.
     pub(super) fn is_output_focused(&self) -> bool {
         match self.screen {
-            Screen::Cluster => self.cluster.focus == cluster::Pane::Groups,
+            Screen::Cluster => self.cluster.focus == cluster::state::Pane::Groups,
             Screen::Execute => self.execute.focus == Pane::Results,
             _ => false,
         }

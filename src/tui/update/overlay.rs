@@ -11,10 +11,9 @@ use crate::{
     action::Action,
     event::{Effect, Target},
     keymap::Chord,
+    screens::{cluster, data, execute::state::Pane, inference},
     state::{
-        Screen, State, cluster, data,
-        execute::Pane,
-        inference,
+        Screen, State,
         overlay::{
             Overlay,
             help::Help,
@@ -240,7 +239,7 @@ fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
             let mut effects = show(state, Screen::Data);
             let row = state.data.list().iter().position(|listed| listed.id == dataset);
             effects.extend(row.map_or_else(Vec::new, |row| {
-                let pane = data::Pane::List.number();
+                let pane = data::state::Pane::List.number();
                 state.data.click(Target::Row { pane, row }, now)
             }));
             effects
@@ -254,7 +253,7 @@ fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
             let effects = show(state, Screen::Cluster);
             state.cluster.filter.leave();
             state.cluster.node = Some(peer_id);
-            state.cluster.focus = cluster::Pane::Nodes;
+            state.cluster.focus = cluster::state::Pane::Nodes;
             effects
         }
         Goal::Function(id, method) => {
@@ -270,7 +269,7 @@ fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
         Goal::Run(id) => {
             let effects = show(state, Screen::Cluster);
             state.cluster.run = Some(id);
-            state.cluster.focus = cluster::Pane::Groups;
+            state.cluster.focus = cluster::state::Pane::Groups;
             effects
         }
     }
@@ -285,6 +284,6 @@ fn show_topic(state: &mut State, topic: u64, now: Timestamp) -> Vec<Effect> {
     let Some(row) = topics.iter().position(|listed| listed.topic_id == topic) else {
         return Vec::new();
     };
-    let pane = inference::Pane::Topics.number();
+    let pane = inference::state::Pane::Topics.number();
     state.inference.click(Target::Row { pane, row }, now)
 }

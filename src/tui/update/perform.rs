@@ -1,19 +1,19 @@
 //! What each action does.
 
+use super::{INTERRUPT_WITHIN, load_nodes, load_overview, output, overlay, point, processes, runs};
 use crate::{
     action::Action,
     event::{Effect, Target, Timer},
     keymap::Layer,
+    screens::{
+        cluster::{self, state::Known},
+        execute::state::{FormField, Pane},
+    },
     state::{
         Screen, State,
-        cluster::{self, Known},
-        execute::{FormField, Pane},
         loadable::Failure,
         overlay::{Overlay, copying::Copying, save::Save},
         runs::RunId,
-    },
-    update::{
-        INTERRUPT_WITHIN, load_nodes, load_overview, output, overlay, point, processes, runs,
     },
     widget::format::counted,
 };
@@ -175,7 +175,7 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
     let known = Known { nodes, stack, runs, page };
     match state.screen {
         Screen::Cluster => {
-            let is_zoom = action == Action::Open && cluster.focus != cluster::Pane::Runs;
+            let is_zoom = action == Action::Open && cluster.focus != cluster::state::Pane::Runs;
             cluster.act(action, known);
             state.is_zoomed ^= is_zoom;
         }
@@ -218,7 +218,10 @@ fn back(state: &mut State) -> bool {
 /// Repeats the selected run, or starts the selected process again: whatever has the keys.
 fn again(state: &mut State) -> Vec<Effect> {
     let is_process = state.screen == Screen::Cluster
-        && matches!(state.cluster.focus, cluster::Pane::Nodes | cluster::Pane::Processes);
+        && matches!(
+            state.cluster.focus,
+            cluster::state::Pane::Nodes | cluster::state::Pane::Processes
+        );
     if is_process { processes::restart(state) } else { runs::repeat(state) }
 }
 
@@ -280,7 +283,7 @@ fn refresh(state: &mut State) -> Vec<Effect> {
 /// Opens the form, filled in from the selected run where one is selected by hand.
 fn open_form(state: &mut State) -> Vec<Effect> {
     let is_chosen = state.screen == Screen::Cluster
-        && matches!(state.cluster.focus, cluster::Pane::Runs | cluster::Pane::Groups);
+        && matches!(state.cluster.focus, cluster::state::Pane::Runs | cluster::state::Pane::Groups);
     if is_chosen && let Some(run) = state.cluster.selected_run(&state.runs) {
         state.execute.form.fill(&run.request.clone(), &run.input.clone());
     }

@@ -7,7 +7,8 @@ use crate::{
     event::{Effect, Event},
     keymap::Layer,
     local::{Level, LocalNode},
-    state::{Screen, State, cluster::adding::Adding, loadable::Failure, overlay::Overlay},
+    screens::cluster::state::adding::Adding,
+    state::{Screen, State, loadable::Failure, overlay::Overlay},
 };
 
 /// Takes in what happened.

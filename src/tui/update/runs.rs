@@ -8,9 +8,12 @@ use crate::{
     event::{ClusterNews, Effect, Event, RunOrder},
     keymap::Layer,
     local::{Level, LocalLog},
+    screens::{
+        cluster,
+        execute::state::{Input, Pane, presets::Preset},
+    },
     state::{
-        Dirty, Screen, State, cluster,
-        execute::{Input, Pane, presets::Preset},
+        Dirty, Screen, State,
         loadable::Failure,
         overlay::{Overlay, copying::curl_of},
         services::Service,
@@ -108,7 +111,7 @@ pub(super) fn heard(state: &mut State, log: &LocalLog) {
 pub(super) fn run(state: &mut State) -> Vec<Effect> {
     let State { nodes, stack, runs, execute, size, .. } = state;
     let page = crate::state::page_rows(*size);
-    let known = cluster::Known { nodes, stack, runs, page };
+    let known = cluster::state::Known { nodes, stack, runs, page };
     let Some(request) = execute.form.request(known) else {
         state.execute.focus = Pane::Form;
         if state.stack.phase == stack::Phase::Starting {
@@ -295,7 +298,7 @@ pub(super) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
         }
         _ => {
             let (idx, n_presets) = (presets.selected_idx(), presets.list.len());
-            if let Some(idx) = cluster::moved(action, idx, n_presets, 10) {
+            if let Some(idx) = cluster::state::moved(action, idx, n_presets, 10) {
                 presets.select(idx);
             }
         }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::{
     harness::{FUNCTION_ID, Harness, split_response},
-    state::{execute::FormField, loadable::Failure, stack},
+    screens::execute::state::FormField,
+    state::{loadable::Failure, stack},
 };
 
 fn failure() -> Failure {

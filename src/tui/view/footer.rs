@@ -12,7 +12,8 @@ use crate::{
     action::Action,
     event::Target,
     keymap::{Bound, Chord, Layer},
-    state::{Screen, State, cluster},
+    screens::cluster,
+    state::{Screen, State},
     widget::paint,
 };
 
@@ -155,10 +156,12 @@ fn result_words(binding: &Bound, state: &State) -> &'static str {
     let response = run.and_then(|run| run.response());
     // Keys that move or change the text do so where it has the keys.
     let is_read =
-        response.is_some() && (!is_cluster || state.cluster.focus == cluster::Pane::Groups);
+        response.is_some() && (!is_cluster || state.cluster.focus == cluster::state::Pane::Groups);
     let is_searched = !state.output_search.value().is_empty();
     match binding.action {
-        Action::Open if is_cluster && state.cluster.focus == cluster::Pane::Runs => "results",
+        Action::Open if is_cluster && state.cluster.focus == cluster::state::Pane::Runs => {
+            "results"
+        }
         Action::Diff if look.is_diff => "output",
         Action::Diff if response.is_none_or(|response| response.results.len() < 2) => "",
         Action::NextOutput if response.is_none() => "",

@@ -11,8 +11,9 @@ use ratatui::{
 use unicode_width::UnicodeWidthChar as _;
 use wire::functions::ExecuteResponse;
 
-use super::{Frame, execute::draw_search};
+use super::Frame;
 use crate::{
+    screens::execute::view::draw_search,
     state::results::{Look, Output, text},
     widget::{format, paint},
 };

@@ -12,11 +12,12 @@ mod themes;
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::{Frame, centered, cluster, execute, hits::Hits};
+use super::{Frame, centered, hits::Hits};
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
+    screens::{cluster, execute},
     state::overlay::Overlay,
     widget::{
         paint,
@@ -43,10 +44,10 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
         Overlay::Palette(palette) => palette::draw(area, buf, frame, palette, hits),
         Overlay::Themes(themes) => themes::draw(area, buf, frame, *themes, hits),
-        Overlay::AddNode => cluster::adding::draw(area, buf, frame, hits),
-        Overlay::ConfirmStop => cluster::adding::draw_confirm(area, buf, frame),
-        Overlay::Presets => execute::presets::draw(area, buf, frame),
-        Overlay::PresetName => execute::presets::draw_name(area, buf, frame),
+        Overlay::AddNode => cluster::view::adding::draw(area, buf, frame, hits),
+        Overlay::ConfirmStop => cluster::view::adding::draw_confirm(area, buf, frame),
+        Overlay::Presets => execute::view::presets::draw(area, buf, frame),
+        Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame),
         Overlay::Save(save) => save::draw(area, buf, frame, save, hits),
         Overlay::Copying(copying) => copying::draw(area, buf, frame, copying, hits),
         Overlay::Profiles(overlay) => profiles::draw(area, buf, frame, *overlay, hits),

@@ -8,7 +8,8 @@ use super::save::Table;
 use crate::{
     action::Action,
     local::Addresses,
-    state::{Screen, State, cluster::Pane, execute::words::quoted, overlay, runs::Run},
+    screens::{cluster::state::Pane, execute::state::words::quoted},
+    state::{Screen, State, overlay, runs::Run},
 };
 
 /// What stands for the key in a command line.

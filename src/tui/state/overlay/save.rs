@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     local::LocalLog,
-    state::{Screen, State, field::Field, inference::past::Past},
+    screens::inference::state::past::Past,
+    state::{Screen, State, field::Field},
 };
 
 /// The form that asks for a file.

@@ -5,7 +5,7 @@ use crate::{
     event::Timer,
     harness::Harness,
     local::{LocalEvent, NodeWish, Usage},
-    state::cluster::adding::AddField,
+    screens::cluster::state::adding::AddField,
 };
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {

@@ -5,10 +5,8 @@ use wire::functions::FunctionBody;
 use super::*;
 use crate::{
     harness::{FUNCTION_ID, Harness, PEERS, REQUEST_ID, split_response},
-    state::{
-        execute::FormField,
-        runs::{Phase, live::Stage},
-    },
+    screens::execute::state::FormField,
+    state::runs::{Phase, live::Stage},
 };
 
 fn failure(why: &str) -> Failure {

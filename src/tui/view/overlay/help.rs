@@ -11,8 +11,9 @@ use super::raise;
 use crate::{
     action::Action,
     keymap::Layer,
+    screens::execute,
     state::overlay::help::Help,
-    view::{Frame, centered, execute, hits::Hits, split_rows},
+    view::{Frame, centered, hits::Hits, split_rows},
     widget::{format, paint, pane::Pane},
 };
 
@@ -47,7 +48,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, 
     ));
     let inside = raise(place, buf, frame, of, hits);
     let [top, inside] = split_rows(inside, 2);
-    execute::draw_search(top, buf, theme, &help.filter, "");
+    execute::view::draw_search(top, buf, theme, &help.filter, "");
     let lines = lines(frame, help);
     let (left, right) = columns(&lines, area.width);
     let n_rows = left.len().max(right.len());

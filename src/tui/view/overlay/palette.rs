@@ -10,8 +10,9 @@ use ratatui::{
 use super::{mark, raise, window};
 use crate::{
     event::Target,
+    screens::execute,
     state::overlay::palette::{Entry, Kind, Match, Palette},
-    view::{Frame, execute, hits::Hits},
+    view::{Frame, hits::Hits},
     widget::{format, paint, pane::Pane},
 };
 
@@ -54,7 +55,7 @@ pub(super) fn draw(
     if palette.input.value().is_empty() {
         paint::text(buf, field, (1, 0), "a command, or a name", theme.faint);
     }
-    execute::draw_field(field, buf, theme, &palette.input, theme.text);
+    execute::view::draw_field(field, buf, theme, &palette.input, theme.text);
     for x in 0..inside.width {
         paint::put(buf, inside, (x, 1), '─', theme.border);
     }

@@ -6,8 +6,9 @@ use super::raise;
 use crate::{
     action::Action,
     keymap::Layer,
+    screens::execute::view::draw_asked,
     state::overlay::save::Save,
-    view::{Frame, centered, execute::draw_asked, hits::Hits},
+    view::{Frame, centered, hits::Hits},
     widget::{paint, pane::Pane},
 };
 

@@ -1,0 +1,4 @@
+//! The Cluster screen: nodes, runs, result groups and local processes.
+
+pub mod state;
+pub(crate) mod view;

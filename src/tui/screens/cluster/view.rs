@@ -1,0 +1,166 @@
+//! Draws the Cluster screen.
+//!
+//! ```text
+//! ╭ Nodes ─────────╮╭ Runs ──────────╮
+//! ├ one in detail ─┤╰────────────────╯
+//! ╭ Activity ──────╮╭ Result groups ─╮
+//! ╰────────────────╯│                │
+//! ╭ Local processes╮│                │
+//! ╰────────────────╯╰────────────────╯
+//! ```
+
+mod activity;
+pub(crate) mod adding;
+mod nodes;
+pub(crate) mod processes;
+mod runs;
+pub(crate) mod start;
+
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::state::Pane;
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    screens::{execute::view::peers, logs},
+    state::{Screen, runs::Phase, stack},
+    view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
+    widget::{format, pane},
+};
+
+/// Draws the Cluster screen into `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let focus = frame.state.cluster.focus;
+    if frame.state.is_zoomed || frame.tier == Tier::Small {
+        draw_pane(focus, area, buf, frame, hits);
+        return;
+    }
+    if frame.tier == Tier::Medium {
+        let [top, bottom] = split_rows(area, area.height / 2);
+        draw_pane(Pane::Nodes, top, buf, frame, hits);
+        let second = if focus == Pane::Nodes { Pane::Groups } else { focus };
+        draw_pane(second, bottom, buf, frame, hits);
+        return;
+    }
+    let nudge = frame.state.nudge();
+    let share = if frame.tier == Tier::Huge { 50 } else { 46 };
+    let [left, right] = split_columns(area, nudge.column(area.width * share / 100, area.width));
+    let [top_left, bottom_left] = if frame.tier == Tier::Huge {
+        draw_activity(left, buf, frame)
+    } else {
+        split_rows(left, nudge.left_row(left.height * 62 / 100, left.height))
+    };
+    let [top_right, bottom_right] =
+        split_rows(right, nudge.right_row(right.height * 36 / 100, right.height));
+    draw_pane(Pane::Nodes, top_left, buf, frame, hits);
+    draw_pane(Pane::Processes, bottom_left, buf, frame, hits);
+    if is_fresh(frame) {
+        start::draw(right, buf, frame, hits);
+        return;
+    }
+    draw_pane(Pane::Runs, top_right, buf, frame, hits);
+    draw_pane(Pane::Groups, bottom_right, buf, frame, hits);
+}
+
+/// Draws what workers did lately between the nodes and the processes; returns the places of those.
+fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
+    let state = frame.state;
+    let nodes = state.cluster.nodes(state.known());
+    let n_workers = nodes.iter().filter(|node| activity::is_worker(node)).count();
+    let nodes_height = nodes::height(nodes.len()).min(left.height / 2);
+    let nodes_height = state.nudge().left_row(nodes_height, left.height);
+    let [top, rest] = split_rows(left, nodes_height);
+    let [middle, bottom] = split_rows(rest, activity::height(n_workers).min(rest.height / 2));
+    activity::draw(middle, buf, frame, &nodes);
+    [top, bottom]
+}
+
+/// Whether nothing was run yet.
+fn is_fresh(frame: Frame<'_>) -> bool {
+    frame.state.runs.newest().is_none()
+}
+
+fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    hits.add(area, Target::Pane(pane.number()));
+    match pane {
+        Pane::Nodes => nodes::draw(area, buf, frame, hits),
+        Pane::Runs | Pane::Groups if is_fresh(frame) => start::draw(area, buf, frame, hits),
+        Pane::Runs => runs::draw(area, buf, frame, hits),
+        Pane::Groups => draw_groups(area, buf, frame, hits),
+        Pane::Processes => processes::draw(area, buf, frame, hits),
+    }
+}
+
+fn is_focused(pane: Pane, frame: Frame<'_>) -> bool {
+    frame.state.screen == Screen::Cluster && frame.state.cluster.focus == pane
+}
+
+fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let run = state.cluster.selected_run(&state.runs);
+    let info = match run {
+        None => String::new(),
+        Some(run) => {
+            let sent_at = logs::view::time_of_day(run.sent_at, 8);
+            match &run.phase {
+                Phase::Done(response) => {
+                    let id = format::shorten(&response.request_id, 4, 4);
+                    format!("request {id} · {sent_at}")
+                }
+                Phase::Waiting => {
+                    let cancel = frame.key(Layer::Always, Action::Interrupt);
+                    let took = format::elapsed(run.elapsed(state.now));
+                    format!("running {took} · {cancel} cancels")
+                }
+                _ => format!("run {} · {sent_at}", run.id.0),
+            }
+        }
+    };
+    let frame_of_pane = pane::Pane::new("Result groups")
+        .info(info)
+        .focus(focus_if(is_focused(Pane::Groups, frame)));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    if let Some(run) = run {
+        let pane = Pane::Groups.number();
+        let peers_height = peers::height(run);
+        let has_peers = peers_height > 0 && peers_height <= inside.height / 3;
+        let [place, inside] = split_rows(inside, if has_peers { peers_height } else { 0 });
+        if has_peers {
+            peers::draw(place, buf, frame, run);
+        }
+        results::draw(inside, buf, frame, (run, state.cluster.look, pane), hits);
+    }
+}
+
+/// What is being started now.
+fn step_name(frame: Frame<'_>) -> &str {
+    frame.state.stack.step().filter(|step| !step.is_empty()).unwrap_or("the local stack")
+}
+
+/// What is to be said while no local process has said anything.
+fn start_lines(frame: Frame<'_>) -> Vec<String> {
+    let state = frame.state;
+    match &state.stack.phase {
+        stack::Phase::Absent => {
+            vec![
+                "The services run elsewhere.".to_owned(),
+                format!(
+                    "{} starts a node on this machine.",
+                    frame.key(Layer::Cluster, Action::AddNode)
+                ),
+            ]
+        }
+        stack::Phase::Starting => {
+            let n_done = state.stack.steps.len().saturating_sub(1);
+            let mut lines: Vec<String> =
+                state.stack.steps.iter().take(n_done).map(|step| format!("✓ {step}")).collect();
+            lines.push(format!("{} starting {}", spinner::picture(state.now), step_name(frame)));
+            lines
+        }
+        stack::Phase::Ready => vec!["No process has written anything yet.".to_owned()],
+        stack::Phase::Failed(failure) => {
+            vec![format!("✗ failed to {}", failure.what), failure.why.clone(), failure.next.clone()]
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The form of a node to be started, and the question whether to stop one.
+
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    screens::{cluster::state::adding::AddField, execute::view::draw_field},
+    view::{Frame, centered, hits::Hits, wrap::wrapped},
+    widget::{
+        format, paint,
+        pane::{self, Focus},
+    },
+};
+
+/// Columns of the labels.
+const LABEL_WIDTH: u16 = 11;
+
+/// The widest the form is: a multiaddress fits.
+const WIDTH_MAX: u16 = 104;
+
+/// Draws the form over `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let form = &state.cluster.adding;
+    let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
+    // What is to be said stands below each field where there is room for it.
+    let is_roomy = area.height >= n_fields.saturating_mul(2) + 6;
+    let is_airy = area.height >= n_fields.saturating_mul(3) + 6;
+    let step = 1 + u16::from(is_roomy) + u16::from(is_airy);
+    let height = n_fields.saturating_mul(step).saturating_add(if is_roomy { 5 } else { 4 });
+    let width = WIDTH_MAX.min(area.width.saturating_sub(2));
+    let place = centered(area, width, height.min(area.height));
+    theme.clear(place, buf);
+    buf.set_style(place, theme.bar);
+    let title = if form.is_head { "Start a head" } else { "Start a worker" };
+    let frame_of_pane = pane::Pane::new(title).info("a process of this machine").focus(Focus::Here);
+    let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
+    let mut y = u16::from(is_roomy);
+    for field in form.fields() {
+        draw_one(inside, buf, frame, (field, y, is_roomy));
+        y = y.saturating_add(step);
+    }
+    // Where notes have no room of their own, that of the focused field stands at the end.
+    if !is_roomy {
+        let (note, style) = note(frame, form.focus);
+        paint::text(buf, inside, (LABEL_WIDTH + 2, y), &note, style);
+        y = y.saturating_add(1);
+    }
+    let from = LABEL_WIDTH + 1;
+    let end = paint::text(buf, inside, (from, y), " ⏎ Start ", theme.tag(theme.focus));
+    let button = Rect {
+        x: inside.x.saturating_add(from),
+        y: inside.y.saturating_add(y),
+        width: end.saturating_sub(from),
+        height: 1,
+    };
+    hits.add(button.intersection(inside), Target::Action(Action::StartNode));
+}
+
+fn draw_one(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (field, y, is_roomy): (AddField, u16, bool),
+) {
+    let Frame { state, theme, .. } = frame;
+    let form = &state.cluster.adding;
+    let is_here = form.focus == field;
+    let label_style = if is_here { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
+    let label = format::right(field.label(), LABEL_WIDTH.into());
+    paint::text(buf, area, (0, y), &label, label_style);
+    let width = match field {
+        AddField::BootNodes | AddField::Runtime => area.width,
+        AddField::Subgroups => 40,
+        AddField::Kept => 26,
+        _ => 12,
+    };
+    let place = Rect {
+        x: area.x.saturating_add(LABEL_WIDTH + 1),
+        y: area.y.saturating_add(y),
+        width: width.min(area.width.saturating_sub(LABEL_WIDTH + 2)),
+        height: 1,
+    }
+    .intersection(area);
+    buf.set_style(place, if is_here { theme.sel } else { theme.bg });
+    let text_area = pane::padded(place);
+    let choice = match field {
+        AddField::Role => Some(if form.is_head { "head" } else { "worker" }),
+        AddField::Kept => Some(if form.is_kept { "it keeps running" } else { "it ends with me" }),
+        _ => None,
+    };
+    if let Some(choice) = choice {
+        let x = paint::text(buf, text_area, (0, 0), choice, theme.text);
+        if is_here {
+            paint::text(buf, text_area, (x + 1, 0), "↑↓", theme.key);
+        }
+    } else {
+        let mut text = form.text(field).clone();
+        if is_here {
+            text.edit();
+        }
+        draw_field(text_area, buf, theme, &text, theme.text);
+    }
+    if is_roomy {
+        let (note, style) = note(frame, field);
+        let room = area.width.saturating_sub(LABEL_WIDTH + 2);
+        // There is a row for it; a longer one goes on below, over the gap.
+        for (y, line) in (y + 1..).zip(wrapped(&note, room).iter().take(2)) {
+            paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
+        }
+    }
+}
+
+/// What is to be said about a field.
+fn note(frame: Frame<'_>, field: AddField) -> (String, ratatui::style::Style) {
+    let form = &frame.state.cluster.adding;
+    match form.trouble(field).filter(|_| form.is_tried) {
+        Some(trouble) => (format!("└ {trouble}"), frame.theme.down),
+        None => (field.note().to_owned(), frame.theme.muted),
+    }
+}
+
+/// Asks whether to stop the selected process.
+pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let place = centered(area, 52, 6);
+    theme.clear(place, buf);
+    buf.set_style(place, theme.bar);
+    let inside = pane::padded(pane::Pane::new("Stop?").focus(Focus::Here).draw(place, buf, theme));
+    let process = state.cluster.selected_process(&state.stack);
+    let (what, note) = match &process {
+        None => ("It is gone already.".to_owned(), ""),
+        Some(process) => {
+            let is_head = process.node.as_ref().is_some_and(|node| node.role == "head");
+            let note = match (is_head, &process.node) {
+                (true, _) => "Its runs are lost.",
+                (false, Some(_)) => "What it runs is ended, or goes to others.",
+                (false, None) => "What it serves is not reached meanwhile.",
+            };
+            (format!("Stop {}, pid {}?", process.name, process.pid), note)
+        }
+    };
+    paint::text(buf, inside, (0, 0), &what, theme.text);
+    paint::text(buf, inside, (0, 1), note, theme.muted);
+    let hints = [(Action::StopNow, "stop it "), (Action::Back, "leave it")];
+    let keys = frame.hints(Layer::ConfirmStop, &hints);
+    paint::line(buf, inside, (0, 3), &keys);
+}

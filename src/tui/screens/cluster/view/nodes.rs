@@ -1,0 +1,382 @@
+//! The table of nodes, and the selected one in detail.
+
+use std::time::Duration;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::is_focused;
+use crate::{
+    action::Action,
+    keymap::Layer,
+    screens::cluster::state::Pane,
+    state::{
+        nodes::{Node, Origin},
+        stack,
+    },
+    view::{
+        Frame, Tier, draw_empty, focus_if,
+        hits::Hits,
+        spinner, split_rows,
+        table::{Cell, Column, Side, Table},
+    },
+    widget::{
+        format::{self, NONE},
+        paint, pane, share,
+    },
+};
+
+/// Rows of the detail, its rule included.
+const DETAIL_HEIGHT: u16 = 8;
+
+/// Columns of the bar of a node's agreement.
+const AGREE_WIDTH: u16 = 10;
+
+/// The title of the nodes' names, which only nodes of this machine have.
+const NAME: &str = "NODE";
+
+/// The title of the peer ids.
+const PEER: &str = "PEER";
+
+/// The least letters of a peer id: peers begin alike, and are told apart by their ends.
+const PEER_WIDTH_MIN: u16 = 10;
+
+/// The most.
+const PEER_WIDTH_MAX: u16 = 19;
+
+/// The widest column of names: a longer one would leave no room for the rest.
+const NAME_WIDTH_MAX: u16 = 14;
+
+/// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
+const LEFT_OUT: [&str; 4] = ["ORIGIN", "SLOTS", "PING", "LAST"];
+
+/// The columns.
+const COLUMNS: [Column; 11] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: NAME, width: 8, side: Side::Left },
+    Column { title: PEER, width: 19, side: Side::Left },
+    Column { title: "ROLE", width: 6, side: Side::Left },
+    Column { title: "ORIGIN", width: 6, side: Side::Left },
+    Column { title: "GROUP", width: 7, side: Side::Left },
+    Column { title: "SLOTS", width: 5, side: Side::Right },
+    Column { title: "RUNS", width: 5, side: Side::Right },
+    Column { title: "AGREE", width: 5, side: Side::Right },
+    Column { title: "PING", width: 7, side: Side::Right },
+    Column { title: "LAST", width: 6, side: Side::Right },
+];
+
+/// The rows this takes for `n_nodes`, with some air: its frame, the filter, the head, the detail.
+pub(super) fn height(n_nodes: usize) -> u16 {
+    let n_rows = u16::try_from(n_nodes.max(5)).unwrap_or(u16::MAX);
+    n_rows.saturating_add(DETAIL_HEIGHT + 5)
+}
+
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, tier } = frame;
+    let cluster = &state.cluster;
+    let nodes = cluster.nodes(state.known());
+    let selected = cluster.node_idx(&nodes);
+    let focus = focus_if(is_focused(Pane::Nodes, frame));
+    let inside =
+        pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
+    if nodes.is_empty() && cluster.filter.value().is_empty() {
+        draw_empty(pane::padded(inside), buf, theme, &empty_lines(frame));
+        return;
+    }
+    let has_detail = tier >= Tier::Large || state.is_zoomed;
+    let detail_height = if has_detail { DETAIL_HEIGHT } else { 1 };
+    let table_height = inside.height.saturating_sub(detail_height);
+    let [upper, lower] = split_rows(pane::padded(inside), table_height);
+    let has_filter = has_detail || cluster.filter.is_edited() || !cluster.filter.value().is_empty();
+    let [filter, rows] = split_rows(upper, u16::from(has_filter));
+    draw_filter(filter, buf, frame);
+
+    let (columns, peer_width) = columns(rows.width, &nodes);
+    let table = Table {
+        columns: &columns,
+        n_rows: nodes.len(),
+        selected: Some(selected),
+        pane: Pane::Nodes.number(),
+    };
+    table.draw(rows, buf, theme, hits, |row| {
+        let cells = nodes.get(row).map(|node| cells(node, frame, peer_width)).unwrap_or_default();
+        let is_shown = |title: &str| columns.iter().any(|column| column.title == title);
+        let cells = cells.into_iter().zip(COLUMNS).filter(|(_, column)| is_shown(column.title));
+        cells.map(|(cell, _)| cell).collect()
+    });
+    let Some(node) = nodes.get(selected) else { return };
+    if has_detail {
+        let y = lower.y.saturating_sub(area.y);
+        let title = frame.state.stack.node_name(&node.peer_id).into_owned();
+        let area = area.intersection(buf.area);
+        pane::divider(buf, area, y, title, (focus, theme));
+        let [_, lower] = split_rows(lower, 1);
+        draw_detail(lower, buf, frame, node);
+    } else {
+        draw_short_detail(lower, buf, frame, node);
+    }
+}
+
+/// The columns that fit into `width`, and the width of the peer ids among them.
+fn columns(width: u16, nodes: &[Node]) -> (Vec<Column>, usize) {
+    let mut columns = COLUMNS.to_vec();
+    let names = nodes.iter().filter_map(|node| node.process.as_ref());
+    let name_width = names.map(|(name, _)| name.chars().count()).max();
+    let name_width = name_width.and_then(|width| u16::try_from(width).ok());
+    columns.retain(|column| column.title != NAME || name_width.is_some());
+    if let Some(column) = columns.iter_mut().find(|column| column.title == NAME) {
+        column.width = name_width.unwrap_or_default().clamp(column.width, NAME_WIDTH_MAX);
+    }
+    let needed = |columns: &[Column]| {
+        let others = columns.iter().filter(|column| column.title != PEER);
+        let others: u16 = others.map(|column| column.width + 1).sum();
+        width.saturating_sub(others)
+    };
+    let mut left_out = LEFT_OUT.into_iter();
+    while needed(&columns) < PEER_WIDTH_MIN + 3
+        && let Some(title) = left_out.next()
+    {
+        columns.retain(|column| column.title != title);
+    }
+    let peer_width = needed(&columns).clamp(PEER_WIDTH_MIN, PEER_WIDTH_MAX);
+    if let Some(column) = columns.iter_mut().find(|column| column.title == PEER) {
+        column.width = peer_width;
+    }
+    (columns, peer_width.into())
+}
+
+fn info(nodes: &[Node], frame: Frame<'_>) -> String {
+    let cluster = &frame.state.cluster;
+    let n_local = nodes.iter().filter(|node| node.origin == Origin::Local).count();
+    let arrow = if cluster.is_reversed { '▴' } else { '▾' };
+    let listed = &frame.state.nodes.listed;
+    let age = match listed.failure() {
+        Some(_) => format!(" · {}", listed.note(frame.state.now)),
+        None => String::new(),
+    };
+    format!("{} · {n_local} local · {} {arrow}{age}", nodes.len(), cluster.order.name())
+}
+
+fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let filter = &frame.state.cluster.filter;
+    crate::screens::execute::view::draw_search(area, buf, frame.theme, filter, "filter…");
+}
+
+fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
+    let theme = frame.theme;
+    match (node.exited, node.is_connected) {
+        (Some(_), _) => ('✗', theme.down),
+        (None, Some(true)) => ('●', theme.up),
+        (None, None) if node.origin == Origin::Local => ('◌', theme.info),
+        (None, Some(false) | None) => ('○', theme.muted),
+    }
+}
+
+fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let (glyph, glyph_style) = status(node, frame);
+    let role = node.role.as_deref().unwrap_or("?");
+    let role_style = if role == "head" { theme.accent2 } else { theme.text };
+    let (origin, origin_style) = match node.origin {
+        Origin::Local => ("local", theme.muted),
+        Origin::Typed => ("typed", theme.text),
+        Origin::Listed => ("listed", theme.muted),
+        Origin::Seen => ("seen", theme.muted),
+    };
+    let is_head = role == "head";
+    let runs = if is_head { NONE.to_owned() } else { format::count(node.n_runs) };
+    let (agree, agree_style) = match node.agree_percent() {
+        None => (NONE.to_owned(), theme.muted),
+        Some(percent) if percent < 90.0 => (format!("{percent:.0}%"), theme.warn),
+        Some(percent) => (format!("{percent:.0}%"), theme.text),
+    };
+    vec![
+        (glyph.to_string(), glyph_style),
+        match &node.process {
+            Some((name, _)) => (name.clone(), theme.accent2),
+            None => (NONE.to_owned(), theme.muted),
+        },
+        // Peers begin alike, and are told apart by their ends.
+        (format::shorten(&node.peer_id, peer_width.saturating_sub(7), 6).into_owned(), theme.text),
+        (role.to_owned(), role_style),
+        (origin.to_owned(), origin_style),
+        (node.group_text(), theme.muted),
+        slots(node, frame),
+        (runs, theme.text),
+        (agree, agree_style),
+        (ping(node), theme.muted),
+        (last(node, state.now), if node.exited.is_some() { theme.down } else { theme.muted }),
+    ]
+}
+
+/// How many of a node's slots are free, of how many: `8/10`.
+fn slots(node: &Node, frame: Frame<'_>) -> Cell {
+    let theme = frame.theme;
+    match node.slots {
+        None => (NONE.to_owned(), theme.muted),
+        Some((n_slots, None)) => (n_slots.to_string(), theme.text),
+        Some((n_slots, Some(0))) => (format!("0/{n_slots}"), theme.warn),
+        Some((n_slots, Some(n_free))) => (format!("{n_free}/{n_slots}"), theme.text),
+    }
+}
+
+/// The last round trip: `0.4 ms`, from a tenth of a second on without a fraction.
+fn ping(node: &Node) -> String {
+    match node.latency_ms {
+        None => NONE.to_owned(),
+        Some(ms) if ms < 99.95 => format!("{ms:.1} ms"),
+        Some(ms) => format!("{ms:.0} ms"),
+    }
+}
+
+/// How long a node that is connected may be silent, and is still called there now: heads hear of
+/// their peers several times in a minute, and each time would be worth a frame.
+const SILENT_MAX: Duration = Duration::from_mins(1);
+
+/// When a node was last heard: its exit, `now`, or its age.
+fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
+    if let Some(code) = node.exited {
+        return code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
+    }
+    match (node.is_connected, node.last_seen) {
+        (Some(true), Some(at)) if now.since(at) < SILENT_MAX => "now".to_owned(),
+        (_, Some(at)) => format::age(now.since(at)),
+        (Some(true), None) => "now".to_owned(),
+        _ => NONE.to_owned(),
+    }
+}
+
+fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
+    let theme = frame.theme;
+    let groups = match node.subgroups.as_deref() {
+        None => "not known".to_owned(),
+        Some(groups) => {
+            let mut all: Vec<&str> = groups.iter().map(String::as_str).collect();
+            all.push("general");
+            all.join(" + ")
+        }
+    };
+    let process = match (&node.process, node.exited) {
+        (Some((name, pid)), None) => {
+            let processes = frame.state.stack.processes();
+            let process = processes.into_iter().find(|process| process.name == *name);
+            // Its name is the title above.
+            let mut parts = vec![format!("pid {pid}")];
+            if let Some(since) = process.as_ref().and_then(|process| process.since) {
+                parts.push(format!("up {}", format::coarse(frame.state.now.since(since))));
+            }
+            if let Some(usage) = process.and_then(|process| process.usage) {
+                parts.extend(usage.cpu_percent.map(|cpu| format!("cpu {cpu:.1}%")));
+                parts.push(format::bytes(usage.memory_bytes));
+            }
+            parts.join(" · ")
+        }
+        (Some(_), Some(_)) => format!("ended: {}", last(node, frame.state.now)),
+        (None, _) => "not of this machine's making".to_owned(),
+    };
+    let mut facts = vec![("peer id", node.peer_id.clone())];
+    match node.addresses.as_slice() {
+        [] => facts.push(("listen", NONE.to_owned())),
+        [one] => facts.push(("listen", host_of(one).to_owned())),
+        [one, more @ ..] => {
+            facts.push(("listen", format!("{}  and {} more", host_of(one), more.len())));
+        }
+    }
+    let functions = match node.n_functions {
+        0 => String::new(),
+        1 => " · holds 1 function".to_owned(),
+        n => format!(" · holds {n} functions"),
+    };
+    facts.push(("groups", groups + &functions));
+    facts.push(("process", process));
+    for (y, (label, text)) in (0..).zip(&facts) {
+        paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
+        let text = format::fit(text, usize::from(area.width.saturating_sub(9)));
+        paint::text(buf, area, (9, y), &text, theme.text);
+    }
+    let y = u16::try_from(facts.len()).unwrap_or(u16::MAX);
+    paint::text(buf, area, (0, y), &format::right("agree", 8), theme.muted);
+    match node.agree_percent() {
+        None => {
+            paint::text(buf, area, (9, y), "no executions yet", theme.muted);
+        }
+        Some(percent) => {
+            let bar = Rect {
+                x: area.x.saturating_add(9),
+                y: area.y.saturating_add(y),
+                width: AGREE_WIDTH.min(area.width.saturating_sub(9)),
+                height: 1,
+            };
+            let style = if percent < 90.0 { theme.warn } else { theme.up };
+            share::bar(buf, bar.intersection(area), percent / 100.0, style, theme);
+            let text =
+                format!("{} of {}", format::count(node.n_agreed), format::count(node.n_runs));
+            paint::text(buf, area, (9 + AGREE_WIDTH + 2, y), &text, theme.muted);
+        }
+    }
+}
+
+/// An address without the peer id at its end.
+fn host_of(address: &str) -> &str {
+    address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
+}
+
+fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
+    let theme = frame.theme;
+    let mut line = Line::from(Span::styled(
+        match &node.process {
+            Some((name, _)) => name.clone(),
+            None => node.role.clone().unwrap_or_else(|| "node".to_owned()),
+        },
+        theme.text,
+    ));
+    let peer = format::shorten(&node.peer_id, 4, 6);
+    line.push_span(Span::styled(format!(" · {peer}"), theme.muted));
+    if let Some((_, pid)) = &node.process {
+        line.push_span(Span::styled(format!(" · pid {pid}"), theme.muted));
+    }
+    let groups = match node.subgroups.as_deref() {
+        None => "groups not known".to_owned(),
+        Some([]) => "general".to_owned(),
+        Some(groups) => format!("{}+general", groups.join("+")),
+    };
+    line.push_span(Span::styled(format!(" · {groups}"), theme.muted));
+    if let Some(address) = node.addresses.first() {
+        line.push_span(Span::styled(format!(" · {}", host_of(address)), theme.muted));
+    }
+    paint::line_cut(buf, area, (0, 0), &line);
+}
+
+fn empty_lines(frame: Frame<'_>) -> Vec<String> {
+    let state = frame.state;
+    let picture = spinner::picture(state.now);
+    match (&state.stack.phase, state.nodes.listed.failure()) {
+        (stack::Phase::Starting, _) => {
+            vec![format!("{picture} starting {}", super::step_name(frame))]
+        }
+        (_, Some(failure)) => vec![
+            format!("✗ failed to {}", failure.what),
+            failure.why.clone(),
+            failure.next.clone(),
+            format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
+        ],
+        (stack::Phase::Failed(failure), _) => {
+            vec![format!("✗ failed to {}", failure.what), failure.why.clone()]
+        }
+        _ if state.nodes.listed.is_loading() => vec![format!("{picture} asking the head")],
+        _ if state.services.addresses.head.is_none() => {
+            vec![
+                "No head is known.".to_owned(),
+                format!(
+                    "{} starts one on this machine; --head names another.",
+                    frame.key(Layer::Cluster, Action::AddNode)
+                ),
+            ]
+        }
+        _ => vec!["The head lists no nodes.".to_owned()],
+    }
+}

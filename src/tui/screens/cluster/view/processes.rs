@@ -1,0 +1,141 @@
+//! The local processes: what each uses, and what they wrote last.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+
+use super::{is_focused, start_lines};
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    screens::{
+        cluster::state::Pane,
+        logs::{self, view::LineLook},
+    },
+    state::{Screen, stack::Process},
+    view::{
+        Frame, draw_empty, focus_if,
+        hits::Hits,
+        spinner, split_rows,
+        table::{Cell, Column, Side, Table},
+    },
+    widget::{
+        format::{self, NONE},
+        pane,
+    },
+};
+
+/// The columns.
+const COLUMNS: [Column; 7] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: "NAME", width: 11, side: Side::Left },
+    Column { title: "PID", width: 7, side: Side::Right },
+    Column { title: "CPU", width: 6, side: Side::Right },
+    Column { title: "MEMORY", width: 8, side: Side::Right },
+    Column { title: "UP", width: 5, side: Side::Right },
+    Column { title: "STATE", width: 12, side: Side::Left },
+];
+
+/// The narrowest table with all columns.
+const WIDE_FROM: u16 = 58;
+
+/// The least rows left for what the processes wrote.
+const LOG_ROWS_MIN: u16 = 3;
+
+/// Draws the pane.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let processes = state.stack.processes();
+    let mut info = state.stack.summary().unwrap_or_default();
+    let n_ended = processes.iter().filter(|process| process.exited.is_some()).count();
+    if n_ended > 0 {
+        info = format!("{info} · {n_ended} ended");
+    }
+    let own = [(Action::AddNode, "add"), (Action::StopProcess, "stop"), (Action::Again, "restart")];
+    let mut footer = Line::default();
+    if state.screen == Screen::Cluster {
+        footer = frame.hints(Layer::Cluster, &own);
+        footer.push_span(Span::raw("  "));
+    }
+    footer.extend(frame.hints(Layer::Global, &[(Action::Show(Screen::Logs), "logs")]));
+    let is_here = is_focused(Pane::Processes, frame);
+    let frame_of_pane =
+        pane::Pane::new("Local processes").info(info).footer(footer).focus(focus_if(is_here));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    if processes.is_empty() {
+        draw_empty(inside, buf, theme, &start_lines(frame));
+        return;
+    }
+    let n_rows = u16::try_from(processes.len()).unwrap_or(u16::MAX).saturating_add(1);
+    let room = inside.height.saturating_sub(LOG_ROWS_MIN).max(inside.height / 2);
+    let [table_area, below] = split_rows(inside, n_rows.min(room));
+    let selected = state.cluster.process_idx(&processes);
+    // In a narrow pane the time that a process runs is left out.
+    let is_wide = inside.width >= WIDE_FROM;
+    let columns: Vec<Column> =
+        COLUMNS.into_iter().filter(|column| is_wide || column.title != "UP").collect();
+    let table = Table {
+        columns: &columns,
+        n_rows: processes.len(),
+        selected: is_here.then_some(selected),
+        pane: Pane::Processes.number(),
+    };
+    table.draw(table_area, buf, theme, hits, |row| {
+        let cells = processes.get(row).map(|process| cells(process, frame)).unwrap_or_default();
+        let shown = cells.into_iter().zip(COLUMNS);
+        let shown = shown.filter(|(_, column)| is_wide || column.title != "UP");
+        shown.map(|(cell, _)| cell).collect()
+    });
+    // With the keys, the log is that of the selected one.
+    let only = processes.get(selected).filter(|_| is_here).map(|process| process.name.as_str());
+    draw_log(below, buf, frame, only);
+    hits.add(below, Target::Pane(Pane::Processes.number()));
+}
+
+fn draw_log(area: Rect, buf: &mut Buffer, frame: Frame<'_>, only: Option<&str>) {
+    let Frame { state, theme, .. } = frame;
+    let height = usize::from(area.height);
+    let lines = match only {
+        Some(name) => state.logs.tail_of(name, height),
+        None => state.logs.tail(height),
+    };
+    let look = LineLook {
+        has_times: true,
+        has_fields: area.width > 100,
+        is_exact: false,
+        has_whole_ids: false,
+    };
+    for (y, line) in (0..area.height).zip(lines) {
+        logs::view::draw_line(area, buf, (0, y), &logs::view::line(&line.log, state, theme, look));
+    }
+}
+
+fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let picture = spinner::picture(state.now);
+    let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
+    let (glyph, word, style) = match (process.exited, process.is_stopping) {
+        (Some(_), _) if process.is_restarting => (picture, "restarting".to_owned(), theme.warn),
+        (Some(Some(0)), _) => ('–', "stopped".to_owned(), theme.muted),
+        (Some(Some(code)), _) => ('✗', format!("exit {code}"), theme.down),
+        (Some(None), _) => ('✗', "by a signal".to_owned(), theme.down),
+        (None, true) => (picture, "stopping".to_owned(), theme.warn),
+        (None, false) if is_kept => ('●', "kept".to_owned(), theme.up),
+        (None, false) => ('●', "running".to_owned(), theme.up),
+    };
+    let none = || NONE.to_owned();
+    let cpu = process.usage.and_then(|usage| usage.cpu_percent);
+    let up = process.since.filter(|_| process.exited.is_none());
+    vec![
+        (glyph.to_string(), style),
+        (process.name.clone(), theme.accent2),
+        (process.pid.to_string(), theme.text),
+        (cpu.map_or_else(none, |cpu| format!("{cpu:.1}%")), theme.text),
+        (process.usage.map_or_else(none, |usage| format::bytes(usage.memory_bytes)), theme.text),
+        (up.map_or_else(none, |since| format::coarse(state.now.since(since))), theme.muted),
+        (word, style),
+    ]
+}

@@ -1,0 +1,122 @@
+//! The table of runs.
+
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::is_focused;
+use crate::{
+    screens::{cluster::state::Pane, logs},
+    state::runs::{Phase, Run},
+    view::{
+        Frame, focus_if,
+        hits::Hits,
+        results, spinner,
+        table::{Cell, Column, Side, Table},
+    },
+    widget::{
+        format::{self, NONE},
+        pane,
+    },
+};
+
+/// The columns.
+const COLUMNS: [Column; 8] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: "TIME", width: 8, side: Side::Left },
+    Column { title: "FUNCTION", width: 11, side: Side::Left },
+    Column { title: "METHOD", width: 14, side: Side::Left },
+    Column { title: "NODES", width: 5, side: Side::Right },
+    Column { title: "GROUPS", width: 6, side: Side::Right },
+    Column { title: "FREQ", width: 6, side: Side::Right },
+    Column { title: "   TOOK", width: 8, side: Side::Left },
+];
+
+/// The narrowest table with all columns; a narrower one leaves the function's id out, for the
+/// method says nearly as much.
+const WIDE_FROM: u16 = 66;
+
+/// Where a time ends, so that times stand below one another; what failed says why from the start.
+const TOOK_WIDTH: usize = 7;
+
+/// The place of the function's id.
+const FUNCTION: usize = 2;
+
+pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let runs: Vec<&Run> = state.runs.iter().collect();
+    let frame_of_pane = pane::Pane::new("Runs")
+        .info(format!("{} this session", state.runs.n_started()))
+        .focus(focus_if(is_focused(Pane::Runs, frame)));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let selected = state.cluster.selected_run(&state.runs).map(|run| run.id);
+    let mut columns = COLUMNS.to_vec();
+    let is_wide = inside.width >= WIDE_FROM;
+    if !is_wide {
+        columns.remove(FUNCTION);
+    }
+    let table = Table {
+        columns: &columns,
+        n_rows: runs.len(),
+        selected: runs.iter().position(|run| Some(run.id) == selected),
+        pane: Pane::Runs.number(),
+    };
+    table.draw(inside, buf, theme, hits, |row| {
+        let mut cells = runs.get(row).map(|run| cells(run, frame)).unwrap_or_default();
+        if !is_wide && cells.len() > FUNCTION {
+            cells.remove(FUNCTION);
+        }
+        cells
+    });
+}
+
+/// A frequency whose point stands below those of others: a whole one leaves its place free.
+fn frequency(percent: f64) -> String {
+    let text = results::frequency(percent);
+    if text.contains('.') { text } else { format!("{text}  ") }
+}
+
+fn cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let picture = spinner::picture(state.now);
+    let bad_exit = run.bad_exit();
+    let (glyph, glyph_style) = match &run.phase {
+        Phase::Waiting => (picture, theme.info),
+        Phase::Done(_) if bad_exit.is_some() => ('✗', theme.down),
+        Phase::Done(response) if response.results.is_empty() => ('!', theme.warn),
+        Phase::Done(_) => ('✓', theme.up),
+        Phase::Failed(_) => ('✗', theme.down),
+        Phase::Cancelled => ('–', theme.muted),
+    };
+    let response = run.response();
+    // Why a run failed takes the room of what it came to.
+    let absent = match run.phase {
+        Phase::Waiting => "…",
+        Phase::Failed(_) => "",
+        _ => NONE,
+    };
+    let groups = response.map_or(absent.to_owned(), |response| response.results.len().to_string());
+    let largest = response.and_then(|response| response.results.first());
+    let is_split = response.is_some_and(|response| response.results.len() > 1);
+    let took = format::elapsed(run.elapsed(state.now));
+    let (took, took_style) = match (&run.phase, bad_exit) {
+        (Phase::Failed(failure), _) => (failure.why.clone(), theme.down),
+        (Phase::Cancelled, _) => ("cancelled".to_owned(), theme.muted),
+        (_, Some(code)) => (format!("exit {code} · {took}"), theme.down),
+        _ => (format::right(&took, TOOK_WIDTH), theme.muted),
+    };
+    vec![
+        (glyph.to_string(), glyph_style),
+        (logs::view::time_of_day(run.sent_at, 8), theme.muted),
+        match state.execute.form.name_of(&run.request) {
+            Some(name) => (name.to_owned(), theme.accent2),
+            None => (format::short_cid(&run.request.function_id).into_owned(), theme.text),
+        },
+        (run.request.method.clone(), theme.focus),
+        (run.request.config.number_of_nodes.to_string(), theme.text),
+        (groups, theme.text),
+        (
+            largest.map_or(absent.to_owned(), |group| frequency(group.frequency)),
+            if is_split { theme.warn } else { theme.text },
+        ),
+        (took, took_style),
+    ]
+}

@@ -1,0 +1,132 @@
+//! Draws the Data screen.
+//!
+//! ```text
+//! ╭─ Datasets ────────── 7 ╮╭─ BTC-USD ────────── 5m · live ╮
+//! │ list, with sparklines  ││ last value, change, O H L V   │
+//! ├─ BTC-USD ──────────────┤│ kinds │ averages │ resolutions│
+//! │ what it is             ││                               │
+//! ╰────────────────────────╯│ candles or a line, volumes    │
+//! ╭─ Live tape ────────────╮│                               │
+//! │ the newest rows        ││                               │
+//! │                        │╰───────────────────────────────╯
+//! │                        │╭─ Pinned ──────────────────────╮
+//! ╰────────────────────────╯╰───────────────────────────────╯
+//! ```
+//!
+//! Called with the part of the screen between header and footer. What can be pointed at goes into
+//! `hits`, in the numbers that `state/data.rs` knows.
+
+mod chart;
+mod list;
+pub(crate) mod pins;
+mod table;
+mod tape;
+
+use model::timestamp::Timestamp;
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::state::{Pane, State};
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::{Keymap, Layer},
+    state::layout::Nudge,
+    theme::Theme,
+    view::{Frame, hits::Hits, spinner},
+    widget::pane::Focus,
+};
+
+/// What the parts of this screen draw from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    state: &'a State,
+    keys: &'a Keymap,
+    now: Timestamp,
+    theme: &'a Theme,
+}
+
+/// Where the panes are; one without cells is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Places {
+    list: Rect,
+    chart: Rect,
+    tape: Rect,
+    pins: Rect,
+}
+
+/// Draws `frame.state.data` into `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let state = &frame.state.data;
+    let (keys, now) = (&frame.state.keys, frame.state.now);
+    let scene = Scene { state, keys, now, theme: frame.theme };
+    let places = Places::of(area, state, frame.state.is_zoomed, frame.state.nudge());
+    for (pane, place) in
+        [(Pane::List, places.list), (Pane::Chart, places.chart), (Pane::Tape, places.tape)]
+    {
+        hits.add(place, Target::Pane(pane.number()));
+    }
+    for (row, place) in list::draw(places.list, buf, scene) {
+        hits.add(place, Target::Row { pane: Pane::List.number(), row });
+    }
+    for (row, place) in chart::draw(places.chart, buf, scene) {
+        hits.add(place, Target::Row { pane: Pane::Chart.number(), row });
+    }
+    tape::draw(places.tape, buf, scene);
+    pins::draw(places.pins, buf, scene);
+}
+
+impl Scene<'_> {
+    /// The key of an action of this screen, as hints name it.
+    fn key(&self, action: Action) -> String {
+        self.keys.key_text(Layer::Data, action)
+    }
+
+    fn loading(&self) -> String {
+        format!("{} loading", spinner::picture(self.now))
+    }
+
+    fn focus(&self, pane: Pane) -> Focus {
+        if self.state.pane == pane { Focus::Here } else { Focus::Elsewhere }
+    }
+}
+
+impl Places {
+    /// Divides `area` by its size: all panes, two, or only the one that keys go to.
+    fn of(area: Rect, state: &State, is_zoomed: bool, nudge: Nudge) -> Self {
+        let pane = state.pane;
+        let only = match pane {
+            Pane::List => Self { list: area, ..Self::default() },
+            Pane::Chart => Self { chart: area, ..Self::default() },
+            Pane::Tape => Self { tape: area, ..Self::default() },
+        };
+        let beside = |width: u16| {
+            let left = Rect { width, ..area };
+            (left, Rect { x: left.right(), width: area.width - width, ..area })
+        };
+        if is_zoomed || area.width < 76 || area.height < 14 {
+            return only;
+        }
+        if area.width < 108 || area.height < 26 {
+            let (left, chart) = beside(30);
+            return match pane {
+                Pane::List => Self { list: left, chart, ..Self::default() },
+                Pane::Chart => only,
+                Pane::Tape => Self { tape: left, chart, ..Self::default() },
+            };
+        }
+        let (left, chart) =
+            beside(nudge.column(if area.width < 148 { 40 } else { 58 }, area.width));
+        // What a short list does not need is worth more rows of the tape.
+        let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
+        let list_height = n_datasets.saturating_add(list::FACTS_HEIGHT + 5);
+        let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
+        let at = nudge.left_row(left.height.saturating_sub(tape_height), left.height);
+        let [list, tape] = crate::view::split_rows(left, at);
+        let pins_height = pins::height(state.pins.len(), chart.width).min(chart.height / 2);
+        let [chart, pins] = crate::view::split_rows(chart, chart.height - pins_height);
+        Self { list, chart, tape, pins }
+    }
+}
+
+#[cfg(test)]
+mod tests;

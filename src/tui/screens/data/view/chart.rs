@@ -1,0 +1,535 @@
+//! The chart of the selected dataset, and the numbers above it.
+
+use std::time::Duration;
+
+use model::resolution::Resolution;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+use unicode_width::UnicodeWidthStr;
+
+use super::{Scene, table, tape};
+use crate::{
+    action::Action,
+    keymap::Layer,
+    screens::data::state::{
+        Indicators, Kind, Pane, State,
+        chart::heikin,
+        export::{Export, Range},
+        pins::PERCENT,
+    },
+    state::loadable::Loadable,
+    theme::Theme,
+    view::split_rows,
+    widget::{
+        axis::Scale,
+        candles::{Candle, Candles, Overlay},
+        format,
+        line::{self, Lines, Point},
+        note, paint,
+        pane::{self, padded},
+        stats,
+    },
+};
+
+/// The lengths of the plain averages.
+const AVERAGES: [usize; 2] = [20, 50];
+
+/// The lengths of the exponential averages.
+const EXPONENTIAL: [usize; 2] = [12, 26];
+
+/// The length of the bands' mean, and how many deviations they are from it, as John Bollinger
+/// draws them.
+const BANDS: (usize, f64) = (20, 2.0);
+
+/// Rows missing before a line is broken.
+const MISSING: u32 = 6;
+
+/// A live chart moves by this part of its width at once. Moving it writes nearly all of its cells
+/// anew, so that fewer steps are fewer bytes to a terminal far away, and more of it stays free.
+const STEPS_ACROSS: usize = 8;
+
+/// The rows of the form above a chart that is exported.
+const EXPORT_HEIGHT: u16 = 3;
+
+/// The rows above a chart: its numbers, what can be chosen, the crosshair's numbers.
+const HEAD_HEIGHT: u16 = 3;
+
+/// Candles read before the first that is shown, so that averages are there from the start: a day of
+/// the finest buckets, in which the mean by volume begins.
+const LEAD: usize = 288;
+
+/// Draws the pane.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+    if area.is_empty() {
+        return Vec::new();
+    }
+    let (state, theme) = (scene.state, scene.theme);
+    let Some(dataset) = state.dataset() else {
+        let pane = pane::Pane::new("Chart").focus(scene.focus(Pane::Chart));
+        let inside = pane.draw(area, buf, theme);
+        note::centered(buf, inside, &[("nothing selected", theme.muted)]);
+        return Vec::new();
+    };
+    // The corners, the spaces and a little of the border beside both.
+    let room = usize::from(area.width).saturating_sub(dataset.name.width() + 10);
+    let inside = pane::Pane::new(dataset.name.as_str())
+        .info(info(scene, room))
+        .focus(scene.focus(Pane::Chart))
+        .draw(area, buf, theme);
+    let mut body = padded(inside);
+    if state.export.path.is_edited() {
+        let form;
+        [form, body] = split_rows(body, EXPORT_HEIGHT);
+        draw_export(form, buf, scene);
+    }
+    if state.is_table {
+        return table::draw(body, buf, scene);
+    }
+    if state.chart.candles().is_empty() {
+        draw_nothing(body, buf, scene);
+        return Vec::new();
+    }
+    let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
+    let chart = Rect { y: body.y + head_height, height: body.height - head_height, ..body };
+    let seen = if state.is_line() {
+        draw_line(chart, buf, scene)
+    } else {
+        draw_candles(chart, buf, scene)
+    };
+    if head_height > 0 {
+        draw_numbers(body, buf, seen, scene);
+    }
+    if head_height == HEAD_HEIGHT {
+        draw_choices(body, buf, scene);
+        draw_readout(body, buf, scene);
+    }
+    Vec::new()
+}
+
+/// Draws where rows are to be written, and which.
+fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (export, theme) = (&scene.state.export, scene.theme);
+    let resolution = scene.state.chart.resolution();
+    paint::text(buf, area, (0, 0), "export to", theme.muted);
+    let place = Rect { x: area.x.saturating_add(10), width: area.width.saturating_sub(10), ..area };
+    super::list::draw_field(place, buf, &export.path, theme);
+    let mut spans = vec![Span::styled("↑↓ ", theme.key)];
+    for range in [Range::Loaded, Range::Day, Range::Week, Range::All] {
+        let style = if range == export.range {
+            theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        } else {
+            theme.muted
+        };
+        spans.extend([Span::styled(range.name(), style), Span::raw("  ")]);
+    }
+    let rest = format!("│ {resolution} as {} by its ending  ", export.format());
+    spans.extend([
+        Span::styled(rest, theme.muted),
+        Span::styled(scene.keys.key_text(Layer::Edit, Action::Open), theme.key),
+    ]);
+    spans.push(Span::styled(" writes", theme.muted));
+    paint::line_cut(buf, area, (0, 1), &Line::from(spans));
+}
+
+/// How far the export is, where one is under way.
+fn export_note(export: &Export) -> Option<String> {
+    let progress = export.progress.as_ref()?;
+    let n_rows = format::counted(progress.n_rows, "row");
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    let share = progress.n_all.map(|n| progress.n_rows as f64 / n.max(1) as f64 * 100.0);
+    let share = share.map_or_else(String::new, |share| format!(" {share:.0}%"));
+    Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.n_bytes)))
+}
+
+/// What the border says: the resolution, the bucket that is open, how live it is. What matters most
+/// is last, and stays where there is not room for all.
+fn info(scene: Scene<'_>, room: usize) -> String {
+    let state = scene.state;
+    let resolution = state.chart.resolution();
+    let mut parts = vec![resolution.to_string()];
+    if let Some(start) = open_bucket(scene) {
+        let label = match resolution {
+            Resolution::Day => format::date(start),
+            _ => format::hour_minute(start),
+        };
+        parts.push(format!("{label} bucket open"));
+    }
+    if let Loadable::Stale { .. } | Loadable::Loading { .. } = state.rows {
+        parts.push(format!("rows {}", state.rows.note(scene.now)));
+    }
+    parts.extend(export_note(&state.export));
+    if let Some(until) = state.limited_until.filter(|until| *until > scene.now) {
+        parts.push(format!("429 · retry {}s", until.since(scene.now).as_secs()));
+    }
+    parts.push(state.live.note(scene.now));
+    while parts.len() > 1 && parts.iter().map(|part| part.width() + 3).sum::<usize>() > room + 3 {
+        parts.remove(0);
+    }
+    parts.join(" · ")
+}
+
+/// The start of the newest bucket, if it is not over: by the clock, or because rows of it come.
+fn open_bucket(scene: Scene<'_>) -> Option<model::timestamp::Timestamp> {
+    let chart = &scene.state.chart;
+    let length = chart.resolution().bucket()?;
+    let newest = chart.nth_newest(0)?.time;
+    let newest_row = scene.state.tape.front().map(|row| row.timestamp);
+    let is_filling = scene.state.live.is_flowing(scene.now)
+        && newest_row.is_some_and(|row| (newest..newest + length).contains(&row));
+    (is_filling || newest + length > scene.now).then_some(newest)
+}
+
+/// How many of the newest candles are out of view on the right, of a chart that shows `n_shown`.
+///
+/// None, until the crosshair leaves on the left; then as many half charts as bring it back.
+fn n_newer(scene: Scene<'_>, n_shown: usize) -> usize {
+    let state = scene.state;
+    let n = state.crosshair.and_then(|time| state.chart.from_newest(time)).unwrap_or(0);
+    let half = (n_shown / 2).max(1);
+    match n.checked_sub(n_shown) {
+        Some(beyond) => (beyond / half + 1) * half,
+        None => 0,
+    }
+}
+
+/// How many places stay free behind the newest of `n_shown`: none where it is scrolled out.
+fn n_free(scene: Scene<'_>, n_shown: usize, n_newer: usize) -> usize {
+    let n_free = scene.state.chart.n_free(n_shown / STEPS_ACROSS);
+    if n_newer > 0 { 0 } else { n_free }
+}
+
+/// Draws candles; returns those in view.
+fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle] {
+    let (state, theme) = (scene.state, scene.theme);
+    let all = state.chart.candles();
+    let mut chart = Candles {
+        candles: all,
+        bucket: Some(apart(newest_of(all), state.chart.resolution())),
+        n_newer: 0,
+        n_free: 0,
+        body: state.zoom.density.body(),
+        overlays: &[],
+        now: scene.now,
+        crosshair: state.crosshair,
+        open_bucket: open_bucket(scene),
+        decimals: format::decimals_for(all.iter().rev().take(64).map(|candle| candle.close)),
+        scale: None,
+    };
+    let n_shown = chart.capacity(area.width).max(1);
+    chart.n_newer = n_newer(scene, n_shown);
+    chart.n_free = n_free(scene, n_shown, chart.n_newer);
+    let n_shown = n_shown - chart.n_free;
+    let end = all.len().saturating_sub(chart.n_newer);
+    let start = end.saturating_sub(n_shown + LEAD);
+    let part = all.get(start..).unwrap_or(&[]);
+    let smooth = if state.kind == Kind::Heikin { heikin(part) } else { Vec::new() };
+    chart.candles = if state.kind == Kind::Heikin { &smooth } else { part };
+    let lines = indicators((state.indicators, state.chart.resolution()), part, theme);
+    let overlays: Vec<_> = lines
+        .iter()
+        .map(|line| Overlay { values: &line.values, style: line.style })
+        .rev()
+        .collect();
+    chart.overlays = &overlays;
+    let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
+    chart.scale = share_scale(scene, seen);
+    chart.draw(area, buf, theme);
+    seen
+}
+
+/// Rows whose distance is looked at to know what is usual.
+const APART_ROWS: usize = 512;
+
+/// The newest of `candles`, enough to know how far apart they usually are.
+fn newest_of(candles: &[Candle]) -> &[Candle] {
+    candles.get(candles.len().saturating_sub(APART_ROWS)..).unwrap_or(candles)
+}
+
+/// The whole scale of shares, from 0 to 100, where the dataset is counted in percent.
+fn share_scale(scene: Scene<'_>, seen: &[Candle]) -> Option<Scale> {
+    let is_share = |candle: &Candle| candle.low >= 0.0 && candle.high <= 100.0;
+    let is_percent = scene.state.unit() == PERCENT && seen.iter().all(is_share);
+    Scale::between(0.0, 100.0).filter(|_| is_percent)
+}
+
+/// An indicator: what it is called, and a value for each candle.
+struct Indicator {
+    name: String,
+    values: Vec<Option<f64>>,
+    style: Style,
+}
+
+/// The indicators of `candles`, the most important first.
+fn indicators(
+    (chosen, resolution): (Indicators, Resolution),
+    candles: &[Candle],
+    theme: &Theme,
+) -> Vec<Indicator> {
+    let [first, second, third] = theme.overlay;
+    let indicator = |name: String, values, style| Indicator { name, values, style };
+    match chosen {
+        Indicators::Off => Vec::new(),
+        Indicators::Averages => {
+            let mut lines: Vec<_> = AVERAGES
+                .into_iter()
+                .zip([first, second])
+                .map(|(n, style)| {
+                    indicator(format!("MA {n}"), stats::moving_average(candles, n), style)
+                })
+                .collect();
+            // Of a day, which a bucket of a day is by itself.
+            let is_within = resolution != Resolution::Day;
+            if is_within && candles.iter().any(|candle| candle.volume > 0.0) {
+                let values = stats::volume_weighted_average(candles);
+                lines.push(indicator("VWAP".to_owned(), values, third));
+            }
+            lines
+        }
+        Indicators::Exponential => EXPONENTIAL
+            .into_iter()
+            .zip([first, second])
+            .map(|(n, style)| {
+                indicator(format!("EMA {n}"), stats::exponential_average(candles, n), style)
+            })
+            .collect(),
+        Indicators::Bands => {
+            let (n, deviations) = BANDS;
+            let mean = stats::moving_average(candles, n);
+            vec![
+                indicator(format!("MA {n}"), mean, first),
+                indicator(format!("+{deviations}σ"), stats::band(candles, n, deviations), second),
+                indicator(format!("−{deviations}σ"), stats::band(candles, n, -deviations), second),
+            ]
+        }
+    }
+}
+
+/// Draws a line through the closes; returns the candles in view.
+fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle] {
+    let (state, theme) = (scene.state, scene.theme);
+    let all = state.chart.candles();
+    let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
+    let n_newer = n_newer(scene, n_shown);
+    let n_free = n_free(scene, n_shown, n_newer);
+    let n_shown = n_shown - n_free;
+    let end = all.len().saturating_sub(n_newer);
+    let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
+    let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
+    let points: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.close }).collect();
+    let volumes: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.volume }).collect();
+    let lead = end.saturating_sub(n_shown + LEAD);
+    let part = all.get(lead..end).unwrap_or(seen);
+    let indicators = indicators((state.indicators, state.chart.resolution()), part, theme);
+    let paths: Vec<(Vec<Point>, Style)> = indicators
+        .iter()
+        .map(|line| {
+            let values = part.iter().zip(&line.values).skip(part.len() - seen.len());
+            let point = |(c, value): (&Candle, &Option<f64>)| {
+                Some(Point { time: c.time, value: (*value)? })
+            };
+            (values.filter_map(point).collect(), line.style)
+        })
+        .collect();
+    let mut lines: Vec<_> =
+        paths.iter().rev().map(|(points, style)| guide(points, *style)).collect();
+    lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
+    let apart = apart(newest_of(seen), state.chart.resolution());
+    let newest = all.last().unwrap_or(last);
+    let change = newest.close - first.close;
+    let tag = if change < 0.0 { theme.down } else { theme.up };
+    Lines {
+        lines: &lines,
+        start: first.time,
+        end: last.time + apart * u32::try_from(n_free).unwrap_or(0),
+        gap: apart.saturating_mul(MISSING),
+        volumes: if volumes.iter().any(|point| point.value > 0.0) { &volumes } else { &[] },
+        now: scene.now,
+        crosshair: state.crosshair,
+        tag: Some((newest.close, tag)),
+        decimals: format::decimals_for(seen.iter().map(|candle| candle.close)),
+        scale: share_scale(scene, seen),
+    }
+    .draw(area, buf, theme);
+    seen
+}
+
+/// A line of an indicator.
+fn guide(points: &[Point], style: Style) -> line::Line<'_> {
+    line::Line { is_guide: true, ..line::Line::new(points, style) }
+}
+
+/// The usual distance of rows.
+fn apart(seen: &[Candle], resolution: Resolution) -> Duration {
+    if let Some(bucket) = resolution.bucket() {
+        return bucket;
+    }
+    let mut apart: Vec<_> = seen
+        .windows(2)
+        .filter_map(|pair| Some(pair.last()?.time.since(pair.first()?.time)))
+        .collect();
+    apart.sort_unstable();
+    apart.get(apart.len() / 2).copied().unwrap_or_default()
+}
+
+/// Draws the newest value, and what it did over what is in view.
+fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>) {
+    let theme = scene.theme;
+    let newest = scene.state.chart.nth_newest(0);
+    let (Some(first), Some(newest)) = (seen.first(), newest) else { return };
+    let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
+    let change = newest.close - first.open;
+    let percent = change / first.open.abs() * 100.0;
+    let high = seen.iter().map(|candle| candle.high).fold(f64::NEG_INFINITY, f64::max);
+    let low = seen.iter().map(|candle| candle.low).fold(f64::INFINITY, f64::min);
+    let volume: f64 = seen.iter().map(|candle| candle.volume).sum();
+    let style = theme.signed(change);
+    let label = |text: &'static str| Span::styled(text, theme.muted);
+    let number = |value: f64| Span::styled(format::grouped(value, decimals), theme.text);
+    let unit = scene.state.unit();
+    let column = scene.state.shape().and_then(|shape| shape.value_column().map(str::to_owned));
+    let mut spans = vec![
+        Span::styled(column.map_or_else(String::new, |column| format!("{column} ")), theme.muted),
+        Span::styled(
+            format::grouped(newest.close, decimals),
+            theme.text.add_modifier(Modifier::BOLD),
+        ),
+        Span::styled(if unit.is_empty() { String::new() } else { format!(" {unit}") }, theme.muted),
+        Span::styled(
+            format!(" {} {}", tape::arrow(change), format::signed(change, decimals)),
+            style,
+        ),
+    ];
+    // What is a share already moves by points.
+    if unit == PERCENT {
+        spans.push(Span::styled(" points", style));
+    } else if percent.is_finite() {
+        spans.push(Span::styled(format!(" {}%", format::percent(percent)), style));
+    }
+    let mut more = vec![
+        [label("   O "), number(first.open)],
+        [label("  H "), number(high)],
+        [label("  L "), number(low)],
+    ];
+    if volume > 0.0 {
+        more.push([label("  V "), Span::styled(format::compact(volume), theme.text)]);
+    }
+    // Where there is not room for all, none is cut.
+    for part in more {
+        let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
+        if width > area.width.into() {
+            break;
+        }
+        spans.extend(part);
+    }
+    let end = paint::line(buf, area, (0, 0), &Line::from(spans));
+    let span = newest.time.since(first.time);
+    let text = format!("over {}", format::span(span));
+    if usize::from(area.width.saturating_sub(end)) > text.len() + 2 {
+        paint::text_before(buf, area, (area.width, 0), &text, theme.muted);
+    }
+}
+
+/// Draws what can be chosen, with what is chosen lit.
+fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (state, theme) = (scene.state, scene.theme);
+    let chosen = theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+    let pick = |is_chosen: bool| if is_chosen { chosen } else { theme.muted };
+    let is_line = state.is_line();
+    let kinds = [
+        ("candles", !is_line && state.kind == Kind::Candles),
+        ("line", is_line),
+        ("heikin", !is_line && state.kind == Kind::Heikin),
+    ];
+    let of_kinds = |is_listed: &dyn Fn(bool) -> bool| {
+        let listed = kinds.into_iter().filter(|(_, is_chosen)| is_listed(*is_chosen));
+        let mut spans: Vec<_> = listed
+            .flat_map(|(name, is_chosen)| [Span::styled(name, pick(is_chosen)), Span::raw("  ")])
+            .collect();
+        spans.push(Span::styled("│", theme.border));
+        spans
+    };
+    // Of the newest candles alone: only the names are wanted here.
+    let newest = state.chart.candles().iter().rev().take(1).copied().collect::<Vec<_>>();
+    let lines = indicators((state.indicators, state.chart.resolution()), &newest, theme);
+    let mut names: Vec<_> =
+        lines.iter().map(|line| Span::styled(format!(" {}", line.name), line.style)).collect();
+    if !lines.is_empty() {
+        names.push(Span::styled(" │", theme.border));
+    }
+    let all = of_kinds(&|_| true);
+    let (long, short) = (resolutions(state, true, pick), resolutions(state, false, pick));
+    // Where there is not room for all, what matters least is left out.
+    let choices = [
+        [all.clone(), names.clone(), long].concat(),
+        [all.clone(), names, short.clone()].concat(),
+        [all, short.clone()].concat(),
+        [of_kinds(&|is_chosen| is_chosen), short].concat(),
+    ];
+    let fits =
+        |spans: &&Vec<Span<'_>>| spans.iter().map(Span::width).sum::<usize>() <= area.width.into();
+    let [.., shortest] = &choices;
+    let spans = choices.iter().find(fits).unwrap_or(shortest);
+    paint::line(buf, area, (0, 1), &Line::from(spans.clone()));
+}
+
+/// The resolutions to choose from, with or without how far back each goes.
+fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> Vec<Span<'static>> {
+    let mut spans = Vec::new();
+    for resolution in state.resolutions().iter().copied() {
+        let cap = match resolution.span_max().map(|span| span.as_secs() / 3_600) {
+            None => "∞".to_owned(),
+            Some(hours @ 0..48) => format!("{hours}h"),
+            Some(hours) => format!("{}d", hours / 24),
+        };
+        let is_chosen = resolution == state.chart.resolution();
+        let text = if has_caps { format!("{resolution} {cap}") } else { resolution.to_string() };
+        spans.extend([Span::raw("  "), Span::styled(text, pick(is_chosen))]);
+    }
+    spans
+}
+
+/// Draws the numbers of the candle under the crosshair.
+fn draw_readout(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (state, theme) = (scene.state, scene.theme);
+    let Some(candle) = state.crosshair.and_then(|time| state.candle_at(time)) else { return };
+    let decimals = format::decimals_for([candle.open, candle.high, candle.low, candle.close]);
+    let time = match state.chart.resolution() {
+        Resolution::Raw => format::clock_as_of(candle.time, scene.now),
+        Resolution::Day => format::date(candle.time),
+        _ => format!("{} {}", format::date(candle.time), format::hour_minute(candle.time)),
+    };
+    let label = |text: &'static str| Span::styled(text, theme.muted);
+    let number = |value: f64| Span::styled(format::grouped(value, decimals), theme.text);
+    let mut spans =
+        vec![Span::raw(" "), Span::styled(time, theme.focus.add_modifier(Modifier::BOLD))];
+    if state.is_line() {
+        spans.extend([Span::raw("  "), number(candle.close)]);
+    } else {
+        spans.extend([label("  O "), number(candle.open), label(" H "), number(candle.high)]);
+        spans.extend([label(" L "), number(candle.low), label(" C "), number(candle.close)]);
+    }
+    if candle.volume > 0.0 {
+        spans.extend([label(" V "), Span::styled(format::compact(candle.volume), theme.text)]);
+    }
+    spans.push(Span::raw(" "));
+    let line = Line::from(spans);
+    let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
+    let x = paint::line_right(buf, area, 2, &line);
+    let place = Rect { x: area.x + x, y: area.y + 2, width: width.min(area.width), height: 1 };
+    buf.set_style(place, theme.sel);
+}
+
+fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let theme = scene.theme;
+    match &scene.state.rows {
+        Loadable::Failed { why, .. } | Loadable::Stale { why, .. } => {
+            note::failed(buf, area, why, theme.down, theme);
+        }
+        Loadable::Ready { .. } => note::centered(buf, area, &[("no rows yet", theme.muted)]),
+        _ => note::centered(buf, area, &[(&*scene.loading(), theme.muted)]),
+    }
+}

@@ -1,0 +1,246 @@
+//! What is pinned: a value, how it moved, how live it is, and a line of its newest values, of each.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    text::{Line, Span},
+};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Scene, tape};
+use crate::{
+    action::Action,
+    screens::data::state::{
+        SPARK_VALUES, Spark, is_past,
+        pins::{PERCENT, PIN_VALUES, Watched},
+    },
+    state::loadable::Loadable,
+    theme::Theme,
+    widget::{
+        axis::Scale,
+        braille, format, paint,
+        pane::{self, padded},
+    },
+};
+use model::timestamp::Timestamp;
+
+/// The narrowest card, and the rows of each.
+const CARD: (u16, u16) = (34, 4);
+
+/// The tallest card: a line of a few values says no more when it is taller.
+const CARD_HEIGHT_MAX: u16 = 20;
+
+/// The columns of a number at an end of a scale.
+const ENDS_WIDTH: usize = 9;
+
+/// The lowest line of values with a tint below.
+const WASH_FROM: u16 = 3;
+
+/// The rows of a pane of `n_pins` in `width` columns, its borders included; none for no pins.
+pub(super) fn height(n_pins: usize, width: u16) -> u16 {
+    let n_across = across(n_pins, width);
+    let n_rows = u16::try_from(n_pins.div_ceil(n_across.max(1).into())).unwrap_or(0);
+    if n_rows == 0 { 0 } else { n_rows * (CARD.1 + 1) + 1 }
+}
+
+fn across(n_pins: usize, width: u16) -> u16 {
+    (width.saturating_sub(4) / CARD.0).clamp(1, u16::try_from(n_pins).unwrap_or(u16::MAX).max(1))
+}
+
+/// Draws the pane.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (pins, now, theme) = (&scene.state.pins, scene.now, scene.theme);
+    if area.is_empty() {
+        return;
+    }
+    let info = format!("{} · {} unpins", pins.len(), scene.key(Action::Pin));
+    let inside = pane::Pane::new("Pinned").info(info).draw(area, buf, theme);
+    let pins: Vec<_> = pins.iter().map(Watched::from).collect();
+    draw_cards(padded(inside), buf, &pins, now, theme);
+}
+
+/// Draws a card for each of `watched` into `area`, as tall as there is room for; returns the places
+/// of those that fit.
+pub(crate) fn draw_cards(
+    area: Rect,
+    buf: &mut Buffer,
+    watched: &[Watched<'_>],
+    now: Timestamp,
+    theme: &Theme,
+) -> Vec<(usize, Rect)> {
+    let n_across = across(watched.len(), area.width.saturating_add(4));
+    let n_rows = u16::try_from(watched.len().div_ceil(n_across.into())).unwrap_or(u16::MAX).max(1);
+    let height = (area.height.saturating_add(1) / n_rows).saturating_sub(1);
+    let height = height.clamp(CARD.1, CARD_HEIGHT_MAX);
+    let pitch = area.width / n_across.max(1);
+    let mut places = Vec::new();
+    for (idx, one) in watched.iter().enumerate() {
+        let at = u16::try_from(idx).unwrap_or(u16::MAX);
+        let (column, row) = (at % n_across, at / n_across);
+        let top = row.saturating_mul(height + 1);
+        if top + 1 >= area.height {
+            break;
+        }
+        let place = Rect {
+            x: area.x + column * pitch,
+            y: area.y + top,
+            width: pitch.saturating_sub(u16::from(column + 1 < n_across) * 3),
+            height: height.min(area.height - top),
+        };
+        draw_card(place, buf, *one, now, theme);
+        places.push((idx, place));
+    }
+    places
+}
+
+fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, theme: &Theme) {
+    if area.is_empty() {
+        return;
+    }
+    let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
+    let decimals = format::decimals_for(values.iter().copied());
+    let (first, last) = (values.first().copied(), values.last().copied());
+    let untold = one.told.filter(|told| told.value().is_none());
+    let (dot, dot_style) = match one.live {
+        Some(live) if live.is_up() => ('●', theme.up),
+        Some(_) => ('○', theme.warn),
+        None => ('·', theme.muted),
+    };
+    paint::put(buf, area, (0, 0), dot, dot_style);
+    let note = match (one.live, one.spark) {
+        _ if untold.is_some() => match untold.and_then(Loadable::failure) {
+            Some(why) => format!("waiting · {}", why.why),
+            None => "waiting for the service".to_owned(),
+        },
+        (Some(live), _) => live.note(now),
+        (None, Some(spark)) => match spark.newest() {
+            Some((time, _)) if is_past(time, now) => format!("newest of {}", format::date(time)),
+            Some(_) => format!("newest {}", format::ago(spark.age(now))),
+            None => "no rows yet".to_owned(),
+        },
+        (None, None) => "not read yet".to_owned(),
+    };
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let number = last.map_or_else(String::new, |last| format::grouped(last, decimals));
+    let unit = Some(one.unit).filter(|unit| !unit.is_empty() && !number.is_empty());
+    let unit = unit.map_or_else(String::new, |unit| format!(" {unit}"));
+    let line = Line::from(vec![
+        Span::styled(number.as_str(), bold),
+        Span::styled(unit.as_str(), theme.muted),
+    ]);
+    paint::line_right(buf, area, 0, &line);
+    let room = usize::from(area.width).saturating_sub(line.width() + 4);
+    paint::text(buf, area, (2, 0), &format::fit(one.name, room), bold);
+    let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
+    // All that is kept of a dataset spans its card, as soon as that many have come.
+    let n_kept = if one.live.is_some() { PIN_VALUES } else { SPARK_VALUES };
+    draw_spark(plot, buf, &Trace { values: &values, n_kept, unit: one.unit }, theme);
+    let y = area.height.saturating_sub(1);
+    if y == 0 {
+        return;
+    }
+    let is_lost = one.live.is_some_and(|live| !live.is_up());
+    let style = if is_lost { theme.warn } else { theme.muted };
+    paint::text(buf, area, (0, y), &format::fit(&note, area.width.into()), style);
+    let Some(change) = first.zip(last).map(|(first, last)| (last - first, first)) else { return };
+    let percent = change.0 / change.1.abs() * 100.0;
+    let moved = match change.0 {
+        0.0 => "unchanged".to_owned(),
+        // What is a share already moves by points.
+        by if one.unit == PERCENT => {
+            format!("{} {} points", tape::arrow(by), format::signed(by, decimals))
+        }
+        by if percent.is_finite() => {
+            format!("{} {}%", tape::arrow(by), format::percent(percent))
+        }
+        by => format!("{} {}", tape::arrow(by), format::signed(by, decimals)),
+    };
+    let style = if change.0 == 0.0 { theme.muted } else { theme.signed(change.0) };
+    // Over how long is left out where there is no room.
+    let length = one.spark.map(Spark::length).unwrap_or_default();
+    let over = format!(" over {}", format::span(length));
+    let room = usize::from(area.width).saturating_sub(note.width() + 2);
+    let mut line = Line::from(Span::styled(moved, style));
+    if line.width() + over.width() <= room {
+        line.push_span(Span::styled(over, theme.muted));
+    }
+    if line.width() <= room {
+        paint::line_right(buf, area, y, &line);
+    }
+}
+
+/// The values of a card.
+#[derive(Clone, Copy)]
+struct Trace<'a> {
+    /// Oldest first.
+    values: &'a [f64],
+    /// How many values span the card.
+    n_kept: usize,
+    /// What they are counted in.
+    unit: &'a str,
+}
+
+impl Trace<'_> {
+    /// Whether all values are shares.
+    fn is_share(&self) -> bool {
+        self.unit == PERCENT && self.values.iter().all(|value| (0.0..=100.0).contains(value))
+    }
+
+    /// The scale: all of it for shares, which mean nothing without their ends.
+    fn scale(&self) -> Option<Scale> {
+        if self.is_share() {
+            return Scale::between(0.0, 100.0);
+        }
+        Scale::over(self.values.iter().copied(), 0.0)
+    }
+}
+
+/// Draws the ends of the scale of values at the right of `area`; returns what is left for them, or
+/// none if there are no values.
+fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> Option<Rect> {
+    /// The least columns for a line beside its scale.
+    const LINE_MIN: u16 = 20;
+    let scale = trace.scale()?;
+    let is_flat = trace.values.iter().all(|value| Some(value) == trace.values.first());
+    if area.height < 2 || (is_flat && trace.unit != PERCENT) {
+        return Some(area);
+    }
+    let decimals = format::decimals_for(trace.values.iter().copied());
+    let decimals = if trace.is_share() { 0 } else { decimals };
+    let text = |value| format::short(value, decimals, ENDS_WIDTH);
+    let (high, low) = (text(scale.high()), text(scale.low()));
+    let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
+    let rest = area.width.checked_sub(width).filter(|rest| *rest >= LINE_MIN);
+    let Some(rest) = rest else { return Some(area) };
+    paint::text_before(buf, area, (area.width, 0), &high, theme.muted);
+    paint::text_before(buf, area, (area.width, area.height - 1), &low, theme.muted);
+    Some(Rect { width: rest, ..area })
+}
+
+/// Draws values as a line of dots, the newest at the right end.
+fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
+    let Trace { values, n_kept, .. } = *trace;
+    let Some(area) = draw_ends(area, buf, trace, theme) else { return };
+    let n_dots = usize::from(area.width) * usize::from(braille::DOTS.0);
+    let shown = values.get(values.len().saturating_sub(n_dots)..).unwrap_or(values);
+    let Some(scale) = trace.scale() else { return };
+    let mut layer = braille::Layer::new(area.width, area.height);
+    let height = f64::from(area.height * braille::DOTS.1) - 1.0;
+    let dots = |n: usize| f64::from(u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX));
+    let step = (dots(n_dots) / dots(n_kept).max(1.0)).max(1.0);
+    let mut before = None;
+    for (idx, value) in shown.iter().enumerate() {
+        let x = dots(n_dots) - dots(shown.len() - idx) * step;
+        let place = value.is_finite().then(|| (x, (1.0 - scale.at(*value)) * height));
+        if let Some(to) = place {
+            layer.line(before.unwrap_or(to), to);
+        }
+        before = place;
+    }
+    // In a row or two the tint would be a stair, not an area.
+    if area.height >= WASH_FROM {
+        layer.wash(area, buf, theme.series(0), theme);
+    }
+    layer.draw(area, buf, theme.series(0));
+}

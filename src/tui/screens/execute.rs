@@ -1,0 +1,4 @@
+//! The Execute screen: the form of an execution and its outcome.
+
+pub mod state;
+pub(crate) mod view;

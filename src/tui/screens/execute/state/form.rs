@@ -1,0 +1,492 @@
+//! The form: its fields, what is wrong with them, and the request they make.
+
+mod checks;
+mod names;
+
+use std::collections::BTreeMap;
+
+use model::function::FunctionId;
+use wire::functions::{
+    EnvVar, ExecuteConfig, ExecuteRequest, FunctionBody, Parameter, RuntimeConfig,
+};
+
+use super::{
+    input::{Input, Source},
+    words,
+};
+use crate::{screens::cluster::state::Known, state::field::Field};
+
+/// Nodes a first request asks for: as many as the local stack has workers.
+const N_NODES_FIRST: &str = "3";
+
+/// The most nodes a request may ask for; more is a slip of the finger.
+const N_NODES_MAX: i64 = 10_000;
+
+/// The most seconds of a timeout: the longest run limit a node can be given.
+const SECONDS_MAX: u64 = 3_600;
+
+/// Datasets offered as input.
+const DATASETS_MAX: usize = 250;
+
+/// The window that is offered with a dataset.
+const WINDOW_FIRST: &str = "24h";
+
+/// A field of the form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FormField {
+    /// The name of a function the head holds, a content id, or the path of a module of this machine.
+    /// Fills in the next two.
+    Function,
+    /// The function's content id.
+    FunctionId,
+    /// The file to run.
+    Method,
+    /// How many nodes.
+    Nodes,
+    /// The group to choose them from.
+    Subgroup,
+    /// Arguments.
+    Arguments,
+    /// Environment.
+    Environment,
+    /// Where standard input comes from.
+    Source,
+    /// Standard input: itself, a file's path, or a dataset and a window.
+    Stdin,
+    /// Seconds the head waits for nodes.
+    Timeout,
+    /// Seconds the function may run.
+    RunLimit,
+}
+
+/// What is to be said about a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// It is fit.
+    Fit(String),
+    /// It is fit, but the head may refuse it.
+    Doubtful(String),
+    /// It is not.
+    Unfit(String),
+}
+
+/// A field, and whether it was left once: what is wrong with it is not told before.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// The text.
+    pub text: Field,
+    /// Whether it was left.
+    pub is_left: bool,
+}
+
+/// The form.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// The functions the head holds, each content once.
+    pub functions: Vec<FunctionBody>,
+    /// Names of content beside the one the head lists, by its id.
+    other_names: BTreeMap<String, Vec<String>>,
+    /// Names of datasets, offered as input.
+    pub datasets: Vec<String>,
+    /// Where standard input comes from.
+    pub source: Source,
+    /// Whether the known functions are listed below their field.
+    pub is_open: bool,
+    places: [Place; FormField::ALL.len()],
+    focus: usize,
+    is_filled: bool,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        let mut form = Self {
+            functions: Vec::new(),
+            other_names: BTreeMap::new(),
+            datasets: Vec::new(),
+            source: Source::Typed,
+            is_open: false,
+            places: Default::default(),
+            focus: 0,
+            is_filled: false,
+        };
+        form.set(FormField::Nodes, N_NODES_FIRST);
+        form
+    }
+}
+
+impl FormField {
+    /// All, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::Function,
+        Self::FunctionId,
+        Self::Method,
+        Self::Nodes,
+        Self::Subgroup,
+        Self::Arguments,
+        Self::Environment,
+        Self::Source,
+        Self::Stdin,
+        Self::Timeout,
+        Self::RunLimit,
+    ];
+
+    /// What the form calls it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::FunctionId => "id",
+            Self::Method => "method",
+            Self::Nodes => "nodes",
+            Self::Subgroup => "subgroup",
+            Self::Arguments => "arguments",
+            Self::Environment => "environment",
+            Self::Source => "stdin",
+            Self::Stdin => "",
+            Self::Timeout => "timeout",
+            Self::RunLimit => "run limit",
+        }
+    }
+
+    const fn number(self) -> usize {
+        self as usize
+    }
+}
+
+impl Check {
+    /// Whether a request can be made of it.
+    #[must_use]
+    pub const fn is_fit(&self) -> bool {
+        !matches!(self, Self::Unfit(_))
+    }
+}
+
+impl Form {
+    /// The field that letters go to.
+    pub fn focused(&self) -> FormField {
+        FormField::ALL.get(self.focus).copied().unwrap_or(FormField::Function)
+    }
+
+    /// A field and its state.
+    pub fn place(&self, field: FormField) -> &Place {
+        // There is a place for each field, by the type of the array.
+        self.places.get(field.number()).unwrap_or(&self.places[0])
+    }
+
+    /// The text of a field.
+    pub fn text(&self, field: FormField) -> &str {
+        self.place(field).text.value()
+    }
+
+    /// The text that letters go to; none where there is only something to choose.
+    pub fn field(&mut self) -> Option<&mut Field> {
+        let is_text = self.focused() != FormField::Source;
+        self.places.get_mut(self.focus).map(|place| &mut place.text).filter(|_| is_text)
+    }
+
+    /// Takes a pasted id or path for the function, instead of what was there; whether it was one.
+    pub fn take_paste(&mut self, text: &str) -> bool {
+        let text = text.trim();
+        let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
+        let is_taken = self.focused() == FormField::Function && is_whole;
+        if is_taken {
+            self.set(FormField::Function, text);
+        }
+        is_taken
+    }
+
+    /// The text of the focused field was changed.
+    pub fn edited(&mut self) {
+        let text = self.text(FormField::Function).trim().to_owned();
+        match self.focused() {
+            FormField::Function => {
+                self.is_filled = true;
+                self.is_open = true;
+                let has_name =
+                    |function: &FunctionBody| self.names_of(function).any(|name| name == text);
+                let named = self.functions.iter().position(has_name);
+                let with_id = || self.functions.iter().position(|it| it.function_id == text);
+                if let Some(idx) = named.or_else(with_id) {
+                    let FunctionBody { function_id, method, .. } = self.functions[idx].clone();
+                    self.set(FormField::FunctionId, &function_id);
+                    self.set(FormField::Method, &method);
+                } else if text.parse::<FunctionId>().is_ok() {
+                    self.set(FormField::FunctionId, &text);
+                }
+            }
+            FormField::FunctionId | FormField::Method => {
+                let name = self.function().map(|(_, function)| function.name.clone());
+                self.set(FormField::Function, &name.unwrap_or_default());
+            }
+            FormField::Stdin => self.is_open = self.source == Source::Rows,
+            _ => {}
+        }
+    }
+
+    /// The path of a module of this machine that the head is to be given first.
+    pub fn file(&self) -> Option<&str> {
+        let text = self.text(FormField::Function).trim();
+        let is_known = self.functions.iter().any(|it| self.names_of(it).any(|name| name == text));
+        (is_path(text) && !is_known).then_some(text)
+    }
+
+    /// The head was given a function: the form means it from now on.
+    pub fn added(&mut self, function: &FunctionBody) {
+        if !self.functions.contains(function) {
+            let mut functions = std::mem::take(&mut self.functions);
+            functions.push(function.clone());
+            self.functions = self.merge_names(functions);
+            self.functions.sort();
+        }
+        self.set(FormField::Function, &function.name);
+        self.set(FormField::FunctionId, &function.function_id);
+        self.set(FormField::Method, &function.method);
+        self.is_filled = true;
+    }
+
+    /// The known function that the form means, unless another is being looked for.
+    pub fn meant(&self) -> Option<&FunctionBody> {
+        let text = self.text(FormField::Function).trim();
+        let (_, function) = self.function()?;
+        let is_named = self.names_of(function).any(|name| name == text);
+        let is_it = text.is_empty() || is_named || function.function_id == text;
+        is_it.then_some(function)
+    }
+
+    /// The known functions whose names hold what is typed, and which of them is meant; all of them
+    /// where one is meant.
+    pub fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
+        let text = self.text(FormField::Function).trim().to_lowercase();
+        let meant = self.meant();
+        let holds = |function: &&FunctionBody| {
+            meant.is_some()
+                || self.names_of(function).any(|name| name.to_lowercase().contains(&text))
+        };
+        let found: Vec<&FunctionBody> = self.functions.iter().filter(holds).collect();
+        let idx = meant.and_then(|meant| found.iter().position(|function| *function == meant));
+        (found, idx)
+    }
+
+    /// Goes `by` fields on, or back, around the end; on from a name, that is completed.
+    pub fn move_focus(&mut self, by: isize) {
+        if by > 0 {
+            self.complete();
+        }
+        let n = FormField::ALL.len();
+        let next = (self.focus + n).saturating_add_signed(by) % n;
+        self.focus_on(next);
+    }
+
+    /// Goes to field number `number`.
+    pub fn focus_on(&mut self, number: usize) {
+        if let Some(place) = self.places.get_mut(self.focus) {
+            place.is_left = true;
+        }
+        self.focus = number.min(FormField::ALL.len() - 1);
+        self.is_open = false;
+    }
+
+    /// The head holds these functions. The first is filled in if the form is still as it was.
+    pub fn know(&mut self, functions: Vec<FunctionBody>) {
+        self.functions = self.merge_names(functions);
+        if !self.is_filled && self.text(FormField::FunctionId).is_empty() {
+            let hello = self.functions.iter().position(|function| function.name == "hello");
+            self.take_function(hello.unwrap_or(0));
+        }
+    }
+
+    /// The known function that the id and the method name, and its number.
+    pub fn function(&self) -> Option<(usize, &FunctionBody)> {
+        let (id, method) = (self.text(FormField::FunctionId), self.text(FormField::Method));
+        let is_it = |function: &&FunctionBody| {
+            function.function_id == id.trim() && function.method == method.trim()
+        };
+        let (idx, function) =
+            self.functions.iter().enumerate().find(|(_, function)| is_it(function))?;
+        Some((idx, function))
+    }
+
+    /// What the function of `request` is called, where it is a known one.
+    pub fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
+        let is_it = |function: &&FunctionBody| {
+            function.function_id == request.function_id && function.method == request.method
+        };
+        self.functions.iter().find(is_it).map(|function| function.name.as_str())
+    }
+
+    /// Takes the known value `by` places on for the focused field; where there is none, goes to the
+    /// next or the previous field.
+    pub fn choose(&mut self, by: isize, known: Known<'_>) {
+        match self.focused() {
+            FormField::Function if !self.matches().0.is_empty() => {
+                let (found, idx) = self.matches();
+                let n = found.len();
+                let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n);
+                let function = found[idx].clone();
+                self.added(&function);
+                self.is_open = true;
+            }
+            FormField::Source => {
+                self.source = self.source.moved(by);
+                self.set(FormField::Stdin, "");
+                if self.source == Source::Rows
+                    && let Some(dataset) = self.datasets.first()
+                {
+                    self.set(FormField::Stdin, &format!("{dataset} {WINDOW_FIRST}"));
+                }
+            }
+            FormField::Stdin if !self.dataset_matches().0.is_empty() => self.choose_dataset(by),
+            FormField::Timeout | FormField::RunLimit => {
+                let field = self.focused();
+                let number = self.text(field).trim().parse().unwrap_or(0_u64);
+                let number = number.saturating_add_signed(i64::try_from(by).unwrap_or(0));
+                let text =
+                    if number == 0 { String::new() } else { number.min(SECONDS_MAX).to_string() };
+                self.set(field, &text);
+            }
+            FormField::Nodes => {
+                let number = self.text(FormField::Nodes).trim().parse().unwrap_or(0_i64);
+                let by = i64::try_from(by).unwrap_or(0);
+                // Down is more, as further on in a list.
+                let number = number.saturating_add(by).clamp(1, N_NODES_MAX);
+                self.set(FormField::Nodes, &number.to_string());
+            }
+            FormField::Subgroup => {
+                let mut groups = vec![String::new()];
+                groups.extend(known.nodes.subgroups(known.stack));
+                let now = self.text(FormField::Subgroup);
+                let idx = groups.iter().position(|group| group == now);
+                let idx = idx
+                    .map_or(0, |idx| (idx + groups.len()).saturating_add_signed(by) % groups.len());
+                let group = groups.get(idx).cloned().unwrap_or_default();
+                self.set(FormField::Subgroup, &group);
+            }
+            _ => self.move_focus(by.signum()),
+        }
+    }
+
+    /// These datasets can be read from.
+    pub fn know_datasets(&mut self, names: impl Iterator<Item = String>) {
+        self.datasets = names.take(DATASETS_MAX).collect();
+    }
+
+    /// Fills the form with what was asked before.
+    pub fn fill(&mut self, request: &ExecuteRequest, input: &Input) {
+        self.set(FormField::FunctionId, &request.function_id);
+        self.set(FormField::Method, &request.method);
+        self.set(FormField::Nodes, &request.config.number_of_nodes.max(1).to_string());
+        self.set(FormField::Subgroup, request.group().unwrap_or_default());
+        let arguments = request.arguments();
+        self.set(FormField::Arguments, &words::join(arguments.iter().map(String::as_str)));
+        let variables = request.config.environment();
+        let variables: Vec<String> =
+            variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        self.set(FormField::Environment, &words::join(variables.iter().map(String::as_str)));
+        let stdin = request.config.stdin.as_deref().unwrap_or_default();
+        let typed = || (Source::Typed, words::escape(stdin));
+        let (source, stdin) = input.text().unwrap_or_else(typed);
+        self.source = source;
+        self.set(FormField::Stdin, &stdin);
+        let seconds = |n: u64| if n == 0 { String::new() } else { n.to_string() };
+        self.set(FormField::Timeout, &seconds(request.config.timeout));
+        let run_time_ms = request.config.runtime.as_ref().map_or(0, |runtime| runtime.run_time_ms);
+        self.set(FormField::RunLimit, &seconds(run_time_ms.div_ceil(1000)));
+        let name = self.function().map(|(_, function)| function.name.clone());
+        self.set(FormField::Function, &name.unwrap_or_default());
+        self.is_filled = true;
+    }
+
+    /// The request that the form makes, if every field is fit; otherwise goes to the first that is
+    /// not.
+    pub fn request(&mut self, known: Known<'_>) -> Option<ExecuteRequest> {
+        // A file that is still to be given brings its id and method with it.
+        let is_brought = |field: &FormField| {
+            self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)
+        };
+        let unfit = FormField::ALL
+            .into_iter()
+            .find(|field| !is_brought(field) && !self.check(*field, known).is_fit());
+        for place in &mut self.places {
+            place.is_left = true;
+        }
+        if let Some(field) = unfit {
+            self.focus = field.number();
+            return None;
+        }
+        Some(self.preview())
+    }
+
+    /// Where standard input comes from; typed, where what the form says is unfit.
+    pub fn input(&self) -> Input {
+        Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
+    }
+
+    /// The request as it stands, fit or not; standard input that comes from elsewhere is not in it.
+    pub fn preview(&self) -> ExecuteRequest {
+        let text = |field| self.text(field).trim().to_owned();
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let arguments = words::split(&text(FormField::Arguments)).unwrap_or_default();
+        let parameters: Vec<Parameter> =
+            arguments.into_iter().map(|value| Parameter { name: None, value }).collect();
+        let variables = variables(&text(FormField::Environment)).unwrap_or_default();
+        let seconds = |field| text(field).parse::<u64>().unwrap_or(0);
+        let run_time_ms = seconds(FormField::RunLimit).saturating_mul(1000);
+        let runtime = RuntimeConfig { run_time_ms, ..RuntimeConfig::default() };
+        let stdin = match self.source {
+            Source::Typed => some(words::unescape(self.text(FormField::Stdin))),
+            Source::File | Source::Rows => None,
+        };
+        ExecuteRequest {
+            function_id: text(FormField::FunctionId),
+            method: text(FormField::Method),
+            parameters: Some(parameters).filter(|parameters| !parameters.is_empty()),
+            config: ExecuteConfig {
+                number_of_nodes: text(FormField::Nodes).parse().unwrap_or(1),
+                timeout: seconds(FormField::Timeout),
+                stdin,
+                env_vars: Some(variables).filter(|variables| !variables.is_empty()),
+                runtime: Some(runtime).filter(|runtime| *runtime != RuntimeConfig::default()),
+                ..ExecuteConfig::default()
+            },
+            subgroup: some(text(FormField::Subgroup)),
+            topic: None,
+        }
+    }
+
+    fn set(&mut self, field: FormField, text: &str) {
+        if let Some(place) = self.places.get_mut(field.number()) {
+            place.text.set(text);
+        }
+    }
+
+    fn take_function(&mut self, idx: usize) {
+        if let Some(function) = self.functions.get(idx).cloned() {
+            self.set(FormField::Function, &function.name);
+            self.set(FormField::FunctionId, &function.function_id);
+            self.set(FormField::Method, &function.method);
+        }
+    }
+}
+
+/// Whether `text` names a module of this machine, rather than a function of the head.
+fn is_path(text: &str) -> bool {
+    let is_module = std::path::Path::new(text).extension().is_some_and(|it| it == "wasm");
+    is_module || text.contains(['/', '\\'])
+}
+
+/// The variables that `text` names.
+fn variables(text: &str) -> Result<Vec<EnvVar>, String> {
+    let pairs = words::split(text).map_err(|error| error.to_string())?;
+    pairs
+        .into_iter()
+        .map(|pair| match pair.split_once('=') {
+            Some((name, value)) if !name.is_empty() => {
+                Ok(EnvVar { name: name.to_owned(), value: value.to_owned() })
+            }
+            _ => Err(format!("`{pair}` is no NAME=value")),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! What is to be said about each field of the form.
+
+use model::{
+    function::{FunctionId, Method},
+    node::Subgroup,
+};
+
+use super::{Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, variables};
+use crate::{
+    screens::{
+        cluster::state::Known,
+        execute::state::{input::Input, words},
+    },
+    state::stack,
+    widget::format::counted,
+};
+
+impl Form {
+    /// What is to be said about a field; the text of a fit one explains it.
+    pub fn check(&self, field: FormField, known: Known<'_>) -> Check {
+        let text = self.text(field).trim();
+        match field {
+            FormField::Function => self.check_function(known),
+            FormField::FunctionId => match text.parse::<FunctionId>() {
+                _ if text.is_empty() => Check::Unfit("a content id (CID) is needed".to_owned()),
+                Ok(_) => Check::Fit(self.earlier_runs(known)),
+                Err(_) if self.is_held_by_manifest(text) => Check::Fit(self.earlier_runs(known)),
+                Err(_) => Check::Unfit("no content id (CID), such as bafkrei…".to_owned()),
+            },
+            FormField::Method => match text.parse::<Method>() {
+                Err(_) => Check::Unfit("the name of one file is needed".to_owned()),
+                Ok(method) if method.as_str().strip_suffix(".wasm").is_none() => {
+                    Check::Doubtful("does not end in .wasm".to_owned())
+                }
+                Ok(_) => Check::Fit("the file inside the function to run".to_owned()),
+            },
+            FormField::Nodes => self.check_nodes(known),
+            FormField::Subgroup => check_subgroup(text, known),
+            FormField::Arguments => match words::split(text) {
+                Err(error) => Check::Unfit(error.to_string()),
+                Ok(_) => Check::Fit("apart by spaces; quotes hold words together".to_owned()),
+            },
+            FormField::Environment => match variables(text) {
+                Err(error) => Check::Unfit(error),
+                Ok(_) => Check::Fit("NAME=value, apart by spaces".to_owned()),
+            },
+            FormField::Source => Check::Fit("↑↓ typed, a file, rows of a dataset".to_owned()),
+            FormField::Stdin => self.check_stdin(),
+            FormField::Timeout => check_seconds(text, "the head waits so long for workers"),
+            FormField::RunLimit => check_seconds(text, "up to each node's own limit"),
+        }
+    }
+
+    fn is_held_by_manifest(&self, id: &str) -> bool {
+        let ids = self.functions.iter().flat_map(|function| &function.by_manifest);
+        { ids }.any(|held| held == id)
+    }
+
+    fn check_stdin(&self) -> Check {
+        let text = self.text(FormField::Stdin);
+        match Input::read(self.source, text) {
+            Err(error) => Check::Unfit(error),
+            Ok(Input::Typed) => Check::Fit("\\n is a line break".to_owned()),
+            Ok(Input::File(_)) => Check::Fit("read when the run is sent".to_owned()),
+            Ok(Input::Rows { dataset, .. })
+                if !self.datasets.is_empty() && !self.datasets.contains(&dataset) =>
+            {
+                match self.dataset_matches().0.len() {
+                    0 => Check::Doubtful(format!("no dataset \"{dataset}\" is listed")),
+                    n => Check::Doubtful(format!("{n} have this in their name: ↓ takes one")),
+                }
+            }
+            Ok(Input::Rows { .. }) => {
+                Check::Fit("the newest rows, a JSON object a line; ↑↓ another dataset".to_owned())
+            }
+        }
+    }
+
+    fn check_function(&self, known: Known<'_>) -> Check {
+        let text = self.text(FormField::Function).trim();
+        if self.file().is_some() {
+            return Check::Fit("a file of this machine: ⏎ gives it to the head".to_owned());
+        }
+        let is_name = !text.is_empty() && text.parse::<FunctionId>().is_err();
+        if is_name && self.meant().is_none() && !self.functions.is_empty() {
+            return match self.matches().0.len() {
+                0 => Check::Unfit("no function has this name; give an id or a path".to_owned()),
+                n => Check::Unfit(format!("{n} have this in their name: ↓ takes one")),
+            };
+        }
+        match (self.function(), self.functions.len()) {
+            (Some((idx, function)), n) => {
+                let place = format!("{} of {n} the head holds", idx + 1);
+                let size = crate::widget::format::bytes(function.bytes);
+                Check::Fit(if function.bytes == 0 { place } else { format!("{place} · {size}") })
+            }
+            (None, 0) if known.stack.phase == stack::Phase::Starting => {
+                Check::Fit("the head is starting, and lists its functions then".to_owned())
+            }
+            (None, 0) => Check::Fit("the head lists no functions; give an id".to_owned()),
+            (None, n) => Check::Fit(format!("none of the {n} the head holds")),
+        }
+    }
+
+    fn check_nodes(&self, known: Known<'_>) -> Check {
+        let Ok(number) = self.text(FormField::Nodes).trim().parse::<i64>() else {
+            return Check::Unfit("a whole number, 1 or more; -1 for everyone".to_owned());
+        };
+        if number == -1 {
+            return Check::Fit("everyone who answers".to_owned());
+        }
+        if !(1..=N_NODES_MAX).contains(&number) {
+            return Check::Unfit("a whole number, 1 or more; -1 for everyone".to_owned());
+        }
+        let subgroup = self.text(FormField::Subgroup).trim();
+        let n_known = known.nodes.n_workers_in(subgroup, known.stack);
+        let place = match subgroup {
+            "" => "the cluster".to_owned(),
+            name => format!("subgroup \"{name}\""),
+        };
+        if n_known == 0 {
+            return Check::Fit(format!("no worker is known in {place} yet"));
+        }
+        if usize::try_from(number).is_ok_and(|number| number > n_known) {
+            return Check::Doubtful(format!(
+                "only {} known in {place}: the head may refuse",
+                counted(n_known, "worker")
+            ));
+        }
+        Check::Fit(format!("of {} known in {place}", counted(n_known, "worker")))
+    }
+
+    fn earlier_runs(&self, known: Known<'_>) -> String {
+        let id = self.text(FormField::FunctionId).trim();
+        match known.runs.iter().filter(|run| run.request.function_id == id).count() {
+            0 => "not run yet in this session".to_owned(),
+            1 => "1 earlier run".to_owned(),
+            n => format!("{n} earlier runs"),
+        }
+    }
+}
+
+/// What is to be said about a number of seconds, or none.
+fn check_seconds(text: &str, note: &str) -> Check {
+    match text.parse::<u64>() {
+        _ if text.is_empty() => Check::Fit("s, empty for the default".to_owned()),
+        Ok(1..=SECONDS_MAX) => Check::Fit(format!("s; {note}")),
+        _ => Check::Unfit(format!("seconds, 1 to {SECONDS_MAX}")),
+    }
+}
+
+fn check_subgroup(text: &str, known: Known<'_>) -> Check {
+    let groups = known.nodes.subgroups(known.stack);
+    if text.is_empty() {
+        let hint = "empty: every node";
+        return Check::Fit(if groups.is_empty() {
+            hint.to_owned()
+        } else {
+            format!("{hint}; ↓ for known: {}", groups.join(", "))
+        });
+    }
+    match text.parse::<Subgroup>() {
+        Err(_) => Check::Unfit("1 to 128 bytes without spaces".to_owned()),
+        Ok(_) if groups.iter().any(|group| group == text) || groups.is_empty() => {
+            Check::Fit("only nodes of this group".to_owned())
+        }
+        Ok(_) => Check::Doubtful(format!("no node known in \"{text}\"")),
+    }
+}

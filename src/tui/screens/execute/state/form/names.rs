@@ -1,0 +1,95 @@
+//! Names in the form: the several that content has, and the completion of what is typed.
+
+use wire::functions::FunctionBody;
+
+use super::{Form, FormField, WINDOW_FIRST};
+use crate::screens::execute::state::Source;
+
+/// The most names kept of one content beside the head's own.
+const NAMES_MAX: usize = 8;
+
+impl Form {
+    /// The content of `function_id` has this name on this machine, whatever the head calls it.
+    pub fn also_named(&mut self, function_id: &str, name: &str) {
+        let names = self.other_names.entry(function_id.to_owned()).or_default();
+        if names.len() < NAMES_MAX && !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+
+    /// All names of a function, the head's first.
+    pub fn names_of<'a>(&'a self, function: &'a FunctionBody) -> impl Iterator<Item = &'a str> {
+        let others = self.other_names.get(&function.function_id).into_iter().flatten();
+        let others = others.map(String::as_str).filter(|name| *name != function.name);
+        std::iter::once(function.name.as_str()).chain(others)
+    }
+
+    /// Puts functions of the same content and method together, under the first name of each.
+    pub(super) fn merge_names(&mut self, functions: Vec<FunctionBody>) -> Vec<FunctionBody> {
+        let mut merged: Vec<FunctionBody> = Vec::with_capacity(functions.len());
+        for function in functions {
+            let is_same = |known: &FunctionBody| {
+                (&known.function_id, &known.method) == (&function.function_id, &function.method)
+            };
+            if merged.iter().any(is_same) {
+                self.also_named(&function.function_id, &function.name);
+            } else {
+                merged.push(function);
+            }
+        }
+        merged
+    }
+
+    /// The datasets whose names hold what is typed, and which of them is meant; all of them where one
+    /// is meant. None where standard input is of something else.
+    pub fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
+        if self.source != Source::Rows {
+            return (Vec::new(), None);
+        }
+        let (typed, _) = self.dataset_and_window();
+        let is_meant = self.datasets.iter().any(|name| name == typed);
+        let wanted = typed.to_lowercase();
+        let holds = |name: &&String| is_meant || name.to_lowercase().contains(&wanted);
+        let found: Vec<&String> = self.datasets.iter().filter(holds).collect();
+        let idx = found.iter().position(|name| *name == typed);
+        (found, idx)
+    }
+
+    /// The dataset and the window that standard input names.
+    fn dataset_and_window(&self) -> (&str, &str) {
+        let text = self.text(FormField::Stdin).trim();
+        text.rsplit_once(' ').unwrap_or((text, WINDOW_FIRST))
+    }
+
+    /// Takes the dataset `by` places on among those that hold what is typed.
+    pub(super) fn choose_dataset(&mut self, by: isize) {
+        let (found, idx) = self.dataset_matches();
+        let n = found.len();
+        let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n.max(1));
+        let Some(name) = found.get(idx) else { return };
+        let text = format!("{name} {}", self.dataset_and_window().1);
+        self.set(FormField::Stdin, &text);
+        self.is_open = true;
+    }
+
+    /// Completes the name in the focused field where what is typed is part of one alone.
+    pub(super) fn complete(&mut self) {
+        match self.focused() {
+            FormField::Function if self.meant().is_none() => {
+                let is_typed = !self.text(FormField::Function).trim().is_empty();
+                let (found, _) = self.matches();
+                if let Some(one) = found.first().filter(|_| is_typed && found.len() == 1) {
+                    let function = FunctionBody::clone(one);
+                    self.added(&function);
+                }
+            }
+            FormField::Stdin => {
+                let (found, idx) = self.dataset_matches();
+                if idx.is_none() && found.len() == 1 && !self.text(FormField::Stdin).is_empty() {
+                    self.choose_dataset(1);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Draws the Execute screen: the form on the left, what a run comes to on the right.
+
+mod form;
+pub(crate) mod peers;
+pub(crate) mod presets;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+
+use super::state::Pane;
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    screens::{
+        cluster,
+        logs::{self, view::LineLook},
+    },
+    state::{
+        field::Field,
+        runs::{Phase, Run},
+    },
+    theme::Theme,
+    view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
+    widget::{
+        format, paint, pane,
+        sparkline::{Floor, Sparkline},
+    },
+};
+
+/// The number of the form among the screen's panes.
+pub(crate) const FORM: usize = 0;
+/// The number of the results.
+pub(crate) const RESULTS: usize = 1;
+
+/// Runs whose duration is shown.
+const DURATIONS_MAX: usize = 60;
+
+/// The least runs whose durations say anything beside one another.
+const DURATIONS_MIN: usize = 3;
+
+/// Draws the Execute screen into `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let is_form = frame.state.execute.focus == Pane::Form;
+    if frame.state.is_zoomed || frame.tier == Tier::Small {
+        if is_form {
+            form::draw(area, buf, frame, hits);
+        } else {
+            draw_results(area, buf, frame, hits);
+        }
+        return;
+    }
+    let nudge = frame.state.nudge();
+    let [one, other] = if frame.tier == Tier::Medium {
+        split_rows(area, nudge.left_row(if is_form { 12 } else { 6 }, area.height))
+    } else {
+        split_columns(area, nudge.column(area.width * 2 / 5, area.width))
+    };
+    form::draw(one, buf, frame, hits);
+    draw_results(other, buf, frame, hits);
+}
+
+fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    hits.add(area, Target::Pane(RESULTS));
+    let run = state.execute.selected_run(&state.runs);
+    let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
+    let info = run.map_or_else(String::new, |run| run_info(run, frame));
+    let frame_of_pane =
+        pane::Pane::new(title).info(info).focus(focus_if(state.execute.focus == Pane::Results));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let Some(run) = run else {
+        let key = frame.key(Layer::Form, Action::Run);
+        let name = state.execute.form.meant().map_or("what the form says", |it| it.name.as_str());
+        let mut line = Line::from(Span::styled(key, theme.key));
+        line.push_span(Span::styled(
+            format!(" runs {name}; what peers answer stands here"),
+            theme.text,
+        ));
+        paint::line(buf, inside, (0, 1), &line);
+        let [_, rest] = split_rows(inside, 3);
+        cluster::view::start::draw_functions(rest, buf, frame);
+        return;
+    };
+    draw_phases(inside, buf, frame, run);
+    let [_, rest] = split_rows(inside, 1);
+    let n_below = match rest.height {
+        0..=24 => 0,
+        25..=35 => 3,
+        _ => 7,
+    };
+    let [rest, below] = split_rows(rest, rest.height - n_below);
+    let rest = draw_peers(rest, buf, frame, run);
+    let look = state.execute.look;
+    match (&run.phase, state.runs.previous_result(run.id)) {
+        (Phase::Waiting, Some(previous)) => {
+            let title = format!(
+                "Previous result of the same function ({})",
+                logs::view::time_of_day(previous.sent_at, 8)
+            );
+            paint::text(buf, rest, (0, 1), &title, theme.muted);
+            let [_, rest] = split_rows(rest, 2);
+            results::draw(rest, buf, frame, (previous, look, RESULTS), hits);
+        }
+        (Phase::Waiting, None) => draw_meanwhile(rest, buf, frame, run),
+        _ => results::draw(rest, buf, frame, (run, look, RESULTS), hits),
+    }
+    draw_durations(below, buf, frame);
+}
+
+/// Draws how far each peer is, and why the head does not tell; returns what is left below.
+fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect {
+    let theme = frame.theme;
+    let mut rest = area;
+    if let Some(trouble) = &run.trouble {
+        let text = format!("! the head does not answer, and is asked again: {}", trouble.why);
+        paint::text(buf, rest, (0, 1), &format::fit(&text, rest.width.into()), theme.warn);
+        [_, rest] = split_rows(rest, 2);
+    }
+    let height = peers::height(run);
+    // Results have the better part of the room.
+    let room = if run.is_waiting() { rest.height } else { rest.height * 2 / 5 };
+    if height == 0 || room < 5 {
+        return rest;
+    }
+    let [_, rest] = split_rows(rest, 1);
+    let [place, below] = split_rows(rest, height.min(room));
+    peers::draw(place, buf, frame, run);
+    below
+}
+
+fn run_info(run: &Run, frame: Frame<'_>) -> String {
+    let took = format::elapsed(run.elapsed(frame.state.now));
+    match &run.phase {
+        Phase::Waiting => {
+            format!("running {took} · {} cancels", frame.key(Layer::Always, Action::Interrupt))
+        }
+        Phase::Done(response) => {
+            format!("request {} · {took}", format::shorten(&response.request_id, 4, 4))
+        }
+        Phase::Failed(_) => format!("failed after {took}"),
+        Phase::Cancelled => format!("cancelled after {took}"),
+    }
+}
+
+/// What local processes have written since the request went out.
+fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
+    let Frame { state, theme, .. } = frame;
+    paint::text(buf, area, (0, 1), "Local processes meanwhile", theme.muted);
+    let [_, rest] = split_rows(area, 2);
+    let lines = state.logs.tail(rest.height.into());
+    let lines = lines.into_iter().filter(|line| line.log.time >= run.sent_at);
+    let look =
+        LineLook { has_times: true, has_fields: true, is_exact: false, has_whole_ids: false };
+    for (y, line) in (0..rest.height).zip(lines) {
+        logs::view::draw_line(rest, buf, (0, y), &logs::view::line(&line.log, state, theme, look));
+    }
+}
+
+/// `✓ checked ── ✓ sent ── ⣷ waiting for head ── · grouping ── · done`
+fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
+    let Frame { state, theme, .. } = frame;
+    let picture = spinner::picture(state.now);
+    let done = |name: &str| (format!("✓ {name}"), theme.up);
+    let later = |name: &str| (format!("· {name}"), theme.muted);
+    // In full where that fits, else in short.
+    let words = |link: &'static str, is_short: bool| {
+        let mut steps = vec![done("checked"), done("sent")];
+        match &run.phase {
+            Phase::Waiting => {
+                let took = format::elapsed(run.elapsed(state.now));
+                let (n_given, n_over) = run.live.counts();
+                let doing = match (run.live.is_calling, n_given) {
+                    (true, 0) if is_short => "roll call".to_owned(),
+                    (true, 0) => "looking for workers".to_owned(),
+                    (_, 0) if is_short => "waiting".to_owned(),
+                    (_, 0) => "waiting for head".to_owned(),
+                    (_, n) => format!("running, {n_over} of {n} done,"),
+                };
+                steps.push((format!("{picture} {doing} {took}"), theme.info));
+                steps.extend([later("grouping"), later("done")]);
+            }
+            Phase::Done(_) => {
+                let n_given = run.live.counts().0;
+                let waited = match (n_given, is_short) {
+                    (0, false) => "waited for head".to_owned(),
+                    (0, true) => "waited".to_owned(),
+                    (n, _) => format!("run by {n}"),
+                };
+                steps.extend([waited.as_str(), "grouped", "done"].map(done));
+            }
+            Phase::Failed(_) => steps.push(("✗ failed".to_owned(), theme.down)),
+            Phase::Cancelled => steps.push(("– cancelled".to_owned(), theme.muted)),
+        }
+        let mut line = Line::default();
+        for (idx, (text, style)) in steps.into_iter().enumerate() {
+            if idx > 0 {
+                line.push_span(Span::styled(link, theme.faint));
+            }
+            line.push_span(Span::styled(text, style));
+        }
+        line
+    };
+    let wide = if frame.tier < Tier::Large { " ─ " } else { " ── " };
+    let mut lines = [words(wide, false), words(" ─ ", false)].into_iter();
+    let line = lines.find(|line| line.width() <= area.width.into());
+    paint::line(buf, area, (0, 0), &line.unwrap_or_else(|| words(" ─ ", true)));
+}
+
+fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let done = state.runs.iter().filter(|run| run.response().is_some());
+    let mut seconds: Vec<f64> = done
+        .filter_map(|run| run.took)
+        .map(|took| took.as_secs_f64())
+        .take(DURATIONS_MAX)
+        .collect();
+    if seconds.len() < DURATIONS_MIN || area.height < 3 {
+        return;
+    }
+    seconds.reverse();
+    let title = format!("Duration of the last {} runs", seconds.len());
+    paint::text(buf, area, (0, 1), &title, theme.muted);
+    let values: Vec<Option<f64>> = seconds.iter().copied().map(Some).collect();
+    // Two columns for each, so that a few can be told apart.
+    let values: Vec<Option<f64>> = values.into_iter().flat_map(|value| [value; 2]).collect();
+    let width = u16::try_from(values.len()).unwrap_or(u16::MAX).min(area.width / 2);
+    let bars = Rect { y: area.y.saturating_add(2), height: area.height - 2, width, ..area };
+    Sparkline { values: &values, floor: Floor::Zero, style: theme.up }.draw(bars, buf);
+    seconds.sort_by(f64::total_cmp);
+    let at = |share: usize| {
+        let idx = (seconds.len() * share / 100).min(seconds.len() - 1);
+        let seconds = seconds.get(idx).copied().unwrap_or_default();
+        format::elapsed(std::time::Duration::from_secs_f64(seconds.max(0.0)))
+    };
+    let text = format!("p50 {}  p95 {}", at(50), at(95));
+    paint::text(buf, area, (width + 2, area.height - 1), &text, theme.muted);
+}
+
+/// Draws the one field of a box that asks for something, with what it is before it.
+pub(crate) fn draw_asked(inside: Rect, buf: &mut Buffer, theme: &Theme, what: &str, field: &Field) {
+    let x = paint::text(buf, inside, (0, 1), what, theme.muted) + 2;
+    let room = Rect {
+        x: inside.x.saturating_add(x),
+        y: inside.y.saturating_add(1),
+        width: inside.width.saturating_sub(x),
+        height: 1,
+    }
+    .intersection(inside);
+    buf.set_style(room, theme.sel);
+    draw_field(pane::padded(room), buf, theme, field, theme.text);
+}
+
+/// Draws a field's text with its caret, scrolled so that the caret is in view.
+pub(crate) fn draw_field(area: Rect, buf: &mut Buffer, theme: &Theme, field: &Field, style: Style) {
+    if area.width < 2 || area.height == 0 {
+        return;
+    }
+    if !field.is_edited() {
+        paint::text(buf, area, (0, 0), &format::fit(field.value(), area.width.into()), style);
+        return;
+    }
+    // The last column is the caret's, when it stands after the text.
+    let scroll = field.scroll(usize::from(area.width - 1));
+    let mut column = 0;
+    let mut shown = String::new();
+    for letter in field.value().chars() {
+        let width = Span::raw(letter.to_string()).width();
+        if column >= scroll {
+            shown.push(letter);
+        }
+        column += width;
+    }
+    paint::text(buf, area, (0, 0), &shown, style);
+    let x = u16::try_from(field.cursor_column().saturating_sub(scroll)).unwrap_or(0);
+    if let Some(cell) = paint::cell(buf, area, x, 0) {
+        cell.set_style(theme.focus.add_modifier(Modifier::REVERSED));
+    }
+}
+
+/// Draws the field of a search: `⌕ text`.
+pub(crate) fn draw_search(
+    area: Rect,
+    buf: &mut Buffer,
+    theme: &Theme,
+    field: &Field,
+    placeholder: &str,
+) {
+    let (_, rest) = (paint::text(buf, area, (0, 0), "⌕", theme.muted), 2);
+    let [_, text] = split_columns(area, rest);
+    if field.value().is_empty() && !field.is_edited() {
+        paint::text(buf, text, (0, 0), placeholder, theme.faint);
+    } else {
+        draw_field(text, buf, theme, field, theme.text);
+    }
+}

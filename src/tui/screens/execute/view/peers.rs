@@ -1,0 +1,150 @@
+//! How far each peer of a run is.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+};
+
+use crate::{
+    state::{
+        nodes::Origin,
+        runs::{
+            Run,
+            live::{Part, Stage},
+        },
+    },
+    view::{
+        Frame,
+        hits::Hits,
+        spinner,
+        table::{Cell, Column, Side, Table},
+    },
+    widget::{
+        format::{self, NONE},
+        paint,
+    },
+};
+
+/// The columns.
+const COLUMNS: [Column; 7] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: "NODE", width: 9, side: Side::Left },
+    Column { title: "PEER", width: 19, side: Side::Left },
+    Column { title: "STATE", width: 12, side: Side::Left },
+    Column { title: "TIME", width: 9, side: Side::Right },
+    Column { title: "MEMORY", width: 8, side: Side::Right },
+    Column { title: "RESULT", width: 20, side: Side::Left },
+];
+
+/// The narrowest table with the memory used.
+const WIDE_FROM: u16 = 80;
+
+/// The place of the memory used.
+const MEMORY: usize = 5;
+
+/// The rows that the peers of `run` take, their title and a gap included; none without peers.
+pub(crate) fn height(run: &Run) -> u16 {
+    match u16::try_from(run.live.parts.len()).unwrap_or(u16::MAX) {
+        0 => 0,
+        n_peers => n_peers.saturating_add(3),
+    }
+}
+
+/// Draws the peers of `run`, as many as there is room for.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
+    let Frame { state, theme, .. } = frame;
+    let parts = &run.live.parts;
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let x = paint::text(buf, area, (0, 0), "Per peer", bold) + 2;
+    let (n_given, n_over) = run.live.counts();
+    let mut note = match n_given {
+        0 => format!("{} ready", parts.len()),
+        _ => format!("{n_over} of {n_given} done"),
+    };
+    if run.is_waiting() && !state.nodes.is_live {
+        note.push_str(" · the head's events do not come, so this may be old");
+    }
+    paint::text(buf, area, (x, 0), &note, theme.muted);
+    let n_fit = usize::from(area.height.saturating_sub(3));
+    if parts.len() > n_fit {
+        let more = format!("{} more", parts.len() - n_fit);
+        paint::text_before(buf, area, (area.width, 0), &more, theme.muted);
+    }
+    let mut columns = COLUMNS.to_vec();
+    let is_wide = area.width >= WIDE_FROM;
+    if !is_wide {
+        columns.remove(MEMORY);
+    }
+    // Whoever still works stands where it can be seen.
+    let mut shown: Vec<&Part> = parts.iter().collect();
+    if parts.len() > n_fit {
+        shown.sort_by_key(|part| part.stage.is_over());
+    }
+    let table =
+        Table { columns: &columns, n_rows: shown.len().min(n_fit), selected: None, pane: 0 };
+    let place = Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(2), ..area };
+    table.draw(place.intersection(area), buf, theme, &mut Hits::default(), |row| {
+        let mut cells = shown.get(row).map(|part| cells(part, run, frame)).unwrap_or_default();
+        if !is_wide && cells.len() > MEMORY {
+            cells.remove(MEMORY);
+        }
+        cells
+    });
+}
+
+fn cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let (glyph, word, style) = stage(part, frame);
+    let node = state.stack.node(&part.peer_id);
+    let origin = if node.is_some() { Origin::Local } else { Origin::Listed };
+    let (place, place_style) = match (node, origin) {
+        (Some(node), _) => (node.name.clone(), theme.info),
+        (None, _) => ("remote".to_owned(), theme.muted),
+    };
+    let took = match (part.took, &part.stage) {
+        (Some(took), _) => format::elapsed(took),
+        (None, Stage::Running | Stage::Fetching) => format::elapsed(state.now.since(part.since)),
+        _ => NONE.to_owned(),
+    };
+    let memory = part.usage.filter(|usage| usage.memory_max_kib > 0);
+    let memory = memory.map_or_else(
+        || NONE.to_owned(),
+        |usage| format::bytes(usage.memory_max_kib.saturating_mul(1024)),
+    );
+    let has = |peers: &[String]| peers.contains(&part.peer_id);
+    let groups = run.response().map(|response| response.results.as_slice()).unwrap_or_default();
+    let group = groups.iter().position(|group| has(&group.peers));
+    let (result, result_style) = match (&part.stage, group) {
+        (Stage::Failed { reason, .. }, _) => (reason.clone(), theme.down),
+        (_, Some(0)) => ("group 1".to_owned(), theme.text),
+        (_, Some(idx)) => (format!("group {}", idx + 1), theme.warn),
+        (_, None) => (String::new(), theme.muted),
+    };
+    vec![
+        (glyph.to_string(), style),
+        (place, place_style),
+        (format::short_peer(&part.peer_id).into_owned(), theme.text),
+        (word, style),
+        (took, theme.text),
+        (memory, theme.muted),
+        (result, result_style),
+    ]
+}
+
+/// The glyph, the word and the color of how far a peer is.
+fn stage(part: &Part, frame: Frame<'_>) -> (char, String, Style) {
+    let (theme, picture) = (frame.theme, spinner::picture(frame.state.now));
+    match &part.stage {
+        Stage::Ready => ('◌', "ready".to_owned(), theme.muted),
+        Stage::Fetching => (picture, "fetching".to_owned(), theme.info),
+        Stage::Running => (picture, "running".to_owned(), theme.info),
+        Stage::Answered { exit_code: 0 } => ('✓', "exit 0".to_owned(), theme.up),
+        Stage::Answered { exit_code } => ('✗', format!("exit {exit_code}"), theme.down),
+        Stage::Failed { is_replaced: true, .. } => ('✗', "replaced".to_owned(), theme.warn),
+        Stage::Failed { .. } => ('✗', "failed".to_owned(), theme.down),
+        Stage::Spare => ('◌', "spare".to_owned(), theme.muted),
+        Stage::Unknown => ('?', "not known".to_owned(), theme.muted),
+        Stage::Cancelled => ('–', "cancelled".to_owned(), theme.muted),
+    }
+}

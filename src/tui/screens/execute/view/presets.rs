@@ -1,0 +1,79 @@
+//! The presets, and the name of one that is to be kept.
+
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::draw_asked;
+use crate::{
+    action::Action,
+    keymap::Layer,
+    screens::execute::state::presets::Preset,
+    view::{
+        Frame, centered, draw_empty,
+        hits::Hits,
+        table::{Column, Side, Table},
+    },
+    widget::{
+        format, paint,
+        pane::{self, Focus},
+    },
+};
+
+/// The columns.
+const COLUMNS: [Column; 5] = [
+    Column { title: "NAME", width: 28, side: Side::Left },
+    Column { title: "FUNCTION", width: 11, side: Side::Left },
+    Column { title: "METHOD", width: 18, side: Side::Left },
+    Column { title: "NODES", width: 5, side: Side::Right },
+    Column { title: "GROUP", width: 10, side: Side::Left },
+];
+
+/// Draws the list of presets over `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let presets = &state.execute.presets;
+    let n_presets = presets.list.len();
+    let height = u16::try_from(n_presets.max(3)).unwrap_or(u16::MAX).saturating_add(3);
+    let place = centered(area, 84.min(area.width.saturating_sub(4)), height.min(area.height));
+    theme.clear(place, buf);
+    buf.set_style(place, theme.bar);
+    let frame_of_pane = pane::Pane::new("Presets")
+        .info(if n_presets == 0 { String::new() } else { n_presets.to_string() })
+        .focus(Focus::Here);
+    let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
+    if n_presets == 0 {
+        let key = frame.key(Layer::Form, Action::SavePreset);
+        let lines = ["No form was saved yet.".to_owned(), format!("{key} in the form saves it.")];
+        draw_empty(inside, buf, theme, &lines);
+        return;
+    }
+    let all: Vec<(&String, &Preset)> = presets.list.iter().collect();
+    let selected = Some(presets.selected_idx());
+    let table = Table { columns: &COLUMNS, n_rows: n_presets, selected, pane: 0 };
+    table.draw(inside, buf, theme, &mut Hits::default(), |row| {
+        let Some((name, preset)) = all.get(row) else { return Vec::new() };
+        let request = &preset.request;
+        vec![
+            ((*name).clone(), theme.text),
+            (format::short_cid(&request.function_id).into_owned(), theme.muted),
+            (request.method.clone(), theme.focus),
+            (request.config.number_of_nodes.to_string(), theme.text),
+            (request.group().unwrap_or("*").to_owned(), theme.muted),
+        ]
+    });
+}
+
+/// Asks for the name of a preset.
+pub(crate) fn draw_name(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let place = centered(area, 64.min(area.width.saturating_sub(2)), 6);
+    theme.clear(place, buf);
+    buf.set_style(place, theme.bar);
+    let frame_of_pane = pane::Pane::new("Save preset").focus(Focus::Here);
+    let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
+    draw_asked(inside, buf, theme, "name", &state.execute.presets.name);
+    let note = format!(
+        "{} saves it; variables called KEY, TOKEN and the like without value",
+        frame.key(Layer::PresetName, Action::Open)
+    );
+    paint::text(buf, inside, (0, 3), &format::fit(&note, inside.width.into()), theme.muted);
+}

@@ -1,0 +1,128 @@
+//! What the network's values lost, epoch by epoch added up: combined, beside naive and a baseline that
+//! knows nothing of the rows. The lowest line is the best.
+
+use model::timestamp::Timestamp;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+use wire::inference::leaderboard::EpochLosses;
+
+use super::{Scene, past};
+use crate::{
+    screens::inference::state::Pane,
+    widget::{
+        format,
+        line::{self, Lines, Point},
+        note, paint,
+        pane::{self, padded},
+    },
+};
+
+/// The losses of one epoch, all of them known.
+struct Losses {
+    time: Timestamp,
+    /// Of combined, naive and uninformed.
+    values: [f64; 3],
+}
+
+/// Draws the pane.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    if area.is_empty() {
+        return;
+    }
+    let (state, theme) = (scene.state, scene.theme);
+    let styles = [theme.series(1), theme.text, theme.faint];
+    let legend = [("◆", "combined"), ("◇", "naive"), ("─", "uninformed")];
+    let words = legend.iter().zip(styles).enumerate().flat_map(|(idx, ((symbol, name), style))| {
+        let gap = if idx == 0 { "" } else { "  " };
+        [
+            Span::styled(format!("{gap}{symbol}"), style),
+            Span::styled(format!(" {name}"), theme.muted),
+        ]
+    });
+    let inside = pane::Pane::new("Cumulative loss")
+        .info(words.collect::<Line<'_>>())
+        .focus(scene.focus(Pane::Losses))
+        .draw(area, buf, theme);
+    let body = padded(inside);
+    let epochs = state.leaderboard.iter().flat_map(|board| &board.epochs);
+    let epochs: Vec<Losses> = epochs.filter_map(losses).collect();
+    let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
+        note::centered(buf, body, &[("no truth yet", theme.muted)]);
+        return;
+    };
+    let lines = [0, 1, 2].map(|idx| sums(&epochs, idx));
+    let [combined, naive, uninformed] = lines.each_ref().map(Vec::as_slice);
+    let chart = Rect { height: body.height.saturating_sub(1), ..body };
+    let newest = combined.last().map_or(0.0, |point| point.value);
+    Lines {
+        lines: &[
+            line::Line::new(uninformed, styles[2]),
+            line::Line::new(naive, styles[1]),
+            line::Line::new(combined, styles[0]),
+        ],
+        start: first.time,
+        end: last.time,
+        gap: past::gap_of(epochs.iter().map(|epoch| epoch.time)),
+        volumes: &[],
+        now: scene.now,
+        crosshair: None,
+        tag: Some((newest, styles[0])),
+        decimals: format::decimals_of(newest),
+        scale: None,
+    }
+    .draw(chart, buf, theme);
+    let row = Rect { y: body.bottom().saturating_sub(1), height: 1, ..body };
+    draw_means(row, buf, &epochs, scene);
+}
+
+/// Draws the mean losses, and by how much combined is below the others.
+fn draw_means(row: Rect, buf: &mut Buffer, epochs: &[Losses], scene: Scene<'_>) {
+    /// The columns of a mean loss.
+    const WIDTH: usize = 8;
+    #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
+    let n_epochs = epochs.len() as f64;
+    let mean = |idx: usize| {
+        let values = epochs.iter().filter_map(|epoch| epoch.values.get(idx));
+        values.sum::<f64>() / n_epochs
+    };
+    let [combined, naive, uninformed] = [0, 1, 2].map(mean);
+    let theme = scene.theme;
+    let mut spans = vec![
+        Span::styled(format!("mean of {}  ", format::counted(epochs.len(), "epoch")), theme.muted),
+        Span::styled(format!("◆ {}  ", loss_text(combined, WIDTH)), theme.series(1)),
+    ];
+    for (name, other) in [("naive", naive), ("uninformed", uninformed)] {
+        let percent = (combined / other - 1.0) * 100.0;
+        if !percent.is_finite() {
+            continue;
+        }
+        let style = if percent < 0.0 { theme.up } else { theme.down };
+        spans.push(Span::styled(format::signed(percent, 1), style));
+        spans.push(Span::styled(format!(" % vs {name}  "), theme.muted));
+    }
+    paint::line(buf, row, (0, 0), &Line::from(spans));
+}
+
+/// A loss in `width` columns: four digits, or as many as tell two models apart.
+pub(super) fn loss_text(loss: f64, width: usize) -> String {
+    let text = format::fixed(loss, if loss.abs() < 10.0 { 4 } else { 2 });
+    if text.chars().count() <= width { text } else { format::compact(loss) }
+}
+
+fn losses(epoch: &EpochLosses) -> Option<Losses> {
+    let values = [epoch.combined, epoch.naive, epoch.uninformed?];
+    Some(Losses { time: epoch.opened_at.parse().ok()?, values })
+}
+
+/// The sums up to each epoch of the losses at `idx`.
+fn sums(epochs: &[Losses], idx: usize) -> Vec<Point> {
+    let mut sum = 0.0;
+    let add = |epoch: &Losses| {
+        sum += epoch.values.get(idx).copied().unwrap_or_default();
+        Point { time: epoch.time, value: sum }
+    };
+    epochs.iter().map(add).collect()
+}

@@ -1,0 +1,157 @@
+//! What the topic combined to over its past epochs, against naive, and against what came true.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use model::timestamp::Timestamp;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+
+use super::Scene;
+use crate::{
+    screens::inference::state::{
+        Pane,
+        past::{Epoch, Past},
+    },
+    widget::{
+        format,
+        line::{self, Lines, Point},
+        note, paint,
+        pane::{self, padded},
+        sparkline::{Floor, Sparkline},
+    },
+};
+
+/// Rows of the sparkline below the chart, and a free one.
+const ERROR_HEIGHT: u16 = 2;
+
+/// Draws the pane.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    if area.is_empty() {
+        return;
+    }
+    let (state, theme) = (scene.state, scene.theme);
+    let n_epochs = state.past().map_or(0, Past::len);
+    let info = Line::from(vec![
+        Span::styled("◆", theme.series(1)),
+        Span::styled(" combined  ", theme.muted),
+        Span::styled("◇", theme.muted),
+        Span::styled(" naive  ", theme.muted),
+        Span::styled("─", theme.up),
+        Span::styled(format!(" truth · {}", format::counted(n_epochs, "epoch")), theme.muted),
+    ]);
+    let inside = pane::Pane::new("Over time")
+        .info(info)
+        .focus(scene.focus(Pane::Past))
+        .draw(area, buf, theme);
+    let body = padded(inside);
+    let label = state.label();
+    let epochs: Vec<&Epoch> = state.past().map_or_else(Vec::new, |past| past.epochs().collect());
+    let epochs = since_silence(&epochs);
+    let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
+        note::centered(buf, body, &[("no epoch yet", theme.muted)]);
+        return;
+    };
+    let all = state.past().map_or_else(Vec::new, Past::epochs_and_gaps);
+    let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, label, of);
+    let combined = line(|epoch| &epoch.combined);
+    let naive = line(|epoch| &epoch.naive);
+    let truth = line(|epoch| &epoch.truth);
+    let error_height = if body.height >= 12 { ERROR_HEIGHT } else { 0 };
+    let chart = Rect { height: body.height - error_height, ..body };
+    let newest = combined.iter().rfind(|point| point.value.is_finite());
+    let newest = newest.map(|point| (point.value, theme.series(1)));
+    Lines {
+        lines: &[
+            line::Line::new(&naive, theme.muted),
+            line::Line::new(&truth, theme.up),
+            line::Line { is_filled: true, ..line::Line::new(&combined, theme.series(1)) },
+        ],
+        start: first.time,
+        end: last.time,
+        // A line ends where an epoch is missing, however short that is.
+        gap: Duration::MAX,
+        volumes: &[],
+        now: scene.now,
+        crosshair: None,
+        tag: newest,
+        decimals: format::decimals_for(combined.iter().map(|point| point.value)),
+        scale: scene.share_scale([&combined, &naive, &truth]),
+    }
+    .draw(chart, buf, theme);
+    if error_height > 0 {
+        let row = Rect { y: body.bottom() - 1, height: 1, ..body };
+        draw_difference(row, buf, &combined, &naive, scene);
+    }
+}
+
+/// The values of `label` from `start` on, not a number where there is none, and in the place of
+/// epochs that were not seen.
+pub(super) fn points(
+    all: &[Option<&Epoch>],
+    start: Timestamp,
+    label: &str,
+    of: impl Fn(&Epoch) -> &BTreeMap<String, f64>,
+) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    for epoch in all {
+        match epoch {
+            Some(epoch) if epoch.time < start => {}
+            Some(epoch) => {
+                let value = of(epoch).get(label).copied().unwrap_or(f64::NAN);
+                points.push(Point { time: epoch.time, value });
+            }
+            None => points.extend(points.last().map(|it| Point { value: f64::NAN, ..*it })),
+        }
+    }
+    points
+}
+
+/// The epochs since the last long silence, if they are enough for a line by themselves; else all.
+fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
+    /// About a line's worth of dots: with fewer, what was before is worth its gap.
+    const ENOUGH: usize = 20;
+    let gap = gap(epochs);
+    let is_silence = |pair: &[&Epoch]| {
+        pair.first().zip(pair.last()).is_some_and(|(one, next)| next.time.since(one.time) > gap)
+    };
+    let start = epochs.windows(2).rposition(is_silence).map_or(0, |idx| idx + 1);
+    if epochs.len() - start >= ENOUGH { epochs.get(start..).unwrap_or(epochs) } else { epochs }
+}
+
+/// The distance of epochs from which on a line is broken.
+fn gap(epochs: &[&Epoch]) -> Duration {
+    gap_of(epochs.iter().map(|epoch| epoch.time))
+}
+
+/// The same of epochs at `times`, oldest first.
+pub(super) fn gap_of(times: impl Iterator<Item = Timestamp>) -> Duration {
+    /// Epochs missing before a line is broken.
+    const MISSING: u32 = 5;
+    let times: Vec<Timestamp> = times.collect();
+    let mut apart: Vec<_> =
+        times.windows(2).filter_map(|pair| Some(pair.last()?.since(*pair.first()?))).collect();
+    apart.sort_unstable();
+    apart.get(apart.len() / 2).copied().unwrap_or_default().saturating_mul(MISSING)
+}
+
+/// Draws by how much combined and naive differ, epoch by epoch.
+fn draw_difference(
+    row: Rect,
+    buf: &mut Buffer,
+    combined: &[Point],
+    naive: &[Point],
+    scene: Scene<'_>,
+) {
+    /// The columns of the words before the sparkline.
+    const WORDS: u16 = 19;
+    let naive: BTreeMap<_, _> = naive.iter().map(|point| (point.time, point.value)).collect();
+    let difference = |point: &Point| Some((point.value - naive.get(&point.time)?).abs());
+    let values: Vec<Option<f64>> = combined.iter().map(difference).collect();
+    paint::text(buf, row, (0, 0), "combined − naive", scene.theme.muted);
+    let area =
+        Rect { x: row.x + WORDS.min(row.width), width: row.width.saturating_sub(WORDS), ..row };
+    Sparkline { values: &values, floor: Floor::Zero, style: scene.theme.series(0) }.draw(area, buf);
+}

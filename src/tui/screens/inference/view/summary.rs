@@ -1,0 +1,316 @@
+//! What the topic in view comes to: its values, large, and when they are from.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+use unicode_width::UnicodeWidthStr;
+
+use super::Scene;
+use crate::{
+    screens::inference::state::{Feed, actors::Role, past::of_label},
+    state::loadable::Loadable,
+    widget::{
+        format, paint,
+        pane::{self, padded},
+        share,
+        stats::Quartiles,
+    },
+};
+
+/// Labels that are shown as bars; a topic with more shows the first ones.
+const LABELS_SHOWN: usize = 6;
+
+/// A number with a name above it and a remark below.
+struct Figure {
+    name: &'static str,
+    value: String,
+    style: Style,
+    remark: String,
+}
+
+/// The rows of the pane, its borders included.
+pub(super) fn height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
+    let n_labels = scene.state.labels().len().min(LABELS_SHOWN);
+    if area.height < 12 {
+        0
+    } else if n_labels > 1 {
+        u16::try_from(n_labels).unwrap_or(0) + 2
+    } else if is_roomy {
+        5
+    } else {
+        3
+    }
+}
+
+/// Draws the pane.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    if area.is_empty() {
+        return;
+    }
+    let (state, theme) = (scene.state, scene.theme);
+    let title = title(scene);
+    // The corners, the spaces and a little of the border beside both.
+    let room = usize::from(area.width).saturating_sub(title.width() + 10);
+    let inside = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
+    let body = padded(inside);
+    if state.latest.value().is_none() {
+        scene.draw_nothing(body, buf);
+    } else if state.labels().len() > 1 {
+        draw_labels(body, buf, scene);
+    } else if body.height >= 3 {
+        draw_figures(body, buf, &figures(scene), scene);
+    } else {
+        draw_short(body, buf, &figures(scene), scene);
+    }
+}
+
+fn title(scene: Scene<'_>) -> String {
+    let state = scene.state;
+    let Some(selected) = state.selected else { return "Inference".to_owned() };
+    let mut title = format!("Topic {selected}");
+    if let Some(topic) = state.topic() {
+        title = format!("{title} · {}", format::fit(&topic.name, 48));
+    }
+    if state.labels().len() > 1 {
+        title = format!("{title} · {}", state.label());
+    }
+    if state.is_resistant { format!("{title} · without outliers") } else { title }
+}
+
+/// When the values are from, where the epoch stands, and how often the service is asked: what
+/// matters most is last, and stays where there is not room for all.
+fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
+    let (state, theme, now) = (scene.state, scene.theme, scene.now);
+    let mut parts: Vec<Span<'static>> = Vec::new();
+    if let Some(latest) = state.latest.value() {
+        parts.push(format!("nonce {}", format::count(latest.bundle.nonce)).into());
+    }
+    if let Some(height) = state.height(now) {
+        parts.push(format!("height {}", format::count(height)).into());
+        let close_height = state.topic().and_then(|topic| topic.close_height);
+        if close_height.is_some_and(|close| close <= height) {
+            parts.push("closing".into());
+        } else if let Some(close) = close_height {
+            parts.push(format!("closes in {}", blocks(close.saturating_sub(height))).into());
+        } else if let Some(topic) = state.topic() {
+            let n_blocks = topic.next_epoch_height.saturating_sub(height);
+            parts.push(format!("next epoch in {}", blocks(n_blocks)).into());
+        }
+    }
+    match &state.latest {
+        Loadable::Stale { .. } => parts.push(Span::styled(state.latest.note(now), theme.warn)),
+        other if other.value().is_some() => parts.push(other.note(now).into()),
+        _ => {}
+    }
+    match state.limited_until {
+        _ if state.is_paused => parts.push(Span::styled("paused", theme.warn)),
+        Some(until) => {
+            let text = format!("429 · retry in {}", format::until(until.since(now)));
+            parts.push(Span::styled(text, theme.warn));
+        }
+        _ if state.feed == Feed::Up => parts.push("stream".into()),
+        None => parts.push(format!("asked every {}", format::age(state.every())).into()),
+    }
+    let width = |parts: &[Span<'_>]| parts.iter().map(|part| part.width() + 3).sum::<usize>();
+    while width(&parts) > room.saturating_add(3) && parts.len() > 1 {
+        parts.remove(0);
+    }
+    let mut spans = Vec::new();
+    for part in parts {
+        if !spans.is_empty() {
+            spans.push(Span::raw(" · "));
+        }
+        spans.push(part);
+    }
+    Line::from(spans)
+}
+
+fn blocks(n_blocks: u64) -> String {
+    if n_blocks == 1 { "1 block".to_owned() } else { format!("{} blocks", format::count(n_blocks)) }
+}
+
+/// The numbers of a topic with a single output.
+fn figures(scene: Scene<'_>) -> Vec<Figure> {
+    let (state, theme) = (scene.state, scene.theme);
+    let Some(latest) = state.latest.value() else { return Vec::new() };
+    let label = state.label();
+    let combined = of_label(&latest.bundle.combined_value, label);
+    let naive = of_label(&latest.bundle.naive_value, label);
+    let decimals = scene.decimals();
+    let number = |value: Option<f64>| {
+        value.map_or_else(
+            || format::NONE.to_owned(),
+            |value| format::telling(value, decimals, format::grouped),
+        )
+    };
+    let above = combined.zip(naive).map(|(combined, naive)| combined - naive);
+    let of_role = |role| scene.actors.iter().filter(move |actor| actor.role == role);
+    let inferers: Vec<_> = of_role(Role::Inferer).filter_map(|actor| actor.value).collect();
+    let n_outliers = of_role(Role::Inferer).filter(|actor| actor.is_outlier).count();
+    let forecasters: Vec<_> = of_role(Role::Forecaster).filter_map(|actor| actor.value).collect();
+    let quartiles = Quartiles::of(&inferers);
+    let spread = quartiles.map(|q| q.upper - q.lower);
+    // Shares differ by points.
+    let points = if scene.is_percent() { " points" } else { "" };
+    let reach = Quartiles::of(&forecasters).map(|q| (q.upper - q.lower) / 2.0);
+    let bold = Modifier::BOLD;
+    let mut figures = vec![
+        Figure {
+            name: "◆ combined",
+            value: number(combined),
+            style: theme.series(1).add_modifier(bold),
+            remark: above.map_or_else(String::new, |above| {
+                format!("{}{points} vs naive", format::telling(above, decimals, format::signed))
+            }),
+        },
+        Figure {
+            name: "◇ naive",
+            value: number(naive),
+            style: theme.text.add_modifier(bold),
+            remark: "inferers alone".to_owned(),
+        },
+        Figure {
+            name: "spread p25–p75",
+            value: number(spread),
+            style: theme.series(0).add_modifier(bold),
+            remark: spread_remark(spread, combined, scene),
+        },
+        Figure {
+            name: "● inferers",
+            value: of_role(Role::Inferer).count().to_string(),
+            style: theme.series(0).add_modifier(bold),
+            remark: match n_outliers {
+                0 => "no outlier".to_owned(),
+                1 => "1 outlier".to_owned(),
+                n => format!("{n} outliers"),
+            },
+        },
+        Figure {
+            name: "▲ forecasters",
+            value: of_role(Role::Forecaster).count().to_string(),
+            style: theme.series(3).add_modifier(bold),
+            remark: reach
+                .filter(|_| forecasters.len() > 1)
+                .map_or_else(String::new, |reach| format!("±{}", format::grouped(reach, decimals))),
+        },
+    ];
+    figures.extend(interval(scene, decimals));
+    figures.extend(moved(scene, decimals));
+    figures
+}
+
+/// How much of the combined value the spread is; of shares no share is told.
+fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -> String {
+    if scene.is_percent() {
+        return "points".to_owned();
+    }
+    let share = spread.zip(combined).map(|(spread, combined)| spread / combined.abs() * 100.0);
+    let share = share.filter(|share| share.is_finite());
+    share.map_or_else(String::new, |share| format!("{share:.2} % of combined"))
+}
+
+/// Where the values lie, counted by their weights.
+fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
+    let state = scene.state;
+    let (percent, low, high) = state.confidence.as_ref()?.widest(state.label())?;
+    Some(Figure {
+        name: "weighted range",
+        value: format!("{} – {}", format::grouped(low, decimals), format::grouped(high, decimals)),
+        style: scene.theme.text.add_modifier(Modifier::BOLD),
+        remark: format!("{percent:.0} % of weights"),
+    })
+}
+
+/// How far the combined value has moved over the epochs that are known.
+fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
+    let (state, label) = (scene.state, scene.state.label());
+    let of = |epoch: &crate::screens::inference::state::past::Epoch| {
+        Some((epoch.time, *epoch.combined.get(label)?))
+    };
+    let mut known = state.past()?.epochs().rev().filter_map(of).take(11);
+    let (newest_at, newest) = known.next()?;
+    let (oldest_at, oldest) = known.last()?;
+    let change = newest - oldest;
+    Some(Figure {
+        name: "moved",
+        value: format::telling(change, decimals, format::signed),
+        style: scene.theme.signed(change).add_modifier(Modifier::BOLD),
+        remark: {
+            let points = if scene.is_percent() { "points " } else { "" };
+            format!("{points}over {}", format::span(newest_at.since(oldest_at)))
+        },
+    })
+}
+
+fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
+    let n = u16::try_from(figures.len()).unwrap_or(1).max(1);
+    let pitch = area.width / n;
+    for (idx, figure) in (0..n).zip(figures) {
+        let place = Rect { x: area.x + idx * pitch, width: pitch, ..area };
+        paint::text(buf, place, (0, 0), figure.name, scene.theme.muted);
+        paint::text(buf, place, (0, 1), &figure.value, figure.style);
+        let remark = format::fit(&figure.remark, usize::from(pitch.saturating_sub(1)));
+        paint::text(buf, place, (0, 2), &remark, scene.theme.muted);
+    }
+}
+
+/// The figures in one row, as many as fit.
+fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
+    let mut x = 0;
+    for figure in figures {
+        let line = Line::from(vec![
+            Span::styled(format!("{} ", figure.name), scene.theme.muted),
+            Span::styled(figure.value.clone(), figure.style),
+        ]);
+        let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
+        if x + width > area.width {
+            return;
+        }
+        x = paint::line(buf, area, (x, 0), &line).saturating_add(3);
+    }
+}
+
+/// Draws a bar for each label: its share in the combined values, and the naive one's beside it.
+fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+    let (state, theme) = (scene.state, scene.theme);
+    let Some(latest) = state.latest.value() else { return };
+    let labels = state.labels();
+    let values: Vec<_> =
+        labels.iter().map(|label| of_label(&latest.bundle.combined_value, label)).collect();
+    let highest = values.iter().flatten().copied().fold(1.0, f64::max);
+    let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let name_width = u16::try_from(widest).unwrap_or(0).clamp(4, 16);
+    let is_best = |value: Option<f64>| {
+        value.is_some() && values.iter().flatten().all(|other| Some(*other) <= value)
+    };
+    for (y, (label, value)) in (0..area.height).zip(labels.iter().zip(&values)) {
+        let is_chosen = *label == state.label();
+        let style = if is_chosen { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
+        paint::text(buf, area, (0, y), if is_chosen { "▸" } else { " " }, theme.focus);
+        paint::text(buf, area, (2, y), &format::fit(label, name_width.into()), style);
+        let naive = of_label(&latest.bundle.naive_value, label);
+        let number = |value: Option<f64>| {
+            value.map_or_else(|| format::NONE.to_owned(), |value| format::fixed(value, 4))
+        };
+        let start = name_width + 4;
+        let bar_width = area.width.saturating_sub(start + 30);
+        let bar = Rect { x: area.x + start, y: area.y + y, width: bar_width, height: 1 };
+        if let Some(value) = value {
+            let style = if is_best(Some(*value)) { theme.series(1) } else { theme.series(0) };
+            share::bar(buf, bar, value / highest, style, theme);
+        }
+        if let Some(naive) = naive.filter(|naive| naive.is_finite()) {
+            let x =
+                paint::cells(naive / highest * f64::from(bar_width), bar_width.saturating_sub(1));
+            paint::put(buf, bar, (x, 0), '◇', theme.text);
+        }
+        let x = start + bar_width + 2;
+        paint::text(buf, area, (x, y), "◆", theme.series(1));
+        paint::text(buf, area, (x + 2, y), &number(*value), style);
+        paint::text(buf, area, (x + 12, y), "◇", theme.text);
+        paint::text(buf, area, (x + 14, y), &number(naive), theme.muted);
+    }
+}

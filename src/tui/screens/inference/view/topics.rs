@@ -1,0 +1,89 @@
+//! The topics there are: what they predict, and where their epochs stand.
+
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use wire::inference::TopicSummary;
+
+use super::Scene;
+use crate::{
+    screens::inference::state::Pane,
+    widget::{
+        format, paint,
+        pane::{self, padded},
+    },
+};
+
+/// The columns of the bar that an epoch fills.
+const BAR: u16 = 8;
+
+/// Draws the pane; returns where the row of each topic is.
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+    if area.is_empty() {
+        return Vec::new();
+    }
+    let (state, theme) = (scene.state, scene.theme);
+    let inside = pane::Pane::new("Topics")
+        .info(state.topics.note(scene.now))
+        .focus(scene.focus(Pane::Topics))
+        .draw(area, buf, theme);
+    let body = padded(inside);
+    let topics = state.topics.value().map_or(&[][..], |list| &list.topics);
+    if topics.is_empty() {
+        scene.draw_nothing(body, buf);
+        return Vec::new();
+    }
+    let header = theme.muted.add_modifier(Modifier::BOLD);
+    let is_wide = body.width >= 56;
+    let name_end = body.width.saturating_sub(if is_wide { BAR + 20 } else { BAR + 1 });
+    paint::text(buf, body, (0, 0), "ID  PREDICTS", header);
+    if is_wide {
+        paint::text_before(buf, body, (name_end + 9, 0), "GROUP", header);
+        paint::text_before(buf, body, (name_end + 18, 0), "LEARNED", header);
+    }
+    paint::text_before(buf, body, (body.width, 0), "EPOCH", header);
+    let n_rows = usize::from(body.height.saturating_sub(1));
+    let is_chosen =
+        |topic: &TopicSummary| state.selected.is_some_and(|id| id.get() == topic.topic_id);
+    let chosen = topics.iter().position(is_chosen);
+    let first = chosen.map_or(0, |idx| (idx + 1).saturating_sub(n_rows));
+    let mut places = Vec::new();
+    for (idx, topic) in topics.iter().enumerate().skip(first).take(n_rows) {
+        let y = body.y + 1 + u16::try_from(idx - first).unwrap_or(0);
+        let row = Rect { y, height: 1, ..body };
+        let style =
+            if is_chosen(topic) { theme.text.add_modifier(Modifier::BOLD) } else { theme.text };
+        paint::text_before(buf, row, (2, 0), &topic.topic_id.to_string(), theme.focus);
+        let name = format::fit(&topic.name, usize::from(name_end.saturating_sub(5)));
+        paint::text(buf, row, (4, 0), &name, style);
+        if is_wide {
+            let group = format::fit(topic.subgroup.as_deref().unwrap_or("*"), 8).into_owned();
+            paint::text_before(buf, row, (name_end + 9, 0), &group, theme.accent2);
+            let learned = format::count(topic.n_learned);
+            paint::text_before(buf, row, (name_end + 18, 0), &learned, theme.muted);
+        }
+        draw_epoch(row, buf, topic, scene);
+        let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
+        if is_chosen(topic) {
+            paint::row_style(buf, whole, 0, theme.sel);
+        }
+        places.push((idx, whole));
+    }
+    places
+}
+
+/// Draws how much of its epoch a topic has behind it.
+fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_>) {
+    let Some(height) = scene.state.height(scene.now) else { return };
+    let left = topic.next_epoch_height.saturating_sub(height).min(topic.epoch_length);
+    #[expect(clippy::cast_precision_loss, reason = "the bar has eight steps")]
+    let share = 1.0 - left as f64 / topic.epoch_length.max(1) as f64;
+    let Some(x) = row.width.checked_sub(BAR) else { return };
+    let bar = Rect { x: row.x + x, width: BAR, ..row };
+    let is_open = topic.close_height.is_some();
+    let style = if is_open { scene.theme.info } else { scene.theme.focus };
+    // A thin line, as bars of neighboring rows would run into one another.
+    let n_full = paint::cells(share * f64::from(BAR), BAR);
+    for x in 0..BAR {
+        let style = if x < n_full { style } else { scene.theme.faint };
+        paint::put(buf, bar, (x, 0), if x < n_full { '━' } else { '─' }, style);
+    }
+}

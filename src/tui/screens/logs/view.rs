@@ -1,0 +1,293 @@
+//! Draws the Logs screen, and lines of logs elsewhere.
+
+use model::timestamp::Timestamp;
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::state::OWN_SOURCE;
+use crate::{
+    action::Action,
+    keymap::Layer,
+    local::{Level, LocalLog},
+    screens::execute,
+    state::State,
+    theme::Theme,
+    view::{Frame, draw_empty, focus_if, hits::Hits, split_rows},
+    widget::{format, paint, pane},
+};
+
+/// The length from which a value without spaces is shortened: content and peer ids are longer.
+const ID_FROM: usize = 32;
+
+/// Columns of a source's name.
+const SOURCE_WIDTH: usize = 9;
+
+/// What is shown of a line.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "parts of a line, each there or not")]
+pub(crate) struct LineLook {
+    /// Its time.
+    pub(crate) has_times: bool,
+    /// Its fields.
+    pub(crate) has_fields: bool,
+    /// Its time to the millisecond.
+    pub(crate) is_exact: bool,
+    /// Long values in whole.
+    pub(crate) has_whole_ids: bool,
+}
+
+/// Draws the Logs screen into `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let frame_of_pane = pane::Pane::new("Logs").info(info(frame)).focus(focus_if(true));
+    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let [sources, rest] = split_rows(inside, 1);
+    draw_sources(sources, buf, frame);
+    let logs = &state.logs;
+    let has_filter = logs.filter.is_edited() || !logs.filter.value().is_empty();
+    let [filter, rest] = split_rows(rest, 1);
+    if has_filter {
+        execute::view::draw_search(filter, buf, theme, &logs.filter, "search…");
+    }
+    let open = logs.line().filter(|_| logs.is_open);
+    let Some(open) = open else {
+        draw_lines(rest, buf, frame);
+        return;
+    };
+    let n_rows = u16::try_from(open.log.fields.len()).unwrap_or(u16::MAX).saturating_add(4);
+    let fields_height = n_rows.min(rest.height / 2);
+    let [lines, fields] = split_rows(rest, rest.height - fields_height);
+    draw_lines(lines, buf, frame);
+    draw_fields(fields, buf, &open.log, frame);
+}
+
+/// Draws all of a line: its fields in rows of their own, its values in whole.
+fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let title = format!("{} {}", log.level.short(), log.process);
+    let border = pane::Pane::new(Span::styled(title, source_style(&log.process, state, theme)));
+    let border = border.info(log.time.to_string()).footer(format!(
+        "{} closes · {} copies",
+        frame.key(Layer::Global, Action::Back),
+        frame.key(Layer::Global, Action::Copy)
+    ));
+    let inside = pane::padded(border.draw(area, buf, theme));
+    paint::text(buf, inside, (0, 0), &log.message, theme.text.add_modifier(Modifier::BOLD));
+    let widest = log.fields.pairs().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let end = u16::try_from(widest.min(24)).unwrap_or(0);
+    let mut y = 1;
+    for (name, value) in log.fields.pairs() {
+        paint::text_before(buf, inside, (end, y), name, theme.muted);
+        let room = inside.width.saturating_sub(end + 2);
+        for part in broken(Line::from(Span::styled(value, theme.text)), room) {
+            paint::line(buf, inside, (end + 2, y), &part);
+            y += 1;
+        }
+    }
+}
+
+fn info(frame: Frame<'_>) -> String {
+    let logs = &frame.state.logs;
+    let follow = match (logs.selected, logs.n_held()) {
+        (None, _) => "follow ●".to_owned(),
+        (Some(_), 0) => "paused ○".to_owned(),
+        (Some(_), n) => format!("paused ○ · {n} new"),
+    };
+    let n_sources = match logs.source {
+        Some(_) => "1".to_owned(),
+        None => "all".to_owned(),
+    };
+    format!(
+        "{follow} · level ≥ {} · {n_sources} of {} · {} · {} dropped",
+        logs.level.short(),
+        format::counted(logs.sources.len(), "source"),
+        format::counted(logs.n_kept(), "line"),
+        logs.n_dropped()
+    )
+}
+
+fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let mut x = 0;
+    for (idx, source) in state.logs.sources.iter().enumerate() {
+        let n_more = state.logs.sources.len() - idx;
+        // What is left out is counted, in the room that was kept for it.
+        let needed = source.width() + 4 + if n_more > 1 { " +99".len() + 2 } else { 0 };
+        if usize::from(area.width.saturating_sub(x)) < needed {
+            paint::text(buf, area, (x, 0), &format!("+{n_more}"), theme.muted);
+            break;
+        }
+        let is_shown = state.logs.source.as_ref().is_none_or(|shown| shown == source);
+        let mark = if is_shown { "[x]" } else { "[ ]" };
+        let style = if is_shown { source_style(source, state, theme) } else { theme.muted };
+        x = paint::text(buf, area, (x, 0), &format!("{mark} {source}"), style) + 2;
+    }
+}
+
+/// Draws lines around the selected one, else the newest ones.
+fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let look = LineLook {
+        has_times: state.logs.has_times,
+        has_fields: true,
+        is_exact: true,
+        has_whole_ids: state.logs.is_wrapped,
+    };
+    let height = usize::from(area.height);
+    let window = state.logs.window(height);
+    if window.lines.is_empty() {
+        let text = if state.logs.n_kept() == 0 {
+            "No lines yet."
+        } else {
+            &format!(
+                "No line passes the filters; {} clears them.",
+                frame.key(Layer::Global, Action::Back)
+            )
+        };
+        draw_empty(area, buf, theme, &[text.to_owned()]);
+        return;
+    }
+    let mut rows: Vec<Line<'_>> = Vec::new();
+    // The rows of the selected line.
+    let mut marked = None;
+    for (idx, drawn) in window.lines.iter().enumerate() {
+        let whole = lit(line(&drawn.log, state, theme, look), state, theme);
+        let first = rows.len();
+        if state.logs.is_wrapped {
+            rows.extend(broken(whole, area.width));
+        } else {
+            rows.push(whole);
+        }
+        if window.selected == Some(idx) {
+            marked = Some(first..rows.len());
+        }
+    }
+    // Broken lines may take more rows than there are: the selected one is kept in the middle.
+    let n_over = rows.len().saturating_sub(height);
+    let top = marked.as_ref().map_or(n_over, |marked| {
+        let middle = usize::midpoint(marked.start, marked.end);
+        middle.saturating_sub(height / 2).min(n_over).min(marked.start)
+    });
+    for (y, (idx, row)) in (0..area.height).zip(rows.iter().enumerate().skip(top)) {
+        draw_line(area, buf, (0, y), row);
+        if marked.as_ref().is_some_and(|marked| marked.contains(&idx)) {
+            paint::row_style(buf, area, y, theme.sel);
+        }
+    }
+}
+
+/// `line` with the first of the words that are searched for lit.
+fn lit<'a>(line: Line<'a>, state: &State, theme: &Theme) -> Line<'a> {
+    let wanted = state.logs.searched();
+    let mut lit = Line::default();
+    for span in line.spans {
+        let found = wanted.find(&span.content);
+        let parts = found.and_then(|(start, length)| {
+            let (before, rest) = span.content.split_at_checked(start)?;
+            let (word, after) = rest.split_at_checked(length)?;
+            Some([before, word, after].map(str::to_owned))
+        });
+        let Some([before, word, after]) = parts else {
+            lit.push_span(span);
+            continue;
+        };
+        lit.push_span(Span::styled(before, span.style));
+        lit.push_span(Span::styled(word, theme.focus.add_modifier(Modifier::BOLD)));
+        lit.push_span(Span::styled(after, span.style));
+    }
+    lit
+}
+
+/// `line` in as many lines of `width` as it takes; the later ones are set in.
+fn broken(line: Line<'_>, width: u16) -> Vec<Line<'static>> {
+    let width = usize::from(width.max(8));
+    let mut lines = vec![Line::default()];
+    let mut room = width;
+    for span in line.spans {
+        let mut rest: Vec<char> = span.content.chars().collect();
+        while !rest.is_empty() {
+            if room == 0 {
+                lines.push(Line::from("    "));
+                room = width - 4;
+            }
+            let later = rest.split_off(rest.len().min(room));
+            room -= rest.len();
+            let text: String = rest.into_iter().collect();
+            if let Some(last) = lines.last_mut() {
+                last.push_span(Span::styled(text, span.style));
+            }
+            rest = later;
+        }
+    }
+    lines
+}
+
+/// Writes a line; what does not fit is cut, and said to be.
+pub(crate) fn draw_line(area: Rect, buf: &mut Buffer, (x, y): (u16, u16), line: &Line<'_>) {
+    paint::line_cut(buf, area, (x, y), line);
+}
+
+/// A line of a log: `14:02:29 INF head      roll call  peers=4`.
+pub(crate) fn line<'a>(
+    log: &'a LocalLog,
+    state: &State,
+    theme: &Theme,
+    look: LineLook,
+) -> Line<'a> {
+    let mut line = Line::default();
+    if look.has_times {
+        let width = if look.is_exact { 12 } else { 8 };
+        // Who writes whole seconds knows no better.
+        let known = if log.time.micros() % 1_000_000 == 0 { 8 } else { width };
+        let time = format::left(&time_of_day(log.time, known), width);
+        line.push_span(Span::styled(format!("{time} "), theme.muted));
+    }
+    let bold = level_style(log.level, theme).add_modifier(Modifier::BOLD);
+    line.push_span(Span::styled(log.level.short(), bold));
+    let source = format!(" {} ", format::left(&log.process, SOURCE_WIDTH));
+    line.push_span(Span::styled(source, source_style(&log.process, state, theme)));
+    line.push_span(Span::styled(log.message.as_str(), theme.text));
+    if look.has_fields {
+        for (idx, (name, value)) in log.fields.pairs().enumerate() {
+            let gap = if idx == 0 { "  " } else { " " };
+            // Ids are long, and told apart by their ends.
+            let is_id = !look.has_whole_ids && !value.contains(' ') && value.len() > ID_FROM;
+            let value = if is_id { format::shorten(value, 8, 6) } else { value.into() };
+            line.push_span(Span::styled(format!("{gap}{name}={value}"), theme.muted));
+        }
+    }
+    line
+}
+
+fn level_style(level: Level, theme: &Theme) -> Style {
+    match level {
+        Level::Error => theme.down,
+        Level::Warn => theme.warn,
+        Level::Info => theme.info,
+        Level::Debug | Level::Trace => theme.muted,
+    }
+}
+
+/// Each source has a color of its own, by the order in which they first wrote.
+fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
+    if source == OWN_SOURCE {
+        return theme.accent2;
+    }
+    let others = state.logs.sources.iter().filter(|name| *name != OWN_SOURCE);
+    let idx = others.into_iter().position(|name| name == source);
+    idx.map_or(theme.muted, |idx| theme.series(idx))
+}
+
+/// The first `width` letters of the time of day: 8 for seconds, 12 for milliseconds.
+pub(crate) fn time_of_day(moment: Timestamp, width: usize) -> String {
+    let micros = moment.micros().rem_euclid(86_400_000_000);
+    let (seconds, millis) = (micros / 1_000_000, micros / 1_000 % 1_000);
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    let text = format!("{hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60);
+    text.chars().take(width).collect()
+}

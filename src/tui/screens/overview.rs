@@ -1,0 +1,4 @@
+//! The Overview screen: a summary of all services.
+
+pub mod state;
+pub(crate) mod view;

@@ -1,0 +1,241 @@
+//! The Overview screen: the newest value of every topic, and what is pointed at.
+//!
+//! The rest of what it shows is known already: nodes, runs, pinned datasets, notices.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use model::{
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use wire::inference::{HistoryEpoch, TopicHistory};
+
+use crate::{
+    action::Action,
+    event::{Effect, Latest, Timer},
+    screens::inference::state::past,
+    state::{
+        State as Whole,
+        loadable::{Failure, Loadable},
+        overlay::{self, palette::Goal},
+    },
+};
+
+/// How often topics are asked for while they are in view: as often as the Inference screen asks.
+pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
+
+/// Topics shown. More than fit on any screen are not asked for.
+const TOPICS_MAX: usize = 12;
+
+/// Panes with rows that can be pointed at: runs, datasets, topics.
+pub const N_PANES: usize = 3;
+
+/// Runs shown.
+pub const RUNS_MAX: usize = 8;
+
+/// Values kept of each topic, for a line of them.
+const VALUES_MAX: usize = 120;
+
+/// What a topic last came to.
+#[derive(Debug, Clone, Default)]
+pub struct Topic {
+    /// Its newest bundle.
+    pub latest: Loadable<Latest>,
+    /// The combined values of its first label since the screen was opened, by the epoch's nonce,
+    /// oldest first.
+    pub values: VecDeque<(BlockHeight, f64)>,
+}
+
+/// What the Overview screen shows.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// Whether the screen is in view.
+    pub is_shown: bool,
+    /// The row pointed at, of all panes' rows.
+    pub row: usize,
+    /// What each topic last came to.
+    pub topics: BTreeMap<TopicId, Topic>,
+}
+
+impl Topic {
+    /// The values, oldest first, and none in the place of epochs that were not seen: at most one
+    /// such place for a stretch.
+    pub fn values_and_gaps(&self) -> Vec<Option<f64>> {
+        let pairs = || self.values.iter().zip(self.values.iter().skip(1));
+        let step = past::step_max(self.values.iter().map(|(nonce, _)| *nonce));
+        let mut all: Vec<Option<f64>> =
+            self.values.front().map(|it| Some(it.1)).into_iter().collect();
+        for ((one, _), (next, value)) in pairs() {
+            if next.saturating_sub(*one) > step {
+                all.push(None);
+            }
+            all.push(Some(*value));
+        }
+        all
+    }
+}
+
+impl State {
+    /// The screen comes into view, with these topics listed.
+    pub fn show(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
+        self.is_shown = true;
+        self.load(topics, now)
+    }
+
+    /// The screen leaves the view.
+    pub fn hide(&mut self) -> Vec<Effect> {
+        self.is_shown = false;
+        vec![Effect::Forget(Timer::Overview)]
+    }
+
+    /// Asks for the newest bundle of each topic, and again after a while.
+    pub fn load(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
+        if !self.is_shown {
+            return Vec::new();
+        }
+        let mut effects = vec![Effect::Wake(Timer::Overview, TOPICS_EVERY)];
+        for topic in topics.iter().take(TOPICS_MAX) {
+            if !self.topics.contains_key(topic) {
+                effects.push(Effect::LoadHistory { topic: *topic, limit: VALUES_MAX });
+            }
+            self.topics.entry(*topic).or_default().latest.begin(now);
+            effects.push(Effect::LoadLatest { topic: *topic });
+        }
+        effects
+    }
+
+    /// A service told what a topic combined to before.
+    pub fn on_history(&mut self, topic: TopicId, history: &TopicHistory) {
+        let Some(known) = self.topics.get_mut(&topic) else { return };
+        let epochs = &history.epochs;
+        let value = |epoch: &HistoryEpoch| {
+            Some((epoch.nonce, past::number(&epoch.combined_value.first()?.value)?))
+        };
+        let mut values: VecDeque<(BlockHeight, f64)> = epochs.iter().filter_map(value).collect();
+        if values.is_empty() {
+            return;
+        }
+        // The newest bundle may be newer than the history.
+        let newest = known.latest.value().map(|latest| latest.bundle.nonce);
+        if newest > epochs.last().map(|epoch| epoch.nonce) {
+            values.extend(known.values.back());
+        }
+        known.values = values;
+    }
+
+    /// A service answered about a topic.
+    pub fn on_latest(&mut self, topic: TopicId, result: &Result<Latest, Failure>, now: Timestamp) {
+        let Some(known) = self.topics.get_mut(&topic) else { return };
+        let nonce = |latest: &Loadable<Latest>| latest.value().map(|latest| latest.bundle.nonce);
+        let before = nonce(&known.latest);
+        known.latest.settle(result.clone(), now);
+        let newest = known.latest.value().and_then(|latest| latest.bundle.combined_value.first());
+        if let Some(value) = newest.and_then(|value| past::number(&value.value))
+            && let Some(nonce) = nonce(&known.latest)
+            && Some(nonce) != before
+        {
+            if known.values.len() >= VALUES_MAX {
+                known.values.pop_front();
+            }
+            known.values.push_back((nonce, value));
+        }
+    }
+
+    /// Takes an action, where the panes have so many rows.
+    pub fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
+        let n_all: usize = n_rows.iter().sum();
+        let pane = self.pane(n_rows);
+        match action {
+            Action::NextPane | Action::PreviousPane => {
+                // Past those without rows.
+                let step = if action == Action::NextPane { 1 } else { N_PANES - 1 };
+                let others = (1..=N_PANES).map(|n| (pane + n * step) % N_PANES);
+                let has_rows = |pane: &usize| n_rows.get(*pane).is_some_and(|n| *n > 0);
+                if let Some(other) = others.into_iter().find(has_rows) {
+                    self.enter(other, n_rows);
+                }
+            }
+            _ => self.row = overlay::moved(action, self.row.min(n_all.saturating_sub(1)), n_all),
+        }
+    }
+
+    /// The pane whose row is pointed at.
+    #[must_use]
+    pub fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
+        let mut end = 0;
+        let ends = n_rows.map(|n| {
+            end += n;
+            end
+        });
+        let last = n_rows.iter().rposition(|n| *n > 0).unwrap_or(0);
+        ends.iter().position(|end| self.row < *end).unwrap_or(last)
+    }
+
+    /// Points at the first row of a pane, or stays if it has none.
+    pub fn enter(&mut self, pane: usize, n_rows: [usize; N_PANES]) {
+        if n_rows.get(pane).is_some_and(|n| *n > 0) {
+            self.row = n_rows.iter().take(pane).sum();
+        }
+    }
+}
+
+impl Whole {
+    /// What the rows of the Overview screen lead to, from the top left down, then the right.
+    pub fn overview_rows(&self) -> Vec<Goal> {
+        let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
+        let watched = self.data.watched().into_iter();
+        let watched = watched.map(|watched| Goal::Dataset(watched.dataset));
+        let topics = self.topic_ids().into_iter().take(TOPICS_MAX).map(Goal::Topic);
+        runs.chain(watched).chain(topics).collect()
+    }
+
+    /// How many of those rows are in each pane: runs, datasets, topics.
+    pub fn overview_counts(&self) -> [usize; N_PANES] {
+        let n_runs = self.runs.iter().len().min(RUNS_MAX);
+        [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
+    }
+
+    /// The topics that are listed.
+    pub fn topic_ids(&self) -> Vec<TopicId> {
+        let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
+        topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(actions: &[Action], n_rows: [usize; N_PANES], want: (usize, usize)) {
+        let mut state = State::default();
+        for action in actions {
+            state.act(*action, n_rows);
+        }
+        assert_eq!((state.row, state.pane(n_rows)), want);
+    }
+
+    #[test]
+    fn a_line_of_values_has_a_gap_where_epochs_are_missing_and_not_where_one_is_late() {
+        let mut topic = Topic::default();
+        topic.values.extend([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, 1.0)));
+        let is_gap: Vec<bool> = topic.values_and_gaps().iter().map(Option::is_none).collect();
+        assert_eq!(is_gap, [false, false, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn keys_go_from_pane_to_pane_as_far_as_they_have_rows() {
+        let next = Action::NextPane;
+        check(&[], [2, 3, 1], (0, 0));
+        check(&[next], [2, 3, 1], (2, 1));
+        check(&[next, next], [2, 3, 1], (5, 2));
+        check(&[next, next, next], [2, 3, 1], (0, 0));
+        check(&[Action::PreviousPane], [2, 3, 1], (5, 2));
+        check(&[Action::Down, Action::Down], [2, 3, 1], (2, 1));
+        check(&[next], [2, 0, 1], (2, 2));
+        check(&[next], [0, 0, 0], (0, 0));
+    }
+}

@@ -1,0 +1,467 @@
+//! Draws the Overview screen: the few things one watches all day.
+//!
+//! ```text
+//! ╭ Cluster ───────╮╭ Data ──────────╮
+//! │ nodes, shares  ││ values, lines: │
+//! ├ Runs ──────────┤│ pinned, others │
+//! ├ Notices ───────┤╰────────────────╯
+//! ├ Processes ─────┤╭ Topics ────────╮
+//! ╰────────────────╯╰────────────────╯
+//! ```
+
+use std::time::Duration;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    text::{Line, Span},
+};
+
+use super::state::{RUNS_MAX, TOPICS_EVERY, Topic};
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    local::Level,
+    screens::{
+        cluster,
+        data::{self, state::DATASETS_EVERY},
+    },
+    state::{
+        loadable::{Failure, Loadable},
+        nodes::Node,
+        runs::Phase,
+        services::{Health, Service},
+        stack,
+    },
+    update::NODES_SELDOM,
+    view::{Frame, Tier, draw_empty, focus_if, hits::Hits, spinner, split_columns, split_rows},
+    widget::{
+        format, note, paint,
+        pane::{self, Pane},
+        sparkline::{Floor, Sparkline},
+    },
+};
+
+/// Rows of the pane of the cluster: nodes, and what they came to.
+const CLUSTER_HEIGHT: u16 = 8;
+
+/// The pane of runs: the first one in the order of `Tab`.
+const RUNS: usize = 0;
+
+/// The pane of datasets, after that of runs.
+const DATA: usize = 1;
+
+/// The pane of topics, after that of datasets.
+const TOPICS: usize = 2;
+
+/// Notices shown above the local processes.
+const NOTICES_MAX: usize = 5;
+
+/// Columns of a topic's line.
+const SPARK_WIDTH: u16 = 48;
+
+/// Draws the Overview screen into `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    if frame.state.is_zoomed {
+        match focused(frame) {
+            RUNS => draw_runs(area, buf, frame, hits),
+            DATA => draw_pins(area, buf, frame, hits),
+            _ => draw_topics(area, buf, frame, hits),
+        }
+        return;
+    }
+    let nudge = frame.state.nudge();
+    let n_runs = u16::try_from(frame.state.runs.iter().len().clamp(1, RUNS_MAX)).unwrap_or(1);
+    let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
+    if frame.tier < Tier::Large {
+        // Where there is little room, how the services are is said in the header alone.
+        let cluster_height = if area.height < 30 { 4 } else { CLUSTER_HEIGHT };
+        let [cluster, rest] = split_rows(area, cluster_height.min(area.height));
+        let [topics, rest] = split_rows(rest, (n_topics * 2 + 2).min(rest.height / 2));
+        // A pane of a single row would be its border alone.
+        let runs_height = (n_runs + 2).min(rest.height / 3);
+        let runs_height = if runs_height < 3 { 0 } else { runs_height };
+        let [pins, runs] = split_rows(rest, rest.height - runs_height);
+        draw_cluster(cluster, buf, frame);
+        draw_topics(topics, buf, frame, hits);
+        draw_pins(pins, buf, frame, hits);
+        draw_runs(runs, buf, frame, hits);
+        return;
+    }
+    let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
+    let [cluster, rest] = split_rows(left, CLUSTER_HEIGHT);
+    let [runs, notices] = split_rows(rest, nudge.left_row(n_runs + 2, rest.height));
+    let topics_height = (n_topics * 3 + 2).min(right.height / 2);
+    let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
+    let [pins, topics] = split_rows(right, at);
+    draw_cluster(cluster, buf, frame);
+    draw_runs(runs, buf, frame, hits);
+    if frame.state.stack.processes().is_empty() {
+        draw_notices(notices, buf, frame);
+    } else {
+        let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
+        let height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
+        let [notices, processes] = split_rows(notices, height.min(notices.height / 2));
+        draw_notices(notices, buf, frame);
+        // What is there is pointed at on the Cluster screen.
+        cluster::view::processes::draw(processes, buf, frame, &mut Hits::default());
+    }
+    draw_pins(pins, buf, frame, hits);
+    draw_topics(topics, buf, frame, hits);
+}
+
+/// The number of the pane whose row is pointed at.
+fn focused(frame: Frame<'_>) -> usize {
+    frame.state.overview.pane(frame.state.overview_counts())
+}
+
+/// When what failed is asked for again by itself, at the latest, and what does so at once.
+fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
+    let wait = format::span(failure.retry_after.unwrap_or(every));
+    let key = frame.key(Layer::Global, Action::Refresh);
+    format!("tried again within {wait} · {key} tries now")
+}
+
+/// Says in the middle of `area` why a list has nothing to show: not asked for, awaited, refused, or
+/// `empty`.
+fn draw_absent<T>(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (list, every): (&Loadable<T>, Duration),
+    [unnamed, empty]: [&str; 2],
+) {
+    let theme = frame.theme;
+    let loading = format!("{} loading", spinner::picture(frame.state.now));
+    match (list.failure(), list) {
+        (Some(failure), _) => {
+            let why = format!("failed to {}: {}", failure.what, failure.why);
+            let again = again(frame, failure, every);
+            note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
+        }
+        (None, Loadable::Idle) if frame.state.stack.phase == stack::Phase::Starting => {
+            let starting =
+                format!("{} starting the local stack", spinner::picture(frame.state.now));
+            note::centered(buf, area, &[(&*starting, theme.muted)]);
+        }
+        (None, Loadable::Idle) => note::centered(buf, area, &[(unnamed, theme.muted)]),
+        (None, Loadable::Loading { .. }) => {
+            note::centered(buf, area, &[(&*loading, theme.muted)]);
+        }
+        (None, _) => note::centered(buf, area, &[(empty, theme.muted)]),
+    }
+}
+
+/// Draws how many nodes there are, and how the services are.
+fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let listed = &state.nodes.listed;
+    let info = listed.note(state.now);
+    let inside = pane::padded(Pane::new("Cluster").info(info).draw(area, buf, theme));
+    let nodes = state.nodes.all(&state.stack);
+    if nodes.is_empty() {
+        let place = Rect { height: inside.height.min(2), ..inside };
+        let words = ["no head is named", "the head lists no nodes"];
+        draw_absent(place, buf, frame, (listed, NODES_SELDOM), words);
+    } else {
+        draw_nodes(inside, buf, frame, &nodes);
+    }
+    draw_services(inside, buf, frame);
+}
+
+/// Draws how many nodes there are, and what they came to.
+fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
+    let Frame { state, theme, .. } = frame;
+    let count = |is: &dyn Fn(&Node) -> bool| nodes.iter().filter(|node| is(node)).count();
+    let role = |name: &'static str| count(&|node| node.role.as_deref() == Some(name));
+    let n_gone = count(&|node| node.is_connected == Some(false) || node.exited.is_some());
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let mut line = vec![Span::styled(nodes.len().to_string(), bold)];
+    let (n_heads, n_workers) = (role("head"), role("worker"));
+    line.push(Span::styled(
+        format!(
+            " {}   {}   {}",
+            if nodes.len() == 1 { "node" } else { "nodes" },
+            format::counted(n_heads, "head"),
+            format::counted(n_workers, "worker")
+        ),
+        theme.muted,
+    ));
+    if n_gone > 0 {
+        line.push(Span::styled(format!("   ✗ {n_gone} gone"), theme.down));
+    }
+    paint::line(buf, inside, (0, 0), &Line::from(line));
+    let (n_runs, n_agreed) = nodes
+        .iter()
+        .fold((0, 0), |(runs, agreed), node| (runs + node.n_runs, agreed + node.n_agreed));
+    let mut line = vec![
+        Span::styled(format::count(n_runs), bold),
+        Span::styled(if n_runs == 1 { " answer   " } else { " answers   " }, theme.muted),
+    ];
+    if n_runs > 0 {
+        #[expect(clippy::cast_precision_loss, reason = "a share in whole percent")]
+        let share = n_agreed as f64 / n_runs as f64 * 100.0;
+        let style = if share < 90.0 { theme.warn } else { theme.up };
+        line.push(Span::styled(format!("{share:.0} %"), style));
+        line.push(Span::styled(" agreed", theme.muted));
+    }
+    if let Some(failure) = state.nodes.listed.failure() {
+        let why = format!("   ! {} · {}", failure.why, again(frame, failure, NODES_SELDOM));
+        line.push(Span::styled(why, theme.warn));
+    }
+    paint::line_cut(buf, inside, (0, 1), &Line::from(line));
+}
+
+/// Draws where the services are, and how.
+fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    for (y, service) in (3..inside.height).zip(Service::ALL) {
+        let address = match service {
+            Service::Head => &state.services.addresses.head,
+            Service::Data => &state.services.addresses.datasets,
+            Service::Inference => &state.services.addresses.inference,
+        };
+        let (glyph, style, words) = match state.services.health(service) {
+            Health::Absent => ('○', theme.faint, String::new()),
+            Health::Unknown => ('◌', theme.muted, "unknown".to_owned()),
+            Health::Idle { latency: Some(latency) } => {
+                ('◉', theme.up, format!("idle {} ms", latency.as_millis().max(1)))
+            }
+            Health::Idle { latency: None } => ('◉', theme.up, "idle".to_owned()),
+            Health::Refused { why } => ('⊘', theme.down, format!("refused: {}", why.why)),
+            Health::Live => ('●', theme.up, "live".to_owned()),
+            Health::Limited { until, .. } => {
+                ('◐', theme.warn, format!("retry {}", format::age(until.since(state.now))))
+            }
+            Health::Down { why } => ('✗', theme.down, why.why.clone()),
+        };
+        paint::put(buf, inside, (0, y), glyph, style);
+        paint::text(buf, inside, (2, y), service.name(), theme.muted);
+        let words_width = u16::try_from(words.chars().count()).unwrap_or(0).min(inside.width / 2);
+        let at = address.as_deref().unwrap_or("no address");
+        let room = inside.width.saturating_sub(words_width + 10);
+        paint::text(buf, inside, (8, y), &format::fit(at, room.into()), theme.text);
+        let words = format::fit(&words, (inside.width / 2).into());
+        paint::text_before(buf, inside, (inside.width, y), &words, style);
+    }
+}
+
+/// Sets off row `row` of all rows, and has it be pointed at.
+fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize, hits: &mut Hits) {
+    if place.is_empty() {
+        return;
+    }
+    if frame.state.overview.row == row {
+        for y in 0..place.height {
+            paint::row_style(buf, place, y, frame.theme.sel);
+        }
+    }
+    hits.add(place, Target::Row { pane: 0, row });
+}
+
+fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let info = format!("{} this session", state.runs.iter().len());
+    hits.add(area, Target::Pane(RUNS));
+    let of = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
+    let inside = pane::padded(of.draw(area, buf, theme));
+    if state.runs.iter().len() == 0 {
+        let (form, run) =
+            (frame.key(Layer::Global, Action::OpenForm), frame.key(Layer::Form, Action::Run));
+        let name = state.execute.form.meant().map_or("a function", |it| it.name.as_str());
+        let words = format!("No run yet: {form}, then {run}, runs {name}.");
+        draw_empty(inside, buf, theme, &[words]);
+    }
+    for (row, run) in state.runs.iter().take(RUNS_MAX.min(inside.height.into())).enumerate() {
+        let y = u16::try_from(row).unwrap_or(u16::MAX);
+        let (glyph, style, words) = match &run.phase {
+            Phase::Waiting => ('◌', theme.info, "running".to_owned()),
+            Phase::Done(response) => match (response.results.len(), run.bad_exit()) {
+                (0, _) => ('!', theme.warn, "no result".to_owned()),
+                (1, Some(code)) => ('✗', theme.down, format!("all agree on exit {code}")),
+                (1, None) => ('✓', theme.up, "all agree".to_owned()),
+                (n, Some(code)) => ('✗', theme.down, format!("{n} results, exit {code}")),
+                (n, None) => ('!', theme.warn, format!("{n} results")),
+            },
+            Phase::Failed(failure) => ('✗', theme.down, failure.why.clone()),
+            Phase::Cancelled => ('·', theme.muted, "cancelled".to_owned()),
+        };
+        let time: String = run.sent_at.to_string().chars().skip(11).take(8).collect();
+        paint::put(buf, inside, (0, y), glyph, style);
+        paint::text(buf, inside, (2, y), &time, theme.muted);
+        // A name leaves room for what a run came to, and how long it took.
+        let name = state.execute.form.name_of(&run.request).unwrap_or(&run.request.method);
+        let name = format::fit(name, usize::from(inside.width.saturating_sub(11)) * 2 / 5);
+        let x = paint::text(buf, inside, (11, y), &name, theme.text) + 2;
+        let took = format::elapsed(run.elapsed(state.now));
+        paint::text_before(buf, inside, (inside.width, y), &took, theme.muted);
+        let room = inside.width.saturating_sub(x + 10);
+        let words = format::fit(&words, room.into());
+        paint::text(buf, inside, (x, y), &words, style);
+        let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
+        mark(place, buf, frame, row, hits);
+    }
+}
+
+fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let Frame { state, theme, .. } = frame;
+    let of = Pane::new("Notices")
+        .footer(frame.hints(Layer::Global, &[(Action::Notices, "all of them")]));
+    let inside = pane::padded(of.draw(area, buf, theme));
+    for (y, notice) in (0..inside.height).zip(state.notices.past()) {
+        let (glyph, style) = match notice.level {
+            Level::Error => ('✗', theme.down),
+            Level::Warn => ('!', theme.warn),
+            _ => ('✓', theme.up),
+        };
+        paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
+        paint::put(buf, inside, (9, y), glyph, style);
+        let x = paint::text(buf, inside, (11, y), &notice.text, theme.text) + 2;
+        let detail = format::fit(&notice.detail, inside.width.saturating_sub(x).into());
+        paint::text(buf, inside, (x, y), &detail, theme.muted);
+    }
+    if state.notices.past().len() == 0 {
+        draw_empty(inside, buf, theme, &["Nothing was to be told yet.".to_owned()]);
+    }
+}
+
+fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let watched = state.data.watched();
+    let n_pins = state.data.pins.len();
+    let info = match (n_pins, state.services.addresses.datasets.is_some()) {
+        (_, false) => String::new(),
+        (0, true) if watched.is_empty() => state.data.datasets.note(state.now),
+        (0, true) => {
+            format!("{} on the Data screen pins one", frame.key(Layer::Data, Action::Pin))
+        }
+        (n, true) => format!("{n} pinned · {}", format::counted(watched.len(), "dataset")),
+    };
+    hits.add(area, Target::Pane(DATA));
+    let of = Pane::new("Data").info(info).focus(focus_if(focused(frame) == DATA));
+    let inside = pane::padded(of.draw(area, buf, theme));
+    if watched.is_empty() {
+        let words = ["no dataset service is named", "no datasets yet"];
+        draw_absent(inside, buf, frame, (&state.data.datasets, DATASETS_EVERY), words);
+        return;
+    }
+    let first = state.runs.iter().len().min(RUNS_MAX);
+    for (idx, place) in data::view::pins::draw_cards(inside, buf, &watched, state.now, theme) {
+        mark(place, buf, frame, first + idx, hits);
+    }
+}
+
+fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let list = state.inference.topics.value();
+    // Each topic says how old it is; of the list only that it is not what it was.
+    let info = match (list, state.inference.topics.failure()) {
+        (Some(list), None) => format::counted(list.topics.len(), "topic"),
+        _ => state.inference.topics.note(state.now),
+    };
+    hits.add(area, Target::Pane(TOPICS));
+    let of = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
+    let inside = pane::padded(of.draw(area, buf, theme));
+    let topics = list.map_or(&[][..], |list| &list.topics);
+    if topics.is_empty() {
+        let words = ["no inference service is named", "no topics yet"];
+        draw_absent(inside, buf, frame, (&state.inference.topics, TOPICS_EVERY), words);
+        return;
+    }
+    let first = state.runs.iter().len().min(RUNS_MAX) + state.data.watched().len();
+    let is_roomy = usize::from(inside.height) >= topics.len() * 3;
+    let pitch = if is_roomy { 3 } else { 2 };
+    for (idx, topic) in topics.iter().enumerate() {
+        let top = u16::try_from(idx).unwrap_or(u16::MAX).saturating_mul(pitch);
+        if top >= inside.height {
+            break;
+        }
+        let height = 2.min(inside.height - top);
+        let place = Rect { y: inside.y.saturating_add(top), height, ..inside };
+        let known = model::topic::TopicId::new(topic.topic_id)
+            .and_then(|id| state.overview.topics.get(&id));
+        let title = format!("Topic {} · {}", topic.topic_id, topic.name);
+        draw_topic(place, buf, frame, (&title, known));
+        mark(place, buf, frame, first + idx, hits);
+    }
+}
+
+/// How old a topic's value is, in its own terms: since its epoch opened. Only where the service does
+/// not say what a block takes, since the value came.
+fn topic_note(topic: &Topic, frame: Frame<'_>) -> String {
+    let state = frame.state;
+    let came = topic.latest.note(state.now);
+    let Some(latest) = topic.latest.value() else { return came };
+    let nonce = latest.bundle.nonce;
+    let epoch = format!("epoch {}", format::count(nonce));
+    if topic.latest.failure().is_some() {
+        return format!("{epoch} · {came}");
+    }
+    let block_time_ms = state.inference.topics.value().map(|list| list.block_time_ms);
+    let age_ms =
+        state.inference.height(state.now).zip(block_time_ms).map(|(height, block_time_ms)| {
+            height.saturating_sub(nonce).saturating_mul(block_time_ms)
+        });
+    match age_ms {
+        Some(age_ms) => {
+            format!("{epoch} · opened {}", format::ago(Duration::from_millis(age_ms)))
+        }
+        None => format!("{epoch} · {came}"),
+    }
+}
+
+fn draw_topic(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    (title, topic): (&str, Option<&Topic>),
+) {
+    let theme = frame.theme;
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let note = topic.map_or_else(String::new, |topic| topic_note(topic, frame));
+    let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
+    paint::text(buf, area, (0, 0), &format::fit(title, room), bold);
+    let Some(topic) = topic else { return };
+    let style = if topic.latest.failure().is_some() { theme.warn } else { theme.muted };
+    paint::text_before(buf, area, (area.width, 0), &note, style);
+    let Some(latest) = topic.latest.value() else {
+        let why = topic.latest.failure().map_or("", |failure| failure.why.as_str());
+        let room = usize::from(area.width.saturating_sub(2));
+        paint::text(buf, area, (2, 1), &format::fit(why, room), theme.warn);
+        return;
+    };
+    let mut line = Line::default();
+    let number = |value: &str| value.parse().unwrap_or(f64::NAN);
+    let values = latest.bundle.combined_value.iter().map(|value| number(&value.value));
+    // The same for all labels, so that they can be compared.
+    let decimals = format::decimals_for(values);
+    for value in latest.bundle.combined_value.iter().take(4) {
+        let number = format::grouped(number(&value.value), decimals);
+        if latest.bundle.combined_value.len() > 1 {
+            line.push_span(Span::styled(format!("{} ", value.label_name), theme.muted));
+        }
+        line.push_span(Span::styled(number, theme.series(1)));
+        line.push_span(Span::raw("   "));
+    }
+    let n_inferers = latest.bundle.inferer_values.len();
+    let n_forecasters = latest.bundle.forecaster_values.len();
+    let (inferers, forecasters) =
+        (format::counted(n_inferers, "inferer"), format::counted(n_forecasters, "forecaster"));
+    let actors = format!("{inferers} · {forecasters}");
+    line.push_span(Span::styled(actors, theme.muted));
+    paint::line_cut(buf, area, (2, 1), &line);
+    let values = topic.values_and_gaps();
+    let width = SPARK_WIDTH.min(
+        area.width
+            .saturating_sub(u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4)),
+    );
+    let bars = Rect {
+        x: area.right().saturating_sub(width),
+        y: area.y.saturating_add(1),
+        width,
+        height: area.height.saturating_sub(1),
+    };
+    Sparkline { values: &values, floor: Floor::Lowest, style: theme.series(1) }.draw(bars, buf);
+}
