@@ -11,12 +11,13 @@ use wire::{
 };
 
 use crate::{
+    app::{self, Start},
     event::{ClusterNews, Effect, Event},
     keymap::Chord,
     local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady},
-    state::{State, overlay::Overlay, runs::RunId},
+    overlay::Overlay,
+    state::{State, runs::RunId},
     theme::{self, Theme, depth::Depth},
-    update::{self, Start},
     view::{self, hits::Hits},
 };
 
@@ -39,7 +40,7 @@ impl Harness {
     pub(crate) fn starting(width: u16, height: u16) -> Self {
         let now = "2026-07-30T14:02:31Z".parse().unwrap();
         let mut state = State { now, size: (width, height), ..State::default() };
-        let effects = update::start(&mut state, Start::Local);
+        let effects = app::start(&mut state, Start::Local);
         Self { state, effects }
     }
 
@@ -72,7 +73,7 @@ impl Harness {
 
     /// Takes in an event.
     pub(crate) fn take(&mut self, event: Event) {
-        let effects = update::update(&mut self.state, event);
+        let effects = app::update(&mut self.state, event);
         self.effects.extend(effects);
     }
 

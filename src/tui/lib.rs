@@ -8,10 +8,13 @@
 //! started through [`LocalStack`](stack::local::LocalStack). Absent on purpose: every knowledge of a service.
 
 pub mod action;
+pub mod app;
 mod effects;
 pub mod event;
 mod guard;
 pub mod keymap;
+pub mod local;
+pub mod overlay;
 mod pacer;
 pub mod profiles;
 mod replies;
@@ -20,7 +23,6 @@ pub mod screens;
 pub mod state;
 mod terminal;
 pub mod theme;
-pub mod update;
 mod view;
 pub mod widget;
 

@@ -23,18 +23,19 @@ use tokio::{
 };
 
 use crate::{
-    effects::{Runner, TerminalRequest},
+    app::{self, Start},
+    effects::{Runner, Wish},
     event::{Effect, Event, Target, Timer},
     guard,
     keymap::{Chord, Keymap},
     local::{LocalEvent, LocalStack},
+    overlay::Overlay,
     pacer::Pacer,
     profiles::Profiles,
     replies::Replies,
-    state::{Dirty, Screen, State, overlay::Overlay, profiles, session},
-    terminal::{Signal, Signals, Tui},
+    state::{Dirty, Screen, State, profiles, session},
+    terminal::{Signal, Signals, Terminal},
     theme::{self, Theme, depth::Depth},
-    update::{self, Start},
     view::{self, hits::Hits},
     widget::symbols::Symbols,
 };
@@ -266,7 +267,7 @@ enum Flow {
 
 impl Loop {
     async fn run(&mut self, start: Start) -> Result<(), RunError> {
-        let effects = update::start(&mut self.state, start);
+        let effects = app::start(&mut self.state, start);
         self.draw()?;
         if self.asks_background {
             self.terminal.query_background().map_err(RunError::Terminal)?;
@@ -363,10 +364,10 @@ impl Loop {
         self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event)))
     }
 
-    /// Handles the timers that are due, so that a flood of other events cannot delay them.
-    fn fire_timers(&mut self) -> Result<Flow, RunError> {
-        for timer in self.runner.take_due_timers(Instant::now()) {
-            let effects = update::update(&mut self.state, Event::Woke(timer));
+    /// Tells of the timers that are due, however much else there is to tell of.
+    fn ring(&mut self) -> Result<Flow, RunError> {
+        for timer in self.runner.due_timers(Instant::now()) {
+            let effects = app::update(&mut self.state, Event::Woke(timer));
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);
             }
@@ -412,7 +413,7 @@ impl Loop {
             }
             Next::Timer | Next::Frame => return Ok(Flow::Continue),
         };
-        let effects = update::update(&mut self.state, event);
+        let effects = app::update(&mut self.state, event);
         self.perform(effects)
     }
 
@@ -433,7 +434,7 @@ impl Loop {
                     && matches!(event, Event::Key(_))
                     && self.state.screen == Screen::Logs,
             );
-            let effects = update::update(&mut self.state, event);
+            let effects = app::update(&mut self.state, event);
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);
             }

@@ -8,7 +8,6 @@ pub mod layout;
 pub mod loadable;
 pub mod nodes;
 pub mod notices;
-pub mod overlay;
 pub mod profiles;
 pub mod results;
 pub mod runs;
@@ -22,21 +21,13 @@ use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
 use self::{
-    field::Field,
-    layout::Layout,
-    loadable::Failure,
-    nodes::Nodes,
-    notices::Notices,
-    overlay::{Overlay, profiles::KeyStep},
-    profiles::Profiles,
-    runs::Runs,
-    services::Services,
-    session::Wanted,
-    stack::Stack,
+    field::Field, layout::Layout, loadable::Failure, nodes::Nodes, notices::Notices,
+    profiles::Profiles, runs::Runs, services::Services, session::Wanted, stack::Stack,
 };
 use crate::{
     keymap::{Chord, Keymap, Layer},
     local::Level,
+    overlay::{Overlay, profiles::state::KeyStep},
     screens::{cluster::state::Known, execute::state::Pane},
     theme,
     widget::symbols::Symbols,

@@ -13,7 +13,6 @@ mod header;
 pub(crate) mod hits;
 mod notices;
 mod output;
-mod overlay;
 mod results;
 mod spinner;
 mod table;
@@ -30,7 +29,8 @@ use self::hits::Hits;
 use crate::{
     action::Action,
     keymap::Layer,
-    state::{Screen, State, overlay::Overlay},
+    overlay::{self, Overlay},
+    state::{Screen, State},
     theme::Theme,
     widget::{
         paint,
@@ -124,14 +124,14 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Logs => logs::draw(middle, buf, frame, &mut hits),
         Screen::Overview => overview::draw(middle, buf, frame, &mut hits),
     }
-    overlay::draw(middle, buf, frame, &mut hits);
+    overlay::view::draw(middle, buf, frame, &mut hits);
     // After the overlay, which leaves nothing of the screen to be pointed at.
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {
-        overlay::jump::draw(buf, theme, &hits, typed);
+        overlay::jump::view::draw(buf, theme, &hits, typed);
     }
-    overlay::keys::draw(middle, buf, frame);
+    overlay::keys::view::draw(middle, buf, frame);
     state.symbols.apply(buf);
     hits
 }

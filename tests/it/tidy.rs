@@ -5,6 +5,7 @@
 
 mod paths;
 mod plain;
+mod screen;
 mod sources;
 mod words;
 

@@ -1,10 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::{
-    harness::Harness,
-    state::{Screen, overlay::Overlay},
-};
+use crate::{harness::Harness, overlay::Overlay, state::Screen};
 
 /// Every chain of layers that is ever in force.
 fn chains() -> Vec<&'static [Layer]> {
@@ -38,7 +35,7 @@ fn chains() -> Vec<&'static [Layer]> {
         Overlay::Presets,
         Overlay::PresetName,
         Overlay::Jump(String::new()),
-        Overlay::Save(crate::state::overlay::save::Save::default()),
+        Overlay::Save(crate::overlay::save::state::Save::default()),
     ] {
         screen.state.open(overlay);
         chains.push(screen.state.layers());

@@ -82,21 +82,6 @@ const FENCES: &[Fence] = &[
         only: &["src/cli", "src/stack"],
         why: "errors have types where anything but a person reads them",
     },
-    Fence { word: "async", within: "src/tui/state", only: &[], why: "the state does no I/O" },
-    Fence { word: "async", within: "src/tui/update", only: &[], why: "an update does no I/O" },
-    Fence {
-        word: "client::",
-        within: "src/tui/state",
-        only: &[],
-        why: "the state knows the words of event.rs, not the client",
-    },
-    Fence {
-        word: "client::",
-        within: "src/tui/update",
-        only: &[],
-        why: "an update knows the words of event.rs, not the client",
-    },
-    Fence { word: "&mut State", within: "src/tui/view", only: &[], why: "drawing changes nothing" },
     Fence {
         word: "StatusCode",
         within: "src/",

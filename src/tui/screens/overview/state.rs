@@ -16,11 +16,11 @@ use wire::inference::{HistoryEpoch, TopicHistory};
 use crate::{
     action::Action,
     event::{Effect, Latest, Timer},
+    overlay::{self, palette::state::Goal},
     screens::inference::state::past,
     state::{
         State as Whole,
         loadable::{Failure, Loadable},
-        overlay::{self, palette::Goal},
     },
 };
 

@@ -21,6 +21,7 @@ use ratatui::{
 use super::state::{RUNS_MAX, TOPICS_EVERY, Topic};
 use crate::{
     action::Action,
+    app::NODES_SELDOM,
     event::Target,
     keymap::Layer,
     local::Level,
@@ -35,7 +36,6 @@ use crate::{
         services::{Health, Service},
         stack,
     },
-    update::NODES_SELDOM,
     view::{Frame, Tier, draw_empty, focus_if, hits::Hits, spinner, split_columns, split_rows},
     widget::{
         format, note, paint,

@@ -1,0 +1,580 @@
+//! What becomes of the state when something happens. No I/O, no clock: effects ask for those.
+
+mod health;
+mod output;
+pub(crate) mod perform;
+mod processes;
+mod runs;
+
+use std::time::Duration;
+
+use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
+
+use self::health::{note, note_stream};
+use crate::{
+    action::Action,
+    event::{
+        Acquired, BundleNews, DataEvent, Effect, Event, ExportNews, InferenceEvent, Latest,
+        StreamNews, Target, Timer,
+    },
+    keymap::{Chord, Layer, Resolved},
+    local::{Addresses, Level, LocalEvent, LocalFunction},
+    overlay::{self, Overlay, profiles},
+    state::{
+        Dirty, Screen, State,
+        loadable::Failure,
+        runs::{Phase, RunId},
+        services::{Health, PROBE_EVERY, Service},
+        session, stack,
+    },
+    widget::format::counted,
+};
+
+/// How often the nodes are looked at while they are in view.
+const NODES_EVERY: Duration = Duration::from_secs(2);
+
+/// How often they are looked at otherwise, for the header's sake.
+pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
+
+/// How often the topics are listed again while the Overview is in view: new ones are rare.
+const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
+
+/// The screens whose panes say what a run came to.
+const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
+
+/// The screens whose panes list the local processes.
+const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
+
+/// How long a second `^C` is waited for.
+pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
+
+/// Where the services are when the screen opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// At these addresses.
+    Connect(Addresses),
+    /// Where the profile of this name says, with its key.
+    Profile(String),
+    /// On this machine, once they are started.
+    Local,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// What is asked for when the screen opens.
+pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    match start {
+        Start::Connect(addresses) => effects.extend(connect(state, &addresses)),
+        Start::Profile(name) => {
+            state.profiles.opening = Some(name.clone());
+            effects.push(Effect::OpenProfile(name));
+        }
+        Start::Local => {
+            state.stack.begin();
+            state.logs.say(Level::Info, state.now, "starting the local stack".to_owned());
+            effects.push(Effect::StartLocal);
+        }
+        Start::Nowhere => state.tell_failure(&Failure {
+            what: "find the services".to_owned(),
+            why: "no profile names them, and no local stack can be started".to_owned(),
+            next: "name them with --head, --datasets and --inference".to_owned(),
+            ..Failure::default()
+        }),
+    }
+    effects.extend(perform::show(state, state.screen));
+    effects.extend([Effect::LoadPresets, Effect::FindKept]);
+    state.tell_of_faint_colors();
+    state.soil(Dirty::Input);
+    settled(state, effects)
+}
+
+/// Takes in what happened, and returns what is to be done about it.
+pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    let dirty = urgency(state, &event);
+    state.soil(dirty);
+    let effects = match event {
+        Event::Time(now) => {
+            state.now = now;
+            return Vec::new();
+        }
+        Event::Key(chord) => press(state, chord),
+        Event::Paste(text) => paste(state, &text),
+        Event::Click(target) => click(state, target),
+        Event::Wheel(target, rows) => wheel(state, target, rows),
+        Event::Resized { width, height } => {
+            state.size = (width, height);
+            Vec::new()
+        }
+        Event::Focused(is_focused) => {
+            state.is_behind = !is_focused;
+            Vec::new()
+        }
+        Event::Background(color) => {
+            state.background = Some(color);
+            Vec::new()
+        }
+        Event::Woke(timer) => woke(state, timer),
+        Event::Terminate => vec![Effect::Quit],
+        Event::Local(event) => on_local(state, event),
+        Event::LocalFailed(failure) => {
+            state.stack.phase = stack::Phase::Failed(failure.clone());
+            let screens = if state.stack.has_processes() { &[] } else { PROCESS_SCREENS };
+            state.tell_failure_beside(screens, &failure);
+            Vec::new()
+        }
+        Event::Nodes(result, latency) => on_nodes(state, result, latency),
+        Event::Probed { service, answer, latency } => {
+            health::on_probe(state, service, answer.as_ref(), latency)
+        }
+        Event::Functions(result) => {
+            learn_functions(state, result);
+            Vec::new()
+        }
+        Event::Begun(..)
+        | Event::RunTroubled(..)
+        | Event::RunTold(..)
+        | Event::Cluster(_)
+        | Event::FunctionAdded(_)
+        | Event::Presets(_)
+        | Event::PresetsNotSaved(_) => runs::on(state, event),
+        Event::Usage(_) | Event::ProcessFailed(_) => processes::on(state, event),
+        Event::Paged(Ok(())) => Vec::new(),
+        Event::Saved(path, Ok(what)) => {
+            let text = format!("saved to {}", path.display());
+            state.tell(text, what);
+            Vec::new()
+        }
+        Event::Saved(_, Err(failure)) | Event::Paged(Err(failure)) => {
+            state.tell_failure(&failure);
+            Vec::new()
+        }
+        Event::Executed(id, result) => on_executed(state, id, result),
+        Event::Profile(event) => profiles::update::on(state, event),
+        Event::Data(event) => on_data(state, event),
+        Event::Inference(event) => on_inference(state, event),
+    };
+    settled(state, effects)
+}
+
+/// How soon what `event` changes is to be seen.
+fn urgency(state: &State, event: &Event) -> Dirty {
+    let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
+    match event {
+        // A probe soils the frame itself, if the service is not as it was.
+        Event::Time(_) | Event::Woke(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
+        // What is not in view is not worth a frame.
+        Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
+        Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
+        Event::Inference(_) if !matches!(state.screen, Screen::Inference | Screen::Overview) => {
+            Dirty::Clean
+        }
+        Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
+        Event::Cluster(news) => runs::urgency(state, news),
+        // Drawn although nothing happened, as a spinner is.
+        Event::Woke(Timer::Age) => Dirty::Animation,
+        Event::Key(_)
+        | Event::Paste(_)
+        | Event::Click(_)
+        | Event::Wheel(..)
+        | Event::Resized { .. }
+        | Event::Background(_)
+        | Event::Focused(true)
+        | Event::Profile(_)
+        | Event::Paged(_)
+        | Event::Executed(..) => Dirty::Input,
+        _ => Dirty::Data,
+    }
+}
+
+/// Has notices taken away in time, and the header know of a stream that is closed.
+fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
+    let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
+    if effects.iter().any(is_close) && !state.data.has_streams() {
+        state.services.stream_closed(Service::Data);
+    }
+    if effects.contains(&Effect::CloseBundles) {
+        state.services.stream_closed(Service::Inference);
+    }
+    effects.extend(session::select(state));
+    if let Some(wait) = state.notices.expire(state.now) {
+        effects.push(Effect::Wake(Timer::Notice, wait));
+    }
+    effects
+}
+
+fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
+    let is_passing = std::mem::take(&mut state.execute.is_passing);
+    if is_passing
+        && state.layers().contains(&Layer::Form)
+        && let Resolved::Action(action @ Action::Show(_)) =
+            state.keys.resolve(&[Layer::Global], &[], chord)
+    {
+        return perform::perform(state, action);
+    }
+    let layers = state.layers();
+    let pending = std::mem::take(&mut state.pending);
+    match state.keys.resolve(layers, &pending, chord) {
+        Resolved::Action(action) => perform::perform(state, action),
+        Resolved::Pending => {
+            state.pending = pending;
+            state.pending.push(chord);
+            Vec::new()
+        }
+        // What does not go on with a sequence may start something by itself.
+        Resolved::Nothing if !pending.is_empty() => press(state, chord),
+        Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {
+            overlay::update::spell(state, chord);
+            Vec::new()
+        }
+        Resolved::Nothing => {
+            let is_changed = state.field().is_some_and(|field| field.press(chord));
+            if is_changed { edited(state) } else { Vec::new() }
+        }
+    }
+}
+
+fn paste(state: &mut State, text: &str) -> Vec<Effect> {
+    let is_form = state.screen == Screen::Execute && state.field().is_some();
+    let is_taken = is_form && state.overlays.is_empty() && state.execute.form.take_paste(text);
+    let is_changed = is_taken || state.field().is_some_and(|field| field.paste(text));
+    if is_changed { edited(state) } else { Vec::new() }
+}
+
+fn edited(state: &mut State) -> Vec<Effect> {
+    if overlay::update::edited(state) {
+        return Vec::new();
+    }
+    match state.screen {
+        Screen::Data => state.data.edited(state.now),
+        Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
+            output::search(state);
+            Vec::new()
+        }
+        Screen::Execute if state.overlays.is_empty() => {
+            state.execute.form.edited();
+            Vec::new()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn click(state: &mut State, target: Target) -> Vec<Effect> {
+    if matches!(state.overlays.last(), Some(Overlay::Jump(_))) {
+        state.close();
+    }
+    match target {
+        Target::Screen(screen) => perform::perform(state, Action::Show(screen)),
+        Target::Action(action) => perform::perform(state, action),
+        Target::Pane(_) | Target::Row { .. } => match overlay::update::click(state, target) {
+            Some(effects) => effects,
+            None => point(state, target),
+        },
+    }
+}
+
+/// Gives what was pointed at to the screen in view.
+fn point(state: &mut State, target: Target) -> Vec<Effect> {
+    let State { nodes, stack, runs, cluster, execute, .. } = state;
+    let page = 1;
+    let known = crate::screens::cluster::state::Known { nodes, stack, runs, page };
+    match state.screen {
+        Screen::Cluster => cluster.click(target, known),
+        Screen::Execute => execute.click(target),
+        Screen::Data => return state.data.click(target, state.now),
+        Screen::Inference => return state.inference.click(target, state.now),
+        Screen::Logs => {}
+        Screen::Overview => {
+            let counts = state.overview_counts();
+            match target {
+                Target::Row { row, .. } => state.overview.row = row,
+                Target::Pane(pane) => state.overview.enter(pane, counts),
+                _ => {}
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    if state.overlays.is_empty()
+        && let Target::Pane(pane) | Target::Row { pane, .. } = target
+    {
+        effects.extend(point(state, Target::Pane(pane)));
+    }
+    let action = if rows < 0 { Action::Up } else { Action::Down };
+    for _ in 0..rows.unsigned_abs().min(10) {
+        effects.extend(perform::perform(state, action));
+    }
+    effects
+}
+
+fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
+    let now = state.now;
+    match timer {
+        Timer::Nodes => load_nodes(state),
+        Timer::Probe => health::probe(state),
+        Timer::Interrupt => {
+            state.is_interrupted = false;
+            Vec::new()
+        }
+        // Ages are drawn, and notices looked at, after each event, these too.
+        Timer::Age | Timer::Notice => Vec::new(),
+        Timer::Datasets | Timer::Rows => state.data.woke(timer, now),
+        Timer::Overview => load_overview(state),
+        Timer::Topics | Timer::Latest => state.inference.woke(timer, now),
+    }
+}
+
+/// The services are at `addresses` from now on.
+pub(crate) fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
+    let now = state.now;
+    let before = state.services.addresses.datasets.take();
+    if before.is_some() && before != addresses.datasets {
+        state.data.forget_pins();
+    }
+    state.services.connect(addresses);
+    let mut effects = vec![Effect::Connect(addresses.clone())];
+    if addresses.head.is_some() {
+        state.nodes.is_asked = false;
+        state.nodes.listed.forgive();
+        effects.extend(load_nodes(state));
+        effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
+    }
+    if addresses.datasets.is_some() {
+        effects.extend(state.data.connected(now));
+    }
+    if addresses.inference.is_some() {
+        effects.extend(state.inference.connected(now));
+    }
+    // What was asked for here is the first probe.
+    effects.push(Effect::Wake(Timer::Probe, PROBE_EVERY));
+    effects
+}
+
+/// Asks for what the Overview screen shows of topics, and for their list where that is not there.
+pub(crate) fn load_overview(state: &mut State) -> Vec<Effect> {
+    let (now, topics) = (state.now, state.topic_ids());
+    let mut effects = state.overview.load(&topics, now);
+    let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
+    if state.overview.is_shown && (topics.is_empty() || is_old) {
+        effects.extend(state.inference.list_anew(now));
+    }
+    effects
+}
+
+/// Asks for the nodes, unless that is under way, and for what local processes use where that is
+/// seen.
+pub(crate) fn load_nodes(state: &mut State) -> Vec<Effect> {
+    if state.nodes.is_asked || state.services.addresses.head.is_none() {
+        return Vec::new();
+    }
+    state.nodes.is_asked = true;
+    state.nodes.listed.begin(state.now);
+    let mut effects = vec![Effect::LoadNodes];
+    if matches!(state.screen, Screen::Cluster | Screen::Overview) && state.stack.has_processes() {
+        effects.push(Effect::LoadUsage);
+    }
+    effects
+}
+
+fn on_nodes(
+    state: &mut State,
+    result: Result<Vec<NodeBody>, Failure>,
+    latency: Duration,
+) -> Vec<Effect> {
+    state.nodes.is_asked = false;
+    let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
+    note(state, Service::Head, &result, Some(latency));
+    state.nodes.settle(result, state.now);
+    if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
+        let nodes = state.nodes.all(&state.stack);
+        state.cluster.adding.learn(&nodes);
+    }
+    let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
+    let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
+    // A head that is away is asked ever more seldom, up to once in the seldom case.
+    let wait = wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_SELDOM.max(wait));
+    let mut effects = vec![Effect::Wake(Timer::Nodes, wait)];
+    // Another head may have come up at the address, with other functions.
+    if was_down && state.nodes.listed.failure().is_none() {
+        effects.push(Effect::LoadFunctions);
+    }
+    effects
+}
+
+/// Takes in the functions that the head lists; heads of other makes list none.
+fn learn_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
+    match result {
+        Ok(functions) => state.execute.form.know(functions),
+        Err(failure) if failure.status == Some(404) => {}
+        Err(failure) => {
+            let line = format!("failed to {}: {}", failure.what, failure.why);
+            state.logs.say(Level::Warn, state.now, line);
+        }
+    }
+}
+
+/// A function of the local stack, as its head would list it.
+fn function(function: &LocalFunction) -> FunctionBody {
+    let LocalFunction { name, function_id, method } = function.clone();
+    FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }
+}
+
+fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
+    state.stack.on(&event, state.now);
+    match event {
+        LocalEvent::Node(node) => processes::started(state, node),
+        LocalEvent::Found(node) => {
+            let text = format!("{} still runs, pid {}", node.name, node.pid);
+            let key = state.keys.key_text(Layer::Cluster, Action::StopProcess);
+            state.tell(text, format!("it was left running; {key} stops it"));
+            Vec::new()
+        }
+        LocalEvent::Service { name, pid } => {
+            let text = format!("{name} runs, pid {pid}");
+            state.tell_beside(PROCESS_SCREENS, text, String::new());
+            Vec::new()
+        }
+        LocalEvent::Starting { what } => {
+            state.logs.say(Level::Info, state.now, format!("starting {what}"));
+            Vec::new()
+        }
+        LocalEvent::Ready(ready) => {
+            if let Some(summary) = state.stack.summary() {
+                state.tell_beside(PROCESS_SCREENS, "local stack".to_owned(), summary);
+            }
+            state.execute.form.know(ready.functions.iter().map(function).collect());
+            connect(state, &ready.addresses)
+        }
+        LocalEvent::Log(log) => {
+            runs::heard(state, &log);
+            state.logs.push(log);
+            Vec::new()
+        }
+        LocalEvent::Restarting { process, code, restart_in } => {
+            processes::restarting(state, &process, code, restart_in)
+        }
+        LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
+    }
+}
+
+fn on_executed(
+    state: &mut State,
+    id: RunId,
+    result: Result<Box<ExecuteResponse>, Failure>,
+) -> Vec<Effect> {
+    let now = state.now;
+    // A run that fails says little about the head; the nodes are asked for next, and will tell.
+    if let Ok(response) = &result {
+        note(state, Service::Head, &result, None);
+        state.nodes.saw(response, now);
+    }
+    if !state.runs.finish(id, result, now) {
+        return Vec::new();
+    }
+    let Some(run) = state.runs.get(id) else { return Vec::new() };
+    let took = crate::widget::format::elapsed(run.elapsed(now));
+    match run.phase.clone() {
+        Phase::Done(response) => {
+            let n_groups = response.results.len();
+            let n_peers = response.cluster.peers.len();
+            let text = format!("run {} done in {took}", id.0);
+            let (peers, groups) = (counted(n_peers, "peer"), counted(n_groups, "distinct result"));
+            state.tell_beside(RUN_SCREENS, text, format!("{peers}, {groups}"));
+        }
+        Phase::Failed(failure) => state.tell_failure_beside(RUN_SCREENS, &failure),
+        Phase::Waiting | Phase::Cancelled => {}
+    }
+    // Counts of runs and agreement are worth a fresh look.
+    load_nodes(state)
+}
+
+fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
+    match &event {
+        DataEvent::Datasets { search, result } => {
+            if let Ok(page) = result
+                && search.is_empty()
+            {
+                let names = page.datasets.iter().map(|dataset| dataset.name.clone());
+                state.execute.form.know_datasets(names);
+            }
+            note(state, Service::Data, result, None);
+        }
+        DataEvent::Filtered { result, .. } => {
+            note(state, Service::Data, result, None);
+        }
+        DataEvent::Columns { result, .. } => note(state, Service::Data, result, None),
+        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => {
+            note(state, Service::Data, result, None);
+        }
+        // Not every service tells of tags.
+        DataEvent::Tags { .. }
+        | DataEvent::Pinned { .. }
+        | DataEvent::Export(ExportNews::Written(_)) => {}
+        DataEvent::Export(ExportNews::Done { progress, path }) => {
+            let n_rows = counted(progress.n_rows, "row");
+            let n_bytes = crate::widget::format::bytes(progress.n_bytes);
+            let text = format!("exported to {}", path.display());
+            state.tell(text, format!("{n_rows}, {n_bytes}"));
+        }
+        DataEvent::Export(ExportNews::Failed(failure)) => state.tell_failure(failure),
+        DataEvent::Acquired { tag, result } => match result {
+            Ok(Acquired::Now) => state.tell(format!("tag {tag} acquired"), String::new()),
+            Ok(Acquired::Already) => {
+                state.tell(format!("tag {tag} was held already"), String::new());
+            }
+            Err(failure) => state.tell_failure(failure),
+        },
+        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Data, Some(why));
+        }
+        DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
+    }
+    let now = state.now;
+    state.data.on(event, now)
+}
+
+fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
+    match &event {
+        InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
+        InferenceEvent::Latest { topic, result } => {
+            note(state, Service::Inference, result, None);
+            state.overview.on_latest(*topic, result, state.now);
+        }
+        InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
+        InferenceEvent::Bundle { topic, news: BundleNews::Bundle(latest) } => {
+            note_stream(state, Service::Inference, None);
+            state.overview.on_latest(*topic, &Ok(Latest::clone(latest)), state.now);
+        }
+        InferenceEvent::Bundle { news: BundleNews::Connected, .. } => {
+            note_stream(state, Service::Inference, None);
+        }
+        InferenceEvent::Bundle { news: BundleNews::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Inference, Some(why));
+        }
+        // What not every service has says nothing of how it is doing.
+        InferenceEvent::Confidence { .. }
+        | InferenceEvent::PastBundles { .. }
+        | InferenceEvent::Leaderboard { .. }
+        | InferenceEvent::Bundle { news: BundleNews::NotServed, .. } => {}
+        InferenceEvent::History { topic, result } => {
+            note(state, Service::Inference, result, None);
+            if let Ok(history) = result {
+                state.overview.on_history(*topic, history);
+            }
+        }
+    }
+    let now = state.now;
+    let is_listed = matches!(event, InferenceEvent::Topics(_));
+    let mut effects = state.inference.on(event, now);
+    if is_listed {
+        let topics = state.topic_ids();
+        effects.extend(state.overview.load(&topics, now));
+    }
+    effects
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Reading the output of a run: searching, wrapping, moving it, writing it to a file, and handing it
+//! to a pager.
+
+use crate::{
+    action::Action,
+    event::Effect,
+    overlay::{Overlay, save::state::Save},
+    screens::{cluster, execute::state::Pane},
+    state::{
+        Screen, State,
+        results::{
+            Look,
+            text::{self, Position},
+        },
+    },
+};
+
+/// Takes an action that concerns the text in view; none if it is not one, or none is in view.
+pub(super) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
+    if !state.is_output_focused() {
+        return None;
+    }
+    match action {
+        Action::Filter => state.output_search.edit(),
+        Action::NextMatch => find(state, true, true),
+        Action::PreviousMatch => find(state, false, true),
+        Action::Wrap => look(state).is_wrapped ^= true,
+        Action::Pretty => {
+            let look = look(state);
+            look.is_raw ^= true;
+            look.found = None;
+        }
+        Action::OutputLeft => shift(state, -1),
+        Action::OutputRight => shift(state, 1),
+        Action::Export => match state.output() {
+            Some((name, text)) => state.open(Overlay::Save(Save::of_text(&name, text))),
+            None => state.refuse("nothing to save yet".to_owned(), String::new()),
+        },
+        Action::OpenPager => match state.output() {
+            Some((_, text)) => return Some(vec![Effect::Page(text)]),
+            None => state.refuse("nothing to page through yet".to_owned(), String::new()),
+        },
+        _ => return None,
+    }
+    Some(Vec::new())
+}
+
+/// The search was edited: shows the first line that fits, from what is in view on.
+pub(super) fn search(state: &mut State) {
+    find(state, true, false);
+}
+
+fn look(state: &mut State) -> &mut Look {
+    match state.screen {
+        Screen::Cluster => &mut state.cluster.look,
+        _ => &mut state.execute.look,
+    }
+}
+
+fn shift(state: &mut State, by: isize) {
+    let look = look(state);
+    look.is_wrapped = false;
+    look.n_hidden = text::shifted(look.n_hidden, by);
+}
+
+/// Shows the next line that fits what is searched for; one that was found already stays in view where
+/// the next one `is_other`.
+fn find(state: &mut State, is_forward: bool, is_other: bool) {
+    let wanted = state.output_search.value().to_owned();
+    let Some((_, text)) = state.output() else { return };
+    let look = look(state);
+    let from = look.found.filter(|_| is_other);
+    look.found =
+        if wanted.is_empty() { None } else { text::find(&text, &wanted, from, is_forward) };
+    let Some(line) = look.found else { return };
+    // A few lines before it, which say where one is.
+    look.position = Position::FromTop(line.saturating_sub(2));
+}
+
+impl State {
+    /// Whether keys go to the text of a result.
+    pub(super) fn is_output_focused(&self) -> bool {
+        match self.screen {
+            Screen::Cluster => self.cluster.focus == cluster::state::Pane::Groups,
+            Screen::Execute => self.execute.focus == Pane::Results,
+            _ => false,
+        }
+    }
+
+    /// The text of the result in view, as it is shown, and the name of a file for it.
+    pub(super) fn output(&self) -> Option<(String, String)> {
+        let (run, look) = match self.screen {
+            Screen::Cluster => (self.cluster.selected_run(&self.runs)?, self.cluster.look),
+            _ => (self.execute.selected_run(&self.runs)?, self.execute.look),
+        };
+        let response = run.response()?;
+        let (text, is_pretty) = look.shown_text(response);
+        let kind = look.output(response).file_name();
+        let ending = if is_pretty { "json" } else { "txt" };
+        Some((format!("run-{}-{kind}.{ending}", run.id.0), text))
+    }
+}

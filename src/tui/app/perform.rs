@@ -1,0 +1,334 @@
+//! What each action does.
+
+use super::{INTERRUPT_WITHIN, load_nodes, load_overview, output, point, processes, runs};
+use crate::{
+    action::Action,
+    event::{Effect, Target, Timer},
+    keymap::Layer,
+    overlay::{self, Overlay, copying::state::Copying, save::state::Save},
+    screens::{
+        cluster::{self, state::Known},
+        execute::state::{FormField, Pane},
+    },
+    state::{Screen, State, loadable::Failure, runs::RunId},
+    widget::format::counted,
+};
+
+/// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
+const COPY_BYTES_MAX: usize = 56_000;
+
+/// Does `action`.
+pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
+    if action != Action::Interrupt {
+        state.is_interrupted = false;
+    }
+    match action {
+        Action::Show(Screen::Execute) => pass_by_form(state),
+        Action::Show(screen) => show(state, screen),
+        Action::Help | Action::Palette | Action::Themes | Action::Notices | Action::Profiles => {
+            overlay::update::toggle(state, action);
+            Vec::new()
+        }
+        Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
+            match Save::of(state) {
+                Some(save) => state.open(Overlay::Save(save)),
+                None => state.refuse("nothing to export yet".to_owned(), String::new()),
+            }
+            Vec::new()
+        }
+        Action::Jump => {
+            state.open(Overlay::Jump(String::new()));
+            Vec::new()
+        }
+        Action::Back => {
+            back(state);
+            state.data.relist(state.now)
+        }
+        Action::Quit => quit(state),
+        Action::QuitKeeping => vec![Effect::KeepNodes, Effect::Quit],
+        Action::Interrupt => interrupt(state),
+        Action::Suspend => vec![Effect::Suspend],
+        Action::Zoom => {
+            state.is_zoomed = !state.is_zoomed;
+            Vec::new()
+        }
+        Action::EnterKey | Action::ForgetKey => overlay::update::key(state, action),
+        Action::Narrower
+        | Action::Wider
+        | Action::Shorter
+        | Action::Taller
+        | Action::ResetLayout => {
+            state.resize_pane(action);
+            Vec::new()
+        }
+        Action::PaneLeft | Action::PaneDown | Action::PaneUp | Action::PaneRight => {
+            match state.pane_beside(action) {
+                Some(pane) => point(state, Target::Pane(pane)),
+                None => Vec::new(),
+            }
+        }
+        Action::Refresh => refresh(state),
+        Action::OpenForm => open_form(state),
+        Action::Copy => copy(state),
+        Action::CopyAs => copy_as(state),
+        Action::ToggleMouse => {
+            state.has_mouse = !state.has_mouse;
+            vec![Effect::CaptureMouse(state.has_mouse)]
+        }
+        Action::Redraw => vec![Effect::Redraw],
+        Action::Run => runs::run(state),
+        Action::CopyCurl => runs::copy_curl(state),
+        Action::Presets | Action::SavePreset | Action::Remove => runs::presets(state, action),
+        Action::AddNode | Action::StopProcess | Action::StopNow | Action::StartNode => {
+            processes::act(state, action)
+        }
+        Action::Again => again(state),
+        _ => in_view(state, action),
+    }
+}
+
+/// Brings the form into view with the keys on it, until another screen's key is pressed at once.
+fn pass_by_form(state: &mut State) -> Vec<Effect> {
+    let effects = show(state, Screen::Execute);
+    state.execute.focus = Pane::Form;
+    state.execute.is_passing = true;
+    effects
+}
+
+/// Brings a screen into view, with nothing over it.
+pub(crate) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
+    while state.close() {}
+    enter(state, screen)
+}
+
+/// Brings a screen into view, below what lies over it.
+pub(crate) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
+    let now = state.now;
+    let mut effects = match state.screen {
+        Screen::Data if screen != Screen::Data => state.data.hide(),
+        Screen::Inference if screen != Screen::Inference => state.inference.hide(),
+        Screen::Overview if screen != Screen::Overview => {
+            [state.overview.hide(), state.data.glance(false)].concat()
+        }
+        _ => Vec::new(),
+    };
+    let is_other = state.screen != screen;
+    state.screen = screen;
+    if is_other {
+        state.is_zoomed = false;
+    }
+    effects.extend(match screen {
+        Screen::Data if !state.data.is_shown => state.data.show(now),
+        Screen::Inference if !state.inference.is_shown => state.inference.show(now),
+        Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
+        Screen::Overview if !state.overview.is_shown => {
+            let topics = state.topic_ids();
+            let mut effects = load_nodes(state);
+            effects.extend(state.overview.show(&topics, now));
+            effects.extend(state.data.glance(true));
+            effects
+        }
+        _ => Vec::new(),
+    });
+    effects
+}
+
+/// Gives an action to what is in view: the overlay, the filter that is edited, or the screen.
+fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
+    match state.overlays.last() {
+        Some(Overlay::AddNode) => return processes::in_form(state, action),
+        Some(Overlay::Presets | Overlay::PresetName) => return runs::in_presets(state, action),
+        _ => {}
+    }
+    if let Some(effects) = overlay::update::act(state, action) {
+        return effects;
+    }
+    let (now, page) = (state.now, state.page());
+    if action == Action::Open && state.screen == Screen::Data && state.data.is_edited() {
+        return state.data.entered(now);
+    }
+    if action == Action::Open
+        && let Some(field) = state.field()
+        && field.is_edited()
+    {
+        field.keep();
+        return Vec::new();
+    }
+    if action == Action::NextField
+        && state.screen == Screen::Execute
+        && state.execute.form.focused() == FormField::Function
+        && !state.execute.is_adding
+        && let Some(effects) = runs::give_file(state)
+    {
+        // The key goes on while the head is given the file.
+        state.execute.form.move_focus(1);
+        return effects;
+    }
+    if let Some(effects) = output::act(state, action) {
+        return effects;
+    }
+    let State { nodes, stack, runs, cluster, execute, .. } = state;
+    let known = Known { nodes, stack, runs, page };
+    match state.screen {
+        Screen::Cluster => {
+            let is_zoom = action == Action::Open && cluster.focus != cluster::state::Pane::Runs;
+            cluster.act(action, known);
+            state.is_zoomed ^= is_zoom;
+        }
+        Screen::Execute => execute.act(action, known),
+        Screen::Data => return state.data.act(action, now),
+        Screen::Inference => return state.inference.act(action, now),
+        Screen::Logs => state.logs.act(action, page),
+        Screen::Overview => return overlay::update::in_overview(state, action),
+    }
+    Vec::new()
+}
+
+/// Goes back one step; whether there was one.
+fn back(state: &mut State) -> bool {
+    if state.close() {
+        return true;
+    }
+    // What is typed into is left first; a notice in the corner is not what the key was meant for.
+    let is_typed = !state.layers_beneath().contains(&Layer::Global);
+    if !is_typed && state.notices.clear() {
+        return true;
+    }
+    if state.is_zoomed && !is_typed {
+        state.is_zoomed = false;
+        return true;
+    }
+    if state.is_output_focused() && state.output_search.leave() {
+        return true;
+    }
+    match state.screen {
+        Screen::Cluster => state.cluster.back(),
+        Screen::Execute => state.execute.back(),
+        Screen::Data => state.data.back(),
+        Screen::Inference => state.inference.back(),
+        Screen::Logs => state.logs.back(),
+        Screen::Overview => false,
+    }
+}
+
+/// Repeats the selected run, or starts the selected process again: whatever has the keys.
+fn again(state: &mut State) -> Vec<Effect> {
+    let is_process = state.screen == Screen::Cluster
+        && matches!(
+            state.cluster.focus,
+            cluster::state::Pane::Nodes | cluster::state::Pane::Processes
+        );
+    if is_process { processes::restart(state) } else { runs::repeat(state) }
+}
+
+fn quit(state: &mut State) -> Vec<Effect> {
+    if matches!(state.overlays.last(), Some(Overlay::ConfirmQuit)) {
+        return vec![Effect::Quit];
+    }
+    // A notice or a filter is no reason to stay; an overlay is closed by keys of its own.
+    if state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0 {
+        state.open(Overlay::ConfirmQuit);
+        return Vec::new();
+    }
+    vec![Effect::Quit]
+}
+
+fn interrupt(state: &mut State) -> Vec<Effect> {
+    if state.is_interrupted {
+        return vec![Effect::Quit];
+    }
+    state.is_interrupted = true;
+    let mut effects = vec![Effect::Wake(Timer::Interrupt, INTERRUPT_WITHIN)];
+    let waiting: Vec<RunId> =
+        state.runs.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
+    for id in waiting {
+        let request_id = state.runs.get(id).and_then(|run| run.request_id.clone());
+        state.runs.cancel(id, state.now);
+        effects.push(Effect::Cancel(id, request_id));
+    }
+    effects
+}
+
+fn refresh(state: &mut State) -> Vec<Effect> {
+    let now = state.now;
+    match state.screen {
+        Screen::Cluster | Screen::Execute => {
+            state.nodes.listed.forgive();
+            let mut effects = load_nodes(state);
+            if state.services.addresses.head.is_some() {
+                effects.push(Effect::LoadFunctions);
+            }
+            effects
+        }
+        Screen::Data => state.data.act(Action::Refresh, now),
+        Screen::Inference => state.inference.act(Action::Refresh, now),
+        Screen::Logs => Vec::new(),
+        Screen::Overview => {
+            state.nodes.listed.forgive();
+            state.inference.topics.forgive();
+            let mut effects = load_nodes(state);
+            effects.extend(load_overview(state));
+            if state.data.list().is_empty() {
+                effects.extend(state.data.list_anew(now));
+            }
+            effects
+        }
+    }
+}
+
+/// Opens the form, filled in from the selected run where one is selected by hand.
+fn open_form(state: &mut State) -> Vec<Effect> {
+    let is_chosen = state.screen == Screen::Cluster
+        && matches!(state.cluster.focus, cluster::state::Pane::Runs | cluster::state::Pane::Groups);
+    if is_chosen && let Some(run) = state.cluster.selected_run(&state.runs) {
+        state.execute.form.fill(&run.request.clone(), &run.input.clone());
+    }
+    let effects = show(state, Screen::Execute);
+    state.execute.focus = Pane::Form;
+    effects
+}
+
+fn copy(state: &mut State) -> Vec<Effect> {
+    let known = state.known();
+    let text = match state.screen {
+        Screen::Cluster => state.cluster.selection(known),
+        Screen::Execute => state.execute.selection(&state.runs),
+        Screen::Data => state.data.selection(),
+        Screen::Inference => state.inference.selection(),
+        Screen::Logs => state.logs.selection(),
+        Screen::Overview => None,
+    };
+    send_copy(state, text)
+}
+
+/// Opens the choice of a form to copy what is selected in.
+fn copy_as(state: &mut State) -> Vec<Effect> {
+    let copying = Copying::of(state);
+    if copying.forms.is_empty() {
+        return send_copy(state, None);
+    }
+    state.open(Overlay::Copying(copying));
+    Vec::new()
+}
+
+/// Sends `text` to the terminal's clipboard, and says so: whether it took it cannot be known.
+pub(crate) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        state.refuse("nothing to copy here".to_owned(), String::new());
+        return Vec::new();
+    };
+    if text.len() > COPY_BYTES_MAX {
+        state.tell_failure(&Failure {
+            what: "copy".to_owned(),
+            why: format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
+            ..Failure::default()
+        });
+        return Vec::new();
+    }
+    let n_letters = text.chars().count();
+    state.tell(
+        format!("sent {} to the terminal's clipboard", counted(n_letters, "letter")),
+        String::new(),
+    );
+    vec![Effect::Copy(text)]
+}

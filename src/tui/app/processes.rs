@@ -1,0 +1,156 @@
+//! Local processes: started by a form, stopped, started again, ended by themselves.
+
+use std::time::Duration;
+
+use crate::{
+    action::Action,
+    event::{Effect, Event},
+    keymap::Layer,
+    local::{Level, LocalNode},
+    overlay::Overlay,
+    screens::cluster::state::adding::Adding,
+    state::{Screen, State, loadable::Failure},
+};
+
+/// Takes in what happened.
+pub(super) fn on(state: &mut State, event: Event) -> Vec<Effect> {
+    match event {
+        Event::Usage(usage) => state.stack.measured(usage),
+        Event::ProcessFailed(failure) => state.tell_failure(&failure),
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Does what concerns local processes.
+pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
+    match action {
+        Action::AddNode => {
+            let nodes = state.nodes.all(&state.stack);
+            state.cluster.adding = Adding::new(&nodes);
+            state.open(Overlay::AddNode);
+        }
+        Action::StartNode => {
+            if let Some(wish) = state.cluster.adding.wish() {
+                state.close();
+                state.logs.say(Level::Info, state.now, format!("starting a {}", wish.role));
+                return vec![Effect::AddNode(wish)];
+            }
+        }
+        Action::StopProcess => match state.cluster.selected_process(&state.stack) {
+            None => {
+                let detail = "only those of this screen can be stopped".to_owned();
+                state.refuse("no local process is selected".to_owned(), detail);
+            }
+            Some(process) if process.exited.is_some() => {
+                state.stack.forget(&process.name);
+                // One that is about to be restarted is not.
+                if process.is_restarting {
+                    return vec![Effect::StopProcess(process.name)];
+                }
+            }
+            Some(_) => state.open(Overlay::ConfirmStop),
+        },
+        Action::StopNow => {
+            state.close();
+            if let Some(process) = state.cluster.selected_process(&state.stack) {
+                state.stack.stopping.insert(process.name.clone());
+                return vec![Effect::StopProcess(process.name)];
+            }
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Takes an action while the form of a node is open.
+pub(super) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
+    let form = &mut state.cluster.adding;
+    match action {
+        Action::NextField => form.move_focus(1),
+        Action::PreviousField => form.move_focus(-1),
+        Action::NextChoice => form.choose(1),
+        Action::PreviousChoice => form.choose(-1),
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Starts the selected process again.
+pub(super) fn restart(state: &mut State) -> Vec<Effect> {
+    let Some(process) = state.cluster.selected_process(&state.stack) else {
+        let detail = "only those of this screen can be started again".to_owned();
+        state.refuse("no local process is selected".to_owned(), detail);
+        return Vec::new();
+    };
+    if process.exited.is_none() {
+        state.stack.stopping.insert(process.name.clone());
+    }
+    state.logs.say(Level::Info, state.now, format!("restarting {}", process.name));
+    vec![Effect::RestartProcess(process.name)]
+}
+
+/// A node was started.
+pub(super) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
+    let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
+    let text = format!("{} runs, pid {}", node.name, node.pid);
+    state.tell_beside(super::PROCESS_SCREENS, text, detail.to_owned());
+    let is_head_wanted = state.services.addresses.head.is_none();
+    match node.rest_api {
+        Some(head) if is_head_wanted => {
+            let mut addresses = state.services.addresses.clone();
+            addresses.head = Some(head);
+            super::connect(state, &addresses)
+        }
+        _ => super::load_nodes(state),
+    }
+}
+
+/// A process ended unasked, and is about to be restarted.
+pub(super) fn restarting(
+    state: &mut State,
+    name: &str,
+    code: Option<i32>,
+    restart_in: Duration,
+) -> Vec<Effect> {
+    let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
+    state.tell_failure(&Failure {
+        what: format!("keep {name} running"),
+        why: format!("it ended {}", ending(code)),
+        next: format!(
+            "it restarts in {:.1} s; its log ({log}) may tell why it ended",
+            restart_in.as_secs_f64()
+        ),
+        ..Failure::default()
+    });
+    super::load_nodes(state)
+}
+
+/// How a process ended, for people.
+fn ending(code: Option<i32>) -> String {
+    match code {
+        Some(code) => format!("with code {code}"),
+        None => "by a signal".to_owned(),
+    }
+}
+
+/// A process ended.
+pub(super) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
+    let how = ending(code);
+    if state.stack.stopping.remove(name) {
+        state.tell_beside(super::PROCESS_SCREENS, format!("{name} stopped"), how);
+    } else {
+        let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
+        let again = state.keys.key_text(Layer::Cluster, Action::Again);
+        state.tell_failure(&Failure {
+            what: format!("keep {name} running"),
+            why: format!("it ended {how}"),
+            next: format!("look at its log ({log}), start it again with {again}"),
+            ..Failure::default()
+        });
+    }
+    super::load_nodes(state)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! Runs: sent, followed, repeated; and the forms they are made of.
+
+use wire::executions::ClusterEventKind;
+
+use super::{health::note_stream, perform::send_copy};
+use crate::{
+    action::Action,
+    event::{ClusterNews, Effect, Event, RunOrder},
+    keymap::Layer,
+    local::{Level, LocalLog},
+    overlay::{Overlay, copying::state::curl_of},
+    screens::{
+        cluster,
+        execute::state::{Input, Pane, presets::Preset},
+    },
+    state::{Dirty, Screen, State, loadable::Failure, services::Service, stack},
+};
+
+/// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
+const RUNS_WAITING_MAX: usize = 16;
+
+/// What a worker writes when it gets a function before it says that it can run it.
+const FETCHES: &str = "roll call but function not installed, installing now";
+
+/// Takes in what happened.
+pub(super) fn on(state: &mut State, event: Event) -> Vec<Effect> {
+    match event {
+        Event::Begun(id, request_id) => state.runs.begun(id, request_id),
+        Event::RunTroubled(id, trouble) => {
+            let why = trouble.as_ref().map(|failure| failure.why.clone());
+            if state.runs.troubled(id, trouble) {
+                let line = match why {
+                    Some(why) => format!("run {}: the head does not answer: {why}", id.0),
+                    None => format!("run {}: the head answers again", id.0),
+                };
+                state.logs.say(Level::Warn, state.now, line);
+            }
+        }
+        Event::RunTold(id, body) => state.runs.told(id, &body),
+        Event::Cluster(news) => return on_cluster(state, news),
+        Event::FunctionAdded(result) => return on_added(state, result),
+        Event::Presets(Ok(list)) => state.execute.presets.list = list,
+        Event::Presets(Err(failure)) | Event::PresetsNotSaved(failure) => {
+            state.tell_failure(&failure);
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// How soon what the head tells is to be seen.
+pub(super) fn urgency(state: &State, news: &ClusterNews) -> Dirty {
+    match news {
+        // A heartbeat and the like change nothing that is shown.
+        ClusterNews::Happened(_) if state.runs.n_waiting() > 0 => match state.screen {
+            Screen::Cluster | Screen::Execute => Dirty::Data,
+            _ => Dirty::Clean,
+        },
+        ClusterNews::Happened(_) | ClusterNews::Absent => Dirty::Clean,
+        ClusterNews::Connected | ClusterNews::Lost(_) => Dirty::Data,
+    }
+}
+
+fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
+    let is_live = state.nodes.is_live;
+    state.nodes.is_live = match news {
+        ClusterNews::Connected => {
+            note_stream(state, Service::Head, None);
+            true
+        }
+        ClusterNews::Happened(event) => {
+            state.runs.happened(&event, state.now);
+            if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
+                event.kind
+            {
+                return super::load_nodes(state);
+            }
+            is_live
+        }
+        ClusterNews::Lost(failure) => {
+            if is_live {
+                let line = format!("failed to {}: {}", failure.what, failure.why);
+                state.logs.say(Level::Warn, state.now, line);
+            }
+            note_stream(state, Service::Head, Some(&failure));
+            false
+        }
+        ClusterNews::Absent => false,
+    };
+    Vec::new()
+}
+
+/// A process of this machine wrote a line: a worker may tell how far it is.
+pub(super) fn heard(state: &mut State, log: &LocalLog) {
+    if log.message != FETCHES {
+        return;
+    }
+    let request = log.fields.pairs().find(|(name, _)| *name == "request");
+    let node = state.stack.ready.nodes.iter().find(|node| node.name == log.process);
+    if let (Some((_, request_id)), Some(node)) = (request, node) {
+        state.runs.fetching(request_id, &node.peer_id, state.now);
+    }
+}
+
+/// Runs what the form says; gives the head a module of this machine first, if the form names one.
+pub(super) fn run(state: &mut State) -> Vec<Effect> {
+    let State { nodes, stack, runs, execute, size, .. } = state;
+    let page = crate::state::page_rows(*size);
+    let known = cluster::state::Known { nodes, stack, runs, page };
+    let Some(request) = execute.form.request(known) else {
+        state.execute.focus = Pane::Form;
+        if state.stack.phase == stack::Phase::Starting {
+            let why = "the head is starting, and lists its functions then";
+            state.refuse("nothing can be run yet".to_owned(), why.to_owned());
+        }
+        return Vec::new();
+    };
+    if let Some(effects) = give_file(state) {
+        state.execute.is_run_next = true;
+        return effects;
+    }
+    let input = state.execute.form.input();
+    send(state, request, input)
+}
+
+/// Gives the head the module of this machine that the form names; none if it names none.
+pub(super) fn give_file(state: &mut State) -> Option<Vec<Effect>> {
+    let form = &state.execute.form;
+    let is_asked = state.execute.focus == Pane::Form;
+    let path = form.file().filter(|_| is_asked)?.to_owned();
+    if state.services.addresses.head.is_none() {
+        state.tell_failure(&no_head(state));
+        return Some(Vec::new());
+    }
+    state.execute.is_adding = true;
+    Some(vec![Effect::AddFunction { path }])
+}
+
+fn on_added(
+    state: &mut State,
+    result: Result<wire::functions::FunctionBody, Failure>,
+) -> Vec<Effect> {
+    state.execute.is_adding = false;
+    let is_run = std::mem::take(&mut state.execute.is_run_next);
+    match result {
+        Ok(function) => {
+            let form = &mut state.execute.form;
+            let stem =
+                |path: &str| Some(std::path::Path::new(path).file_stem()?.to_str()?.to_owned());
+            if let Some(name) = form.file().and_then(stem) {
+                form.also_named(&function.function_id, &name);
+            }
+            form.added(&function);
+            state.tell(format!("the head holds {}", function.name), function.function_id);
+            let mut effects = vec![Effect::LoadFunctions];
+            if is_run {
+                effects.extend(run(state));
+            }
+            effects
+        }
+        Err(failure) => {
+            state.tell_failure(&failure);
+            Vec::new()
+        }
+    }
+}
+
+/// Runs the selected run again, as it was asked.
+pub(super) fn repeat(state: &mut State) -> Vec<Effect> {
+    let run = match state.screen {
+        Screen::Cluster => state.cluster.selected_run(&state.runs),
+        _ => state.execute.selected_run(&state.runs),
+    };
+    let Some(run) = run else {
+        state.refuse("nothing was run yet".to_owned(), String::new());
+        return Vec::new();
+    };
+    let (request, input) = (run.request.clone(), run.input.clone());
+    send(state, request, input)
+}
+
+fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Input) -> Vec<Effect> {
+    if state.runs.n_waiting() >= RUNS_WAITING_MAX {
+        let text = format!("{RUNS_WAITING_MAX} runs are awaited already");
+        let key = state.keys.key_text(Layer::Always, Action::Interrupt);
+        state.refuse(text, format!("{key} cancels them"));
+        return Vec::new();
+    }
+    let id = state.runs.start(request.clone(), input.clone(), state.now);
+    state.execute.started(id);
+    state.cluster.started(id);
+    let n_nodes = request.config.number_of_nodes;
+    let nodes = if n_nodes == 1 { "1 node".to_owned() } else { format!("{n_nodes} nodes") };
+    let line = format!(
+        "run {} sent: {} on {}{}",
+        id.0,
+        request.method,
+        nodes,
+        request.group().map(|group| format!(" of {group}")).unwrap_or_default()
+    );
+    state.logs.say(Level::Info, state.now, line);
+    if state.services.addresses.head.is_none() {
+        let failure = no_head(state);
+        state.runs.finish(id, Err(failure.clone()), state.now);
+        state.tell_failure_beside(super::RUN_SCREENS, &failure);
+        return Vec::new();
+    }
+    // A head that lists its nodes is one that tells of its executions, too.
+    let is_followed = state.nodes.listed.value().is_some();
+    vec![Effect::Execute(id, Box::new(RunOrder { request, input, is_followed }))]
+}
+
+fn no_head(state: &State) -> Failure {
+    let key = |layer, action| state.keys.key_text(layer, action);
+    let (why, next) = if state.stack.phase == stack::Phase::Starting {
+        let run = key(Layer::Form, Action::Run);
+        ("the local stack is still starting", format!("try again in a moment ({run})"))
+    } else {
+        let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
+        let add = key(Layer::Cluster, Action::AddNode);
+        let next = format!("name one with --head, or start one ({cluster}, then {add})");
+        ("cannot find a head to ask", next)
+    };
+    let (what, why) = ("run the function".to_owned(), why.to_owned());
+    Failure { what, why, next, ..Failure::default() }
+}
+
+/// Copies the run or the form as a command line for curl, without any secret of the profile.
+pub(super) fn copy_curl(state: &mut State) -> Vec<Effect> {
+    let (request, input) = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
+        (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
+        _ => (state.execute.form.preview(), state.execute.form.input()),
+    };
+    let text = curl_of(&state.services.addresses, &request);
+    let effects = send_copy(state, Some(text));
+    if input != Input::Typed {
+        state.tell("standard input is not in it".to_owned(), String::new());
+    }
+    effects
+}
+
+/// Opens what there is to do with presets, or removes one.
+pub(super) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Presets => state.open(Overlay::Presets),
+        Action::SavePreset => {
+            let form = &state.execute.form;
+            let request = form.preview();
+            let name = request.method.trim_end_matches(".wasm").to_owned();
+            let group = request.group().map(|group| format!(" {group}")).unwrap_or_default();
+            let name = format!("{name} x{}{group}", request.config.number_of_nodes);
+            state.execute.presets.name.set(&name);
+            state.execute.presets.name.edit();
+            state.open(Overlay::PresetName);
+        }
+        Action::Remove => {
+            if let Some(name) = state.execute.presets.remove() {
+                state.tell(format!("preset \"{name}\" removed"), String::new());
+                return vec![Effect::SavePresets(state.execute.presets.list.clone())];
+            }
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Takes an action while the presets are shown, or one is named.
+pub(super) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
+    let presets = &mut state.execute.presets;
+    match (state.overlays.last(), action) {
+        (Some(Overlay::PresetName), Action::Open) => {
+            let form = &state.execute.form;
+            let preset = Preset { request: form.preview(), input: form.input() };
+            let Some((name, left_out)) = presets.keep(preset) else {
+                state.tell("give it a name".to_owned(), String::new());
+                return Vec::new();
+            };
+            state.close();
+            let detail = match left_out.as_slice() {
+                [] => String::new(),
+                names => format!("without the value of {}", names.join(", ")),
+            };
+            state.tell(format!("preset \"{name}\" saved"), detail);
+            return vec![Effect::SavePresets(state.execute.presets.list.clone())];
+        }
+        (Some(Overlay::Presets), Action::Open) => {
+            if let Some((_, preset)) = presets.selected() {
+                let preset = preset.clone();
+                state.execute.form.fill(&preset.request, &preset.input);
+                state.execute.focus = Pane::Form;
+            }
+            state.close();
+        }
+        _ => {
+            let (idx, n_presets) = (presets.selected_idx(), presets.list.len());
+            if let Some(idx) = cluster::state::moved(action, idx, n_presets, 10) {
+                presets.select(idx);
+            }
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! Copying what is selected in another form: its id, JSON, CSV, or a command line for curl.
+//!
+//! No form holds a key or a token: a command line names the variable that has it.
+
+use wire::{functions::ExecuteRequest, paths};
+
+use crate::{
+    action::Action,
+    local::Addresses,
+    overlay::{self, save::state::Table},
+    screens::{cluster::state::Pane, execute::state::words::quoted},
+    state::{Screen, State, runs::Run},
+};
+
+/// What stands for the key in a command line.
+const KEY_VARIABLE: &str = "$API_KEY";
+
+/// The choice of a form.
+#[derive(Debug, Clone, Default)]
+pub struct Copying {
+    /// The form pointed at.
+    pub row: usize,
+    /// What each is called, and its text.
+    pub forms: Vec<(&'static str, String)>,
+}
+
+impl Copying {
+    /// The forms of what is selected on the screen in view.
+    #[must_use]
+    pub fn of(state: &State) -> Self {
+        let mut forms = match state.screen {
+            Screen::Cluster => of_cluster(state),
+            Screen::Execute => {
+                let run = state.execute.selected_run(&state.runs);
+                run.map_or_else(|| of_form(state), |run| of_run(state, run))
+            }
+            Screen::Data => of_data(state).unwrap_or_default(),
+            Screen::Inference => of_topic(state).unwrap_or_default(),
+            Screen::Logs => of_line(state).unwrap_or_default(),
+            Screen::Overview => Vec::new(),
+        };
+        forms.retain(|(_, text)| !text.is_empty());
+        Self { row: 0, forms }
+    }
+
+    /// Takes an action.
+    pub fn act(&mut self, action: Action) {
+        self.row = overlay::moved(action, self.row, self.forms.len());
+    }
+
+    /// The text of the form pointed at.
+    #[must_use]
+    pub fn pointed(&self) -> Option<String> {
+        self.forms.get(self.row).map(|(_, text)| text.clone())
+    }
+}
+
+/// The command line that runs `request`.
+#[must_use]
+pub fn curl_of(addresses: &Addresses, request: &ExecuteRequest) -> String {
+    let body = serde_json::to_string(request).unwrap_or_default();
+    let post = curl(addresses, paths::FUNCTIONS_EXECUTE).replacen("curl", "curl -X POST", 1);
+    format!("{post} -H 'content-type: application/json' -d {}", quoted(&body))
+}
+
+/// The command line that asks the head for `path`.
+fn curl(addresses: &Addresses, path: &str) -> String {
+    let head = addresses.head.as_deref().unwrap_or("$HEAD").trim_end_matches('/');
+    let token = match addresses.head_token {
+        Some(_) => format!(" -H \"authorization: Bearer {KEY_VARIABLE}\""),
+        None => String::new(),
+    };
+    format!("curl {head}{path}{token}")
+}
+
+/// The command line that asks another service, at `address`, for `path`.
+fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
+    let key = match addresses.api_key {
+        Some(_) => format!(" -H \"{}: {KEY_VARIABLE}\"", paths::API_KEY_HEADER),
+        None => String::new(),
+    };
+    format!("curl {}{key}", quoted(&format!("{address}{path}")))
+}
+
+fn cells<const N: usize>(cells: [String; N]) -> Vec<Option<String>> {
+    cells.map(Some).to_vec()
+}
+
+fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
+    let known = state.known();
+    match state.cluster.focus {
+        Pane::Nodes => of_node(state).unwrap_or_default(),
+        Pane::Runs | Pane::Groups => state
+            .cluster
+            .selected_run(&state.runs)
+            .map(|run| of_run(state, run))
+            .unwrap_or_default(),
+        Pane::Processes => {
+            vec![("process number", state.cluster.selection(known).unwrap_or_default())]
+        }
+    }
+}
+
+/// The forms of the selected node; the table is of all of them.
+fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let nodes = state.cluster.nodes(state.known());
+    let node = nodes.get(state.cluster.node_idx(&nodes))?;
+    let bodies = state.nodes.listed.value().map_or(&[][..], Vec::as_slice);
+    let body = bodies.iter().find(|body| body.peer_id == node.peer_id);
+    let row = |node: &crate::state::nodes::Node| {
+        cells([
+            node.peer_id.clone(),
+            node.role.clone().unwrap_or_default(),
+            node.group_text(),
+            node.n_runs.to_string(),
+            node.n_agreed.to_string(),
+            node.addresses.join(" "),
+        ])
+    };
+    let columns = ["peer_id", "role", "groups", "runs", "agreed", "addresses"];
+    let table = Table::new(&columns, nodes.iter().map(row).collect());
+    Some(vec![
+        ("peer id", node.peer_id.clone()),
+        ("address", node.addresses.first().cloned().unwrap_or_default()),
+        ("JSON", body.and_then(|it| serde_json::to_string_pretty(it).ok()).unwrap_or_default()),
+        ("CSV of all nodes", table.text(false)),
+        ("curl", curl(&state.services.addresses, paths::NODES)),
+    ])
+}
+
+fn of_form(state: &State) -> Vec<(&'static str, String)> {
+    let request = state.execute.form.preview();
+    vec![("curl", curl_of(&state.services.addresses, &request))]
+}
+
+fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
+    let response = run.response();
+    let json = match response {
+        Some(response) => serde_json::to_string_pretty(response),
+        None => serde_json::to_string_pretty(&run.request),
+    };
+    let groups = response.map_or(&[][..], |response| &response.results);
+    let row = |group: &wire::functions::ResultGroupBody| {
+        let result = &group.result;
+        cells([
+            group.frequency.to_string(),
+            group.peers.join(" "),
+            result.exit_code.to_string(),
+            result.stdout.clone(),
+            result.stderr.clone(),
+        ])
+    };
+    let columns = ["frequency", "peers", "exit_code", "stdout", "stderr"];
+    let table = Table::new(&columns, groups.iter().map(row).collect());
+    let id = response.map(|response| response.request_id.clone());
+    vec![
+        ("request id", id.or_else(|| run.request_id.clone()).unwrap_or_default()),
+        ("function id", run.request.function_id.clone()),
+        ("JSON", json.unwrap_or_default()),
+        ("CSV of the groups", if groups.is_empty() { String::new() } else { table.text(false) }),
+        ("curl", curl_of(&state.services.addresses, &run.request)),
+    ]
+}
+
+/// The forms of the dataset; the tables are of its chart.
+fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let dataset = state.data.dataset()?;
+    let candles = state.data.chart.candles();
+    let row = |candle: &crate::widget::candles::Candle| {
+        let number = |value: f64| value.to_string();
+        let time = candle.time.to_string();
+        let [open, high, low, close] =
+            [candle.open, candle.high, candle.low, candle.close].map(number);
+        cells([time, open, high, low, close])
+    };
+    let columns = ["time", "open", "high", "low", "close"];
+    let table = Table::new(&columns, candles.iter().map(row).collect());
+    let text = |is_json| if candles.is_empty() { String::new() } else { table.text(is_json) };
+    let addresses = &state.services.addresses;
+    let address = addresses.datasets.as_deref().unwrap_or("$DATA").trim_end_matches('/');
+    // The paths begin with the segment that an address may end with.
+    let address = address.strip_suffix("/api").unwrap_or(address);
+    let path = format!("{}?dataset={}", paths::ROWS, dataset.id);
+    Some(vec![
+        ("dataset id", dataset.id.to_string()),
+        ("name", dataset.name.clone()),
+        ("JSON of the chart", text(true)),
+        ("CSV of the chart", text(false)),
+        ("curl", curl_with_key(addresses, address, &path)),
+    ])
+}
+
+/// The forms of the topic, and of the actor selected in it; the tables are of its epochs.
+fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let topic = state.inference.selected?.get().to_string();
+    let table = Table::of(state);
+    let text = |is_json| if table.rows.is_empty() { String::new() } else { table.text(is_json) };
+    let actor = state.inference.actor.as_ref().map(ToString::to_string);
+    let addresses = &state.services.addresses;
+    let address = addresses.inference.as_deref().unwrap_or("$INFER").trim_end_matches('/');
+    let path = paths::TOPIC_LATEST.replace("{topic_id}", &topic);
+    Some(vec![
+        ("actor", actor.unwrap_or_default()),
+        ("topic id", topic),
+        ("JSON of the epochs", text(true)),
+        ("CSV of the epochs", text(false)),
+        ("curl", curl_with_key(addresses, address, &path)),
+    ])
+}
+
+fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let line = state.logs.line()?;
+    let table = Table::of_lines([&line.log]);
+    Some(vec![
+        ("text", state.logs.selection()?),
+        ("message", line.log.message.clone()),
+        ("JSON", table.text(true)),
+        ("CSV", table.text(false)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        event::Effect,
+        harness::{FUNCTION_ID, Harness, REQUEST_ID},
+    };
+
+    /// What row `row` of the choice opened by `keys` copies.
+    fn copied(screen: &mut Harness, keys: &str, row: usize) -> String {
+        screen.press(keys);
+        screen.press("Y");
+        for _ in 0..row {
+            screen.press("down");
+        }
+        screen.asked();
+        screen.press("enter");
+        let asked = screen.asked();
+        let [Effect::Copy(text)] = asked.as_slice() else { panic!("{asked:?}") };
+        text.clone()
+    }
+
+    #[test]
+    fn a_run_is_copied_in_each_form_without_a_secret() {
+        let mut screen = Harness::ready(160, 45);
+        screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
+        screen.run_split();
+        assert_eq!(copied(&mut screen, "2 esc", 0), REQUEST_ID);
+        assert_eq!(copied(&mut screen, "2 esc", 1), FUNCTION_ID);
+        let json: serde_json::Value =
+            serde_json::from_str(&copied(&mut screen, "2 esc", 2)).unwrap();
+        assert_eq!(json["request_id"], REQUEST_ID);
+        let csv = copied(&mut screen, "2 esc", 3);
+        assert!(csv.starts_with("frequency,peers,exit_code,stdout,stderr\n66."), "{csv}");
+        let curl = copied(&mut screen, "2 esc", 4);
+        assert!(curl.starts_with("curl -X POST http://127.0.0.1:41233/api/v1/"), "{curl}");
+        assert!(curl.contains("Bearer $API_KEY") && !curl.contains("correct-horse"), "{curl}");
+    }
+
+    #[test]
+    fn a_node_and_a_line_are_copied() {
+        let mut screen = Harness::ready(160, 45);
+        assert!(copied(&mut screen, "1 down", 0).starts_with("12D3KooW"));
+        assert!(copied(&mut screen, "1", 2).starts_with("{\n  \"peer_id\""));
+        let csv = copied(&mut screen, "5", 3);
+        assert!(csv.starts_with("time,level,source,message,fields\n2026-"), "{csv}");
+        screen.press("0 Y");
+        assert!(screen.state.overlays.is_empty(), "there is nothing to copy");
+    }
+}

@@ -1,0 +1,3 @@
+//! Labels on everything that can be clicked.
+
+pub(crate) mod view;

@@ -1,0 +1,3 @@
+//! The keys that continue a key sequence.
+
+pub(crate) mod view;

@@ -1,0 +1,188 @@
+//! The palette: commands, screens, datasets, nodes, runs and topics in one list, found by letters.
+//!
+//! What can be found is gathered when it is opened, see [`entries`]. A first letter of
+//! [`Kind::sign`] leaves one kind only: `@btc` finds datasets.
+
+pub mod entries;
+
+use model::{dataset::DatasetId, topic::TopicId};
+use nucleo_matcher::{
+    Config, Matcher, Utf32Str,
+    pattern::{CaseMatching, Normalization, Pattern},
+};
+
+use crate::{
+    action::Action,
+    overlay,
+    state::{Screen, field::Field, runs::RunId},
+    theme::Name,
+};
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Something to do.
+    Command,
+    /// A dataset.
+    Dataset,
+    /// A run.
+    Run,
+    /// A node.
+    Node,
+    /// A topic.
+    Topic,
+    /// A function.
+    Function,
+}
+
+/// What choosing an entry does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Goal {
+    /// Does something on a screen, or on whichever is in view.
+    Act(Option<Screen>, Action),
+    /// Takes a theme, or the one that suits the terminal.
+    Theme(Option<Name>),
+    /// Charts a dataset.
+    Dataset(DatasetId),
+    /// Selects a node.
+    Node(String),
+    /// Shows a run's results.
+    Run(RunId),
+    /// Shows a topic.
+    Topic(TopicId),
+    /// Fills the form with a function: its content id and its method.
+    Function(String, String),
+}
+
+/// Something that can be found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it belongs: `Data`, `View`, `node`.
+    pub group: String,
+    /// What it is called.
+    pub text: String,
+    /// What else tells it apart; may be empty.
+    pub detail: String,
+    /// The keys that do the same; may be empty.
+    pub keys: String,
+    /// What choosing it does.
+    pub goal: Goal,
+}
+
+/// An entry that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// Which entry.
+    pub entry_idx: usize,
+    /// The letters that were found, by their places in [`Entry::haystack`], in rising order.
+    pub letters: Vec<u32>,
+}
+
+/// The palette.
+#[derive(Debug, Clone, Default)]
+pub struct Palette {
+    /// What is looked for.
+    pub input: Field,
+    /// All that can be found.
+    pub entries: Vec<Entry>,
+    /// What was found, the best first.
+    pub matches: Vec<Match>,
+    /// The one pointed at, of those found.
+    pub row: usize,
+}
+
+impl Kind {
+    /// All, in the order of the list.
+    pub const ALL: [Self; 6] =
+        [Self::Command, Self::Dataset, Self::Function, Self::Run, Self::Node, Self::Topic];
+
+    /// The letter that leaves this kind only.
+    #[must_use]
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Command => '>',
+            Self::Dataset => '@',
+            Self::Run => '#',
+            Self::Node => '!',
+            Self::Topic => '$',
+            Self::Function => '%',
+        }
+    }
+
+    /// What several of them are called.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Command => "commands",
+            Self::Dataset => "datasets",
+            Self::Run => "runs",
+            Self::Node => "nodes",
+            Self::Topic => "topics",
+            Self::Function => "functions",
+        }
+    }
+}
+
+impl Entry {
+    /// What letters are looked for in: the name, then the detail, then the group.
+    #[must_use]
+    pub fn haystack(&self) -> String {
+        format!("{} {} {}", self.text, self.detail, self.group)
+    }
+}
+
+impl Palette {
+    /// A palette of `entries`, all of them shown.
+    #[must_use]
+    pub fn new(entries: Vec<Entry>) -> Self {
+        let mut palette = Self { entries, ..Self::default() };
+        palette.find();
+        palette
+    }
+
+    /// Finds anew: what is looked for has changed.
+    pub fn find(&mut self) {
+        self.row = 0;
+        let typed = self.input.value().trim_start();
+        let kind = Kind::ALL.into_iter().find(|kind| typed.starts_with(kind.sign()));
+        let wanted = typed.get(kind.map_or(0, |kind| kind.sign().len_utf8())..).unwrap_or(typed);
+        let pattern = Pattern::parse(wanted.trim(), CaseMatching::Ignore, Normalization::Smart);
+        let mut config = Config::DEFAULT;
+        config.prefer_prefix = true;
+        let mut matcher = Matcher::new(config);
+        let mut letters_of_text = Vec::new();
+        let mut found: Vec<(u32, Match)> = Vec::new();
+        for (entry_idx, entry) in self.entries.iter().enumerate() {
+            if kind.is_some_and(|kind| kind != entry.kind) {
+                continue;
+            }
+            let haystack = entry.haystack();
+            let text = Utf32Str::new(&haystack, &mut letters_of_text);
+            let mut letters = Vec::new();
+            if let Some(score) = pattern.indices(text, &mut matcher, &mut letters) {
+                letters.sort_unstable();
+                letters.dedup();
+                found.push((score, Match { entry_idx, letters }));
+            }
+        }
+        // Stable: what is as good stays in the order of the entries.
+        found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        self.matches = found.into_iter().map(|(_, found)| found).collect();
+    }
+
+    /// Takes an action.
+    pub fn act(&mut self, action: Action) {
+        self.row = overlay::moved(action, self.row, self.matches.len());
+    }
+
+    /// What is pointed at.
+    #[must_use]
+    pub fn pointed(&self) -> Option<&Entry> {
+        self.entries.get(self.matches.get(self.row)?.entry_idx)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! What the palette can find, gathered from the table of keys and from all that is known.
+
+use super::{Entry, Goal, Kind};
+use crate::{
+    action::Action,
+    keymap::{Bound, Layer},
+    overlay::themes::state::Themes,
+    state::{Screen, State, runs::Phase},
+    widget::format,
+};
+
+/// Everything that can be found now: what the screen in view can do comes first.
+#[must_use]
+pub fn entries(state: &State) -> Vec<Entry> {
+    let mut entries = screens(state);
+    commands(state, &mut entries);
+    entries.extend(Themes::rows(&state.own_themes).map(|name| Entry {
+        kind: Kind::Command,
+        group: "Theme".to_owned(),
+        text: name.map_or_else(|| "auto".to_owned(), |name| name.to_string()),
+        detail: String::new(),
+        keys: key_of(state, Action::Themes),
+        goal: Goal::Theme(name),
+    }));
+    entries.extend(datasets(state));
+    entries.extend(functions(state));
+    entries.extend(nodes(state));
+    entries.extend(runs(state));
+    entries.extend(topics(state));
+    entries
+}
+
+fn screens(state: &State) -> Vec<Entry> {
+    let entry = |screen: Screen| Entry {
+        kind: Kind::Command,
+        group: "View".to_owned(),
+        text: screen.name().to_owned(),
+        detail: "screen".to_owned(),
+        keys: key_of(state, Action::Show(screen)),
+        goal: Goal::Act(None, Action::Show(screen)),
+    };
+    Screen::ALL.into_iter().map(entry).collect()
+}
+
+/// The key that does `action` wherever one is; empty for none.
+fn key_of(state: &State, action: Action) -> String {
+    let bound = state.keys.bindings().iter().find(|bound| bound.action == action);
+    bound.map(Bound::first_key_text).unwrap_or_default()
+}
+
+/// Every action of the table, once for each screen it belongs to.
+fn commands(state: &State, entries: &mut Vec<Entry>) {
+    let here = state.layers_beneath();
+    let mut bindings: Vec<_> = state.keys.bindings().iter().collect();
+    bindings.sort_by_key(|binding| !here.contains(&binding.layer));
+    let mut listed: Vec<(Option<Screen>, Action)> = Vec::new();
+    for binding in bindings {
+        let Some(group) = group(binding.layer) else { continue };
+        let screen = binding.layer.screen();
+        let is_listed =
+            listed.contains(&(screen, binding.action)) || listed.contains(&(None, binding.action));
+        if is_listed || binding.action.is_step() {
+            continue;
+        }
+        listed.push((screen, binding.action));
+        entries.push(Entry {
+            kind: Kind::Command,
+            group: group.to_owned(),
+            text: capitalized(binding.action.title()),
+            detail: String::new(),
+            keys: binding.first_key_text(),
+            goal: Goal::Act(screen, binding.action),
+        });
+    }
+}
+
+/// What the palette calls a layer whose actions it offers.
+pub(super) const fn group(layer: Layer) -> Option<&'static str> {
+    match layer {
+        Layer::Always | Layer::Global => Some("View"),
+        Layer::Profiles => Some("Profile"),
+        Layer::Help
+        | Layer::Confirm
+        | Layer::Edit
+        | Layer::Palette
+        | Layer::Choice
+        | Layer::Secret
+        | Layer::NodeForm
+        | Layer::Presets
+        | Layer::PresetName
+        | Layer::Jump
+        | Layer::Save
+        | Layer::ConfirmStop => None,
+        _ => match layer.screen() {
+            Some(screen) => Some(screen.name()),
+            None => Some("List"),
+        },
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn datasets(state: &State) -> impl Iterator<Item = Entry> + '_ {
+    state.data.list().iter().map(|dataset| Entry {
+        kind: Kind::Dataset,
+        group: "dataset".to_owned(),
+        text: dataset.name.clone(),
+        detail: dataset.description.clone(),
+        keys: String::new(),
+        goal: Goal::Dataset(dataset.id),
+    })
+}
+
+fn functions(state: &State) -> impl Iterator<Item = Entry> + '_ {
+    let form = &state.execute.form;
+    form.functions.iter().map(|function| {
+        let names: Vec<&str> = form.names_of(function).collect();
+        let (id, method) = (function.function_id.clone(), function.method.clone());
+        Entry {
+            kind: Kind::Function,
+            group: "function".to_owned(),
+            text: names.join(" · "),
+            detail: format!("{} {method}", format::short_cid(&id)),
+            keys: String::new(),
+            goal: Goal::Function(id, method),
+        }
+    })
+}
+
+fn nodes(state: &State) -> impl Iterator<Item = Entry> + '_ {
+    state.nodes.all(&state.stack).into_iter().map(|node| {
+        let role = node.role.as_deref().unwrap_or_default();
+        let (text, detail) = match &node.process {
+            Some((name, _)) => (name.clone(), [&node.peer_id, role, &node.group_text()].join(" ")),
+            None => (node.peer_id.clone(), [role, &node.group_text()].join(" ")),
+        };
+        Entry {
+            kind: Kind::Node,
+            group: "node".to_owned(),
+            text,
+            detail: detail.trim().to_owned(),
+            keys: String::new(),
+            goal: Goal::Node(node.peer_id),
+        }
+    })
+}
+
+fn runs(state: &State) -> impl Iterator<Item = Entry> + '_ {
+    state.runs.iter().map(|run| {
+        let outcome = match &run.phase {
+            Phase::Waiting => "running".to_owned(),
+            Phase::Done(response) => match response.results.len() {
+                1 => "1 result group".to_owned(),
+                n => format!("{n} result groups"),
+            },
+            Phase::Failed(failure) => format!("failed: {}", failure.why),
+            Phase::Cancelled => "cancelled".to_owned(),
+        };
+        let took = format::elapsed(run.elapsed(state.now));
+        Entry {
+            kind: Kind::Run,
+            group: "run".to_owned(),
+            text: format!("{} {}", run.id.0, run.request.method),
+            detail: format!("{outcome} · {took}"),
+            keys: String::new(),
+            goal: Goal::Run(run.id),
+        }
+    })
+}
+
+fn topics(state: &State) -> impl Iterator<Item = Entry> + '_ {
+    let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
+    topics.iter().filter_map(|topic| {
+        let id = model::topic::TopicId::new(topic.topic_id)?;
+        Some(Entry {
+            kind: Kind::Topic,
+            group: "topic".to_owned(),
+            text: format!("{} {}", topic.topic_id, topic.name),
+            detail: topic.labels.join(", "),
+            keys: String::new(),
+            goal: Goal::Topic(id),
+        })
+    })
+}

@@ -1,0 +1,131 @@
+//! Draws the palette: what is typed, what was found, and which letters leave one kind only.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+
+use super::state::{Entry, Kind, Match, Palette};
+use crate::{
+    event::Target,
+    overlay::view::{mark, raise, window},
+    screens::execute,
+    view::{Frame, hits::Hits},
+    widget::{format, paint, pane::Pane},
+};
+
+/// The widest the palette is.
+const WIDTH_MAX: u16 = 92;
+
+/// The highest it is.
+const HEIGHT_MAX: u16 = 20;
+
+/// The width of an entry's group, with the mark before it and a space after it.
+const GROUP_WIDTH: u16 = 12;
+
+pub(crate) fn draw(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    palette: &Palette,
+    hits: &mut Hits,
+) {
+    let theme = frame.theme;
+    let width = WIDTH_MAX.min(area.width.saturating_sub(4));
+    let height = HEIGHT_MAX.min(area.height.saturating_sub(2));
+    let place = Rect {
+        x: area.x.saturating_add(area.width.saturating_sub(width) / 2),
+        y: area.y.saturating_add(area.height.saturating_sub(height).min(area.height / 12)),
+        width,
+        height,
+    };
+    let inside = raise(place, buf, frame, Pane::new(""), hits);
+    let count = format!("{} of {}", palette.matches.len(), palette.entries.len());
+    let count = Line::styled(count, theme.muted);
+    let x = paint::line_right(buf, inside, 0, &count);
+    paint::put(buf, inside, (0, 0), '❯', theme.focus);
+    let field = Rect {
+        x: inside.x.saturating_add(2),
+        width: x.saturating_sub(3),
+        height: inside.height.min(1),
+        ..inside
+    };
+    if palette.input.value().is_empty() {
+        paint::text(buf, field, (1, 0), "a command, or a name", theme.faint);
+    }
+    execute::view::draw_field(field, buf, theme, &palette.input, theme.text);
+    for x in 0..inside.width {
+        paint::put(buf, inside, (x, 1), '─', theme.border);
+    }
+    // A line for what is typed, a rule above and a blank below the list, a line for the signs.
+    let list =
+        Rect { y: inside.y.saturating_add(2), height: inside.height.saturating_sub(4), ..inside };
+    draw_list(list, buf, frame, palette, hits);
+    if inside.height > 4 {
+        let y = inside.height - 1;
+        let mut signs = Line::default();
+        for kind in Kind::ALL {
+            signs.push_span(Span::styled(kind.sign().to_string(), theme.key));
+            signs.push_span(Span::styled(format!(" {}   ", kind.plural()), theme.muted));
+        }
+        paint::line(buf, inside, (0, y), &signs);
+    }
+}
+
+fn draw_list(list: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Palette, hits: &mut Hits) {
+    let theme = frame.theme;
+    if palette.matches.is_empty() && list.height > 0 {
+        paint::text(buf, list, (2, 0), "nothing has these letters in this order", theme.muted);
+    }
+    let shown = window(palette.row, palette.matches.len(), list.height);
+    for (y, row) in (0..list.height).zip(shown) {
+        let Some(found) = palette.matches.get(row) else { continue };
+        let Some(entry) = palette.entries.get(found.entry_idx) else { continue };
+        let place = Rect { y: list.y.saturating_add(y), height: 1, ..list };
+        draw_entry(place, buf, frame, (entry, found));
+        if row == palette.row {
+            mark(list, buf, y, frame);
+        }
+        hits.add(place, Target::Row { pane: 0, row });
+    }
+}
+
+fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, (entry, found): (&Entry, &Match)) {
+    let theme = frame.theme;
+    let group = format::left(&entry.group, usize::from(GROUP_WIDTH) - 3);
+    paint::text(buf, row, (2, 0), &group, theme.muted);
+    let keys = Line::styled(entry.keys.as_str(), theme.key);
+    let end = paint::line_right(buf, row, 0, &keys);
+    let room = Rect {
+        x: row.x.saturating_add(GROUP_WIDTH),
+        width: end.saturating_sub(GROUP_WIDTH + 1),
+        ..row
+    };
+    let mut line = Line::default();
+    let n_text = entry.text.chars().count();
+    for (idx, letter) in entry.text.chars().enumerate() {
+        line.push_span(found_or(letter, idx, found, theme.text, frame));
+    }
+    if !entry.detail.is_empty() {
+        line.push_span(Span::raw("  "));
+        for (idx, letter) in entry.detail.chars().enumerate() {
+            line.push_span(found_or(letter, n_text + 1 + idx, found, theme.muted, frame));
+        }
+    }
+    paint::line(buf, room, (0, 0), &line);
+}
+
+/// A letter, set off if it is one of those looked for.
+fn found_or(
+    letter: char,
+    idx: usize,
+    found: &Match,
+    style: Style,
+    frame: Frame<'_>,
+) -> Span<'static> {
+    let is_found = u32::try_from(idx).is_ok_and(|idx| found.letters.binary_search(&idx).is_ok());
+    let style = if is_found { frame.theme.focus.add_modifier(Modifier::BOLD) } else { style };
+    Span::styled(letter.to_string(), style)
+}

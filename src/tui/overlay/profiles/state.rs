@@ -1,0 +1,80 @@
+//! The choice of a profile, and the form that takes its key.
+
+use std::fmt;
+
+use model::key::ApiKey;
+
+use crate::{
+    action::Action,
+    overlay,
+    state::{field::Field, loadable::Failure},
+};
+
+/// The choice of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Profiles {
+    /// The row pointed at, of `state::profiles::Profiles::choices`.
+    pub row: usize,
+}
+
+/// The form that takes a key. What is typed is never shown.
+#[derive(Clone)]
+pub struct KeyForm {
+    /// The profile whose key it is.
+    pub profile: String,
+    /// What is typed.
+    pub input: Field,
+    /// How far it is.
+    pub step: KeyStep,
+}
+
+/// How far a key is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyStep {
+    /// It is typed.
+    Typed,
+    /// A service is asked whether it is good.
+    Tried,
+    /// It was refused, or nobody could be asked.
+    Refused(Failure),
+}
+
+impl Profiles {
+    /// Takes an action, in a list of `n_rows`.
+    pub fn act(&mut self, action: Action, n_rows: usize) {
+        self.row = overlay::moved(action, self.row, n_rows);
+    }
+}
+
+impl KeyForm {
+    /// An empty form for the key of `profile`.
+    #[must_use]
+    pub fn new(profile: &str) -> Self {
+        let mut input = Field::default();
+        input.edit();
+        Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
+    }
+
+    /// The key that was typed; else says what a key looks like.
+    pub fn key(&mut self) -> Option<ApiKey> {
+        let key = self.input.value().parse().ok();
+        self.step = match key {
+            Some(_) => KeyStep::Tried,
+            None => KeyStep::Refused(Failure {
+                what: "read the key".to_owned(),
+                why: "a key is UP- and 24 hexadecimal digits".to_owned(),
+                ..Failure::default()
+            }),
+        };
+        key
+    }
+}
+
+impl fmt::Debug for KeyForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyForm")
+            .field("profile", &self.profile)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}

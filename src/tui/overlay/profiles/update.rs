@@ -1,0 +1,172 @@
+//! What becomes of profiles and their keys: chosen, opened, tried, kept.
+
+use super::state::{KeyForm, KeyStep, Profiles};
+use crate::{
+    action::Action,
+    app::{connect, perform},
+    event::{Effect, ProfileEvent},
+    overlay::Overlay,
+    state::{
+        State,
+        loadable::Failure,
+        profiles::{Choice, NO_PROFILE},
+        stack,
+    },
+};
+
+/// Opens the choice of a profile, with the one in use pointed at.
+pub(crate) fn choose(state: &mut State) {
+    let current = state.profiles.current.as_deref();
+    let is_current = |choice: &Choice<'_>| match choice {
+        Choice::Local => current.is_none(),
+        Choice::Named(profile) => current == Some(profile.name.as_str()),
+    };
+    let row = state.profiles.choices().iter().position(is_current).unwrap_or(0);
+    state.open(Overlay::Profiles(Profiles { row }));
+}
+
+/// Does something with the profile of `row`, or with the one in use.
+pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) -> Vec<Effect> {
+    let named = row.map_or_else(
+        || Some(state.profiles.key_name().to_owned()),
+        |row| match state.profiles.choices().get(row)? {
+            Choice::Local => None,
+            Choice::Named(profile) => Some(profile.name.clone()),
+        },
+    );
+    let Some(name) = named else {
+        state.refuse("the stack of this machine has a key of its own".to_owned(), String::new());
+        return Vec::new();
+    };
+    if action == Action::ForgetKey {
+        return vec![Effect::ForgetKey(name)];
+    }
+    state.open(Overlay::Key(KeyForm::new(&name)));
+    Vec::new()
+}
+
+/// Uses the profile of `row`.
+pub(crate) fn take(state: &mut State, row: usize) -> Vec<Effect> {
+    let choice = match state.profiles.choices().get(row) {
+        None => return Vec::new(),
+        Some(Choice::Local) => None,
+        Some(Choice::Named(profile)) => Some(profile.name.clone()),
+    };
+    while state.close() {}
+    let Some(name) = choice else { return take_local(state) };
+    state.profiles.opening = Some(name.clone());
+    vec![Effect::OpenProfile(name)]
+}
+
+fn take_local(state: &mut State) -> Vec<Effect> {
+    state.profiles.opening = None;
+    state.profiles.current = None;
+    state.profiles.key_place = None;
+    match state.stack.phase {
+        stack::Phase::Ready => {
+            let addresses = state.stack.ready.addresses.clone();
+            state.tell("using this machine".to_owned(), String::new());
+            connect(state, &addresses)
+        }
+        stack::Phase::Starting => Vec::new(),
+        stack::Phase::Absent | stack::Phase::Failed(_) => {
+            state.stack.begin();
+            vec![Effect::StartLocal]
+        }
+    }
+}
+
+/// Has the key that was typed tried and kept.
+pub(crate) fn try_key(state: &mut State) -> Vec<Effect> {
+    let current = state.services.addresses.clone();
+    let is_current = |name: &str| name == state.profiles.key_name();
+    let Some(Overlay::Key(form)) = state.overlays.last_mut() else { return Vec::new() };
+    if form.step == KeyStep::Tried {
+        return Vec::new();
+    }
+    let profile = form.profile.clone();
+    let listed = state.profiles.list.iter().find(|listed| listed.name == profile);
+    let addresses = match listed {
+        Some(listed) => listed.addresses.clone(),
+        None if is_current(&profile) => current,
+        None => return Vec::new(),
+    };
+    let Some(key) = form.key() else { return Vec::new() };
+    vec![Effect::KeepKey { profile, addresses, key }]
+}
+
+/// Something happened to a profile.
+pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
+    match event {
+        ProfileEvent::Opened { name, result } => opened(state, name, result),
+        ProfileEvent::Kept { profile, result: Ok((place, key)) } => {
+            if let Some(Overlay::Key(form)) = state.overlays.last()
+                && form.profile == profile
+            {
+                state.close();
+            }
+            state.tell(format!("the key of {profile} is good"), format!("kept {place}"));
+            if state.profiles.key_name() != profile {
+                return Vec::new();
+            }
+            state.profiles.key_place = Some(place);
+            let mut addresses = state.services.addresses.clone();
+            addresses.api_key = Some(key);
+            connect(state, &addresses)
+        }
+        ProfileEvent::Kept { profile, result: Err(failure) } => {
+            match state.overlays.last_mut() {
+                Some(Overlay::Key(form)) if form.profile == profile => {
+                    form.step = KeyStep::Refused(failure);
+                }
+                _ => state.tell_failure(&failure),
+            }
+            Vec::new()
+        }
+        ProfileEvent::Forgotten { profile, result } => {
+            match result {
+                Ok(true) => state.tell(format!("the key of {profile} is forgotten"), String::new()),
+                Ok(false) => state.tell(format!("no key of {profile} was kept"), String::new()),
+                Err(failure) => state.tell_failure(&failure),
+            }
+            Vec::new()
+        }
+    }
+}
+
+fn opened(
+    state: &mut State,
+    name: String,
+    result: Result<crate::profiles::Opened, Failure>,
+) -> Vec<Effect> {
+    // Another one was chosen meanwhile.
+    if state.profiles.opening.as_ref() != Some(&name) {
+        return Vec::new();
+    }
+    state.profiles.opening = None;
+    match result {
+        Ok(opened) => {
+            let key = match opened.key_place {
+                Some(place) => format!("its key is {place}"),
+                None => "it has no API key".to_owned(),
+            };
+            if name == NO_PROFILE {
+                state.profiles.current = None;
+            } else {
+                state.tell(format!("using profile {name}"), key);
+                state.profiles.current = Some(name);
+            }
+            state.profiles.key_place = opened.key_place;
+            let mut effects = connect(state, &opened.addresses);
+            effects.extend(perform::enter(state, state.screen));
+            effects
+        }
+        Err(failure) => {
+            state.tell_failure(&failure);
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

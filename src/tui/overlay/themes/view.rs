@@ -1,0 +1,84 @@
+//! Draws the choice of a theme at the right of the screen, which shows what the choice does.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+
+use super::state::Themes;
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    overlay::view::{mark, raise},
+    theme::Name,
+    view::{Frame, hits::Hits},
+    widget::{paint, pane::Pane},
+};
+
+/// The width of the box.
+const WIDTH: u16 = 46;
+
+pub(crate) fn draw(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    themes: Themes,
+    hits: &mut Hits,
+) {
+    let theme = frame.theme;
+    let own = frame.state.own_themes.as_slice();
+    let n_rows = u16::try_from(Themes::rows(own).count()).unwrap_or(u16::MAX);
+    let (width, height) = (WIDTH.min(area.width), n_rows.saturating_add(6).min(area.height));
+    let place = Rect {
+        x: area.right().saturating_sub(width.saturating_add(2)).max(area.x),
+        y: area.y.saturating_add(area.height.saturating_sub(height).min(2)),
+        width,
+        height,
+    };
+    let of = Pane::new("Theme").info(
+        frame.hints(Layer::Choice, &[(Action::Open, "takes it"), (Action::Back, "goes back")]),
+    );
+    let inside = raise(place, buf, frame, of, hits);
+    for ((y, row), name) in (1..).zip(0..).zip(Themes::rows(own)) {
+        if y >= inside.height {
+            break;
+        }
+        let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
+        paint::text(buf, inside, (2, y), &text, theme.text);
+        let is_faint = matches!(name, Some(Name::Own(own)) if !own.faint().is_empty());
+        let (words, style) =
+            if is_faint { ("! hard to read", theme.warn) } else { (words(name), theme.muted) };
+        paint::text(buf, inside, (17, y), words, style);
+        if row == themes.row {
+            mark(inside, buf, y, frame);
+        }
+        let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
+        hits.add(place, Target::Row { pane: 0, row });
+    }
+    let swatches = [
+        ("focus ", theme.focus),
+        ("▲ up ", theme.up),
+        ("▼ down ", theme.down),
+        ("warn ", theme.warn),
+        ("info ", theme.info),
+        ("key", theme.key),
+    ];
+    let spans = swatches.map(|(text, style)| Span::styled(text, style));
+    paint::line(buf, inside, (2, n_rows.saturating_add(2)), &Line::from(spans.to_vec()));
+}
+
+/// What a theme is for.
+const fn words(name: Option<Name>) -> &'static str {
+    match name {
+        None => "suits the terminal",
+        Some(Name::Dark) => "on dark blue-gray",
+        Some(Name::Light) => "on nearly white",
+        Some(Name::Cvd) => "blue and orange",
+        Some(Name::HighContrast) => "7 to 1 or better",
+        Some(Name::Mono) => "weight, no color",
+        Some(Name::Own(_)) => "of your own",
+        Some(Name::Ansi16) => "your own 16 colors",
+    }
+}

@@ -1,0 +1,284 @@
+//! What becomes of overlays: opened, moved in, and left by doing what was pointed at.
+
+use model::timestamp::Timestamp;
+use wire::functions::FunctionBody;
+
+use super::{
+    Overlay,
+    help::state::Help,
+    notices::state::Notices,
+    palette::state::{Goal, Palette, entries},
+    profiles::{self, state::KeyStep},
+    save::state::Table,
+    themes::state::Themes,
+};
+use crate::{
+    action::Action,
+    app::perform::{perform, send_copy, show},
+    event::{Effect, Target},
+    keymap::Chord,
+    screens::{cluster, data, execute::state::Pane, inference},
+    state::{Screen, State},
+    widget::format::counted,
+};
+
+/// Opens the overlay that `action` is for, or closes it where it is on top.
+pub(crate) fn toggle(state: &mut State, action: Action) {
+    let is_open = matches!(
+        (action, state.overlays.last()),
+        (Action::Help, Some(Overlay::Help(_)))
+            | (Action::Palette, Some(Overlay::Palette(_)))
+            | (Action::Themes, Some(Overlay::Themes(_)))
+            | (Action::Notices, Some(Overlay::Notices(_)))
+            | (Action::Profiles, Some(Overlay::Profiles(_)))
+    );
+    if is_open {
+        state.close();
+        return;
+    }
+    let overlay = match action {
+        Action::Help => {
+            let mut help = Help::default();
+            help.filter.edit();
+            Overlay::Help(help)
+        }
+        Action::Palette => {
+            let mut palette = Palette::new(entries::entries(state));
+            palette.input.edit();
+            Overlay::Palette(Box::new(palette))
+        }
+        Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.own_themes)),
+        Action::Notices => {
+            // They are read now: the corner is free again.
+            state.notices.clear();
+            Overlay::Notices(Notices::default())
+        }
+        Action::Profiles => return profiles::update::choose(state),
+        _ => return,
+    };
+    state.open(overlay);
+}
+
+/// Gives an action to the topmost overlay; none if there is no overlay.
+pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
+    if action == Action::Open {
+        return take(state);
+    }
+    let (n_notices, n_choices) = (state.notices.past().len(), state.profiles.choices().len());
+    match state.overlays.last_mut()? {
+        Overlay::Help(help) => help.act(action),
+        Overlay::Palette(palette) => palette.act(action),
+        Overlay::Themes(themes) => state.theme = themes.act(action, &state.own_themes),
+        Overlay::Notices(notices) => notices.act(action, n_notices),
+        Overlay::Profiles(profiles) => profiles.act(action, n_choices),
+        Overlay::Copying(copying) => copying.act(action),
+        Overlay::Key(_)
+        | Overlay::Jump(_)
+        | Overlay::Save(_)
+        | Overlay::ConfirmQuit
+        | Overlay::AddNode
+        | Overlay::ConfirmStop
+        | Overlay::Presets
+        | Overlay::PresetName => {}
+    }
+    Some(Vec::new())
+}
+
+/// Opens the form for a key, or forgets it: of the profile pointed at, else of the one in use.
+pub(crate) fn key(state: &mut State, action: Action) -> Vec<Effect> {
+    let row = match state.overlays.last() {
+        Some(Overlay::Profiles(profiles)) => Some(profiles.row),
+        _ => None,
+    };
+    profiles::update::act(state, action, row)
+}
+
+/// A letter of a label was typed, or something that begins none, which ends the choice.
+pub(crate) fn spell(state: &mut State, chord: Chord) {
+    match (state.overlays.last_mut(), chord.letter()) {
+        (Some(Overlay::Jump(typed)), Some(letter)) if typed.is_empty() => typed.push(letter),
+        _ => {
+            state.close();
+        }
+    }
+}
+
+/// Its text changed.
+pub(crate) fn edited(state: &mut State) -> bool {
+    match state.overlays.last_mut() {
+        Some(Overlay::Palette(palette)) => palette.find(),
+        Some(Overlay::Help(help)) => help.scroll = 0,
+        Some(Overlay::Key(form)) => form.step = KeyStep::Typed,
+        Some(_) => {}
+        None => return false,
+    }
+    true
+}
+
+/// Something of the topmost overlay was pointed at; none if there is no overlay.
+pub(crate) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
+    let overlay = state.overlays.last_mut()?;
+    let Target::Row { row, .. } = target else { return Some(Vec::new()) };
+    match overlay {
+        Overlay::Palette(palette) => palette.row = row,
+        Overlay::Copying(copying) => copying.row = row,
+        Overlay::Themes(themes) => {
+            themes.row = row;
+            state.theme = themes.pointed(&state.own_themes);
+            return Some(Vec::new());
+        }
+        Overlay::Notices(notices) => {
+            notices.row = row;
+            return Some(Vec::new());
+        }
+        Overlay::Profiles(profiles) => {
+            profiles.row = row;
+            return Some(Vec::new());
+        }
+        _ => return Some(Vec::new()),
+    }
+    take(state)
+}
+
+/// Does what is pointed at, and closes the overlay.
+fn take(state: &mut State) -> Option<Vec<Effect>> {
+    match state.overlays.last()? {
+        Overlay::Help(help) if help.filter.value().is_empty() => Some(Vec::new()),
+        Overlay::Help(help) => {
+            let bindings = state.keys.in_force(state.layers_beneath());
+            let first = bindings.into_iter().find(|binding| help.shows(binding))?.action;
+            state.close();
+            Some(perform(state, first))
+        }
+        Overlay::Palette(palette) => {
+            let Some(goal) = palette.pointed().map(|entry| entry.goal.clone()) else {
+                return Some(Vec::new());
+            };
+            while state.close() {}
+            Some(reach(state, goal))
+        }
+        Overlay::Themes(themes) => {
+            let chosen = themes.pointed(&state.own_themes);
+            state.close();
+            state.theme = chosen;
+            state.tell_of_faint_colors();
+            Some(Vec::new())
+        }
+        Overlay::Notices(_) => {
+            state.close();
+            Some(Vec::new())
+        }
+        Overlay::Profiles(chosen) => {
+            let row = chosen.row;
+            Some(profiles::update::take(state, row))
+        }
+        Overlay::Copying(copying) => {
+            let text = copying.pointed();
+            state.close();
+            Some(send_copy(state, text))
+        }
+        Overlay::Key(_) => Some(profiles::update::try_key(state)),
+        Overlay::Save(_) => Some(save(state)),
+        _ => Some(Vec::new()),
+    }
+}
+
+/// Writes what is in view to the file that is named; nothing while none is.
+fn save(state: &mut State) -> Vec<Effect> {
+    let Some(Overlay::Save(form)) = state.overlays.last() else { return Vec::new() };
+    let (path, is_json) = (form.path.value().trim().to_owned(), form.is_json());
+    if path.is_empty() {
+        return Vec::new();
+    }
+    let text = form.text.clone();
+    state.close();
+    let (text, what) = if let Some(text) = text {
+        let n_lines = counted(text.lines().count(), "line");
+        (text, n_lines)
+    } else {
+        let table = Table::of(state);
+        (table.text(is_json), counted(table.rows.len(), "row"))
+    };
+    vec![Effect::Save { path: path.into(), text, what }]
+}
+
+/// Takes an action on the Overview screen, whose rows lead to where the palette's do.
+pub(crate) fn in_overview(state: &mut State, action: Action) -> Vec<Effect> {
+    let rows = state.overview_rows();
+    if action == Action::Open {
+        let goal = rows.into_iter().nth(state.overview.row);
+        return goal.map_or_else(Vec::new, |goal| reach(state, goal));
+    }
+    let counts = state.overview_counts();
+    state.overview.act(action, counts);
+    Vec::new()
+}
+
+/// Does what an entry of the palette is for.
+fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
+    let now = state.now;
+    match goal {
+        Goal::Act(screen, action) => {
+            let mut effects = screen.map_or_else(Vec::new, |screen| show(state, screen));
+            if screen == Some(Screen::Execute) && !binds_here(state, action) {
+                state.execute.focus = Pane::Form;
+            }
+            effects.extend(perform(state, action));
+            effects
+        }
+        Goal::Theme(theme) => {
+            state.theme = theme;
+            Vec::new()
+        }
+        Goal::Dataset(dataset) => {
+            let mut effects = show(state, Screen::Data);
+            let row = state.data.list().iter().position(|listed| listed.id == dataset);
+            effects.extend(row.map_or_else(Vec::new, |row| {
+                let pane = data::state::Pane::List.number();
+                state.data.click(Target::Row { pane, row }, now)
+            }));
+            effects
+        }
+        Goal::Topic(topic) => {
+            let mut effects = show(state, Screen::Inference);
+            effects.extend(show_topic(state, topic.get(), now));
+            effects
+        }
+        Goal::Node(peer_id) => {
+            let effects = show(state, Screen::Cluster);
+            state.cluster.filter.leave();
+            state.cluster.node = Some(peer_id);
+            state.cluster.focus = cluster::state::Pane::Nodes;
+            effects
+        }
+        Goal::Function(id, method) => {
+            let effects = show(state, Screen::Execute);
+            state.execute.focus = Pane::Form;
+            let functions = state.execute.form.functions.iter();
+            let is_it = |it: &&FunctionBody| (&it.function_id, &it.method) == (&id, &method);
+            if let Some(function) = functions.clone().find(is_it).cloned() {
+                state.execute.form.added(&function);
+            }
+            effects
+        }
+        Goal::Run(id) => {
+            let effects = show(state, Screen::Cluster);
+            state.cluster.run = Some(id);
+            state.cluster.focus = cluster::state::Pane::Groups;
+            effects
+        }
+    }
+}
+
+fn binds_here(state: &State, action: Action) -> bool {
+    state.keys.in_force(state.layers_beneath()).iter().any(|binding| binding.action == action)
+}
+
+fn show_topic(state: &mut State, topic: u64, now: Timestamp) -> Vec<Effect> {
+    let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
+    let Some(row) = topics.iter().position(|listed| listed.topic_id == topic) else {
+        return Vec::new();
+    };
+    let pane = inference::state::Pane::Topics.number();
+    state.inference.click(Target::Row { pane, row }, now)
+}
