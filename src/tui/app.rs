@@ -1,33 +1,28 @@
 //! What becomes of the state when something happens. No I/O, no clock: effects ask for those.
 
-mod health;
+pub(crate) mod health;
 mod output;
 pub(crate) mod perform;
-mod processes;
-mod runs;
+mod services;
 
 use std::time::Duration;
 
-use wire::functions::{ExecuteResponse, FunctionBody, NodeBody};
+use wire::functions::{FunctionBody, NodeBody};
 
-use self::health::{note, note_stream};
+use self::health::note;
 use crate::{
     action::Action,
-    event::{
-        Acquired, BundleNews, DataEvent, Effect, Event, ExportNews, InferenceEvent, Latest,
-        StreamNews, Target, Timer,
-    },
+    event::{Effect, Event, Target, Timer},
     keymap::{Chord, Layer, Resolved},
     local::{Addresses, Level, LocalEvent, LocalFunction},
     overlay::{self, Overlay, profiles},
+    screens::{cluster::update::processes, execute::update::runs, overview},
     state::{
         Dirty, Screen, State,
         loadable::Failure,
-        runs::{Phase, RunId},
         services::{Health, PROBE_EVERY, Service},
         session, stack,
     },
-    widget::format::counted,
 };
 
 /// How often the nodes are looked at while they are in view.
@@ -36,14 +31,11 @@ const NODES_EVERY: Duration = Duration::from_secs(2);
 /// How often they are looked at otherwise, for the header's sake.
 pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
 
-/// How often the topics are listed again while the Overview is in view: new ones are rare.
-const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
-
 /// The screens whose panes say what a run came to.
-const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
+pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
 
 /// The screens whose panes list the local processes.
-const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
+pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
 /// How long a second `^C` is waited for.
 pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
@@ -128,7 +120,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             health::on_probe(state, service, answer.as_ref(), latency)
         }
         Event::Functions(result) => {
-            learn_functions(state, result);
+            runs::learn_functions(state, result);
             Vec::new()
         }
         Event::Begun(..)
@@ -149,10 +141,10 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.tell_failure(&failure);
             Vec::new()
         }
-        Event::Executed(id, result) => on_executed(state, id, result),
+        Event::Executed(id, result) => runs::on_executed(state, id, result),
         Event::Profile(event) => profiles::update::on(state, event),
-        Event::Data(event) => on_data(state, event),
-        Event::Inference(event) => on_inference(state, event),
+        Event::Data(event) => services::on_data(state, event),
+        Event::Inference(event) => services::on_inference(state, event),
     };
     settled(state, effects)
 }
@@ -322,7 +314,7 @@ fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
         // Ages are drawn, and notices looked at, after each event, these too.
         Timer::Age | Timer::Notice => Vec::new(),
         Timer::Datasets | Timer::Rows => state.data.woke(timer, now),
-        Timer::Overview => load_overview(state),
+        Timer::Overview => overview::update::load_topics(state),
         Timer::Topics | Timer::Latest => state.inference.woke(timer, now),
     }
 }
@@ -350,17 +342,6 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     }
     // What was asked for here is the first probe.
     effects.push(Effect::Wake(Timer::Probe, PROBE_EVERY));
-    effects
-}
-
-/// Asks for what the Overview screen shows of topics, and for their list where that is not there.
-pub(crate) fn load_overview(state: &mut State) -> Vec<Effect> {
-    let (now, topics) = (state.now, state.topic_ids());
-    let mut effects = state.overview.load(&topics, now);
-    let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
-    if state.overview.is_shown && (topics.is_empty() || is_old) {
-        effects.extend(state.inference.list_anew(now));
-    }
     effects
 }
 
@@ -402,18 +383,6 @@ fn on_nodes(
         effects.push(Effect::LoadFunctions);
     }
     effects
-}
-
-/// Takes in the functions that the head lists; heads of other makes list none.
-fn learn_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
-    match result {
-        Ok(functions) => state.execute.form.know(functions),
-        Err(failure) if failure.status == Some(404) => {}
-        Err(failure) => {
-            let line = format!("failed to {}: {}", failure.what, failure.why);
-            state.logs.say(Level::Warn, state.now, line);
-        }
-    }
 }
 
 /// A function of the local stack, as its head would list it.
@@ -458,122 +427,6 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
         }
         LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
     }
-}
-
-fn on_executed(
-    state: &mut State,
-    id: RunId,
-    result: Result<Box<ExecuteResponse>, Failure>,
-) -> Vec<Effect> {
-    let now = state.now;
-    // A run that fails says little about the head; the nodes are asked for next, and will tell.
-    if let Ok(response) = &result {
-        note(state, Service::Head, &result, None);
-        state.nodes.saw(response, now);
-    }
-    if !state.runs.finish(id, result, now) {
-        return Vec::new();
-    }
-    let Some(run) = state.runs.get(id) else { return Vec::new() };
-    let took = crate::widget::format::elapsed(run.elapsed(now));
-    match run.phase.clone() {
-        Phase::Done(response) => {
-            let n_groups = response.results.len();
-            let n_peers = response.cluster.peers.len();
-            let text = format!("run {} done in {took}", id.0);
-            let (peers, groups) = (counted(n_peers, "peer"), counted(n_groups, "distinct result"));
-            state.tell_beside(RUN_SCREENS, text, format!("{peers}, {groups}"));
-        }
-        Phase::Failed(failure) => state.tell_failure_beside(RUN_SCREENS, &failure),
-        Phase::Waiting | Phase::Cancelled => {}
-    }
-    // Counts of runs and agreement are worth a fresh look.
-    load_nodes(state)
-}
-
-fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
-    match &event {
-        DataEvent::Datasets { search, result } => {
-            if let Ok(page) = result
-                && search.is_empty()
-            {
-                let names = page.datasets.iter().map(|dataset| dataset.name.clone());
-                state.execute.form.know_datasets(names);
-            }
-            note(state, Service::Data, result, None);
-        }
-        DataEvent::Filtered { result, .. } => {
-            note(state, Service::Data, result, None);
-        }
-        DataEvent::Columns { result, .. } => note(state, Service::Data, result, None),
-        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => {
-            note(state, Service::Data, result, None);
-        }
-        // Not every service tells of tags.
-        DataEvent::Tags { .. }
-        | DataEvent::Pinned { .. }
-        | DataEvent::Export(ExportNews::Written(_)) => {}
-        DataEvent::Export(ExportNews::Done { progress, path }) => {
-            let n_rows = counted(progress.n_rows, "row");
-            let n_bytes = crate::widget::format::bytes(progress.n_bytes);
-            let text = format!("exported to {}", path.display());
-            state.tell(text, format!("{n_rows}, {n_bytes}"));
-        }
-        DataEvent::Export(ExportNews::Failed(failure)) => state.tell_failure(failure),
-        DataEvent::Acquired { tag, result } => match result {
-            Ok(Acquired::Now) => state.tell(format!("tag {tag} acquired"), String::new()),
-            Ok(Acquired::Already) => {
-                state.tell(format!("tag {tag} was held already"), String::new());
-            }
-            Err(failure) => state.tell_failure(failure),
-        },
-        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => {
-            note_stream(state, Service::Data, Some(why));
-        }
-        DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
-    }
-    let now = state.now;
-    state.data.on(event, now)
-}
-
-fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
-    match &event {
-        InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
-        InferenceEvent::Latest { topic, result } => {
-            note(state, Service::Inference, result, None);
-            state.overview.on_latest(*topic, result, state.now);
-        }
-        InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
-        InferenceEvent::Bundle { topic, news: BundleNews::Bundle(latest) } => {
-            note_stream(state, Service::Inference, None);
-            state.overview.on_latest(*topic, &Ok(Latest::clone(latest)), state.now);
-        }
-        InferenceEvent::Bundle { news: BundleNews::Connected, .. } => {
-            note_stream(state, Service::Inference, None);
-        }
-        InferenceEvent::Bundle { news: BundleNews::Lost { why, .. }, .. } => {
-            note_stream(state, Service::Inference, Some(why));
-        }
-        // What not every service has says nothing of how it is doing.
-        InferenceEvent::Confidence { .. }
-        | InferenceEvent::PastBundles { .. }
-        | InferenceEvent::Leaderboard { .. }
-        | InferenceEvent::Bundle { news: BundleNews::NotServed, .. } => {}
-        InferenceEvent::History { topic, result } => {
-            note(state, Service::Inference, result, None);
-            if let Ok(history) = result {
-                state.overview.on_history(*topic, history);
-            }
-        }
-    }
-    let now = state.now;
-    let is_listed = matches!(event, InferenceEvent::Topics(_));
-    let mut effects = state.inference.on(event, now);
-    if is_listed {
-        let topics = state.topic_ids();
-        effects.extend(state.overview.load(&topics, now));
-    }
-    effects
 }
 
 #[cfg(test)]

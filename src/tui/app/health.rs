@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Probes every service whose address is known, and again after [`PROBE_EVERY`].
-pub(super) fn probe(state: &State) -> Vec<Effect> {
+pub(crate) fn probe(state: &State) -> Vec<Effect> {
     if !state.services.is_any_known() {
         return Vec::new();
     }
@@ -23,7 +23,7 @@ pub(super) fn probe(state: &State) -> Vec<Effect> {
 }
 
 /// Takes in the outcome of a probe; `answer` is none if it did not come in time.
-pub(super) fn on_probe(
+pub(crate) fn on_probe(
     state: &mut State,
     service: Service,
     answer: Option<&Result<(), Failure>>,
@@ -54,7 +54,7 @@ fn load_again(state: &mut State, service: Service) -> Vec<Effect> {
 }
 
 /// Takes in how a service answered, and notifies once if it went away or came back.
-pub(super) fn note<T>(
+pub(crate) fn note<T>(
     state: &mut State,
     service: Service,
     result: &Result<T, Failure>,
@@ -65,7 +65,7 @@ pub(super) fn note<T>(
 }
 
 /// Takes in how a stream of `service` is doing: open, or lost for this reason.
-pub(super) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
+pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
     let health = match lost {
         Some(why) => Services::health_by(&Err::<(), _>(why.clone()), None, state.now),
         None => Health::Live,

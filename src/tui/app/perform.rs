@@ -1,14 +1,18 @@
 //! What each action does.
 
-use super::{INTERRUPT_WITHIN, load_nodes, load_overview, output, point, processes, runs};
+use super::{INTERRUPT_WITHIN, load_nodes, output, point};
 use crate::{
     action::Action,
     event::{Effect, Target, Timer},
     keymap::Layer,
     overlay::{self, Overlay, copying::state::Copying, save::state::Save},
     screens::{
-        cluster::{self, state::Known},
-        execute::state::{FormField, Pane},
+        cluster::{self, state::Known, update::processes},
+        execute::{
+            state::{FormField, Pane},
+            update::runs,
+        },
+        overview,
     },
     state::{Screen, State, loadable::Failure, runs::RunId},
     widget::format::counted,
@@ -179,7 +183,7 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
         Screen::Data => return state.data.act(action, now),
         Screen::Inference => return state.inference.act(action, now),
         Screen::Logs => state.logs.act(action, page),
-        Screen::Overview => return overlay::update::in_overview(state, action),
+        Screen::Overview => return overview::update::act(state, action),
     }
     Vec::new()
 }
@@ -267,7 +271,7 @@ fn refresh(state: &mut State) -> Vec<Effect> {
             state.nodes.listed.forgive();
             state.inference.topics.forgive();
             let mut effects = load_nodes(state);
-            effects.extend(load_overview(state));
+            effects.extend(overview::update::load_topics(state));
             if state.data.list().is_empty() {
                 effects.extend(state.data.list_anew(now));
             }

@@ -202,20 +202,8 @@ fn save(state: &mut State) -> Vec<Effect> {
     vec![Effect::Save { path: path.into(), text, what }]
 }
 
-/// Takes an action on the Overview screen, whose rows lead to where the palette's do.
-pub(crate) fn in_overview(state: &mut State, action: Action) -> Vec<Effect> {
-    let rows = state.overview_rows();
-    if action == Action::Open {
-        let goal = rows.into_iter().nth(state.overview.row);
-        return goal.map_or_else(Vec::new, |goal| reach(state, goal));
-    }
-    let counts = state.overview_counts();
-    state.overview.act(action, counts);
-    Vec::new()
-}
-
 /// Does what an entry of the palette is for.
-fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
+pub(crate) fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
     let now = state.now;
     match goal {
         Goal::Act(screen, action) => {

@@ -1,4 +1,5 @@
 //! The Logs screen: log lines of local processes and of the screen itself.
 
 pub mod state;
+mod update;
 pub(crate) mod view;

@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 
 use crate::{
     action::Action,
-    event::Target,
     state::{
         field::Field,
         nodes::{Node, Nodes},
@@ -184,63 +183,6 @@ impl State {
         self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
-    /// Takes an action.
-    pub fn act(&mut self, action: Action, known: Known<'_>) {
-        match action {
-            Action::NextPane => self.focus = self.focus.moved(1),
-            Action::PreviousPane => self.focus = self.focus.moved(Pane::ALL.len() - 1),
-            Action::Filter => {
-                self.focus = Pane::Nodes;
-                self.filter.edit();
-            }
-            Action::Sort => self.order = self.order.next(),
-            Action::Reverse => self.is_reversed = !self.is_reversed,
-            Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
-            Action::NextOutput | Action::Diff | Action::Mark => self.look_at_groups(action, known),
-            _ => match self.focus {
-                Pane::Nodes => self.move_node(action, known),
-                Pane::Runs => self.move_run(action, known),
-                Pane::Groups => self.look_at_groups(action, known),
-                Pane::Processes => self.move_process(action, known),
-            },
-        }
-    }
-
-    /// Goes back one step; whether there was one.
-    pub fn back(&mut self) -> bool {
-        if self.look.is_diff {
-            self.look.is_diff = false;
-            return true;
-        }
-        self.filter.leave()
-    }
-
-    /// Something was pointed at.
-    pub fn click(&mut self, target: Target, known: Known<'_>) {
-        let (number, row) = match target {
-            Target::Pane(number) => (number, None),
-            Target::Row { pane, row } => (pane, Some(row)),
-            _ => return,
-        };
-        let Some(pane) = Pane::ALL.get(number).copied() else { return };
-        self.focus = pane;
-        match (pane, row) {
-            (Pane::Nodes, Some(row)) => {
-                self.node = self.nodes(known).get(row).map(|node| node.peer_id.clone());
-            }
-            (Pane::Runs, Some(row)) => self.select_run(row, known),
-            (Pane::Groups, Some(row)) => self.look.select(row),
-            (Pane::Processes, Some(row)) => self.select_process(row, known),
-            _ => {}
-        }
-    }
-
-    /// A run was started: it is the one to look at.
-    pub fn started(&mut self, id: RunId) {
-        self.run = Some(id);
-        self.look = self.look.of_another();
-    }
-
     /// What `y` copies.
     pub fn selection(&self, known: Known<'_>) -> Option<String> {
         match self.focus {
@@ -275,45 +217,6 @@ impl State {
     pub fn process_idx(&self, processes: &[Process]) -> usize {
         let is_selected = |process: &Process| Some(&process.name) == self.process.as_ref();
         processes.iter().position(is_selected).unwrap_or(0)
-    }
-
-    fn move_process(&mut self, action: Action, known: Known<'_>) {
-        let processes = known.stack.processes();
-        let idx = self.process_idx(&processes);
-        if let Some(idx) = moved(action, idx, processes.len(), known.page) {
-            self.select_process(idx, known);
-        }
-    }
-
-    fn select_process(&mut self, idx: usize, known: Known<'_>) {
-        self.process = known.stack.processes().get(idx).map(|process| process.name.clone());
-    }
-
-    fn move_node(&mut self, action: Action, known: Known<'_>) {
-        let nodes = self.nodes(known);
-        let idx = moved(action, self.node_idx(&nodes), nodes.len(), known.page);
-        if let Some(node) = idx.and_then(|idx| nodes.get(idx)) {
-            self.node = Some(node.peer_id.clone());
-        }
-    }
-
-    fn move_run(&mut self, action: Action, known: Known<'_>) {
-        let selected = self.selected_run(known.runs).map(|run| run.id);
-        let idx = known.runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
-        if let Some(idx) = moved(action, idx, known.runs.iter().len(), known.page) {
-            self.select_run(idx, known);
-        }
-    }
-
-    fn select_run(&mut self, idx: usize, known: Known<'_>) {
-        if let Some(run) = known.runs.iter().nth(idx) {
-            self.started(run.id);
-        }
-    }
-
-    fn look_at_groups(&mut self, action: Action, known: Known<'_>) {
-        let response = self.selected_run(known.runs).and_then(Run::response);
-        self.look.take(action, response, known.page);
     }
 }
 

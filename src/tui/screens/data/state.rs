@@ -7,10 +7,8 @@
 
 pub mod chart;
 mod columns;
-mod crosshair;
 pub mod export;
 pub mod filter;
-mod load;
 mod look;
 mod past;
 pub mod pins;
@@ -26,7 +24,7 @@ use std::{
 };
 
 use model::{
-    dataset::{Column, Dataset, DatasetId, PUBLIC_TAG},
+    dataset::{Column, Dataset, DatasetId},
     resolution::Resolution,
     timestamp::Timestamp,
 };
@@ -41,19 +39,10 @@ pub use self::{
     stream::{Live, Status, fresh_for, is_past},
 };
 use crate::{
-    action::Action,
-    event::{
-        Acquired, DataEvent, DatasetsPage, Effect, NamedRow, RowsQuery, StreamNews, Target, Timer,
-    },
-    state::{
-        field::Field,
-        loadable::{Failure, Loadable},
-    },
+    event::{Acquired, DatasetsPage, NamedRow, RowsQuery},
+    state::{field::Field, loadable::Loadable},
     widget::candles::Candle,
 };
-
-/// How often the list of datasets is read again: new ones are rare.
-pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 
 /// How often the newest rows of each of the other datasets are read, one after another.
 const ROWS_EVERY: Duration = Duration::from_secs(5);
@@ -61,9 +50,6 @@ const ROWS_EVERY: Duration = Duration::from_secs(5);
 /// The shortest wait between two such reads, however many datasets there are: two a second are
 /// little for a service, also for a remote one.
 const ROWS_APART: Duration = Duration::from_millis(500);
-
-/// The wait between the first reads, which fill the list.
-const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 /// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
 const RAW_ROWS: usize = 3_600;
@@ -79,9 +65,6 @@ const TAPE_ROWS: usize = 200;
 
 /// Datasets whose sparklines are kept.
 const SPARKS_MAX: usize = 32;
-
-/// Rows shown a page up or down of the list.
-const PAGE_ROWS: usize = 20;
 
 /// The panes, in the order of `Tab`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,7 +89,7 @@ pub struct State {
     /// Whether the screen is in view.
     pub is_shown: bool,
     /// Whether the newest values alone are in view, on another screen.
-    is_glanced_at: bool,
+    pub(crate) is_glanced_at: bool,
     /// The pane that keys go to.
     pub pane: Pane,
     /// The dataset that is charted.
@@ -114,9 +97,9 @@ pub struct State {
     /// Its columns.
     pub columns: Loadable<Vec<Column>>,
     /// Columns of rows that were not among those, and were asked for since.
-    new_columns: BTreeSet<String>,
+    pub(crate) new_columns: BTreeSet<String>,
     /// The column charted of each dataset where another than its usual one was chosen.
-    chosen_columns: BTreeMap<DatasetId, String>,
+    pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
     /// Whether its rows are there.
     pub rows: Loadable<()>,
     /// Its candles.
@@ -152,17 +135,17 @@ pub struct State {
     /// The resolutions that the service has, as far as that is known.
     pub resolutions: &'static [Resolution],
     /// Whether the services are known.
-    is_connected: bool,
+    pub(crate) is_connected: bool,
     /// Whether the list is of a search that was left.
-    is_list_old: bool,
+    pub(crate) is_list_old: bool,
     /// The rows asked for last, as long as there is no answer.
-    asked: Option<RowsQuery>,
+    pub(crate) asked: Option<RowsQuery>,
     /// Whether there are rows before the oldest one.
-    older: Older,
+    pub(crate) older: Older,
     /// Until when the service asked to be left alone.
     pub limited_until: Option<Timestamp>,
     /// When rows that did not come are asked for again.
-    retry_at: Option<Timestamp>,
+    pub(crate) retry_at: Option<Timestamp>,
 }
 
 impl Default for State {
@@ -205,244 +188,6 @@ impl Default for State {
 }
 
 impl State {
-    /// The services are known, or changed. What is pinned stays, and is asked for anew.
-    pub fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
-        let search = std::mem::take(&mut self.search);
-        let pins = self.taken_pins();
-        let Self { is_shown, is_glanced_at, pane, kind, indicators, .. } = *self;
-        let kept =
-            Self { search, is_shown, is_glanced_at, pane, kind, indicators, ..Self::default() };
-        *self = Self { is_connected: true, ..kept };
-        self.remember(pins);
-        let mut effects = self.load_datasets(now);
-        if self.is_shown || self.is_glanced_at {
-            effects.extend(set_timers());
-        }
-        effects
-    }
-
-    /// The screen comes into view.
-    pub fn show(&mut self, now: Timestamp) -> Vec<Effect> {
-        if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
-            return Vec::new();
-        }
-        let mut effects: Vec<_> = set_timers().into();
-        self.datasets.forgive();
-        self.rows.forgive();
-        if matches!(self.datasets, Loadable::Idle) {
-            effects.extend(self.load_datasets(now));
-        }
-        effects.extend(self.load_rows(now));
-        effects.extend(self.open_stream());
-        effects
-    }
-
-    /// The screen leaves the view.
-    pub fn hide(&mut self) -> Vec<Effect> {
-        self.is_shown = false;
-        let mut effects = self.close_stream();
-        effects.extend([Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)]);
-        effects
-    }
-
-    /// A service answered.
-    pub fn on(&mut self, event: DataEvent, now: Timestamp) -> Vec<Effect> {
-        if let Some(why) = failure(&event) {
-            self.note_limit(why, now);
-        }
-        match event {
-            DataEvent::Datasets { search, result }
-                if search == self.search.value() && self.filter.chosen().is_none() =>
-            {
-                self.on_datasets(result, now)
-            }
-            DataEvent::Filtered { field, value, result }
-                if self.filter.chosen() == Some(&(field.clone(), value.clone())) =>
-            {
-                self.on_datasets(result, now)
-            }
-            DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
-                self.on_columns(result, now)
-            }
-            DataEvent::Pinned { dataset, result } => {
-                self.on_pinned(dataset, result.map(|told| *told), now)
-            }
-            DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
-                self.tags.settle(result, now);
-                Vec::new()
-            }
-            DataEvent::Rows { query, result } => {
-                if self.asked == Some(query) {
-                    self.asked = None;
-                }
-                if Some(query.dataset) == self.selected && !self.is_glance(query) {
-                    return self.on_rows(query, result, now);
-                }
-                if let Ok(page) = result {
-                    self.take_spark(query.dataset, &page.rows, now);
-                }
-                Vec::new()
-            }
-            DataEvent::Table { query, result } => self.on_table(query, result, now),
-            DataEvent::Stream { dataset, news } => {
-                self.pin_hears(dataset, &news, now);
-                if Some(dataset) == self.selected { self.on_stream(news, now) } else { Vec::new() }
-            }
-            DataEvent::Acquired { result, .. } => {
-                self.tag.settle(result, now);
-                if self.tag.failure().is_none() { self.load_datasets(now) } else { Vec::new() }
-            }
-            DataEvent::Export(news) => {
-                self.export.take(&news);
-                Vec::new()
-            }
-            DataEvent::Datasets { .. }
-            | DataEvent::Filtered { .. }
-            | DataEvent::Columns { .. }
-            | DataEvent::Tags { .. } => Vec::new(),
-        }
-    }
-
-    /// A timer is due.
-    pub fn woke(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
-        if !self.is_shown && !self.is_glanced_at {
-            return Vec::new();
-        }
-        if let Some(until) = self.limited_until.take_if(|until| *until > now) {
-            self.limited_until = Some(until);
-            return vec![Effect::Wake(timer, until.since(now))];
-        }
-        self.limited_until = None;
-        match timer {
-            Timer::Datasets => {
-                let mut effects = self.load_datasets(now);
-                effects.push(Effect::Wake(Timer::Datasets, DATASETS_EVERY));
-                effects
-            }
-            Timer::Rows => {
-                let mut effects = self.load_failed(now);
-                if self.is_list_old && effects.is_empty() {
-                    effects = self.load_datasets(now);
-                }
-                effects.extend(self.load_spark());
-                effects.push(Effect::Wake(Timer::Rows, self.spark_wait(now)));
-                effects
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// A key asked for something.
-    pub fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
-        if let Some(n) = steps(action) {
-            return self.move_by(n, now);
-        }
-        match action {
-            Action::Filter => {
-                self.filter.text.keep();
-                self.search.edit();
-            }
-            Action::MetadataFilter => self.edit_filter(),
-            Action::Open => self.pane = Pane::Chart,
-            Action::Refresh => {
-                self.datasets.forgive();
-                self.rows.forgive();
-                let mut effects = self.load_datasets(now);
-                effects.extend(self.load_rows(now));
-                effects.extend(self.selected.map(|dataset| Effect::LoadColumns { dataset }));
-                effects.extend(self.table.clear());
-                effects.extend(self.load_table(now));
-                return effects;
-            }
-            Action::NextPane => self.pane = self.pane.next(),
-            Action::PreviousPane => self.pane = self.pane.next().next(),
-            Action::Earlier if self.is_table => self.table.scroll(-1),
-            Action::Later if self.is_table => self.table.scroll(1),
-            Action::Earlier => return self.move_crosshair(),
-            Action::Later => self.move_crosshair_later(),
-            Action::Follow => {
-                self.crosshair = None;
-                return if self.is_table { self.move_table(isize::MIN, now) } else { Vec::new() };
-            }
-            Action::Pause => return self.pause(now),
-            Action::ZoomIn => {
-                return self.take_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
-            }
-            Action::ZoomOut => {
-                return self.take_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
-            }
-            Action::Coarser => return self.take_zoom(self.zoom.coarser(self.resolutions()), now),
-            Action::Finer => return self.take_zoom(self.zoom.finer(self.resolutions()), now),
-            Action::NextChart => self.kind = self.kind.next(),
-            Action::Indicators => self.indicators = self.indicators.next(),
-            Action::NextColumn => return self.next_column(now),
-            Action::RowsTable => return self.toggle_table(now),
-            Action::Pin => return self.toggle_pin(now),
-            Action::Export => return self.export(),
-            Action::AcquireTag => {
-                self.tag.begin(now);
-                return vec![Effect::AcquireTag { tag: PUBLIC_TAG.to_owned() }];
-            }
-            _ => {}
-        }
-        Vec::new()
-    }
-
-    /// What was typed is meant.
-    pub fn entered(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.export.path.is_edited() {
-            return self.begin_export();
-        }
-        if self.filter.text.is_edited() {
-            return self.take_filter(now);
-        }
-        self.search.keep();
-        self.pane = Pane::Chart;
-        Vec::new()
-    }
-
-    /// Moves through what is typed, the table or the list: `n` rows down.
-    fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
-        if self.export.path.is_edited() {
-            self.export.choose(n.signum());
-        } else if self.filter.text.is_edited() {
-            self.filter.choose(n.signum());
-        } else if self.is_table && self.pane == Pane::Chart {
-            return self.move_table(n, now);
-        } else {
-            return self.select_by(|idx| idx.saturating_add_signed(n), now);
-        }
-        Vec::new()
-    }
-
-    /// Goes back one step; whether there was one.
-    pub fn back(&mut self) -> bool {
-        if self.export.path.is_edited() {
-            return self.export.path.leave();
-        }
-        if self.filter.leave() {
-            self.is_list_old = true;
-            return true;
-        }
-        self.is_list_old |= !self.search.value().is_empty();
-        if self.search.leave() {
-            return true;
-        }
-        if self.crosshair.take().is_some() {
-            return true;
-        }
-        if self.is_table {
-            self.is_table = false;
-            return true;
-        }
-        false
-    }
-
-    /// Finds everything again, after a search was left.
-    pub fn relist(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.is_list_old { self.load_datasets(now) } else { Vec::new() }
-    }
-
     /// The text that letters go to.
     pub fn field(&mut self) -> Option<&mut Field> {
         let fields = [&mut self.export.path, &mut self.filter.text, &mut self.search];
@@ -452,31 +197,6 @@ impl State {
     /// Whether letters go to a text.
     pub const fn is_edited(&self) -> bool {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
-    }
-
-    /// That text changed.
-    pub fn edited(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.search.is_edited() {
-            self.is_list_old |= self.filter.leave();
-            return self.load_datasets(now);
-        }
-        self.filter.edited();
-        Vec::new()
-    }
-
-    /// Something was pointed at.
-    pub fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
-        match target {
-            Target::Pane(pane) => self.pane = Pane::numbered(pane),
-            Target::Row { pane, row } => {
-                self.pane = Pane::numbered(pane);
-                if self.pane == Pane::List {
-                    return self.select_by(|_| row, now);
-                }
-            }
-            Target::Screen(_) | Target::Action(_) => {}
-        }
-        Vec::new()
     }
 
     /// What `y` copies, if something is selected.
@@ -548,40 +268,3 @@ impl Pane {
         }
     }
 }
-
-/// How many rows down an action of lists moves.
-fn steps(action: Action) -> Option<isize> {
-    let page = PAGE_ROWS.cast_signed();
-    Some(match action {
-        Action::Up => -1,
-        Action::Down => 1,
-        Action::HalfPageUp => -(page / 2),
-        Action::HalfPageDown => page / 2,
-        Action::PageUp => -page,
-        Action::PageDown => page,
-        Action::First => isize::MIN,
-        Action::Last => isize::MAX,
-        _ => return None,
-    })
-}
-
-/// Why an event brings nothing, if it does not.
-fn failure(event: &DataEvent) -> Option<&Failure> {
-    match event {
-        DataEvent::Datasets { result, .. } | DataEvent::Filtered { result, .. } => {
-            result.as_ref().err()
-        }
-        DataEvent::Columns { result, .. } => result.as_ref().err(),
-        DataEvent::Pinned { result, .. } => result.as_ref().err().filter(|why| !pins::is_gone(why)),
-        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => result.as_ref().err(),
-        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => Some(why),
-        _ => None,
-    }
-}
-
-const fn set_timers() -> [Effect; 2] {
-    [Effect::Wake(Timer::Datasets, DATASETS_EVERY), Effect::Wake(Timer::Rows, ROWS_FIRST)]
-}
-
-#[cfg(test)]
-mod tests;

@@ -24,29 +24,16 @@ use self::{
     confidence::Confidence,
     past::Past,
 };
-use crate::{
-    action::Action,
-    event::{Effect, InferenceEvent, Latest, Target, Timer},
-    state::loadable::{Failure, Loadable},
-};
+use crate::{event::Latest, state::loadable::Loadable};
 
 /// How often topics are read while in view. They are small, and carry the clock.
 const TOPICS_EVERY: Duration = Duration::from_secs(3);
 
 /// How often the newest bundle is read where no list of topics tells that there is a new one.
-const LATEST_EVERY: Duration = Duration::from_secs(15);
+pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
 /// Epochs of the past that are asked for.
 const HISTORY_EPOCHS: usize = 240;
-
-/// Past bundles that are asked for with a topic: what its actors said before.
-const PAST_BUNDLES: usize = past::VALUES_MAX;
-
-/// Topics whose past is kept.
-const PASTS_MAX: usize = 16;
-
-/// Rows shown a page up or down of the actors.
-const PAGE_ROWS: usize = 10;
 
 /// The panes, in the order of `Tab`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,7 +60,7 @@ pub struct State {
     /// Whether the screen is in view.
     pub is_shown: bool,
     /// Whether the services are known.
-    is_connected: bool,
+    pub(crate) is_connected: bool,
     /// The pane that keys go to.
     pub pane: Pane,
     /// The topic in view.
@@ -81,9 +68,9 @@ pub struct State {
     /// Its newest bundle.
     pub latest: Loadable<Latest>,
     /// The past of topics.
-    pasts: BTreeMap<TopicId, Past>,
+    pub(crate) pasts: BTreeMap<TopicId, Past>,
     /// The label in view; the first one while none was chosen.
-    label: Option<String>,
+    pub(crate) label: Option<String>,
     /// What actors are sorted by.
     pub sort: Sort,
     /// Whether their order is turned around.
@@ -99,175 +86,20 @@ pub struct State {
     /// What stands beside the newest bundle, where that is served.
     pub confidence: Option<Confidence>,
     /// Whether the service does not serve that.
-    lacks_confidence: bool,
+    pub(crate) lacks_confidence: bool,
     /// Who did how well in the topic in view; none before the first answer.
     pub leaderboard: Option<Leaderboard>,
     /// Whether the service does not serve that.
-    lacks_leaderboard: bool,
+    pub(crate) lacks_leaderboard: bool,
     /// How the stream of bundles stands.
     pub feed: Feed,
     /// How often the service is asked, where that was chosen.
-    every: Option<Duration>,
+    pub(crate) every: Option<Duration>,
     /// Until when the service asked to be left alone.
     pub limited_until: Option<Timestamp>,
 }
 
 impl State {
-    /// The services are known, or changed.
-    pub fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
-        let Self { pane, sort, is_shown, every, detail, .. } = *self;
-        let kept = Self { is_shown, pane, sort, detail, every, ..Self::default() };
-        *self = Self { is_connected: true, ..kept };
-        self.topics.begin(now);
-        let mut effects = vec![Effect::LoadTopics];
-        if is_shown {
-            effects.push(Effect::Wake(Timer::Topics, self.every()));
-        }
-        effects
-    }
-
-    /// The screen comes into view.
-    pub fn show(&mut self, now: Timestamp) -> Vec<Effect> {
-        if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
-            return Vec::new();
-        }
-        let mut effects = self.load(now);
-        effects.extend(self.open_feed());
-        effects
-    }
-
-    /// The screen leaves the view.
-    pub fn hide(&mut self) -> Vec<Effect> {
-        self.is_shown = false;
-        let mut effects = vec![Effect::Forget(Timer::Topics), Effect::Forget(Timer::Latest)];
-        effects.extend(self.close_feed());
-        effects
-    }
-
-    /// A service answered.
-    pub fn on(&mut self, event: InferenceEvent, now: Timestamp) -> Vec<Effect> {
-        match event {
-            InferenceEvent::Topics(result) => self.on_topics(result, now),
-            InferenceEvent::Latest { topic, result }
-                if Some(topic) == self.selected && !self.is_resistant =>
-            {
-                self.on_latest(result, now)
-            }
-            InferenceEvent::Resistant { topic, result }
-                if Some(topic) == self.selected && self.is_resistant =>
-            {
-                self.on_latest(result, now)
-            }
-            InferenceEvent::Confidence { topic, result } if Some(topic) == self.selected => {
-                self.on_confidence(result, now);
-                Vec::new()
-            }
-            InferenceEvent::Leaderboard { topic, result } if Some(topic) == self.selected => {
-                self.on_leaderboard(result, now);
-                Vec::new()
-            }
-            InferenceEvent::Bundle { topic, news } if Some(topic) == self.selected => {
-                self.on_bundle(topic, news, now)
-            }
-            InferenceEvent::PastBundles { topic, result: Ok(bundles) } => {
-                let past = self.past_mut(topic);
-                for bundle in &bundles {
-                    past.take_values(bundle);
-                }
-                Vec::new()
-            }
-            InferenceEvent::History { topic, result: Ok(history) } => {
-                self.past_mut(topic).take_history(history);
-                Vec::new()
-            }
-            InferenceEvent::History { topic, result: Err(why) }
-            | InferenceEvent::PastBundles { topic, result: Err(why) } => {
-                if Some(topic) == self.selected {
-                    self.note_limit(&why, now);
-                }
-                Vec::new()
-            }
-            InferenceEvent::Latest { .. }
-            | InferenceEvent::Resistant { .. }
-            | InferenceEvent::Confidence { .. }
-            | InferenceEvent::Leaderboard { .. }
-            | InferenceEvent::Bundle { .. } => Vec::new(),
-        }
-    }
-
-    /// A timer is due.
-    pub fn woke(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
-        match timer {
-            Timer::Topics | Timer::Latest if self.is_shown && !self.is_paused => self.load(now),
-            _ => Vec::new(),
-        }
-    }
-
-    /// A key asked for something.
-    pub fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
-        match action {
-            Action::NextTopic => return self.take_topic(self.topic_by(1), now),
-            Action::PreviousLabel => self.label = self.label_by(-1),
-            Action::NextLabel => self.label = self.label_by(1),
-            Action::Sort => self.sort = self.sort.next(),
-            Action::Reverse => self.is_reversed = !self.is_reversed,
-            Action::Refresh => {
-                self.topics.forgive();
-                self.latest.forgive();
-                return self.load(now);
-            }
-            Action::Pause => {
-                self.is_paused = !self.is_paused;
-                if self.is_paused {
-                    return self.close_feed().into_iter().collect();
-                }
-                let mut effects = self.load(now);
-                effects.extend(self.open_feed());
-                return effects;
-            }
-            Action::Resistant => return self.toggle_resistant(now),
-            Action::LeaveOuts => self.detail = self.detail.next(),
-            Action::AskLess => return self.change_every(1),
-            Action::AskMore => return self.change_every(-1),
-            Action::NextPane => self.pane = self.pane.next(),
-            Action::PreviousPane => self.pane = self.pane.previous(),
-            Action::Up => return self.move_by(-1, now),
-            Action::Down => return self.move_by(1, now),
-            Action::HalfPageUp => return self.move_by(-(PAGE_ROWS.cast_signed() / 2), now),
-            Action::HalfPageDown => return self.move_by(PAGE_ROWS.cast_signed() / 2, now),
-            Action::PageUp => return self.move_by(-PAGE_ROWS.cast_signed(), now),
-            Action::PageDown => return self.move_by(PAGE_ROWS.cast_signed(), now),
-            Action::First => return self.move_by(isize::MIN, now),
-            Action::Last => return self.move_by(isize::MAX, now),
-            _ => {}
-        }
-        Vec::new()
-    }
-
-    /// Goes back one step; whether there was one.
-    pub fn back(&mut self) -> bool {
-        self.actor.take().is_some()
-    }
-
-    /// Something was pointed at.
-    pub fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
-        let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return Vec::new() };
-        self.pane = Pane::numbered(pane);
-        let Target::Row { row, .. } = target else { return Vec::new() };
-        match self.pane {
-            Pane::Topics => {
-                let topics = self.topics.value().map_or(&[][..], |list| &list.topics);
-                let topic = topics.get(row).and_then(|topic| TopicId::new(topic.topic_id));
-                self.take_topic(topic, now)
-            }
-            Pane::Actors => {
-                self.actor = self.actors().into_iter().nth(row).map(|actor| actor.worker);
-                Vec::new()
-            }
-            Pane::Distribution | Pane::Past | Pane::Losses => Vec::new(),
-        }
-    }
-
     /// What `y` copies, if something is selected: an actor's address, else the combined value as
     /// the service wrote it.
     pub fn selection(&self) -> Option<String> {
@@ -337,155 +169,6 @@ impl State {
         let n_blocks = age.checked_div(u128::from(list.block_time_ms)).unwrap_or(0);
         Some(list.block_height.saturating_add(u64::try_from(n_blocks).unwrap_or(0)))
     }
-
-    /// Asks for the topics, and for the newest bundle where no topic tells of new ones.
-    fn load(&mut self, now: Timestamp) -> Vec<Effect> {
-        if let Some(left) = self.limited_until.map(|until| until.since(now)) {
-            if !left.is_zero() {
-                return vec![Effect::Wake(Timer::Topics, left)];
-            }
-            self.limited_until = None;
-        }
-        self.topics.begin(now);
-        let mut effects = vec![Effect::LoadTopics];
-        let is_unlisted = self.topics.failure().is_some() && self.feed != Feed::Up;
-        if is_unlisted || self.latest.failure().is_some() {
-            effects.extend(self.load_latest(now));
-        }
-        effects.push(Effect::Wake(Timer::Topics, self.every()));
-        effects
-    }
-
-    fn load_latest(&mut self, now: Timestamp) -> Vec<Effect> {
-        let Some(topic) = self.selected else { return Vec::new() };
-        self.latest.begin(now);
-        let newest = if self.is_resistant {
-            Effect::LoadResistant { topic }
-        } else {
-            Effect::LoadLatest { topic }
-        };
-        [newest].into_iter().chain(self.load_beside(topic)).collect()
-    }
-
-    /// Asks for the topics alone, for who only looks at their list.
-    pub fn list_anew(&mut self, now: Timestamp) -> Vec<Effect> {
-        if !self.is_connected || self.limited_until.is_some_and(|until| until > now) {
-            return Vec::new();
-        }
-        self.topics.begin(now);
-        vec![Effect::LoadTopics]
-    }
-
-    fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) -> Vec<Effect> {
-        if let Err(why) = &result {
-            self.note_limit(why, now);
-        }
-        let is_listed = result.is_ok();
-        self.topics.settle(result, now);
-        if let Some(left) = self.limited_until.map(|until| until.since(now)) {
-            return if self.is_shown {
-                vec![Effect::Wake(Timer::Topics, left)]
-            } else {
-                Vec::new()
-            };
-        }
-        let first = self.topics.value().and_then(|list| list.topics.first());
-        let first = first.and_then(|topic| TopicId::new(topic.topic_id));
-        if self.selected.is_none() || (is_listed && self.topic().is_none()) {
-            // A service that lists no topics has a first one all the same.
-            return self.take_topic(first.or_else(|| TopicId::new(1)), now);
-        }
-        let newest = self.topic().and_then(|topic| topic.last_nonce);
-        let have = self.latest.value().map(|latest| latest.bundle.nonce);
-        let is_idle = matches!(self.latest, Loadable::Idle);
-        if is_idle || (newest.is_some() && newest != have) {
-            self.load_latest(now)
-        } else {
-            Vec::new()
-        }
-    }
-
-    fn on_latest(&mut self, result: Result<Latest, Failure>, now: Timestamp) -> Vec<Effect> {
-        if let (Ok(latest), Some(topic)) = (&result, self.selected) {
-            let is_whole = !self.is_resistant;
-            let past = self.past_mut(topic);
-            if is_whole {
-                past.take_bundle(&latest.bundle, now);
-            }
-            past.take_values(&latest.bundle);
-        }
-        if let Err(why) = &result {
-            self.note_limit(why, now);
-        }
-        self.latest.settle(result, now);
-        match self.limited_until {
-            Some(until) if self.is_shown => vec![Effect::Wake(Timer::Topics, until.since(now))],
-            _ => Vec::new(),
-        }
-    }
-
-    /// Remembers how long the service asked to be left alone.
-    fn note_limit(&mut self, why: &Failure, now: Timestamp) {
-        /// Too many requests, by HTTP.
-        const LIMITED: u16 = 429;
-        if why.status == Some(LIMITED) || why.retry_after.is_some() {
-            self.limited_until = Some(now + why.retry_after.unwrap_or(LATEST_EVERY));
-        }
-    }
-
-    fn past_mut(&mut self, topic: TopicId) -> &mut Past {
-        if self.pasts.len() >= PASTS_MAX && !self.pasts.contains_key(&topic) {
-            let other = self.pasts.keys().copied().find(|id| Some(*id) != self.selected);
-            self.pasts.retain(|id, _| Some(*id) != other);
-        }
-        self.pasts.entry(topic).or_default()
-    }
-
-    fn take_topic(&mut self, topic: Option<TopicId>, now: Timestamp) -> Vec<Effect> {
-        if topic.is_none() || topic == self.selected {
-            return Vec::new();
-        }
-        self.selected = topic;
-        self.latest = Loadable::Idle;
-        self.label = None;
-        self.actor = None;
-        self.confidence = None;
-        self.leaderboard = None;
-        let mut effects = self.load_latest(now);
-        effects.extend(topic.map(|topic| Effect::LoadPastBundles { topic, limit: PAST_BUNDLES }));
-        effects.extend(self.open_feed());
-        effects
-    }
-
-    /// The topic `n` after the one in view, counted round; the next number where none is listed.
-    fn topic_by(&self, n: isize) -> Option<TopicId> {
-        let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
-            let is_known = self.latest.value().is_some();
-            let next = self.selected.filter(|_| is_known).map_or(1, |topic| topic.get() + 1);
-            return TopicId::new(next);
-        };
-        let ids: Vec<_> = list.topics.iter().map(|topic| TopicId::new(topic.topic_id)).collect();
-        *ids.get(turned(ids.iter().position(|id| *id == self.selected), n, ids.len()))?
-    }
-
-    fn label_by(&self, n: isize) -> Option<String> {
-        let labels = self.labels();
-        let here = labels.iter().position(|label| *label == self.label());
-        labels.get(turned(here, n, labels.len())).map(|label| (*label).to_owned())
-    }
-
-    /// Moves the choice in the focused list: of topics, else of actors.
-    fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
-        if self.pane == Pane::Topics {
-            return self.take_topic(self.topic_by(n.signum()), now);
-        }
-        let actors = self.actors();
-        let here = actors.iter().position(|actor| Some(&actor.worker) == self.actor.as_ref());
-        let last = actors.len().saturating_sub(1);
-        let idx = here.map_or(0, |here| here.saturating_add_signed(n).min(last));
-        self.actor = actors.into_iter().nth(idx).map(|actor| actor.worker);
-        Vec::new()
-    }
 }
 
 impl Pane {
@@ -525,12 +208,3 @@ impl Pane {
         }
     }
 }
-
-/// The place `n` after `here` among `len` places, counted round; the first if there is no `here`.
-fn turned(here: Option<usize>, n: isize, len: usize) -> usize {
-    let len = len.max(1).cast_signed();
-    here.map_or(0, |here| (here.cast_signed() + n % len).rem_euclid(len).cast_unsigned())
-}
-
-#[cfg(test)]
-mod tests;

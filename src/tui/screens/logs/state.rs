@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use model::timestamp::Timestamp;
 
 use crate::{
-    action::Action,
     local::{Fields, Level, LocalLog},
     state::field::Field,
 };
@@ -45,11 +44,11 @@ pub struct Window<'a> {
 #[derive(Debug)]
 pub struct State {
     /// Sorted by time; lines of the same time in the order in which they came.
-    lines: VecDeque<Line>,
-    n_lines: u64,
+    pub(crate) lines: VecDeque<Line>,
+    pub(crate) n_lines: u64,
     /// While a line is selected, those from this number on are held back, so that what is read
     /// does not move.
-    held_from: u64,
+    pub(crate) held_from: u64,
     /// The processes that wrote, in the order in which they first did.
     pub sources: Vec<String>,
     /// The least serious level shown.
@@ -172,7 +171,7 @@ impl State {
 
     /// Up to `n` lines from the selected one upwards, it being the first, and up to `n` below it,
     /// the nearest first.
-    fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
+    pub(crate) fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
         let wanted = self.wanted();
         let is_shown = |line: &&Line| self.is_shown(line, &wanted);
         let at = self.place().map_or(self.lines.len(), |idx| idx + 1);
@@ -184,16 +183,9 @@ impl State {
     }
 
     /// The index of the selected line: the oldest one if it gave way; none while following.
-    fn place(&self) -> Option<usize> {
+    pub(crate) fn place(&self) -> Option<usize> {
         let selected = self.selected?;
         Some(self.lines.iter().rposition(|line| line.number == selected).unwrap_or(0))
-    }
-
-    fn select(&mut self, number: u64) {
-        if self.selected.is_none() || number >= self.held_from {
-            self.held_from = self.n_lines;
-        }
-        self.selected = Some(number);
     }
 
     /// What is looked for: what lines must hold, else what they had to before.
@@ -204,87 +196,15 @@ impl State {
         }
     }
 
-    /// Goes to the next line that fits what is looked for, down or up, around the end.
-    fn find(&mut self, is_down: bool) {
-        let (wanted, searched) = (self.wanted(), self.searched());
-        if searched == Wanted::default() {
-            return;
-        }
-        let here = self.place().unwrap_or(self.lines.len().saturating_sub(1));
-        let fits = |line: &&Line| self.passes(line, &wanted) && searched.is_in(&line.log);
-        let found = if is_down {
-            let below = self.lines.iter().skip(here + 1).find(fits);
-            below.or_else(|| self.lines.iter().find(fits))
-        } else {
-            let above = self.lines.iter().take(here).rev().find(fits);
-            above.or_else(|| self.lines.iter().rev().find(fits))
-        };
-        if let Some(number) = found.map(|line| line.number) {
-            self.select(number);
-        }
-    }
-
     /// What lines must hold.
     pub fn wanted(&self) -> Wanted {
         Wanted::of(self.filter.value())
     }
 
-    fn passes(&self, line: &Line, wanted: &Wanted) -> bool {
+    pub(crate) fn passes(&self, line: &Line, wanted: &Wanted) -> bool {
         let log = &line.log;
         let is_source = self.source.as_ref().is_none_or(|source| *source == log.process);
         log.level >= self.level && is_source && wanted.is_in(log)
-    }
-
-    /// Takes an action, where a page has `page` lines.
-    pub fn act(&mut self, action: Action, page: usize) {
-        match action {
-            Action::Up => self.move_up(1),
-            Action::PageUp => self.move_up(page),
-            Action::HalfPageUp => self.move_up(page / 2),
-            Action::Down => self.move_down(1),
-            Action::PageDown => self.move_down(page),
-            Action::HalfPageDown => self.move_down(page / 2),
-            Action::First => {
-                let wanted = self.wanted();
-                let first = self.lines.iter().find(|line| self.passes(line, &wanted));
-                if let Some(number) = first.map(|line| line.number) {
-                    self.select(number);
-                }
-            }
-            Action::Last | Action::Follow => self.selected = None,
-            Action::Pause => match self.selected.take() {
-                Some(_) => {}
-                None => self.hold(),
-            },
-            Action::LowerLevel => self.level = step(self.level, -1),
-            Action::HigherLevel => self.level = step(self.level, 1),
-            Action::NextSource => self.source = self.next_source(),
-            Action::NextMatch => self.find(true),
-            Action::PreviousMatch => self.find(false),
-            Action::Wrap => self.is_wrapped = !self.is_wrapped,
-            Action::Times => self.has_times = !self.has_times,
-            Action::Filter => self.filter.edit(),
-            // What is read stays, so that lines that come do not change it.
-            Action::Open => {
-                self.is_open = !self.is_open;
-                self.hold();
-            }
-            _ => {}
-        }
-    }
-
-    /// Goes back one step; whether there was one.
-    pub fn back(&mut self) -> bool {
-        if std::mem::take(&mut self.is_open) {
-            return true;
-        }
-        if !self.filter.value().is_empty() {
-            self.search = self.filter.value().to_owned();
-        }
-        self.filter.leave()
-            || self.source.take().is_some()
-            || self.selected.take().is_some()
-            || !std::mem::take(&mut self.search).is_empty()
     }
 
     /// The selected line, else the newest one, as text.
@@ -297,53 +217,12 @@ impl State {
         }
         Some(text)
     }
-
-    /// Selects the newest line, unless one is selected.
-    fn hold(&mut self) {
-        if let (None, Some(number)) = (self.selected, self.line().map(|line| line.number)) {
-            self.select(number);
-        }
-    }
-
-    fn move_up(&mut self, n: usize) {
-        let (above, _) = self.around(n.max(1).saturating_add(1));
-        if let Some(number) = above.last().map(|line| line.number) {
-            self.select(number);
-        }
-    }
-
-    fn move_down(&mut self, n: usize) {
-        if self.selected.is_none() {
-            return;
-        }
-        let n = n.max(1);
-        if self.around(n).1.len() < n {
-            self.held_from = self.n_lines;
-        }
-        self.selected = self.around(n).1.last().map(|line| line.number).or(self.selected);
-        // At the end of all lines, the newest is followed again.
-        let wanted = self.wanted();
-        let newest = self.lines.iter().rev().find(|line| self.passes(line, &wanted));
-        self.selected = self.selected.filter(|it| Some(*it) != newest.map(|line| line.number));
-    }
-
-    fn next_source(&self) -> Option<String> {
-        let Some(source) = &self.source else { return self.sources.first().cloned() };
-        let idx = self.sources.iter().position(|other| other == source)?;
-        self.sources.get(idx + 1).cloned()
-    }
-}
-
-/// The level `by` steps more serious, held within the range.
-fn step(level: Level, by: isize) -> Level {
-    let idx = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
-    let idx = idx.saturating_add_signed(by).min(Level::ALL.len() - 1);
-    Level::ALL.get(idx).copied().unwrap_or(level)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Action;
 
     fn logs(messages: &[(&str, Level, &str)]) -> State {
         let mut state = State::default();

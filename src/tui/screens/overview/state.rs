@@ -7,28 +7,20 @@ use std::{
     time::Duration,
 };
 
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
-use wire::inference::{HistoryEpoch, TopicHistory};
+use model::topic::{BlockHeight, TopicId};
 
 use crate::{
-    action::Action,
-    event::{Effect, Latest, Timer},
-    overlay::{self, palette::state::Goal},
+    event::Latest,
+    overlay::palette::state::Goal,
     screens::inference::state::past,
-    state::{
-        State as Whole,
-        loadable::{Failure, Loadable},
-    },
+    state::{State as Whole, loadable::Loadable},
 };
 
 /// How often topics are asked for while they are in view: as often as the Inference screen asks.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
 
 /// Topics shown. More than fit on any screen are not asked for.
-const TOPICS_MAX: usize = 12;
+pub(crate) const TOPICS_MAX: usize = 12;
 
 /// Panes with rows that can be pointed at: runs, datasets, topics.
 pub const N_PANES: usize = 3;
@@ -37,7 +29,7 @@ pub const N_PANES: usize = 3;
 pub const RUNS_MAX: usize = 8;
 
 /// Values kept of each topic, for a line of them.
-const VALUES_MAX: usize = 120;
+pub(crate) const VALUES_MAX: usize = 120;
 
 /// What a topic last came to.
 #[derive(Debug, Clone, Default)]
@@ -79,89 +71,6 @@ impl Topic {
 }
 
 impl State {
-    /// The screen comes into view, with these topics listed.
-    pub fn show(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
-        self.is_shown = true;
-        self.load(topics, now)
-    }
-
-    /// The screen leaves the view.
-    pub fn hide(&mut self) -> Vec<Effect> {
-        self.is_shown = false;
-        vec![Effect::Forget(Timer::Overview)]
-    }
-
-    /// Asks for the newest bundle of each topic, and again after a while.
-    pub fn load(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
-        if !self.is_shown {
-            return Vec::new();
-        }
-        let mut effects = vec![Effect::Wake(Timer::Overview, TOPICS_EVERY)];
-        for topic in topics.iter().take(TOPICS_MAX) {
-            if !self.topics.contains_key(topic) {
-                effects.push(Effect::LoadHistory { topic: *topic, limit: VALUES_MAX });
-            }
-            self.topics.entry(*topic).or_default().latest.begin(now);
-            effects.push(Effect::LoadLatest { topic: *topic });
-        }
-        effects
-    }
-
-    /// A service told what a topic combined to before.
-    pub fn on_history(&mut self, topic: TopicId, history: &TopicHistory) {
-        let Some(known) = self.topics.get_mut(&topic) else { return };
-        let epochs = &history.epochs;
-        let value = |epoch: &HistoryEpoch| {
-            Some((epoch.nonce, past::number(&epoch.combined_value.first()?.value)?))
-        };
-        let mut values: VecDeque<(BlockHeight, f64)> = epochs.iter().filter_map(value).collect();
-        if values.is_empty() {
-            return;
-        }
-        // The newest bundle may be newer than the history.
-        let newest = known.latest.value().map(|latest| latest.bundle.nonce);
-        if newest > epochs.last().map(|epoch| epoch.nonce) {
-            values.extend(known.values.back());
-        }
-        known.values = values;
-    }
-
-    /// A service answered about a topic.
-    pub fn on_latest(&mut self, topic: TopicId, result: &Result<Latest, Failure>, now: Timestamp) {
-        let Some(known) = self.topics.get_mut(&topic) else { return };
-        let nonce = |latest: &Loadable<Latest>| latest.value().map(|latest| latest.bundle.nonce);
-        let before = nonce(&known.latest);
-        known.latest.settle(result.clone(), now);
-        let newest = known.latest.value().and_then(|latest| latest.bundle.combined_value.first());
-        if let Some(value) = newest.and_then(|value| past::number(&value.value))
-            && let Some(nonce) = nonce(&known.latest)
-            && Some(nonce) != before
-        {
-            if known.values.len() >= VALUES_MAX {
-                known.values.pop_front();
-            }
-            known.values.push_back((nonce, value));
-        }
-    }
-
-    /// Takes an action, where the panes have so many rows.
-    pub fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
-        let n_all: usize = n_rows.iter().sum();
-        let pane = self.pane(n_rows);
-        match action {
-            Action::NextPane | Action::PreviousPane => {
-                // Past those without rows.
-                let step = if action == Action::NextPane { 1 } else { N_PANES - 1 };
-                let others = (1..=N_PANES).map(|n| (pane + n * step) % N_PANES);
-                let has_rows = |pane: &usize| n_rows.get(*pane).is_some_and(|n| *n > 0);
-                if let Some(other) = others.into_iter().find(has_rows) {
-                    self.enter(other, n_rows);
-                }
-            }
-            _ => self.row = overlay::moved(action, self.row.min(n_all.saturating_sub(1)), n_all),
-        }
-    }
-
     /// The pane whose row is pointed at.
     #[must_use]
     pub fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
@@ -172,13 +81,6 @@ impl State {
         });
         let last = n_rows.iter().rposition(|n| *n > 0).unwrap_or(0);
         ends.iter().position(|end| self.row < *end).unwrap_or(last)
-    }
-
-    /// Points at the first row of a pane, or stays if it has none.
-    pub fn enter(&mut self, pane: usize, n_rows: [usize; N_PANES]) {
-        if n_rows.get(pane).is_some_and(|n| *n > 0) {
-            self.row = n_rows.iter().take(pane).sum();
-        }
     }
 }
 
@@ -208,6 +110,7 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Action;
 
     #[track_caller]
     fn check(actions: &[Action], n_rows: [usize; N_PANES], want: (usize, usize)) {

@@ -1,28 +1,11 @@
 //! Which column of a dataset is charted, and what its values are counted in.
 
-use model::{
-    dataset::{Column, Dtype},
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::resolution::Resolution;
 
-use super::{State, chart::Chart, pins, sample::Shape, zoom::Zoom};
-use crate::event::{Effect, NamedRow};
+use super::{State, pins, sample::Shape};
+use crate::event::NamedRow;
 
 impl State {
-    /// Whether `rows` have a value in a column that was added since the columns were read, and that
-    /// these were not read again for.
-    pub(super) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
-        let Some(columns) = self.columns.value() else { return false };
-        let is_known = |name: &&String| columns.iter().any(|column| column.name == **name);
-        let names = rows.iter().flat_map(|row| row.values.keys());
-        let new: Vec<String> = names.filter(|name| !is_known(name)).cloned().collect();
-        // One that the service does not list is not asked for with each row.
-        let n_before = self.new_columns.len();
-        self.new_columns.extend(new);
-        self.new_columns.len() > n_before
-    }
-
     /// The column chosen of the dataset that is charted; none for its usual one.
     pub(super) fn chosen_column(&self) -> Option<&String> {
         self.chosen_columns.get(&self.selected?)
@@ -44,34 +27,6 @@ impl State {
     /// The resolutions to choose from: the service keeps buckets of the usual column alone.
     pub fn resolutions(&self) -> &'static [Resolution] {
         if self.chosen_column().is_some() { &[Resolution::Raw] } else { self.resolutions }
-    }
-
-    /// Charts the next column of numbers, after the last one the usual one again.
-    pub(super) fn next_column(&mut self, now: Timestamp) -> Vec<Effect> {
-        let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
-            return Vec::new();
-        };
-        let usual = Shape::of(&dataset.metadata, columns);
-        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
-        let names = columns.iter().filter(is_number).map(|column| &column.name);
-        // A bar is charted as a whole, and then column by column.
-        let others = names.filter(|name| usual != Shape::Value(String::clone(name)));
-        let next = match self.chosen_column() {
-            None => others.clone().next(),
-            Some(chosen) => others.clone().skip_while(|name| *name != chosen).nth(1),
-        };
-        let (id, next) = (dataset.id, next.cloned());
-        match next {
-            Some(name) => self.chosen_columns.insert(id, name),
-            None => self.chosen_columns.remove(&id),
-        };
-        let zoom = Zoom { resolution: Resolution::Raw, ..self.zoom };
-        if self.chosen_column().is_some() {
-            self.zoom = zoom;
-        }
-        self.chart = Chart::new(self.zoom.resolution);
-        self.crosshair = None;
-        self.load_rows(now).into_iter().collect()
     }
 
     /// The shape of the dataset that is charted, as far as its columns are known.

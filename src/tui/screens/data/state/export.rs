@@ -1,17 +1,6 @@
 //! Writing a range of the charted dataset to a file: which range, where to, and how far it is.
 
-use std::{path::PathBuf, time::Duration};
-
-use model::timestamp::Timestamp;
-
-use super::State;
-use crate::{
-    event::{DownloadQuery, Effect, ExportNews},
-    state::field::Field,
-};
-
-/// The longest name of a dataset within the name of a file.
-const NAME_MAX: usize = 48;
+use crate::{event::ExportNews, state::field::Field};
 
 /// Which range is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,56 +81,5 @@ impl Export {
             ExportNews::Written(progress) => Some(progress.clone()),
             ExportNews::Done { .. } | ExportNews::Failed(_) => None,
         };
-    }
-}
-
-impl State {
-    /// Opens the form, or ends the export that is under way.
-    pub(super) fn export(&mut self) -> Vec<Effect> {
-        if self.export.progress.take().is_some() {
-            return vec![Effect::DropExport];
-        }
-        let Some(dataset) = self.dataset() else { return Vec::new() };
-        let is_plain = |letter: &char| letter.is_alphanumeric() || "-_.".contains(*letter);
-        let name = dataset.name.chars().map(|letter| if is_plain(&letter) { letter } else { '_' });
-        let name: String = name.take(NAME_MAX).collect();
-        let path = format!("{}-{}.csv", name.trim_start_matches('.'), self.chart.resolution());
-        self.export.path.set(&path);
-        self.export.path.edit();
-        self.pane = super::Pane::Chart;
-        Vec::new()
-    }
-
-    /// Begins to write, as the form says.
-    pub(super) fn begin_export(&mut self) -> Vec<Effect> {
-        let path = self.export.path.value().trim().to_owned();
-        let Some(dataset) = self.selected.filter(|_| !path.is_empty()) else { return Vec::new() };
-        self.export.path.keep();
-        let (start, end) = self.export_bounds();
-        let query = DownloadQuery {
-            dataset,
-            resolution: self.chart.resolution(),
-            start,
-            end,
-            output: self.export.format(),
-        };
-        self.export.progress = Some(Progress::default());
-        vec![Effect::Export { query, path: PathBuf::from(path) }]
-    }
-
-    fn export_bounds(&self) -> (Option<Timestamp>, Option<Timestamp>) {
-        let candles = self.chart.candles();
-        let (Some(first), Some(last)) = (candles.first(), candles.last()) else {
-            return (None, None);
-        };
-        // A bucket starts before the end.
-        let end = last.time + self.chart.resolution().bucket().unwrap_or_default();
-        let back = |hours| Some(end - Duration::from_hours(hours));
-        match self.export.range {
-            Range::Loaded => (Some(first.time), Some(end)),
-            Range::Day => (back(24), Some(end)),
-            Range::Week => (back(7 * 24), Some(end)),
-            Range::All => (None, None),
-        }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use model::{dataset::Dataset, timestamp::Timestamp};
+use model::dataset::Dataset;
 
-use super::State;
-use crate::{event::Effect, state::field::Field};
+use crate::state::field::Field;
 
 /// Pairs remembered to choose from: those of a few hundred datasets.
 const KNOWN_MAX: usize = 500;
@@ -85,20 +84,6 @@ impl Filter {
     pub(super) fn leave(&mut self) -> bool {
         self.typed = None;
         self.text.leave() | self.chosen.take().is_some()
-    }
-}
-
-impl State {
-    /// Lets a filter be typed: one takes the place of a search.
-    pub(super) fn edit_filter(&mut self) {
-        self.is_list_old |= self.search.leave();
-        self.filter.text.edit();
-        self.pane = super::Pane::List;
-    }
-
-    /// What is typed is meant.
-    pub(super) fn take_filter(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.filter.take() { self.load_datasets(now) } else { Vec::new() }
     }
 }
 

@@ -2,17 +2,17 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::timestamp::Timestamp;
 
-use super::{BUCKETS_AGAIN, State, TAPE_ROWS, spark};
+use super::State;
 use crate::{
-    event::{Effect, NamedRow, RowsQuery, StreamNews},
+    event::{NamedRow, StreamNews},
     state::loadable::Failure,
-    widget::{candles::Candle, format},
+    widget::format,
 };
 
 /// Rows held back while paused. What is more is let go, and asked for again on going on.
-const HELD_ROWS_MAX: usize = 2_000;
+pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 
 /// How long after a stream opened its rows say nothing about their pace: it begins with the newest
 /// rows again.
@@ -83,7 +83,7 @@ pub struct Live {
 
 /// Rows held back.
 #[derive(Debug, Clone, Default)]
-struct Held {
+pub(crate) struct Held {
     rows: VecDeque<NamedRow>,
     n_rows: usize,
 }
@@ -226,104 +226,9 @@ impl Live {
 }
 
 impl State {
-    /// Follows the dataset that is charted.
-    pub(super) fn open_stream(&mut self) -> Option<Effect> {
-        let dataset = self.selected?;
-        self.live.status = Status::Opening;
-        Some(Effect::OpenStream { dataset })
-    }
-
-    /// Follows the dataset that is charted no longer, unless it is pinned.
-    pub(super) fn close_stream(&mut self) -> Vec<Effect> {
-        self.live.status = Status::Closed;
-        match self.selected {
-            Some(dataset) if !self.is_pinned(dataset) => vec![Effect::CloseStream { dataset }],
-            _ => Vec::new(),
-        }
-    }
-
     /// Whether any stream is wanted.
     pub fn has_streams(&self) -> bool {
         self.live.status != Status::Closed || !self.pins.is_empty()
-    }
-
-    /// Something happened on the stream.
-    pub(super) fn on_stream(&mut self, news: StreamNews, now: Timestamp) -> Vec<Effect> {
-        self.live.hear(&news, now);
-        match news {
-            // What came meanwhile comes by the stream, in rows; what is shown may be buckets.
-            StreamNews::Connected => {
-                let was_lost = std::mem::take(&mut self.live.was_lost);
-                let is_raw = self.chart.resolution() == Resolution::Raw;
-                if was_lost && !is_raw {
-                    self.load_rows(now).into_iter().collect()
-                } else {
-                    Vec::new()
-                }
-            }
-            // Late rows may have been missed.
-            StreamNews::Reset => self.load_rows(now).into_iter().collect(),
-            StreamNews::Rows(rows) => match &mut self.live.held {
-                Some(held) => {
-                    held.n_rows = held.n_rows.saturating_add(rows.len());
-                    held.rows.extend(rows);
-                    let n_over = held.rows.len().saturating_sub(HELD_ROWS_MAX);
-                    held.rows.drain(..n_over);
-                    Vec::new()
-                }
-                None => self.take_rows(rows, now),
-            },
-            StreamNews::Heartbeat | StreamNews::Lost { .. } => Vec::new(),
-        }
-    }
-
-    /// Holds back what comes from now on, or takes what was held back.
-    pub(super) fn pause(&mut self, now: Timestamp) -> Vec<Effect> {
-        let Some(held) = self.live.held.take() else {
-            self.live.held = Some(Held::default());
-            return Vec::new();
-        };
-        let is_whole = held.n_rows == held.rows.len();
-        let mut effects = self.take_rows(held.rows.into(), now);
-        if !is_whole {
-            effects = self.load_rows(now).into_iter().collect();
-        }
-        effects
-    }
-
-    /// Takes rows into the chart, the tape and the sparkline.
-    fn take_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) -> Vec<Effect> {
-        let shape = self.shape_of(rows.first());
-        let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
-        let samples: Vec<Candle> = samples.collect();
-        let has_new_column = self.has_new_column(&rows);
-        self.table.take_live(&rows);
-        for row in rows {
-            spark::put_newest(&mut self.tape, row, TAPE_ROWS);
-        }
-        let newest_before = self.chart.nth_newest(0).map(|candle| candle.time);
-        self.take_own_spark(&samples, now);
-        self.chart.take_rows(samples);
-        let newest = self.chart.nth_newest(0).map(|candle| candle.time);
-        let is_over = newest_before.is_some() && newest > newest_before;
-        let mut effects = self.load_again(is_over);
-        if has_new_column && let Some(dataset) = self.selected {
-            self.columns.begin(now);
-            effects.push(Effect::LoadColumns { dataset });
-        }
-        effects
-    }
-
-    /// Asks for the newest buckets again if one is over, and nothing else is under way.
-    fn load_again(&mut self, is_over: bool) -> Vec<Effect> {
-        let resolution = self.chart.resolution();
-        match self.selected {
-            Some(dataset) if is_over && resolution != Resolution::Raw && self.asked.is_none() => {
-                let limit = Limit::clamp(BUCKETS_AGAIN);
-                vec![self.ask(RowsQuery::newest(dataset, resolution, limit))]
-            }
-            _ => Vec::new(),
-        }
     }
 }
 

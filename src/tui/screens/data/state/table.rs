@@ -11,10 +11,7 @@ use model::{
     timestamp::Timestamp,
 };
 
-use super::{
-    State,
-    past::{self, Older},
-};
+use super::past::{self, Older};
 use crate::{
     event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery},
     state::loadable::Failure,
@@ -30,7 +27,7 @@ pub const ROWS_KEPT_MAX: usize = 4_000;
 const ROWS_AHEAD: usize = 150;
 
 /// The columns of a bucket.
-const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "volume", "count"];
+pub(crate) const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "volume", "count"];
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +59,7 @@ pub struct Table {
 
 /// What a table is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Source {
+pub(crate) struct Source {
     dataset: DatasetId,
     resolution: Resolution,
 }
@@ -256,58 +253,6 @@ impl Table {
         let probe = past::probe(&searched);
         self.older = if probe.is_some() { Older::Probing(searched) } else { Older::Nothing };
         probe
-    }
-}
-
-impl State {
-    /// Asks for the newest rows, if the table is shown.
-    pub(super) fn load_table(&mut self, _now: Timestamp) -> Option<Effect> {
-        let source = self.source().filter(|_| self.is_table)?;
-        Some(Effect::LoadTable(self.table.newest(source)))
-    }
-
-    /// Shows rows as a table, or no longer.
-    pub(super) fn toggle_table(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.is_table = !self.is_table;
-        if self.is_table {
-            self.pane = super::Pane::Chart;
-            return self.load_table(now).into_iter().collect();
-        }
-        self.table.clear().into_iter().collect()
-    }
-
-    /// Moves through the table.
-    pub(super) fn move_table(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
-        let Some(source) = self.source() else { return Vec::new() };
-        if n == isize::MIN && self.table.has_newer {
-            self.table.clear();
-            return self.load_table(now).into_iter().collect();
-        }
-        self.table.move_by(n, source).map(Effect::LoadTable).into_iter().collect()
-    }
-
-    /// A page of the table is there.
-    pub(super) fn on_table(
-        &mut self,
-        query: RowsQuery,
-        result: Result<RowsPage, Failure>,
-        now: Timestamp,
-    ) -> Vec<Effect> {
-        let columns = match (&result, self.columns.value()) {
-            (Ok(RowsPage { rows: Rows::Buckets(_), .. }), _) => {
-                BUCKET_COLUMNS.map(str::to_owned).to_vec()
-            }
-            (_, Some(columns)) => columns.iter().map(|column| column.name.clone()).collect(),
-            (Ok(RowsPage { rows: Rows::Raw(rows), .. }), None) => {
-                rows.first().map_or_else(Vec::new, |row| row.values.keys().cloned().collect())
-            }
-            _ => Vec::new(),
-        };
-        self.table.take(query, result, columns, now).map(Effect::LoadTable).into_iter().collect()
-    }
-
-    fn source(&self) -> Option<Source> {
-        Some(Source { dataset: self.selected?, resolution: self.chart.resolution() })
     }
 }
 

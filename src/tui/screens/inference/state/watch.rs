@@ -2,18 +2,9 @@
 
 use std::time::Duration;
 
-use model::{timestamp::Timestamp, topic::TopicId};
+use model::timestamp::Timestamp;
 
-use wire::inference::{leaderboard::Leaderboard, network::LatestBody};
-
-use super::{HISTORY_EPOCHS, LATEST_EVERY, State, TOPICS_EVERY, confidence::Confidence};
-use crate::{
-    event::{BundleNews, Effect, Timer},
-    state::loadable::Failure,
-};
-
-/// The waits between two questions that one can choose, in seconds.
-const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
+use super::{LATEST_EVERY, State, TOPICS_EVERY};
 
 /// How the stream of the topic's bundles stands.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,109 +32,4 @@ impl State {
         let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
         self.every.unwrap_or(usual)
     }
-
-    /// Asks more often, or less.
-    pub(super) fn change_every(&mut self, n: isize) -> Vec<Effect> {
-        let seconds = self.every().as_secs();
-        let here = EVERY_SECONDS.iter().position(|each| *each >= seconds);
-        let here = here.unwrap_or(EVERY_SECONDS.len() - 1);
-        let next = here.saturating_add_signed(n).min(EVERY_SECONDS.len() - 1);
-        self.every = EVERY_SECONDS.get(next).copied().map(Duration::from_secs);
-        if self.is_shown && !self.is_paused && self.limited_until.is_none() {
-            return vec![Effect::Wake(Timer::Topics, self.every())];
-        }
-        Vec::new()
-    }
-
-    /// Follows the topic in view.
-    pub(super) fn open_feed(&mut self) -> Option<Effect> {
-        let topic = self.selected.filter(|_| self.is_shown && !self.is_paused)?;
-        // What a service does not have for one topic it has for none.
-        if self.feed == Feed::NotServed {
-            return None;
-        }
-        self.feed = Feed::Opening;
-        Some(Effect::OpenBundles { topic })
-    }
-
-    /// Follows no topic.
-    pub(super) fn close_feed(&mut self) -> Option<Effect> {
-        if matches!(self.feed, Feed::Closed | Feed::NotServed) {
-            return None;
-        }
-        self.feed = Feed::Closed;
-        Some(Effect::CloseBundles)
-    }
-
-    /// Something happened on the stream of the topic in view.
-    pub(super) fn on_bundle(
-        &mut self,
-        topic: TopicId,
-        news: BundleNews,
-        now: Timestamp,
-    ) -> Vec<Effect> {
-        match news {
-            BundleNews::Connected => self.feed = Feed::Up,
-            BundleNews::NotServed => self.feed = Feed::NotServed,
-            BundleNews::Lost { retry_in, .. } => {
-                self.feed = Feed::Lost { retry_at: now + retry_in }
-            }
-            BundleNews::Bundle(latest) => {
-                self.feed = Feed::Up;
-                if self.is_resistant {
-                    return self.load_latest(now);
-                }
-                let mut effects = self.on_latest(Ok(*latest), now);
-                effects.extend(self.load_beside(topic));
-                return effects;
-            }
-        }
-        Vec::new()
-    }
-
-    /// What is asked for beside a bundle.
-    pub(super) fn load_beside(&self, topic: TopicId) -> Vec<Effect> {
-        let history = Effect::LoadHistory { topic, limit: HISTORY_EPOCHS };
-        let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
-        let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });
-        [history].into_iter().chain(confidence).chain(leaderboard).collect()
-    }
-
-    /// Takes the bundles without outliers, or with them.
-    pub(super) fn toggle_resistant(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.is_resistant = !self.is_resistant;
-        self.load_latest(now)
-    }
-
-    /// What stands beside the newest bundle is there, or is not served.
-    pub(super) fn on_confidence(
-        &mut self,
-        result: Result<Box<LatestBody>, Failure>,
-        now: Timestamp,
-    ) {
-        match result {
-            Ok(body) => self.confidence = Some(Confidence::of(*body)),
-            // A topic without a bundle has none of this either; then the path may be there.
-            Err(why) => {
-                self.lacks_confidence = self.latest.value().is_some() && is_absent(&why);
-                self.note_limit(&why, now);
-            }
-        }
-    }
-
-    /// Who did how well is known, or is not served.
-    pub(super) fn on_leaderboard(&mut self, result: Result<Leaderboard, Failure>, now: Timestamp) {
-        match result {
-            Ok(leaderboard) => self.leaderboard = Some(leaderboard),
-            Err(why) => {
-                self.lacks_leaderboard = self.latest.value().is_some() && is_absent(&why);
-                self.note_limit(&why, now);
-            }
-        }
-    }
-}
-
-/// Whether a service that refuses like this may have no such path at all.
-fn is_absent(why: &Failure) -> bool {
-    matches!(why.status, Some(404 | 405 | 501))
 }

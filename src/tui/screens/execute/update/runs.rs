@@ -1,10 +1,18 @@
 //! Runs: sent, followed, repeated; and the forms they are made of.
 
-use wire::executions::ClusterEventKind;
+use wire::{
+    executions::ClusterEventKind,
+    functions::{ExecuteResponse, FunctionBody},
+};
 
-use super::{health::note_stream, perform::send_copy};
 use crate::{
     action::Action,
+    app::{
+        RUN_SCREENS,
+        health::{note, note_stream},
+        load_nodes,
+        perform::send_copy,
+    },
     event::{ClusterNews, Effect, Event, RunOrder},
     keymap::Layer,
     local::{Level, LocalLog},
@@ -13,7 +21,14 @@ use crate::{
         cluster,
         execute::state::{Input, Pane, presets::Preset},
     },
-    state::{Dirty, Screen, State, loadable::Failure, services::Service, stack},
+    state::{
+        Dirty, Screen, State,
+        loadable::Failure,
+        runs::{Phase, RunId},
+        services::Service,
+        stack,
+    },
+    widget::format::counted,
 };
 
 /// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
@@ -23,7 +38,7 @@ const RUNS_WAITING_MAX: usize = 16;
 const FETCHES: &str = "roll call but function not installed, installing now";
 
 /// Takes in what happened.
-pub(super) fn on(state: &mut State, event: Event) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Begun(id, request_id) => state.runs.begun(id, request_id),
         Event::RunTroubled(id, trouble) => {
@@ -49,7 +64,7 @@ pub(super) fn on(state: &mut State, event: Event) -> Vec<Effect> {
 }
 
 /// How soon what the head tells is to be seen.
-pub(super) fn urgency(state: &State, news: &ClusterNews) -> Dirty {
+pub(crate) fn urgency(state: &State, news: &ClusterNews) -> Dirty {
     match news {
         // A heartbeat and the like change nothing that is shown.
         ClusterNews::Happened(_) if state.runs.n_waiting() > 0 => match state.screen {
@@ -73,7 +88,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
             if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
                 event.kind
             {
-                return super::load_nodes(state);
+                return crate::app::load_nodes(state);
             }
             is_live
         }
@@ -91,7 +106,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
 }
 
 /// A process of this machine wrote a line: a worker may tell how far it is.
-pub(super) fn heard(state: &mut State, log: &LocalLog) {
+pub(crate) fn heard(state: &mut State, log: &LocalLog) {
     if log.message != FETCHES {
         return;
     }
@@ -103,7 +118,7 @@ pub(super) fn heard(state: &mut State, log: &LocalLog) {
 }
 
 /// Runs what the form says; gives the head a module of this machine first, if the form names one.
-pub(super) fn run(state: &mut State) -> Vec<Effect> {
+pub(crate) fn run(state: &mut State) -> Vec<Effect> {
     let State { nodes, stack, runs, execute, size, .. } = state;
     let page = crate::state::page_rows(*size);
     let known = cluster::state::Known { nodes, stack, runs, page };
@@ -124,7 +139,7 @@ pub(super) fn run(state: &mut State) -> Vec<Effect> {
 }
 
 /// Gives the head the module of this machine that the form names; none if it names none.
-pub(super) fn give_file(state: &mut State) -> Option<Vec<Effect>> {
+pub(crate) fn give_file(state: &mut State) -> Option<Vec<Effect>> {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
     let path = form.file().filter(|_| is_asked)?.to_owned();
@@ -166,7 +181,7 @@ fn on_added(
 }
 
 /// Runs the selected run again, as it was asked.
-pub(super) fn repeat(state: &mut State) -> Vec<Effect> {
+pub(crate) fn repeat(state: &mut State) -> Vec<Effect> {
     let run = match state.screen {
         Screen::Cluster => state.cluster.selected_run(&state.runs),
         _ => state.execute.selected_run(&state.runs),
@@ -202,7 +217,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     if state.services.addresses.head.is_none() {
         let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
-        state.tell_failure_beside(super::RUN_SCREENS, &failure);
+        state.tell_failure_beside(crate::app::RUN_SCREENS, &failure);
         return Vec::new();
     }
     // A head that lists its nodes is one that tells of its executions, too.
@@ -226,7 +241,7 @@ fn no_head(state: &State) -> Failure {
 }
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
-pub(super) fn copy_curl(state: &mut State) -> Vec<Effect> {
+pub(crate) fn copy_curl(state: &mut State) -> Vec<Effect> {
     let (request, input) = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
         (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
         _ => (state.execute.form.preview(), state.execute.form.input()),
@@ -240,7 +255,7 @@ pub(super) fn copy_curl(state: &mut State) -> Vec<Effect> {
 }
 
 /// Opens what there is to do with presets, or removes one.
-pub(super) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::Presets => state.open(Overlay::Presets),
         Action::SavePreset => {
@@ -265,7 +280,7 @@ pub(super) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
 }
 
 /// Takes an action while the presets are shown, or one is named.
-pub(super) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
     let presets = &mut state.execute.presets;
     match (state.overlays.last(), action) {
         (Some(Overlay::PresetName), Action::Open) => {
@@ -303,3 +318,46 @@ pub(super) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
 
 #[cfg(test)]
 mod tests;
+
+pub(crate) fn on_executed(
+    state: &mut State,
+    id: RunId,
+    result: Result<Box<ExecuteResponse>, Failure>,
+) -> Vec<Effect> {
+    let now = state.now;
+    // A run that fails says little about the head; the nodes are asked for next, and will tell.
+    if let Ok(response) = &result {
+        note(state, Service::Head, &result, None);
+        state.nodes.saw(response, now);
+    }
+    if !state.runs.finish(id, result, now) {
+        return Vec::new();
+    }
+    let Some(run) = state.runs.get(id) else { return Vec::new() };
+    let took = crate::widget::format::elapsed(run.elapsed(now));
+    match run.phase.clone() {
+        Phase::Done(response) => {
+            let n_groups = response.results.len();
+            let n_peers = response.cluster.peers.len();
+            let text = format!("run {} done in {took}", id.0);
+            let (peers, groups) = (counted(n_peers, "peer"), counted(n_groups, "distinct result"));
+            state.tell_beside(RUN_SCREENS, text, format!("{peers}, {groups}"));
+        }
+        Phase::Failed(failure) => state.tell_failure_beside(RUN_SCREENS, &failure),
+        Phase::Waiting | Phase::Cancelled => {}
+    }
+    // Counts of runs and agreement are worth a fresh look.
+    load_nodes(state)
+}
+
+/// Takes in the functions that the head lists; heads of other makes list none.
+pub(crate) fn learn_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
+    match result {
+        Ok(functions) => state.execute.form.know(functions),
+        Err(failure) if failure.status == Some(404) => {}
+        Err(failure) => {
+            let line = format!("failed to {}: {}", failure.what, failure.why);
+            state.logs.say(Level::Warn, state.now, line);
+        }
+    }
+}

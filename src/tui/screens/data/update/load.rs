@@ -9,13 +9,13 @@ use model::{
     timestamp::Timestamp,
 };
 
-use super::{
-    BUCKETS, RAW_ROWS, State, TAPE_ROWS,
-    chart::Chart,
-    past::{self, Older},
-};
 use crate::{
     event::{DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
+    screens::data::state::{
+        BUCKETS, RAW_ROWS, State, TAPE_ROWS,
+        chart::Chart,
+        past::{self, Older},
+    },
     state::loadable::{Failure, Loadable},
     widget::candles::Candle,
 };
@@ -36,7 +36,7 @@ impl State {
         self.load_datasets(now)
     }
 
-    pub(super) fn load_datasets(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn load_datasets(&mut self, now: Timestamp) -> Vec<Effect> {
         self.datasets.begin(now);
         self.is_list_old = false;
         vec![match self.filter.chosen().cloned() {
@@ -45,7 +45,7 @@ impl State {
         }]
     }
 
-    pub(super) fn on_datasets(
+    pub(crate) fn on_datasets(
         &mut self,
         result: Result<DatasetsPage, Failure>,
         now: Timestamp,
@@ -62,7 +62,7 @@ impl State {
     }
 
     /// Keeps the selected dataset if it was found again, else takes the first one.
-    pub(super) fn keep_selection(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn keep_selection(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.dataset().is_some() {
             return Vec::new();
         }
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    pub(super) fn select_by(
+    pub(crate) fn select_by(
         &mut self,
         to: impl FnOnce(usize) -> usize,
         now: Timestamp,
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    pub(super) fn select(&mut self, dataset: DatasetId, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) -> Vec<Effect> {
         let mut effects = self.close_stream();
         self.selected = Some(dataset);
         self.chart = Chart::new(self.zoom.resolution);
@@ -113,7 +113,7 @@ impl State {
     }
 
     /// Takes the columns, and reads rows again if they were taken by another column than these say.
-    pub(super) fn on_columns(
+    pub(crate) fn on_columns(
         &mut self,
         result: Result<Vec<Column>, Failure>,
         now: Timestamp,
@@ -132,7 +132,7 @@ impl State {
     }
 
     /// Asks again for what did not come, some time after.
-    pub(super) fn load_failed(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn load_failed(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.retry_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
@@ -155,7 +155,7 @@ impl State {
     }
 
     /// Remembers how long the service asked to be left alone, and that something did not come.
-    pub(super) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
+    pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
         /// Too many requests, by HTTP.
         const LIMITED: u16 = 429;
         let wait = why.retry_after.unwrap_or(RETRY_AFTER).max(RETRY_AFTER);
@@ -167,7 +167,7 @@ impl State {
     }
 
     /// Asks for the newest rows of the selected dataset.
-    pub(super) fn load_rows(&mut self, now: Timestamp) -> Option<Effect> {
+    pub(crate) fn load_rows(&mut self, now: Timestamp) -> Option<Effect> {
         let dataset = self.selected?;
         self.rows.begin(now);
         self.older = Older::Unknown;
@@ -176,13 +176,13 @@ impl State {
         Some(self.ask(RowsQuery::newest(dataset, resolution, Limit::clamp(limit))))
     }
 
-    pub(super) fn ask(&mut self, query: RowsQuery) -> Effect {
+    pub(crate) fn ask(&mut self, query: RowsQuery) -> Effect {
         self.asked = Some(query);
         Effect::LoadRows(query)
     }
 
     /// Takes the answer to a query of rows of the dataset that is charted.
-    pub(super) fn on_rows(
+    pub(crate) fn on_rows(
         &mut self,
         query: RowsQuery,
         result: Result<RowsPage, Failure>,

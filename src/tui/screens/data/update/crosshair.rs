@@ -2,15 +2,18 @@
 
 use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
-use super::{
-    BUCKETS, RAW_ROWS, State, chart,
-    past::{self, Older},
-    zoom::Zoom,
+use crate::{
+    event::Effect,
+    screens::data::state::{
+        BUCKETS, RAW_ROWS, State, chart,
+        past::{self, Older},
+        zoom::Zoom,
+    },
+    state::loadable::Loadable,
 };
-use crate::{event::Effect, state::loadable::Loadable};
 
 impl State {
-    pub(super) fn take_zoom(&mut self, zoom: Zoom, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn take_zoom(&mut self, zoom: Zoom, now: Timestamp) -> Vec<Effect> {
         let is_other = zoom.resolution != self.chart.resolution();
         self.zoom = zoom;
         if !is_other {
@@ -26,7 +29,7 @@ impl State {
     }
 
     /// Moves the crosshair into the past, and asks for older rows where it nears the oldest.
-    pub(super) fn move_crosshair(&mut self) -> Vec<Effect> {
+    pub(crate) fn move_crosshair(&mut self) -> Vec<Effect> {
         let n = self.crosshair.and_then(|time| self.chart.from_newest(time));
         let n = n.map_or(0, |n| n + self.stride());
         self.crosshair = self.chart.nth_newest(n).map(|candle| candle.time);
@@ -34,7 +37,7 @@ impl State {
         if n_left > BUCKETS / 4 { Vec::new() } else { self.load_older() }
     }
 
-    pub(super) fn move_crosshair_later(&mut self) {
+    pub(crate) fn move_crosshair_later(&mut self) {
         let n = self.crosshair.and_then(|time| self.chart.from_newest(time));
         let n = n.and_then(|n| n.checked_sub(self.stride()));
         self.crosshair = n.and_then(|n| self.chart.nth_newest(n)).map(|candle| candle.time);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Takes in what happened.
-pub(super) fn on(state: &mut State, event: Event) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Usage(usage) => state.stack.measured(usage),
         Event::ProcessFailed(failure) => state.tell_failure(&failure),
@@ -23,7 +23,7 @@ pub(super) fn on(state: &mut State, event: Event) -> Vec<Effect> {
 }
 
 /// Does what concerns local processes.
-pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::AddNode => {
             let nodes = state.nodes.all(&state.stack);
@@ -64,7 +64,7 @@ pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
 }
 
 /// Takes an action while the form of a node is open.
-pub(super) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
     let form = &mut state.cluster.adding;
     match action {
         Action::NextField => form.move_focus(1),
@@ -77,7 +77,7 @@ pub(super) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
 }
 
 /// Starts the selected process again.
-pub(super) fn restart(state: &mut State) -> Vec<Effect> {
+pub(crate) fn restart(state: &mut State) -> Vec<Effect> {
     let Some(process) = state.cluster.selected_process(&state.stack) else {
         let detail = "only those of this screen can be started again".to_owned();
         state.refuse("no local process is selected".to_owned(), detail);
@@ -91,23 +91,23 @@ pub(super) fn restart(state: &mut State) -> Vec<Effect> {
 }
 
 /// A node was started.
-pub(super) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
+pub(crate) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
-    state.tell_beside(super::PROCESS_SCREENS, text, detail.to_owned());
+    state.tell_beside(crate::app::PROCESS_SCREENS, text, detail.to_owned());
     let is_head_wanted = state.services.addresses.head.is_none();
     match node.rest_api {
         Some(head) if is_head_wanted => {
             let mut addresses = state.services.addresses.clone();
             addresses.head = Some(head);
-            super::connect(state, &addresses)
+            crate::app::connect(state, &addresses)
         }
-        _ => super::load_nodes(state),
+        _ => crate::app::load_nodes(state),
     }
 }
 
 /// A process ended unasked, and is about to be restarted.
-pub(super) fn restarting(
+pub(crate) fn restarting(
     state: &mut State,
     name: &str,
     code: Option<i32>,
@@ -123,7 +123,7 @@ pub(super) fn restarting(
         ),
         ..Failure::default()
     });
-    super::load_nodes(state)
+    crate::app::load_nodes(state)
 }
 
 /// How a process ended, for people.
@@ -135,10 +135,10 @@ fn ending(code: Option<i32>) -> String {
 }
 
 /// A process ended.
-pub(super) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
+pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
     let how = ending(code);
     if state.stack.stopping.remove(name) {
-        state.tell_beside(super::PROCESS_SCREENS, format!("{name} stopped"), how);
+        state.tell_beside(crate::app::PROCESS_SCREENS, format!("{name} stopped"), how);
     } else {
         let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
         let again = state.keys.key_text(Layer::Cluster, Action::Again);
@@ -149,7 +149,7 @@ pub(super) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Eff
             ..Failure::default()
         });
     }
-    super::load_nodes(state)
+    crate::app::load_nodes(state)
 }
 
 #[cfg(test)]

@@ -1,0 +1,96 @@
+//! Answers of the dataset and the inference service: notes how the service does, then updates its
+//! screen.
+
+use super::health::{note, note_stream};
+use crate::{
+    event::{
+        Acquired, BundleNews, DataEvent, Effect, ExportNews, InferenceEvent, Latest, StreamNews,
+    },
+    state::{State, services::Service},
+    widget::format::counted,
+};
+
+pub(super) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
+    match &event {
+        DataEvent::Datasets { search, result } => {
+            if let Ok(page) = result
+                && search.is_empty()
+            {
+                let names = page.datasets.iter().map(|dataset| dataset.name.clone());
+                state.execute.form.know_datasets(names);
+            }
+            note(state, Service::Data, result, None);
+        }
+        DataEvent::Filtered { result, .. } => {
+            note(state, Service::Data, result, None);
+        }
+        DataEvent::Columns { result, .. } => note(state, Service::Data, result, None),
+        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => {
+            note(state, Service::Data, result, None);
+        }
+        // Not every service tells of tags.
+        DataEvent::Tags { .. }
+        | DataEvent::Pinned { .. }
+        | DataEvent::Export(ExportNews::Written(_)) => {}
+        DataEvent::Export(ExportNews::Done { progress, path }) => {
+            let n_rows = counted(progress.n_rows, "row");
+            let n_bytes = crate::widget::format::bytes(progress.n_bytes);
+            let text = format!("exported to {}", path.display());
+            state.tell(text, format!("{n_rows}, {n_bytes}"));
+        }
+        DataEvent::Export(ExportNews::Failed(failure)) => state.tell_failure(failure),
+        DataEvent::Acquired { tag, result } => match result {
+            Ok(Acquired::Now) => state.tell(format!("tag {tag} acquired"), String::new()),
+            Ok(Acquired::Already) => {
+                state.tell(format!("tag {tag} was held already"), String::new());
+            }
+            Err(failure) => state.tell_failure(failure),
+        },
+        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Data, Some(why));
+        }
+        DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
+    }
+    let now = state.now;
+    state.data.on(event, now)
+}
+
+pub(super) fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
+    match &event {
+        InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
+        InferenceEvent::Latest { topic, result } => {
+            note(state, Service::Inference, result, None);
+            state.overview.on_latest(*topic, result, state.now);
+        }
+        InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
+        InferenceEvent::Bundle { topic, news: BundleNews::Bundle(latest) } => {
+            note_stream(state, Service::Inference, None);
+            state.overview.on_latest(*topic, &Ok(Latest::clone(latest)), state.now);
+        }
+        InferenceEvent::Bundle { news: BundleNews::Connected, .. } => {
+            note_stream(state, Service::Inference, None);
+        }
+        InferenceEvent::Bundle { news: BundleNews::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Inference, Some(why));
+        }
+        // What not every service has says nothing of how it is doing.
+        InferenceEvent::Confidence { .. }
+        | InferenceEvent::PastBundles { .. }
+        | InferenceEvent::Leaderboard { .. }
+        | InferenceEvent::Bundle { news: BundleNews::NotServed, .. } => {}
+        InferenceEvent::History { topic, result } => {
+            note(state, Service::Inference, result, None);
+            if let Ok(history) = result {
+                state.overview.on_history(*topic, history);
+            }
+        }
+    }
+    let now = state.now;
+    let is_listed = matches!(event, InferenceEvent::Topics(_));
+    let mut effects = state.inference.on(event, now);
+    if is_listed {
+        let topics = state.topic_ids();
+        effects.extend(state.overview.load(&topics, now));
+    }
+    effects
+}

@@ -1,0 +1,108 @@
+//! Keys and clicks on the Cluster screen: move the selection, filter, sort.
+
+pub(crate) mod processes;
+
+use super::state::{Known, Pane, State, moved};
+use crate::{
+    action::Action,
+    event::Target,
+    state::runs::{Run, RunId},
+};
+
+impl State {
+    /// Takes an action.
+    pub(crate) fn act(&mut self, action: Action, known: Known<'_>) {
+        match action {
+            Action::NextPane => self.focus = self.focus.moved(1),
+            Action::PreviousPane => self.focus = self.focus.moved(Pane::ALL.len() - 1),
+            Action::Filter => {
+                self.focus = Pane::Nodes;
+                self.filter.edit();
+            }
+            Action::Sort => self.order = self.order.next(),
+            Action::Reverse => self.is_reversed = !self.is_reversed,
+            Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
+            Action::NextOutput | Action::Diff | Action::Mark => self.look_at_groups(action, known),
+            _ => match self.focus {
+                Pane::Nodes => self.move_node(action, known),
+                Pane::Runs => self.move_run(action, known),
+                Pane::Groups => self.look_at_groups(action, known),
+                Pane::Processes => self.move_process(action, known),
+            },
+        }
+    }
+
+    /// Goes back one step; whether there was one.
+    pub(crate) fn back(&mut self) -> bool {
+        if self.look.is_diff {
+            self.look.is_diff = false;
+            return true;
+        }
+        self.filter.leave()
+    }
+
+    /// Something was pointed at.
+    pub(crate) fn click(&mut self, target: Target, known: Known<'_>) {
+        let (number, row) = match target {
+            Target::Pane(number) => (number, None),
+            Target::Row { pane, row } => (pane, Some(row)),
+            _ => return,
+        };
+        let Some(pane) = Pane::ALL.get(number).copied() else { return };
+        self.focus = pane;
+        match (pane, row) {
+            (Pane::Nodes, Some(row)) => {
+                self.node = self.nodes(known).get(row).map(|node| node.peer_id.clone());
+            }
+            (Pane::Runs, Some(row)) => self.select_run(row, known),
+            (Pane::Groups, Some(row)) => self.look.select(row),
+            (Pane::Processes, Some(row)) => self.select_process(row, known),
+            _ => {}
+        }
+    }
+
+    /// A run was started: it is the one to look at.
+    pub(crate) fn started(&mut self, id: RunId) {
+        self.run = Some(id);
+        self.look = self.look.of_another();
+    }
+
+    pub(crate) fn move_process(&mut self, action: Action, known: Known<'_>) {
+        let processes = known.stack.processes();
+        let idx = self.process_idx(&processes);
+        if let Some(idx) = moved(action, idx, processes.len(), known.page) {
+            self.select_process(idx, known);
+        }
+    }
+
+    pub(crate) fn select_process(&mut self, idx: usize, known: Known<'_>) {
+        self.process = known.stack.processes().get(idx).map(|process| process.name.clone());
+    }
+
+    pub(crate) fn move_node(&mut self, action: Action, known: Known<'_>) {
+        let nodes = self.nodes(known);
+        let idx = moved(action, self.node_idx(&nodes), nodes.len(), known.page);
+        if let Some(node) = idx.and_then(|idx| nodes.get(idx)) {
+            self.node = Some(node.peer_id.clone());
+        }
+    }
+
+    pub(crate) fn move_run(&mut self, action: Action, known: Known<'_>) {
+        let selected = self.selected_run(known.runs).map(|run| run.id);
+        let idx = known.runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
+        if let Some(idx) = moved(action, idx, known.runs.iter().len(), known.page) {
+            self.select_run(idx, known);
+        }
+    }
+
+    pub(crate) fn select_run(&mut self, idx: usize, known: Known<'_>) {
+        if let Some(run) = known.runs.iter().nth(idx) {
+            self.started(run.id);
+        }
+    }
+
+    pub(crate) fn look_at_groups(&mut self, action: Action, known: Known<'_>) {
+        let response = self.selected_run(known.runs).and_then(Run::response);
+        self.look.take(action, response, known.page);
+    }
+}

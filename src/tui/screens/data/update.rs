@@ -1,0 +1,346 @@
+//! Updates of the Data screen: answers of the service, timers, keys and clicks.
+
+mod columns;
+mod crosshair;
+mod export;
+mod load;
+mod pins;
+mod spark;
+mod stream;
+mod table;
+
+use std::time::Duration;
+
+use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
+
+use super::state::{Pane, State, pins};
+use crate::{
+    action::Action,
+    event::{DataEvent, Effect, StreamNews, Target, Timer},
+    state::loadable::{Failure, Loadable},
+};
+
+/// How often the list of datasets is read again: new ones are rare.
+pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
+
+/// The wait between the first reads, which fill the list.
+const ROWS_FIRST: Duration = Duration::from_millis(150);
+
+/// Rows shown a page up or down of the list.
+const PAGE_ROWS: usize = 20;
+
+impl State {
+    /// The services are known, or changed. What is pinned stays, and is asked for anew.
+    pub(crate) fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
+        let search = std::mem::take(&mut self.search);
+        let pins = self.taken_pins();
+        let Self { is_shown, is_glanced_at, pane, kind, indicators, .. } = *self;
+        let kept =
+            Self { search, is_shown, is_glanced_at, pane, kind, indicators, ..Self::default() };
+        *self = Self { is_connected: true, ..kept };
+        self.remember(pins);
+        let mut effects = self.load_datasets(now);
+        if self.is_shown || self.is_glanced_at {
+            effects.extend(set_timers());
+        }
+        effects
+    }
+
+    /// The screen comes into view.
+    pub(crate) fn show(&mut self, now: Timestamp) -> Vec<Effect> {
+        if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
+            return Vec::new();
+        }
+        let mut effects: Vec<_> = set_timers().into();
+        self.datasets.forgive();
+        self.rows.forgive();
+        if matches!(self.datasets, Loadable::Idle) {
+            effects.extend(self.load_datasets(now));
+        }
+        effects.extend(self.load_rows(now));
+        effects.extend(self.open_stream());
+        effects
+    }
+
+    /// The screen leaves the view.
+    pub(crate) fn hide(&mut self) -> Vec<Effect> {
+        self.is_shown = false;
+        let mut effects = self.close_stream();
+        effects.extend([Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)]);
+        effects
+    }
+
+    /// A service answered.
+    pub(crate) fn on(&mut self, event: DataEvent, now: Timestamp) -> Vec<Effect> {
+        if let Some(why) = failure(&event) {
+            self.note_limit(why, now);
+        }
+        match event {
+            DataEvent::Datasets { search, result }
+                if search == self.search.value() && self.filter.chosen().is_none() =>
+            {
+                self.on_datasets(result, now)
+            }
+            DataEvent::Filtered { field, value, result }
+                if self.filter.chosen() == Some(&(field.clone(), value.clone())) =>
+            {
+                self.on_datasets(result, now)
+            }
+            DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
+                self.on_columns(result, now)
+            }
+            DataEvent::Pinned { dataset, result } => {
+                self.on_pinned(dataset, result.map(|told| *told), now)
+            }
+            DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
+                self.tags.settle(result, now);
+                Vec::new()
+            }
+            DataEvent::Rows { query, result } => {
+                if self.asked == Some(query) {
+                    self.asked = None;
+                }
+                if Some(query.dataset) == self.selected && !self.is_glance(query) {
+                    return self.on_rows(query, result, now);
+                }
+                if let Ok(page) = result {
+                    self.take_spark(query.dataset, &page.rows, now);
+                }
+                Vec::new()
+            }
+            DataEvent::Table { query, result } => self.on_table(query, result, now),
+            DataEvent::Stream { dataset, news } => {
+                self.pin_hears(dataset, &news, now);
+                if Some(dataset) == self.selected { self.on_stream(news, now) } else { Vec::new() }
+            }
+            DataEvent::Acquired { result, .. } => {
+                self.tag.settle(result, now);
+                if self.tag.failure().is_none() { self.load_datasets(now) } else { Vec::new() }
+            }
+            DataEvent::Export(news) => {
+                self.export.take(&news);
+                Vec::new()
+            }
+            DataEvent::Datasets { .. }
+            | DataEvent::Filtered { .. }
+            | DataEvent::Columns { .. }
+            | DataEvent::Tags { .. } => Vec::new(),
+        }
+    }
+
+    /// A timer is due.
+    pub(crate) fn woke(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
+        if !self.is_shown && !self.is_glanced_at {
+            return Vec::new();
+        }
+        if let Some(until) = self.limited_until.take_if(|until| *until > now) {
+            self.limited_until = Some(until);
+            return vec![Effect::Wake(timer, until.since(now))];
+        }
+        self.limited_until = None;
+        match timer {
+            Timer::Datasets => {
+                let mut effects = self.load_datasets(now);
+                effects.push(Effect::Wake(Timer::Datasets, DATASETS_EVERY));
+                effects
+            }
+            Timer::Rows => {
+                let mut effects = self.load_failed(now);
+                if self.is_list_old && effects.is_empty() {
+                    effects = self.load_datasets(now);
+                }
+                effects.extend(self.load_spark());
+                effects.push(Effect::Wake(Timer::Rows, self.spark_wait(now)));
+                effects
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A key asked for something.
+    pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
+        if let Some(n) = steps(action) {
+            return self.move_by(n, now);
+        }
+        match action {
+            Action::Filter => {
+                self.filter.text.keep();
+                self.search.edit();
+            }
+            Action::MetadataFilter => self.edit_filter(),
+            Action::Open => self.pane = Pane::Chart,
+            Action::Refresh => {
+                self.datasets.forgive();
+                self.rows.forgive();
+                let mut effects = self.load_datasets(now);
+                effects.extend(self.load_rows(now));
+                effects.extend(self.selected.map(|dataset| Effect::LoadColumns { dataset }));
+                effects.extend(self.table.clear());
+                effects.extend(self.load_table(now));
+                return effects;
+            }
+            Action::NextPane => self.pane = self.pane.next(),
+            Action::PreviousPane => self.pane = self.pane.next().next(),
+            Action::Earlier if self.is_table => self.table.scroll(-1),
+            Action::Later if self.is_table => self.table.scroll(1),
+            Action::Earlier => return self.move_crosshair(),
+            Action::Later => self.move_crosshair_later(),
+            Action::Follow => {
+                self.crosshair = None;
+                return if self.is_table { self.move_table(isize::MIN, now) } else { Vec::new() };
+            }
+            Action::Pause => return self.pause(now),
+            Action::ZoomIn => {
+                return self.take_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
+            }
+            Action::ZoomOut => {
+                return self.take_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
+            }
+            Action::Coarser => return self.take_zoom(self.zoom.coarser(self.resolutions()), now),
+            Action::Finer => return self.take_zoom(self.zoom.finer(self.resolutions()), now),
+            Action::NextChart => self.kind = self.kind.next(),
+            Action::Indicators => self.indicators = self.indicators.next(),
+            Action::NextColumn => return self.next_column(now),
+            Action::RowsTable => return self.toggle_table(now),
+            Action::Pin => return self.toggle_pin(now),
+            Action::Export => return self.export(),
+            Action::AcquireTag => {
+                self.tag.begin(now);
+                return vec![Effect::AcquireTag { tag: PUBLIC_TAG.to_owned() }];
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// What was typed is meant.
+    pub(crate) fn entered(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.export.path.is_edited() {
+            return self.begin_export();
+        }
+        if self.filter.text.is_edited() {
+            return self.take_filter(now);
+        }
+        self.search.keep();
+        self.pane = Pane::Chart;
+        Vec::new()
+    }
+
+    /// Moves through what is typed, the table or the list: `n` rows down.
+    pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+        if self.export.path.is_edited() {
+            self.export.choose(n.signum());
+        } else if self.filter.text.is_edited() {
+            self.filter.choose(n.signum());
+        } else if self.is_table && self.pane == Pane::Chart {
+            return self.move_table(n, now);
+        } else {
+            return self.select_by(|idx| idx.saturating_add_signed(n), now);
+        }
+        Vec::new()
+    }
+
+    /// Goes back one step; whether there was one.
+    pub(crate) fn back(&mut self) -> bool {
+        if self.export.path.is_edited() {
+            return self.export.path.leave();
+        }
+        if self.filter.leave() {
+            self.is_list_old = true;
+            return true;
+        }
+        self.is_list_old |= !self.search.value().is_empty();
+        if self.search.leave() {
+            return true;
+        }
+        if self.crosshair.take().is_some() {
+            return true;
+        }
+        if self.is_table {
+            self.is_table = false;
+            return true;
+        }
+        false
+    }
+
+    /// Finds everything again, after a search was left.
+    pub(crate) fn relist(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.is_list_old { self.load_datasets(now) } else { Vec::new() }
+    }
+
+    /// That text changed.
+    pub(crate) fn edited(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.search.is_edited() {
+            self.is_list_old |= self.filter.leave();
+            return self.load_datasets(now);
+        }
+        self.filter.edited();
+        Vec::new()
+    }
+
+    /// Something was pointed at.
+    pub(crate) fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
+        match target {
+            Target::Pane(pane) => self.pane = Pane::numbered(pane),
+            Target::Row { pane, row } => {
+                self.pane = Pane::numbered(pane);
+                if self.pane == Pane::List {
+                    return self.select_by(|_| row, now);
+                }
+            }
+            Target::Screen(_) | Target::Action(_) => {}
+        }
+        Vec::new()
+    }
+}
+
+/// How many rows down an action of lists moves.
+fn steps(action: Action) -> Option<isize> {
+    let page = PAGE_ROWS.cast_signed();
+    Some(match action {
+        Action::Up => -1,
+        Action::Down => 1,
+        Action::HalfPageUp => -(page / 2),
+        Action::HalfPageDown => page / 2,
+        Action::PageUp => -page,
+        Action::PageDown => page,
+        Action::First => isize::MIN,
+        Action::Last => isize::MAX,
+        _ => return None,
+    })
+}
+
+/// Why an event brings nothing, if it does not.
+fn failure(event: &DataEvent) -> Option<&Failure> {
+    match event {
+        DataEvent::Datasets { result, .. } | DataEvent::Filtered { result, .. } => {
+            result.as_ref().err()
+        }
+        DataEvent::Columns { result, .. } => result.as_ref().err(),
+        DataEvent::Pinned { result, .. } => result.as_ref().err().filter(|why| !pins::is_gone(why)),
+        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => result.as_ref().err(),
+        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => Some(why),
+        _ => None,
+    }
+}
+
+const fn set_timers() -> [Effect; 2] {
+    [Effect::Wake(Timer::Datasets, DATASETS_EVERY), Effect::Wake(Timer::Rows, ROWS_FIRST)]
+}
+
+impl State {
+    /// Lets a filter be typed: one takes the place of a search.
+    pub(crate) fn edit_filter(&mut self) {
+        self.is_list_old |= self.search.leave();
+        self.filter.text.edit();
+        self.pane = super::state::Pane::List;
+    }
+
+    /// What is typed is meant.
+    pub(crate) fn take_filter(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.filter.take() { self.load_datasets(now) } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

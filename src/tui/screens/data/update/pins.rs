@@ -1,0 +1,165 @@
+//! Pins datasets, loads and follows the pinned ones.
+
+use std::collections::BTreeMap;
+
+use model::{
+    dataset::{Dataset, DatasetId},
+    timestamp::Timestamp,
+};
+
+use crate::{
+    event::{Effect, StreamNews, Timer},
+    screens::data::state::{
+        Live, Spark, State,
+        pins::{PIN_VALUES, PINS_MAX, Pin, is_gone},
+        sample::Shape,
+        set_timers,
+    },
+    state::loadable::{Failure, Loadable},
+};
+
+impl State {
+    /// The newest values come into view on another screen, or leave it.
+    pub(crate) fn glance(&mut self, is_glanced_at: bool) -> Vec<Effect> {
+        self.is_glanced_at = is_glanced_at;
+        if !is_glanced_at {
+            return vec![Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)];
+        }
+        if self.is_connected { set_timers().into() } else { Vec::new() }
+    }
+
+    /// Pins datasets again, each by its id and its name, that were pinned in an earlier session.
+    pub(crate) fn remember(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
+        for (dataset, name) in datasets {
+            if self.pins.len() < PINS_MAX && !self.is_pinned(dataset) {
+                self.pins.push(Pin {
+                    dataset,
+                    name,
+                    live: Live::default(),
+                    spark: Spark::new(PIN_VALUES, Timestamp::MIN),
+                    told: Loadable::Idle,
+                    metadata: BTreeMap::new(),
+                });
+            }
+        }
+    }
+
+    /// Takes what is pinned out, to be remembered: the service is another one, or asked anew.
+    pub(crate) fn taken_pins(&mut self) -> Vec<(DatasetId, String)> {
+        std::mem::take(&mut self.pins).into_iter().map(|pin| (pin.dataset, pin.name)).collect()
+    }
+
+    /// Pins nothing any more: the service is another one.
+    pub(crate) fn forget_pins(&mut self) {
+        self.pins.clear();
+    }
+
+    /// Asks for the pinned datasets that the service has not told of; those that are listed are
+    /// known by that.
+    pub(crate) fn load_pins(&mut self, now: Timestamp) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let is_untold = |pin: &&mut Pin| pin.told.value().is_none();
+        let untold: Vec<_> =
+            self.pins.iter_mut().filter(is_untold).map(|pin| pin.dataset).collect();
+        for dataset in untold {
+            if let Some(listed) = self.list().iter().find(|it| it.id == dataset).cloned() {
+                effects.extend(self.pin(listed, now));
+                continue;
+            }
+            // The list is of the first ones alone.
+            if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
+                pin.told.begin(now);
+            }
+            effects.push(Effect::LoadPinned { dataset });
+        }
+        effects
+    }
+
+    /// The service told of a pinned dataset, or why it does not. One that is gone, or not to be seen
+    /// any more, is no longer pinned; whatever else failed is tried again.
+    pub(crate) fn on_pinned(
+        &mut self,
+        id: DatasetId,
+        result: Result<Dataset, Failure>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
+        match result {
+            Ok(dataset) => return self.pin(dataset, now),
+            Err(why) if is_gone(&why) => {
+                self.pins.retain(|pin| pin.dataset != id);
+            }
+            Err(why) => {
+                if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == id) {
+                    pin.told.settle(Err(why), now);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// Follows a pinned dataset, now that it is told of.
+    pub(crate) fn pin(&mut self, dataset: Dataset, now: Timestamp) -> Vec<Effect> {
+        let is_charted = self.is_shown && self.selected == Some(dataset.id);
+        let live = if is_charted { self.live.clone() } else { Live::default() };
+        let is_this = |pin: &&mut Pin| pin.dataset == dataset.id && pin.told.value().is_none();
+        let Some(pin) = self.pins.iter_mut().find(is_this) else { return Vec::new() };
+        pin.name = dataset.name;
+        pin.metadata = dataset.metadata;
+        pin.live = live;
+        pin.told.settle(Ok(()), now);
+        if is_charted { Vec::new() } else { vec![Effect::OpenStream { dataset: dataset.id }] }
+    }
+
+    /// Pins the dataset that is charted, or no longer.
+    pub(crate) fn toggle_pin(&mut self, now: Timestamp) -> Vec<Effect> {
+        let Some(dataset) = self.dataset().cloned() else { return Vec::new() };
+        let is_charted = self.is_shown;
+        if self.is_pinned(dataset.id) {
+            self.pins.retain(|pin| pin.dataset != dataset.id);
+            // The chart needs the stream as long as it is in view.
+            let stays = is_charted && Some(dataset.id) == self.selected;
+            return if stays {
+                Vec::new()
+            } else {
+                vec![Effect::CloseStream { dataset: dataset.id }]
+            };
+        }
+        let mut effects = Vec::new();
+        if self.pins.len() >= PINS_MAX {
+            let oldest = self.pins.remove(0).dataset;
+            if Some(oldest) != self.selected || !is_charted {
+                effects.push(Effect::CloseStream { dataset: oldest });
+            }
+        }
+        let mut spark = Spark::new(PIN_VALUES, now);
+        let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
+        if self.chart.resolution().bucket().is_none() {
+            spark.take(newest, now);
+        }
+        let mut live = self.live.clone();
+        live.release();
+        self.pins.push(Pin {
+            dataset: dataset.id,
+            name: dataset.name,
+            live,
+            spark,
+            told: Loadable::Ready { value: (), at: now },
+            metadata: dataset.metadata,
+        });
+        if !is_charted {
+            effects.push(Effect::OpenStream { dataset: dataset.id });
+        }
+        effects
+    }
+
+    /// Something happened on the stream of a dataset that may be pinned.
+    pub(crate) fn pin_hears(&mut self, dataset: DatasetId, news: &StreamNews, now: Timestamp) {
+        let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) else { return };
+        pin.live.hear(news, now);
+        if let StreamNews::Rows(rows) = news {
+            let shape = rows.first().map(|row| Shape::guess(&pin.metadata, row));
+            let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
+            pin.spark.take(samples.collect::<Vec<_>>(), now);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Follows the charted dataset: takes live rows, pauses, opens and closes streams.
+
+use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
+
+use crate::{
+    event::{Effect, NamedRow, RowsQuery, StreamNews},
+    screens::data::state::{
+        BUCKETS_AGAIN, State, TAPE_ROWS, spark,
+        stream::{HELD_ROWS_MAX, Held, Status},
+    },
+    widget::candles::Candle,
+};
+
+impl State {
+    /// Follows the dataset that is charted.
+    pub(crate) fn open_stream(&mut self) -> Option<Effect> {
+        let dataset = self.selected?;
+        self.live.status = Status::Opening;
+        Some(Effect::OpenStream { dataset })
+    }
+
+    /// Follows the dataset that is charted no longer, unless it is pinned.
+    pub(crate) fn close_stream(&mut self) -> Vec<Effect> {
+        self.live.status = Status::Closed;
+        match self.selected {
+            Some(dataset) if !self.is_pinned(dataset) => vec![Effect::CloseStream { dataset }],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Something happened on the stream.
+    pub(crate) fn on_stream(&mut self, news: StreamNews, now: Timestamp) -> Vec<Effect> {
+        self.live.hear(&news, now);
+        match news {
+            // What came meanwhile comes by the stream, in rows; what is shown may be buckets.
+            StreamNews::Connected => {
+                let was_lost = std::mem::take(&mut self.live.was_lost);
+                let is_raw = self.chart.resolution() == Resolution::Raw;
+                if was_lost && !is_raw {
+                    self.load_rows(now).into_iter().collect()
+                } else {
+                    Vec::new()
+                }
+            }
+            // Late rows may have been missed.
+            StreamNews::Reset => self.load_rows(now).into_iter().collect(),
+            StreamNews::Rows(rows) => match &mut self.live.held {
+                Some(held) => {
+                    held.n_rows = held.n_rows.saturating_add(rows.len());
+                    held.rows.extend(rows);
+                    let n_over = held.rows.len().saturating_sub(HELD_ROWS_MAX);
+                    held.rows.drain(..n_over);
+                    Vec::new()
+                }
+                None => self.take_rows(rows, now),
+            },
+            StreamNews::Heartbeat | StreamNews::Lost { .. } => Vec::new(),
+        }
+    }
+
+    /// Holds back what comes from now on, or takes what was held back.
+    pub(crate) fn pause(&mut self, now: Timestamp) -> Vec<Effect> {
+        let Some(held) = self.live.held.take() else {
+            self.live.held = Some(Held::default());
+            return Vec::new();
+        };
+        let is_whole = held.n_rows == held.rows.len();
+        let mut effects = self.take_rows(held.rows.into(), now);
+        if !is_whole {
+            effects = self.load_rows(now).into_iter().collect();
+        }
+        effects
+    }
+
+    /// Takes rows into the chart, the tape and the sparkline.
+    pub(crate) fn take_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) -> Vec<Effect> {
+        let shape = self.shape_of(rows.first());
+        let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
+        let samples: Vec<Candle> = samples.collect();
+        let has_new_column = self.has_new_column(&rows);
+        self.table.take_live(&rows);
+        for row in rows {
+            spark::put_newest(&mut self.tape, row, TAPE_ROWS);
+        }
+        let newest_before = self.chart.nth_newest(0).map(|candle| candle.time);
+        self.take_own_spark(&samples, now);
+        self.chart.take_rows(samples);
+        let newest = self.chart.nth_newest(0).map(|candle| candle.time);
+        let is_over = newest_before.is_some() && newest > newest_before;
+        let mut effects = self.load_again(is_over);
+        if has_new_column && let Some(dataset) = self.selected {
+            self.columns.begin(now);
+            effects.push(Effect::LoadColumns { dataset });
+        }
+        effects
+    }
+
+    /// Asks for the newest buckets again if one is over, and nothing else is under way.
+    pub(crate) fn load_again(&mut self, is_over: bool) -> Vec<Effect> {
+        let resolution = self.chart.resolution();
+        match self.selected {
+            Some(dataset) if is_over && resolution != Resolution::Raw && self.asked.is_none() => {
+                let limit = Limit::clamped(BUCKETS_AGAIN);
+                vec![self.ask(RowsQuery::newest(dataset, resolution, limit))]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Keys and clicks on the Execute screen.
+
+pub(crate) mod runs;
+
+use super::state::{Pane, State};
+use crate::{
+    action::Action,
+    event::Target,
+    screens::cluster::state::Known,
+    state::runs::{Run, RunId, Runs},
+};
+
+impl State {
+    /// Takes an action that concerns neither the form's request nor the run's life.
+    pub(crate) fn act(&mut self, action: Action, known: Known<'_>) {
+        match (self.focus, action) {
+            (Pane::Form, Action::NextField) => self.form.move_focus(1),
+            (Pane::Form, Action::PreviousField) => self.form.move_focus(-1),
+            (Pane::Form, Action::NextChoice) => self.form.choose(1, known),
+            (Pane::Form, Action::PreviousChoice) => self.form.choose(-1, known),
+            (Pane::Results, Action::OlderRun) => self.look_at_run(1, known.runs),
+            (Pane::Results, Action::NewerRun) => self.look_at_run(-1, known.runs),
+            (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Form,
+            (Pane::Results, _) => {
+                let response = self.selected_run(known.runs).and_then(Run::response);
+                self.look.take(action, response, known.page);
+            }
+            (Pane::Form, _) => {}
+        }
+    }
+
+    /// Goes back one step; whether there was one.
+    pub(crate) fn back(&mut self) -> bool {
+        if self.focus == Pane::Form {
+            self.focus = Pane::Results;
+            return true;
+        }
+        std::mem::take(&mut self.look.is_diff)
+    }
+
+    /// Something was pointed at.
+    pub(crate) fn click(&mut self, target: Target) {
+        match target {
+            Target::Row { pane: 0, row } => {
+                self.focus = Pane::Form;
+                self.form.focus_on(row);
+            }
+            Target::Row { row, .. } => {
+                self.focus = Pane::Results;
+                self.look.select(row);
+            }
+            Target::Pane(0) => self.focus = Pane::Form,
+            Target::Pane(_) => self.focus = Pane::Results,
+            _ => {}
+        }
+    }
+
+    /// A run was started: it is the one to look at.
+    pub(crate) fn started(&mut self, id: RunId) {
+        self.run = Some(id);
+        self.focus = Pane::Results;
+        self.look = self.look.of_another();
+    }
+
+    /// Looks at the run `by` places older.
+    pub(crate) fn look_at_run(&mut self, by: isize, runs: &Runs) {
+        let selected = self.selected_run(runs).map(|run| run.id);
+        let idx = runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
+        if let Some(run) = runs.iter().nth(idx.saturating_add_signed(by)) {
+            self.started(run.id);
+        }
+    }
+}

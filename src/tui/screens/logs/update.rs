@@ -1,0 +1,127 @@
+//! Keys on the Logs screen: move, filter, search, choose a level or a source.
+
+use super::state::{Line, State, matching::Wanted};
+use crate::{action::Action, local::Level};
+
+impl State {
+    /// Takes an action, where a page has `page` lines.
+    pub(crate) fn act(&mut self, action: Action, page: usize) {
+        match action {
+            Action::Up => self.move_up(1),
+            Action::PageUp => self.move_up(page),
+            Action::HalfPageUp => self.move_up(page / 2),
+            Action::Down => self.move_down(1),
+            Action::PageDown => self.move_down(page),
+            Action::HalfPageDown => self.move_down(page / 2),
+            Action::First => {
+                let wanted = self.wanted();
+                let first = self.lines.iter().find(|line| self.passes(line, &wanted));
+                if let Some(number) = first.map(|line| line.number) {
+                    self.select(number);
+                }
+            }
+            Action::Last | Action::Follow => self.selected = None,
+            Action::Pause => match self.selected.take() {
+                Some(_) => {}
+                None => self.hold(),
+            },
+            Action::LowerLevel => self.level = step(self.level, -1),
+            Action::HigherLevel => self.level = step(self.level, 1),
+            Action::NextSource => self.source = self.next_source(),
+            Action::NextMatch => self.find(true),
+            Action::PreviousMatch => self.find(false),
+            Action::Wrap => self.is_wrapped = !self.is_wrapped,
+            Action::Times => self.has_times = !self.has_times,
+            Action::Filter => self.filter.edit(),
+            // What is read stays, so that lines that come do not change it.
+            Action::Open => {
+                self.is_open = !self.is_open;
+                self.hold();
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes back one step; whether there was one.
+    pub(crate) fn back(&mut self) -> bool {
+        if std::mem::take(&mut self.is_open) {
+            return true;
+        }
+        if !self.filter.value().is_empty() {
+            self.search = self.filter.value().to_owned();
+        }
+        self.filter.leave()
+            || self.source.take().is_some()
+            || self.selected.take().is_some()
+            || !std::mem::take(&mut self.search).is_empty()
+    }
+
+    /// Goes to the next line that fits what is looked for, down or up, around the end.
+    pub(crate) fn find(&mut self, is_down: bool) {
+        let (wanted, searched) = (self.wanted(), self.searched());
+        if searched == Wanted::default() {
+            return;
+        }
+        let here = self.place().unwrap_or(self.lines.len().saturating_sub(1));
+        let fits = |line: &&Line| self.passes(line, &wanted) && searched.is_in(&line.log);
+        let found = if is_down {
+            let below = self.lines.iter().skip(here + 1).find(fits);
+            below.or_else(|| self.lines.iter().find(fits))
+        } else {
+            let above = self.lines.iter().take(here).rev().find(fits);
+            above.or_else(|| self.lines.iter().rev().find(fits))
+        };
+        if let Some(number) = found.map(|line| line.number) {
+            self.select(number);
+        }
+    }
+
+    /// Selects the newest line, unless one is selected.
+    pub(crate) fn hold(&mut self) {
+        if let (None, Some(number)) = (self.selected, self.line().map(|line| line.number)) {
+            self.select(number);
+        }
+    }
+
+    pub(crate) fn move_up(&mut self, n: usize) {
+        let (above, _) = self.around(n.max(1).saturating_add(1));
+        if let Some(number) = above.last().map(|line| line.number) {
+            self.select(number);
+        }
+    }
+
+    pub(crate) fn move_down(&mut self, n: usize) {
+        if self.selected.is_none() {
+            return;
+        }
+        let n = n.max(1);
+        if self.around(n).1.len() < n {
+            self.held_from = self.n_lines;
+        }
+        self.selected = self.around(n).1.last().map(|line| line.number).or(self.selected);
+        // At the end of all lines, the newest is followed again.
+        let wanted = self.wanted();
+        let newest = self.lines.iter().rev().find(|line| self.passes(line, &wanted));
+        self.selected = self.selected.filter(|it| Some(*it) != newest.map(|line| line.number));
+    }
+
+    pub(crate) fn next_source(&self) -> Option<String> {
+        let Some(source) = &self.source else { return self.sources.first().cloned() };
+        let idx = self.sources.iter().position(|other| other == source)?;
+        self.sources.get(idx + 1).cloned()
+    }
+
+    pub(crate) fn select(&mut self, number: u64) {
+        if self.selected.is_none() || number >= self.held_from {
+            self.held_from = self.n_lines;
+        }
+        self.selected = Some(number);
+    }
+}
+
+/// The level `by` steps more serious, held within the range.
+fn step(level: Level, by: isize) -> Level {
+    let idx = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
+    let idx = idx.saturating_add_signed(by).min(Level::ALL.len() - 1);
+    Level::ALL.get(idx).copied().unwrap_or(level)
+}

@@ -1,0 +1,144 @@
+//! Updates of the Overview screen: asks for the newest bundle of each topic, moves the selection.
+
+use std::{collections::VecDeque, time::Duration};
+
+use model::{
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use wire::inference::{HistoryEpoch, TopicHistory};
+
+use super::state::{N_PANES, State, TOPICS_EVERY, TOPICS_MAX, VALUES_MAX};
+use crate::{
+    action::Action,
+    event::{Effect, Latest, Timer},
+    overlay,
+    screens::inference::state::past,
+    state::{
+        State as Whole,
+        loadable::{Failure, Loadable},
+    },
+};
+
+/// How often the topics are listed again while the Overview is in view: new ones are rare.
+const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
+
+impl State {
+    /// The screen comes into view, with these topics listed.
+    pub(crate) fn show(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
+        self.is_shown = true;
+        self.load(topics, now)
+    }
+
+    /// The screen leaves the view.
+    pub(crate) fn hide(&mut self) -> Vec<Effect> {
+        self.is_shown = false;
+        vec![Effect::Forget(Timer::Overview)]
+    }
+
+    /// Asks for the newest bundle of each topic, and again after a while.
+    pub(crate) fn load(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
+        if !self.is_shown {
+            return Vec::new();
+        }
+        let mut effects = vec![Effect::Wake(Timer::Overview, TOPICS_EVERY)];
+        for topic in topics.iter().take(TOPICS_MAX) {
+            if !self.topics.contains_key(topic) {
+                effects.push(Effect::LoadHistory { topic: *topic, limit: VALUES_MAX });
+            }
+            self.topics.entry(*topic).or_default().latest.begin(now);
+            effects.push(Effect::LoadLatest { topic: *topic });
+        }
+        effects
+    }
+
+    /// A service told what a topic combined to before.
+    pub(crate) fn on_history(&mut self, topic: TopicId, history: &TopicHistory) {
+        let Some(known) = self.topics.get_mut(&topic) else { return };
+        let epochs = &history.epochs;
+        let value = |epoch: &HistoryEpoch| {
+            Some((epoch.nonce, past::number(&epoch.combined_value.first()?.value)?))
+        };
+        let mut values: VecDeque<(BlockHeight, f64)> = epochs.iter().filter_map(value).collect();
+        if values.is_empty() {
+            return;
+        }
+        // The newest bundle may be newer than the history.
+        let newest = known.latest.value().map(|latest| latest.bundle.nonce);
+        if newest > epochs.last().map(|epoch| epoch.nonce) {
+            values.extend(known.values.back());
+        }
+        known.values = values;
+    }
+
+    /// A service answered about a topic.
+    pub(crate) fn on_latest(
+        &mut self,
+        topic: TopicId,
+        result: &Result<Latest, Failure>,
+        now: Timestamp,
+    ) {
+        let Some(known) = self.topics.get_mut(&topic) else { return };
+        let nonce = |latest: &Loadable<Latest>| latest.value().map(|latest| latest.bundle.nonce);
+        let before = nonce(&known.latest);
+        known.latest.settle(result.clone(), now);
+        let newest = known.latest.value().and_then(|latest| latest.bundle.combined_value.first());
+        if let Some(value) = newest.and_then(|value| past::number(&value.value))
+            && let Some(nonce) = nonce(&known.latest)
+            && Some(nonce) != before
+        {
+            if known.values.len() >= VALUES_MAX {
+                known.values.pop_front();
+            }
+            known.values.push_back((nonce, value));
+        }
+    }
+
+    /// Takes an action, where the panes have so many rows.
+    pub(crate) fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
+        let n_all: usize = n_rows.iter().sum();
+        let pane = self.pane(n_rows);
+        match action {
+            Action::NextPane | Action::PreviousPane => {
+                // Past those without rows.
+                let step = if action == Action::NextPane { 1 } else { N_PANES - 1 };
+                let others = (1..=N_PANES).map(|n| (pane + n * step) % N_PANES);
+                let has_rows = |pane: &usize| n_rows.get(*pane).is_some_and(|n| *n > 0);
+                if let Some(other) = others.into_iter().find(has_rows) {
+                    self.enter(other, n_rows);
+                }
+            }
+            _ => self.row = overlay::moved(action, self.row.min(n_all.saturating_sub(1)), n_all),
+        }
+    }
+
+    /// Points at the first row of a pane, or stays if it has none.
+    pub(crate) fn enter(&mut self, pane: usize, n_rows: [usize; N_PANES]) {
+        if n_rows.get(pane).is_some_and(|n| *n > 0) {
+            self.row = n_rows.iter().take(pane).sum();
+        }
+    }
+}
+
+/// Asks for what the Overview screen shows of topics, and for their list where that is not there.
+pub(crate) fn load_topics(state: &mut Whole) -> Vec<Effect> {
+    let (now, topics) = (state.now, state.topic_ids());
+    let mut effects = state.overview.load(&topics, now);
+    let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
+    if state.overview.is_shown && (topics.is_empty() || is_old) {
+        effects.extend(state.inference.list_anew(now));
+    }
+    effects
+}
+
+/// Takes an action on the Overview screen, whose rows lead to where the palette's do.
+pub(crate) fn act(state: &mut Whole, action: Action) -> Vec<Effect> {
+    let rows = state.overview_rows();
+    if action == Action::Open {
+        let goal = rows.into_iter().nth(state.overview.row);
+        return goal.map_or_else(Vec::new, |goal| overlay::update::reach(state, goal));
+    }
+    let counts = state.overview_counts();
+    state.overview.act(action, counts);
+    Vec::new()
+}
