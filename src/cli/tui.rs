@@ -9,6 +9,7 @@ use std::{env, fs, path::PathBuf, sync::Arc};
 use ::tui::FaultInjection;
 use ::tui::{
     RunError, TuiOptions,
+    app::Start,
     keymap::Keymap,
     profiles::KeyPlace,
     state::{
@@ -20,7 +21,6 @@ use ::tui::{
         depth::{Depth, Hints},
         own::Own,
     },
-    update::Start,
     widget::symbols::Symbols,
 };
 use anyhow::{Context as _, bail};

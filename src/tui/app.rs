@@ -49,12 +49,11 @@ pub enum Start {
     Profile(String),
     /// On this machine, once they are started.
     Local,
-    /// Nowhere.
     Nowhere,
 }
 
 /// What is asked for when the screen opens.
-pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
+pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
     let mut effects = Vec::new();
     match start {
         Start::Connect(addresses) => effects.extend(connect(state, &addresses)),
@@ -82,7 +81,7 @@ pub fn start(state: &mut State, start: Start) -> Vec<Effect> {
 }
 
 /// Takes in what happened, and returns what is to be done about it.
-pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
+pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let dirty = urgency(state, &event);
     state.soil(dirty);
     let effects = match event {

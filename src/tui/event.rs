@@ -28,7 +28,7 @@ use wire::{
     inference::{TopicHistory, TopicList, leaderboard::Leaderboard, network::LatestBody},
 };
 
-pub use client::{
+pub(crate) use client::{
     datasets::{
         Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery, download::DownloadQuery,
     },
@@ -48,7 +48,7 @@ use crate::{
 
 /// All that can happen.
 #[derive(Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// It is now this late. Comes before every batch of events and before every frame.
     Time(Timestamp),
     /// A key was pressed.
@@ -60,12 +60,7 @@ pub enum Event {
     /// The wheel was turned over something: up is negative, in rows.
     Wheel(Target, i32),
     /// The terminal has this size.
-    Resized {
-        /// Columns.
-        width: u16,
-        /// Rows.
-        height: u16,
-    },
+    Resized { width: u16, height: u16 },
     /// The terminal told its background: red, green and blue.
     Background([u8; 3]),
     /// The terminal came to the front, or left it.
@@ -82,7 +77,6 @@ pub enum Event {
     Nodes(Result<Vec<NodeBody>, Failure>, Duration),
     /// The answer to [`Effect::Probe`], one for each service whose address is known.
     Probed {
-        /// Which service.
         service: Service,
         /// Whether it serves; none if no answer came within
         /// [`PROBE_WITHIN`](crate::state::services::PROBE_WITHIN).
@@ -126,24 +120,17 @@ pub enum Event {
 
 /// What happens to profiles and their keys.
 #[derive(Debug)]
-pub enum ProfileEvent {
+pub(crate) enum ProfileEvent {
     /// The answer to [`Effect::OpenProfile`].
-    Opened {
-        /// Which.
-        name: String,
-        /// Its services.
-        result: Result<Opened, Failure>,
-    },
+    Opened { name: String, result: Result<Opened, Failure> },
     /// The answer to [`Effect::KeepKey`].
     Kept {
-        /// Whose key.
         profile: String,
         /// Where it is kept, and the key.
         result: Result<(KeyPlace, ApiKey), Failure>,
     },
     /// The answer to [`Effect::ForgetKey`].
     Forgotten {
-        /// Whose key.
         profile: String,
         /// Whether there was one.
         result: Result<bool, Failure>,
@@ -152,10 +139,9 @@ pub enum ProfileEvent {
 
 /// What happens on the stream of a head's events.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ClusterNews {
+pub(crate) enum ClusterNews {
     /// It is up.
     Connected,
-    /// Something happened.
     Happened(Box<ClusterEvent>),
     /// It is down, and tried again by itself.
     Lost(Failure),
@@ -165,18 +151,18 @@ pub enum ClusterNews {
 
 /// A run, as it is to be sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RunOrder {
+pub(crate) struct RunOrder {
     /// What is asked; standard input that comes from elsewhere is still to be put in.
-    pub request: ExecuteRequest,
+    pub(crate) request: ExecuteRequest,
     /// Where standard input comes from.
-    pub input: Input,
+    pub(crate) input: Input,
     /// Whether the head tells how far a run is while it is under way.
-    pub is_followed: bool,
+    pub(crate) is_followed: bool,
 }
 
 /// What happens to the Data screen.
 #[derive(Debug)]
-pub enum DataEvent {
+pub(crate) enum DataEvent {
     /// The answer to [`Effect::LoadDatasets`].
     Datasets {
         /// What was searched for.
@@ -188,7 +174,6 @@ pub enum DataEvent {
     Columns {
         /// Of which dataset.
         dataset: DatasetId,
-        /// Its columns.
         result: Result<Vec<Column>, Failure>,
     },
     /// The answer to [`Effect::LoadRows`].
@@ -202,7 +187,6 @@ pub enum DataEvent {
     Filtered {
         /// By which field of the metadata.
         field: String,
-        /// Its value.
         value: String,
         /// What was found.
         result: Result<DatasetsPage, Failure>,
@@ -211,7 +195,6 @@ pub enum DataEvent {
     Tags {
         /// Of which dataset.
         dataset: DatasetId,
-        /// Their names.
         result: Result<Vec<String>, Failure>,
     },
     /// The answer to [`Effect::LoadPinned`].
@@ -234,12 +217,10 @@ pub enum DataEvent {
     Stream {
         /// Of which dataset.
         dataset: DatasetId,
-        /// What.
         news: StreamNews,
     },
     /// The answer to [`Effect::AcquireTag`].
     Acquired {
-        /// Which tag.
         tag: String,
         /// How it went.
         result: Result<Acquired, Failure>,
@@ -248,14 +229,13 @@ pub enum DataEvent {
 
 /// How far an export is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ExportNews {
+pub(crate) enum ExportNews {
     /// So much is written.
     Written(Progress),
     /// All of it is.
     Done {
         /// How much that is.
         progress: Progress,
-        /// Where.
         path: PathBuf,
     },
     /// It was given up, and nothing is left of it.
@@ -264,7 +244,7 @@ pub enum ExportNews {
 
 /// What happens on a stream of rows.
 #[derive(Debug, Clone, PartialEq)]
-pub enum StreamNews {
+pub(crate) enum StreamNews {
     /// It is up. A replay of the newest rows follows; those given before are left out.
     Connected,
     /// New and corrected rows, in the order in which they came. At most 20 batches a second.
@@ -275,7 +255,6 @@ pub enum StreamNews {
     Heartbeat,
     /// It is down, and tried again by itself.
     Lost {
-        /// Why.
         why: Failure,
         /// When it is tried again.
         retry_in: Duration,
@@ -284,14 +263,13 @@ pub enum StreamNews {
 
 /// What happens on a stream of bundles.
 #[derive(Debug, Clone, PartialEq)]
-pub enum BundleNews {
+pub(crate) enum BundleNews {
     /// It is up.
     Connected,
     /// A new bundle.
     Bundle(Box<Latest>),
     /// It is down, and tried again by itself.
     Lost {
-        /// Why.
         why: Failure,
         /// When it is tried again.
         retry_in: Duration,
@@ -302,7 +280,7 @@ pub enum BundleNews {
 
 /// What happens to the Inference screen.
 #[derive(Debug)]
-pub enum InferenceEvent {
+pub(crate) enum InferenceEvent {
     /// The answer to [`Effect::LoadTopics`].
     Topics(Result<TopicList, Failure>),
     /// The answer to [`Effect::LoadLatest`].
@@ -337,7 +315,6 @@ pub enum InferenceEvent {
     Bundle {
         /// Of which topic.
         topic: topic::TopicId,
-        /// What.
         news: BundleNews,
     },
     /// The answer to [`Effect::LoadHistory`].
@@ -358,7 +335,7 @@ pub enum InferenceEvent {
 
 /// All that can be asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Starts the local stack.
     StartLocal,
     /// From now on the services are there. Closes streams and drops calls to those before.
@@ -367,11 +344,9 @@ pub enum Effect {
     OpenProfile(String),
     /// Tries a key on a service of a profile, and keeps it if it is good.
     KeepKey {
-        /// The profile.
         profile: String,
         /// Where its services are.
         addresses: Addresses,
-        /// The key.
         key: ApiKey,
     },
     /// Forgets the key of a profile.
@@ -389,10 +364,7 @@ pub enum Effect {
     /// Cancels a run: the head is told, if its name for it is known.
     Cancel(RunId, Option<String>),
     /// Gives the head a module of this machine.
-    AddFunction {
-        /// Its path.
-        path: String,
-    },
+    AddFunction { path: String },
     /// Reads the presets.
     LoadPresets,
     /// Writes the presets.
@@ -415,45 +387,24 @@ pub enum Effect {
         search: String,
     },
     /// Lists a dataset's columns.
-    LoadColumns {
-        /// Which.
-        dataset: DatasetId,
-    },
+    LoadColumns { dataset: DatasetId },
     /// Reads rows or buckets.
     LoadRows(RowsQuery),
     /// Lists datasets by one field of their metadata.
-    FilterDatasets {
-        /// Which field.
-        field: String,
-        /// Its value.
-        value: String,
-    },
+    FilterDatasets { field: String, value: String },
     /// Reads what a dataset is called, to watch it.
-    LoadPinned {
-        /// Which.
-        dataset: DatasetId,
-    },
+    LoadPinned { dataset: DatasetId },
     /// Lists a dataset's tags.
-    LoadTags {
-        /// Which.
-        dataset: DatasetId,
-    },
+    LoadTags { dataset: DatasetId },
     /// Reads a page of the table of rows.
     LoadTable(RowsQuery),
     /// Waits for no such page.
     DropTable,
     /// Writes a range of a dataset to a file.
-    Export {
-        /// Which range.
-        query: DownloadQuery,
-        /// Where to.
-        path: PathBuf,
-    },
+    Export { query: DownloadQuery, path: PathBuf },
     /// Writes a text to a file: all of it, or nothing.
     Save {
-        /// Where to.
         path: PathBuf,
-        /// What.
         text: String,
         /// How much that is, for people: `12 rows`.
         what: String,
@@ -461,59 +412,33 @@ pub enum Effect {
     /// Gives up the export that is under way.
     DropExport,
     /// Follows a dataset, beside others.
-    OpenStream {
-        /// Which.
-        dataset: DatasetId,
-    },
+    OpenStream { dataset: DatasetId },
     /// Follows a dataset no longer.
-    CloseStream {
-        /// Which.
-        dataset: DatasetId,
-    },
+    CloseStream { dataset: DatasetId },
     /// Acquires a tag, such as `public`, for the key.
-    AcquireTag {
-        /// Which.
-        tag: String,
-    },
+    AcquireTag { tag: String },
     /// Lists topics, with their clock and actors.
     LoadTopics,
     /// Reads a topic's newest bundle.
-    LoadLatest {
-        /// Which.
-        topic: topic::TopicId,
-    },
+    LoadLatest { topic: topic::TopicId },
     /// Reads a topic's newest bundle without its outliers.
-    LoadResistant {
-        /// Which.
-        topic: topic::TopicId,
-    },
+    LoadResistant { topic: topic::TopicId },
     /// Reads what stands beside a topic's newest bundle: weights and intervals.
-    LoadConfidence {
-        /// Which.
-        topic: topic::TopicId,
-    },
+    LoadConfidence { topic: topic::TopicId },
     /// Reads a topic's newest bundles.
     LoadPastBundles {
-        /// Which.
         topic: topic::TopicId,
         /// At most so many.
         limit: usize,
     },
     /// Follows a topic's bundles, and none other's.
-    OpenBundles {
-        /// Which.
-        topic: topic::TopicId,
-    },
+    OpenBundles { topic: topic::TopicId },
     /// Follows no topic's bundles.
     CloseBundles,
     /// Reads who did how well in a topic.
-    LoadLeaderboard {
-        /// Which.
-        topic: topic::TopicId,
-    },
+    LoadLeaderboard { topic: topic::TopicId },
     /// Reads a topic's past epochs.
     LoadHistory {
-        /// Which.
         topic: topic::TopicId,
         /// At most so many, the newest.
         limit: usize,
@@ -538,7 +463,7 @@ pub enum Effect {
 
 /// What a timer is for. There is one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Timer {
+pub(crate) enum Timer {
     /// The next frame for the sake of ages, which nothing else asks for.
     Age,
     /// The next probe of the services.
@@ -563,7 +488,7 @@ pub enum Timer {
 
 /// Something a frame shows that can be pointed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// A screen's name in the header.
     Screen(crate::state::Screen),
     /// What a key would do.
@@ -571,10 +496,5 @@ pub enum Target {
     /// A pane of the screen in view, by its number there.
     Pane(usize),
     /// A row of a pane: of its whole list, not of what is shown of it.
-    Row {
-        /// The pane.
-        pane: usize,
-        /// The row.
-        row: usize,
-    },
+    Row { pane: usize, row: usize },
 }

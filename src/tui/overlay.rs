@@ -4,15 +4,15 @@
 //! of keys in `keymap/table.rs`. [`State::open`](crate::state::State::open) lays one on top, and
 //! [`State::close`](crate::state::State::close) takes the topmost away.
 
-pub mod copying;
-pub mod help;
+pub(crate) mod copying;
+pub(crate) mod help;
 pub(crate) mod jump;
 pub(crate) mod keys;
-pub mod notices;
-pub mod palette;
-pub mod profiles;
-pub mod save;
-pub mod themes;
+pub(crate) mod notices;
+pub(crate) mod palette;
+pub(crate) mod profiles;
+pub(crate) mod save;
+pub(crate) mod themes;
 pub(crate) mod update;
 pub(crate) mod view;
 
@@ -29,8 +29,7 @@ use crate::{action::Action, keymap::Layer, state::field::Field};
 
 /// Something laid over the screen.
 #[derive(Debug, Clone)]
-pub enum Overlay {
-    /// The keys.
+pub(crate) enum Overlay {
     Help(Help),
     /// Labels on everything that can be pointed at, and what is typed of one.
     Jump(String),
@@ -42,7 +41,6 @@ pub enum Overlay {
     Themes(Themes),
     /// The notices there were.
     Notices(Notices),
-    /// The profiles.
     Profiles(Profiles),
     /// The form that takes a profile's key.
     Key(KeyForm),
@@ -50,7 +48,6 @@ pub enum Overlay {
     AddNode,
     /// Whether to stop the selected local process.
     ConfirmStop,
-    /// The presets.
     Presets,
     /// The name of a preset to be kept.
     PresetName,
@@ -62,8 +59,7 @@ pub enum Overlay {
 
 impl Overlay {
     /// The layers of keys in force while it is on top.
-    #[must_use]
-    pub const fn layers(&self) -> &'static [Layer] {
+    pub(crate) const fn layers(&self) -> &'static [Layer] {
         match self {
             Self::Help(_) => &[Layer::Help, Layer::Always],
             Self::Jump(_) => &[Layer::Jump, Layer::Always],
@@ -83,7 +79,7 @@ impl Overlay {
     }
 
     /// The text that letters go to, where the overlay has it itself.
-    pub const fn field(&mut self) -> Option<&mut Field> {
+    pub(crate) const fn field(&mut self) -> Option<&mut Field> {
         match self {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
@@ -94,8 +90,7 @@ impl Overlay {
     }
 
     /// Whether what is beneath is to step back.
-    #[must_use]
-    pub const fn is_fading(&self) -> bool {
+    pub(crate) const fn is_fading(&self) -> bool {
         // A theme is chosen by what it does to the rest of the screen.
         !matches!(self, Self::Themes(_))
     }

@@ -3,17 +3,17 @@
 //! One file for each screen, beside those for what screens share: the services' health, the local
 //! stack, nodes, runs, notices. Nothing here waits, sends, reads a clock or names a client.
 
-pub mod field;
-pub mod layout;
-pub mod loadable;
-pub mod nodes;
-pub mod notices;
+pub(crate) mod field;
+pub(crate) mod layout;
+pub(crate) mod loadable;
+pub(crate) mod nodes;
+pub(crate) mod notices;
 pub mod profiles;
-pub mod results;
-pub mod runs;
-pub mod services;
+pub(crate) mod results;
+pub(crate) mod runs;
+pub(crate) mod services;
 pub mod session;
-pub mod stack;
+pub(crate) mod stack;
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::{
     keymap::{Chord, Keymap, Layer},
     local::Level,
     overlay::{Overlay, profiles::state::KeyStep},
-    screens::{cluster::state::Known, execute::state::Pane},
+    screens::{self, cluster::state::Known, execute::state::Pane},
     theme,
     widget::symbols::Symbols,
 };
@@ -60,8 +60,7 @@ pub enum Screen {
 
 /// What a frame would have to show that the last one did not, the least urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Dirty {
-    /// Nothing.
+pub(crate) enum Dirty {
     #[default]
     Clean,
     /// A spinner that moved.
@@ -75,75 +74,71 @@ pub enum Dirty {
 /// All that the screen knows.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
-pub struct State {
-    /// The date.
-    pub now: Timestamp,
+pub(crate) struct State {
+    pub(crate) now: Timestamp,
     /// Columns and rows of the terminal.
-    pub size: (u16, u16),
+    pub(crate) size: (u16, u16),
     /// The screen in view.
-    pub screen: Screen,
+    pub(crate) screen: Screen,
     /// Whether the focused pane has the whole screen.
-    pub is_zoomed: bool,
+    pub(crate) is_zoomed: bool,
     /// The theme chosen by hand; none for the one that suits the terminal.
-    pub theme: Option<theme::Name>,
+    pub(crate) theme: Option<theme::Name>,
     /// The theme of this start.
-    pub opening_theme: theme::Opening,
+    pub(crate) opening_theme: theme::Opening,
     /// The theme of the last session; none for the one that suits the terminal.
-    pub session_theme: Option<theme::Name>,
+    pub(crate) session_theme: Option<theme::Name>,
     /// The themes of a person's own.
-    pub own_themes: Vec<&'static theme::own::Own>,
+    pub(crate) own_themes: Vec<&'static theme::own::Own>,
     /// What charts and marks are drawn with.
-    pub symbols: Symbols,
+    pub(crate) symbols: Symbols,
     /// How far the panes' dividers were moved.
-    pub layout: Layout,
+    pub(crate) layout: Layout,
     /// What the last session had selected, and is not listed yet.
-    pub wanted: Wanted,
-    /// The profiles.
-    pub profiles: Profiles,
+    pub(crate) wanted: Wanted,
+    pub(crate) profiles: Profiles,
     /// The terminal's background, once it has told it.
-    pub background: Option<[u8; 3]>,
+    pub(crate) background: Option<[u8; 3]>,
     /// Whether the mouse is taken from the terminal.
-    pub has_mouse: bool,
+    pub(crate) has_mouse: bool,
     /// Whether the terminal is behind others.
-    pub is_behind: bool,
+    pub(crate) is_behind: bool,
     /// What lies over the screen, the topmost last.
-    pub overlays: Vec<Overlay>,
+    pub(crate) overlays: Vec<Overlay>,
     /// What every key does.
-    pub keys: Keymap,
+    pub(crate) keys: Keymap,
     /// Presses that may start a sequence.
-    pub pending: Vec<Chord>,
+    pub(crate) pending: Vec<Chord>,
     /// Whether `^C` was the last key, and not long ago.
-    pub is_interrupted: bool,
+    pub(crate) is_interrupted: bool,
     /// What the next frame is for.
-    pub dirty: Dirty,
+    pub(crate) dirty: Dirty,
     /// When the last frame was drawn: the moment as of which everything in view is told.
-    pub drawn_at: Timestamp,
+    pub(crate) drawn_at: Timestamp,
     /// When the last frame was drawn that showed more than later ages.
-    pub changed_at: Timestamp,
+    pub(crate) changed_at: Timestamp,
     /// How the services are doing.
-    pub services: Services,
+    pub(crate) services: Services,
     /// The local stack.
-    pub stack: Stack,
-    /// The nodes.
-    pub nodes: Nodes,
-    /// The runs.
-    pub runs: Runs,
+    pub(crate) stack: Stack,
+    pub(crate) nodes: Nodes,
+    pub(crate) runs: Runs,
     /// Words that come by themselves.
-    pub notices: Notices,
+    pub(crate) notices: Notices,
     /// The Cluster screen.
-    pub cluster: cluster::State,
+    pub(crate) cluster: screens::cluster::state::State,
     /// What is searched for in the output of a run.
-    pub output_search: Field,
+    pub(crate) output_search: Field,
     /// The Execute screen.
-    pub execute: execute::State,
+    pub(crate) execute: screens::execute::state::State,
     /// The Data screen.
-    pub data: data::State,
+    pub(crate) data: screens::data::state::State,
     /// The Inference screen.
-    pub inference: inference::State,
+    pub(crate) inference: screens::inference::state::State,
     /// The Logs screen.
-    pub logs: logs::State,
+    pub(crate) logs: screens::logs::state::State,
     /// The Overview screen.
-    pub overview: overview::State,
+    pub(crate) overview: screens::overview::state::State,
 }
 
 impl Screen {
@@ -186,12 +181,12 @@ impl Screen {
 
 impl State {
     /// The layers of keys in force, the first one first.
-    pub fn layers(&self) -> &'static [Layer] {
+    pub(crate) fn layers(&self) -> &'static [Layer] {
         self.overlays.last().map_or_else(|| self.layers_beneath(), Overlay::layers)
     }
 
     /// The layers of keys that would be in force without an overlay.
-    pub fn layers_beneath(&self) -> &'static [Layer] {
+    pub(crate) fn layers_beneath(&self) -> &'static [Layer] {
         if self.is_filter_edited() {
             return &[Layer::Edit, Layer::Always];
         }
@@ -207,7 +202,7 @@ impl State {
     }
 
     /// The text that letters go to.
-    pub fn field(&mut self) -> Option<&mut Field> {
+    pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_form = self.screen == Screen::Execute && self.execute.focus == Pane::Form;
         let is_output_searched = self.is_output_searched() && !is_form;
         match self.overlays.last_mut() {
@@ -244,13 +239,13 @@ impl State {
     }
 
     /// Lays `overlay` over all there is.
-    pub fn open(&mut self, overlay: Overlay) {
+    pub(crate) fn open(&mut self, overlay: Overlay) {
         self.pending.clear();
         self.overlays.push(overlay);
     }
 
     /// Takes the topmost overlay away; whether there was one. A theme that was only looked at goes.
-    pub fn close(&mut self) -> bool {
+    pub(crate) fn close(&mut self) -> bool {
         let closed = self.overlays.pop();
         if let Some(Overlay::Themes(themes)) = closed {
             self.theme = themes.before;
@@ -260,13 +255,13 @@ impl State {
     }
 
     /// The theme: the one chosen by hand, else the one that suits the terminal.
-    pub fn theme_name(&self) -> theme::Name {
+    pub(crate) fn theme_name(&self) -> theme::Name {
         let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
         self.theme.unwrap_or_else(suitable)
     }
 
     /// Says what is hard to read in the theme in use, where it is one of a person's own.
-    pub fn tell_of_faint_colors(&mut self) {
+    pub(crate) fn tell_of_faint_colors(&mut self) {
         let theme::Name::Own(own) = self.theme_name() else { return };
         let faint = own.faint();
         let Some(worst) = faint.first() else { return };
@@ -286,15 +281,15 @@ impl State {
 
     /// What the values of `topic` are counted in, as its dataset says; empty where that is not known,
     /// and for labels, whose values are probabilities.
-    pub fn unit_of(&self, topic: Option<&TopicSummary>) -> &str {
+    pub(crate) fn unit_of(&self, topic: Option<&TopicSummary>) -> &str {
         let Some(topic) = topic.filter(|topic| topic.labels.len() < 2) else { return "" };
         let mut list = self.data.list().iter();
         let dataset = list.find(|dataset| dataset.name == topic.dataset);
-        dataset.map_or("", |dataset| data::pins::unit(&dataset.metadata))
+        dataset.map_or("", |dataset| screens::data::state::pins::unit(&dataset.metadata))
     }
 
     /// Says which themes of a person's own cannot be used.
-    pub fn tell_of_theme_faults(&mut self, faults: &[String]) {
+    pub(crate) fn tell_of_theme_faults(&mut self, faults: &[String]) {
         let Some(first) = faults.first() else { return };
         for fault in faults {
             self.logs.say(Level::Warn, self.now, format!("cannot {fault}"));
@@ -304,8 +299,7 @@ impl State {
     }
 
     /// The theme that the session keeps: not one that was given for this start alone.
-    #[must_use]
-    pub fn kept_theme(&self) -> Option<theme::Name> {
+    pub(crate) fn kept_theme(&self) -> Option<theme::Name> {
         match self.opening_theme {
             theme::Opening::Given(given) if given == self.theme => self.session_theme,
             _ => self.theme,
@@ -313,7 +307,7 @@ impl State {
     }
 
     /// What the Cluster and the Execute screen look at but do not own.
-    pub fn known(&self) -> Known<'_> {
+    pub(crate) fn known(&self) -> Known<'_> {
         Known {
             nodes: &self.nodes,
             stack: &self.stack,
@@ -323,7 +317,7 @@ impl State {
     }
 
     /// Rows in a page of a list.
-    pub fn page(&self) -> usize {
+    pub(crate) fn page(&self) -> usize {
         page_rows(self.size)
     }
 
@@ -342,7 +336,7 @@ impl State {
     /// not be drawn again each second: a screen on which nothing happens is drawn again after a
     /// minute, then after twice as long each time. Its ages are right to a half, and cost nothing.
     /// Where somebody waits for seconds to pass, these are counted.
-    pub fn unchanged_for(&self) -> Option<Duration> {
+    pub(crate) fn unchanged_for(&self) -> Option<Duration> {
         if self.is_counting() {
             let left = 1_000_000 - self.now.micros().rem_euclid(1_000_000);
             return Some(Duration::from_micros(u64::try_from(left).unwrap_or(1_000_000)));
@@ -352,7 +346,7 @@ impl State {
     }
 
     /// Whether something in view moves by itself, such as a spinner.
-    pub fn is_animated(&self) -> bool {
+    pub(crate) fn is_animated(&self) -> bool {
         self.runs.n_waiting() > 0
             || self.stack.step().is_some()
             || self.is_key_tried()
@@ -372,18 +366,18 @@ impl State {
     }
 
     /// The next frame is for this, too.
-    pub fn soil(&mut self, dirty: Dirty) {
+    pub(crate) fn soil(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
 
     /// Tells of something that failed: a notice, and a line of the log.
-    pub fn tell_failure(&mut self, failure: &Failure) {
+    pub(crate) fn tell_failure(&mut self, failure: &Failure) {
         self.tell_failure_beside(&[], failure);
     }
 
     /// As [`Self::tell_failure`], but shows no notice where the screen in view is one of `screens`:
     /// a pane of these says the same.
-    pub fn tell_failure_beside(&mut self, screens: &[Screen], failure: &Failure) {
+    pub(crate) fn tell_failure_beside(&mut self, screens: &[Screen], failure: &Failure) {
         let text = format!("failed to {}", failure.what);
         let detail = match (failure.why.as_str(), failure.next.as_str()) {
             (why, "") => why.to_owned(),
@@ -403,20 +397,20 @@ impl State {
     }
 
     /// Tells why nothing was done: a notice, and a line of the log.
-    pub fn refuse(&mut self, text: String, detail: String) {
+    pub(crate) fn refuse(&mut self, text: String, detail: String) {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
         self.logs.say(Level::Info, self.now, line);
         self.notices.add(Level::Warn, text, detail, self.now);
     }
 
     /// Tells of something that went well: a notice, and a line of the log.
-    pub fn tell(&mut self, text: String, detail: String) {
+    pub(crate) fn tell(&mut self, text: String, detail: String) {
         self.tell_beside(&[], text, detail);
     }
 
     /// As [`Self::tell`], but shows no notice where the screen in view is one of `screens`: a pane
     /// of these says the same.
-    pub fn tell_beside(&mut self, screens: &[Screen], text: String, detail: String) {
+    pub(crate) fn tell_beside(&mut self, screens: &[Screen], text: String, detail: String) {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
         self.logs.say(Level::Info, self.now, line);
         self.notify(screens, Level::Info, text, detail);

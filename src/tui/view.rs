@@ -8,15 +8,15 @@
 //! ```
 //! `view/x.rs` draws what `state/x.rs` holds. Any size is drawn, from one cell on.
 
-mod footer;
-mod header;
+pub(crate) mod footer;
+pub(crate) mod header;
 pub(crate) mod hits;
-mod notices;
-mod output;
-mod results;
-mod spinner;
-mod table;
-mod wrap;
+pub(crate) mod notices;
+pub(crate) mod output;
+pub(crate) mod results;
+pub(crate) mod spinner;
+pub(crate) mod table;
+pub(crate) mod wrap;
 
 use ratatui::{
     buffer::Buffer,
@@ -30,6 +30,7 @@ use crate::{
     action::Action,
     keymap::Layer,
     overlay::{self, Overlay},
+    screens::{cluster, data, execute, inference, logs, overview},
     state::{Screen, State},
     theme::Theme,
     widget::{
@@ -47,13 +48,10 @@ const SIZE_MIN: (u16, u16) = (60, 16);
 /// How much there is room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tier {
-    /// One pane.
     Small,
     /// A primary pane and a secondary one.
     Medium,
-    /// Two columns.
     Large,
-    /// Every pane.
     Huge,
 }
 
@@ -117,12 +115,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
     let frame = Frame { state, theme, tier };
     let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
     match state.screen {
-        Screen::Cluster => cluster::draw(middle, buf, frame, &mut hits),
-        Screen::Execute => execute::draw(middle, buf, frame, &mut hits),
-        Screen::Data => data::draw(middle, buf, frame, &mut hits),
-        Screen::Inference => inference::draw(middle, buf, frame, &mut hits),
-        Screen::Logs => logs::draw(middle, buf, frame, &mut hits),
-        Screen::Overview => overview::draw(middle, buf, frame, &mut hits),
+        Screen::Cluster => cluster::view::draw(middle, buf, frame, &mut hits),
+        Screen::Execute => execute::view::draw(middle, buf, frame, &mut hits),
+        Screen::Data => data::view::draw(middle, buf, frame, &mut hits),
+        Screen::Inference => inference::view::draw(middle, buf, frame, &mut hits),
+        Screen::Logs => logs::view::draw(middle, buf, frame, &mut hits),
+        Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
     }
     overlay::view::draw(middle, buf, frame, &mut hits);
     // After the overlay, which leaves nothing of the screen to be pointed at.

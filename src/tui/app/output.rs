@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Takes an action that concerns the text in view; none if it is not one, or none is in view.
-pub(super) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
+pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
     if !state.is_output_focused() {
         return None;
     }
@@ -46,7 +46,7 @@ pub(super) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
 }
 
 /// The search was edited: shows the first line that fits, from what is in view on.
-pub(super) fn search(state: &mut State) {
+pub(crate) fn search(state: &mut State) {
     find(state, true, false);
 }
 
@@ -79,7 +79,7 @@ fn find(state: &mut State, is_forward: bool, is_other: bool) {
 
 impl State {
     /// Whether keys go to the text of a result.
-    pub(super) fn is_output_focused(&self) -> bool {
+    pub(crate) fn is_output_focused(&self) -> bool {
         match self.screen {
             Screen::Cluster => self.cluster.focus == cluster::state::Pane::Groups,
             Screen::Execute => self.execute.focus == Pane::Results,
@@ -88,7 +88,7 @@ impl State {
     }
 
     /// The text of the result in view, as it is shown, and the name of a file for it.
-    pub(super) fn output(&self) -> Option<(String, String)> {
+    pub(crate) fn output(&self) -> Option<(String, String)> {
         let (run, look) = match self.screen {
             Screen::Cluster => (self.cluster.selected_run(&self.runs)?, self.cluster.look),
             _ => (self.execute.selected_run(&self.runs)?, self.execute.look),

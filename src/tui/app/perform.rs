@@ -21,7 +21,6 @@ use crate::{
 /// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
 const COPY_BYTES_MAX: usize = 56_000;
 
-/// Does `action`.
 pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
     if action != Action::Interrupt {
         state.is_interrupted = false;

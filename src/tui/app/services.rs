@@ -10,7 +10,7 @@ use crate::{
     widget::format::counted,
 };
 
-pub(super) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
+pub(crate) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
     match &event {
         DataEvent::Datasets { search, result } => {
             if let Ok(page) = result
@@ -55,7 +55,7 @@ pub(super) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
     state.data.on(event, now)
 }
 
-pub(super) fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
+pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
     match &event {
         InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
         InferenceEvent::Latest { topic, result } => {

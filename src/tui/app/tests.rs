@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    event::InferenceEvent,
     harness::{FUNCTION_ID, Harness, split_response},
     screens::execute::state::FormField,
     state::{loadable::Failure, stack},

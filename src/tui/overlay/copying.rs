@@ -1,4 +1,4 @@
 //! The choice of a form to copy the selection in.
 
-pub mod state;
+pub(crate) mod state;
 pub(crate) mod view;

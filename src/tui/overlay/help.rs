@@ -1,4 +1,4 @@
 //! The help: all keys in force, with a filter.
 
-pub mod state;
+pub(crate) mod state;
 pub(crate) mod view;

@@ -1,4 +1,4 @@
 //! The list of past notices.
 
-pub mod state;
+pub(crate) mod state;
 pub(crate) mod view;

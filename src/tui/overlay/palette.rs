@@ -1,4 +1,4 @@
 //! The palette: commands and objects, found by fuzzy search.
 
-pub mod state;
+pub(crate) mod state;
 pub(crate) mod view;

@@ -1,5 +1,5 @@
 //! The choice of a profile, and the form for its key.
 
-pub mod state;
+pub(crate) mod state;
 pub(crate) mod update;
 pub(crate) mod view;

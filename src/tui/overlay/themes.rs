@@ -1,4 +1,4 @@
 //! The choice of a theme, with a live preview.
 
-pub mod state;
+pub(crate) mod state;
 pub(crate) mod view;

@@ -47,7 +47,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 }
 
 /// Draws a raised box at `place`, and returns what is inside of it.
-pub(super) fn raise(
+pub(crate) fn raise(
     place: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
@@ -61,14 +61,14 @@ pub(super) fn raise(
 }
 
 /// Rows of a list of `n_rows` that are shown in `height` rows when row `row` is to be among them.
-pub(super) fn window(row: usize, n_rows: usize, height: u16) -> std::ops::Range<usize> {
+pub(crate) fn window(row: usize, n_rows: usize, height: u16) -> std::ops::Range<usize> {
     let height = usize::from(height);
     let first = row.saturating_sub(height.saturating_sub(1)).min(n_rows.saturating_sub(height));
     first..n_rows.min(first + height)
 }
 
 /// Marks row `y` of a list as the one pointed at.
-pub(super) fn mark(inside: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
+pub(crate) fn mark(inside: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
     paint::row_style(buf, inside, y, frame.theme.sel);
     paint::put(buf, inside, (0, y), '▌', frame.theme.focus);
 }

@@ -1,5 +1,5 @@
 //! The Cluster screen: nodes, runs, result groups and local processes.
 
-pub mod state;
+pub(crate) mod state;
 pub(crate) mod update;
 pub(crate) mod view;

@@ -1,5 +1,5 @@
 //! The Data screen: datasets, charts, tables and pins.
 
-pub mod state;
-mod update;
+pub(crate) mod state;
+pub(crate) mod update;
 pub(crate) mod view;

@@ -1,5 +1,5 @@
 //! The Logs screen: log lines of local processes and of the screen itself.
 
-pub mod state;
+pub(crate) mod state;
 mod update;
 pub(crate) mod view;

@@ -6,64 +6,62 @@ use tui_input::{Input, InputRequest};
 use crate::keymap::Chord;
 
 /// The longest text taken, in characters. A row of a dataset pasted as standard input is far less.
-pub const CHARS_MAX: usize = 64 * 1024;
+pub(crate) const CHARS_MAX: usize = 64 * 1024;
 
 /// A line of text, its caret, and whether letters go to it.
 #[derive(Debug, Clone, Default)]
-pub struct Field {
+pub(crate) struct Field {
     input: Input,
     is_edited: bool,
 }
 
 impl Field {
     /// A field that holds `text`.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self { input: Input::new(text.to_owned()), is_edited: false }
     }
 
-    /// The text.
-    pub fn value(&self) -> &str {
+    pub(crate) fn value(&self) -> &str {
         self.input.value()
     }
 
     /// Puts another text in, with the caret at its end.
-    pub fn set(&mut self, text: &str) {
+    pub(crate) fn set(&mut self, text: &str) {
         self.input = Input::new(text.to_owned());
     }
 
     /// The caret, in characters from the start.
-    pub fn cursor(&self) -> usize {
+    pub(crate) fn cursor(&self) -> usize {
         self.input.cursor()
     }
 
     /// The first column to be shown in `width` columns so that the caret is among them.
-    pub fn scroll(&self, width: usize) -> usize {
+    pub(crate) fn scroll(&self, width: usize) -> usize {
         self.input.visual_scroll(width)
     }
 
     /// The caret, in columns from the start.
-    pub fn cursor_column(&self) -> usize {
+    pub(crate) fn cursor_column(&self) -> usize {
         self.input.visual_cursor()
     }
 
     /// Whether letters go to it.
-    pub const fn is_edited(&self) -> bool {
+    pub(crate) const fn is_edited(&self) -> bool {
         self.is_edited
     }
 
     /// Letters go to it from now on.
-    pub const fn edit(&mut self) {
+    pub(crate) const fn edit(&mut self) {
         self.is_edited = true;
     }
 
     /// Letters go to it no longer; its text stays.
-    pub const fn keep(&mut self) {
+    pub(crate) const fn keep(&mut self) {
         self.is_edited = false;
     }
 
     /// Letters go to it no longer, and its text is gone; whether there was anything of either.
-    pub fn leave(&mut self) -> bool {
+    pub(crate) fn leave(&mut self) -> bool {
         let was = self.is_edited || !self.value().is_empty();
         self.is_edited = false;
         self.input.reset();
@@ -71,7 +69,7 @@ impl Field {
     }
 
     /// Takes a key; whether that changed the text or moved the caret.
-    pub fn press(&mut self, chord: Chord) -> bool {
+    pub(crate) fn press(&mut self, chord: Chord) -> bool {
         let request = match (chord.code, chord.is_ctrl) {
             (KeyCode::Left, true) => InputRequest::GoToPrevWord,
             (KeyCode::Right, true) => InputRequest::GoToNextWord,
@@ -93,7 +91,7 @@ impl Field {
     }
 
     /// Takes a pasted text: line breaks and tabs become spaces, other control characters nothing.
-    pub fn paste(&mut self, text: &str) -> bool {
+    pub(crate) fn paste(&mut self, text: &str) -> bool {
         let room = CHARS_MAX.saturating_sub(self.value().len());
         let text: String = text
             .trim_end_matches(['\r', '\n'])

@@ -23,18 +23,18 @@ const ROWS_MIN: u16 = 4;
 
 /// How far the dividers of a screen stand from where they would by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Nudge {
+pub(crate) struct Nudge {
     /// The divider between left and right, to the right.
-    pub columns: i16,
+    pub(crate) columns: i16,
     /// The divider between the upper and the lower pane on the left, down.
-    pub left_rows: i16,
+    pub(crate) left_rows: i16,
     /// The same on the right.
-    pub right_rows: i16,
+    pub(crate) right_rows: i16,
 }
 
 /// The dividers of all screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Layout {
+pub(crate) struct Layout {
     nudges: [Nudge; Screen::ALL.len()],
 }
 
@@ -43,20 +43,17 @@ type Cell = (u8, u8);
 
 impl Nudge {
     /// The column of a divider that would stand at `at` of `width`.
-    #[must_use]
-    pub fn column(self, at: u16, width: u16) -> u16 {
+    pub(crate) fn column(self, at: u16, width: u16) -> u16 {
         moved(at, self.columns, width, COLUMNS_MIN)
     }
 
     /// The row of the left divider that would stand at `at` of `height`.
-    #[must_use]
-    pub fn left_row(self, at: u16, height: u16) -> u16 {
+    pub(crate) fn left_row(self, at: u16, height: u16) -> u16 {
         moved(at, self.left_rows, height, ROWS_MIN)
     }
 
     /// The row of the right divider that would stand at `at` of `height`.
-    #[must_use]
-    pub fn right_row(self, at: u16, height: u16) -> u16 {
+    pub(crate) fn right_row(self, at: u16, height: u16) -> u16 {
         moved(at, self.right_rows, height, ROWS_MIN)
     }
 }
@@ -72,13 +69,12 @@ fn moved(at: u16, by: i16, length: u16, least: u16) -> u16 {
 
 impl Layout {
     /// How far the dividers of `screen` were moved.
-    #[must_use]
-    pub fn of(&self, screen: Screen) -> Nudge {
+    pub(crate) fn of(&self, screen: Screen) -> Nudge {
         self.nudges.get(screen.number()).copied().unwrap_or_default()
     }
 
     /// Moves the dividers of `screen`.
-    pub fn set(&mut self, screen: Screen, nudge: Nudge) {
+    pub(crate) fn set(&mut self, screen: Screen, nudge: Nudge) {
         let within = |by: i16| by.clamp(-NUDGE_MAX, NUDGE_MAX);
         if let Some(place) = self.nudges.get_mut(screen.number()) {
             *place = Nudge {
@@ -92,7 +88,7 @@ impl Layout {
 
 impl State {
     /// How far the dividers of the screen in view were moved.
-    pub fn nudge(&self) -> Nudge {
+    pub(crate) fn nudge(&self) -> Nudge {
         self.layout.of(self.screen)
     }
 

@@ -6,40 +6,34 @@ use model::timestamp::Timestamp;
 
 /// Why something did not work, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// What was tried: fits after "failed to".
-    pub what: String,
+    pub(crate) what: String,
     /// Why it did not work.
-    pub why: String,
+    pub(crate) why: String,
     /// What to do about it.
-    pub next: String,
+    pub(crate) next: String,
     /// The HTTP status, where a service refused.
-    pub status: Option<u16>,
+    pub(crate) status: Option<u16>,
     /// How long the service asked to wait.
-    pub retry_after: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// A value of a service, and how fresh it is.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Loadable<T> {
+pub(crate) enum Loadable<T> {
     /// Nobody asked for it.
     #[default]
     Idle,
     /// Asked for, never there.
-    Loading {
-        /// Since when.
-        since: Timestamp,
-    },
-    /// There.
+    Loading { since: Timestamp },
     Ready {
-        /// The value.
         value: T,
         /// As of when.
         at: Timestamp,
     },
     /// There, but the last try to renew it failed.
     Stale {
-        /// The value.
         value: T,
         /// As of when.
         at: Timestamp,
@@ -47,32 +41,27 @@ pub enum Loadable<T> {
         why: Failure,
     },
     /// Never there, and the last try failed.
-    Failed {
-        /// Why.
-        why: Failure,
-        /// When.
-        at: Timestamp,
-    },
+    Failed { why: Failure, at: Timestamp },
 }
 
 impl<T> Loadable<T> {
     /// It is asked for. A value that is there stays, and so does a failure: that it is asked for
     /// again and again is not worth a word each time.
-    pub fn begin(&mut self, now: Timestamp) {
+    pub(crate) fn begin(&mut self, now: Timestamp) {
         if matches!(self, Self::Idle) {
             *self = Self::Loading { since: now };
         }
     }
 
     /// Forgets a failure: somebody asks for it, and is to see that it is asked for.
-    pub fn forgive(&mut self) {
+    pub(crate) fn forgive(&mut self) {
         if matches!(self, Self::Failed { .. }) {
             *self = Self::Idle;
         }
     }
 
     /// The answer is there. One that failed leaves an older value as it was, but marks it.
-    pub fn settle(&mut self, result: Result<T, Failure>, now: Timestamp) {
+    pub(crate) fn settle(&mut self, result: Result<T, Failure>, now: Timestamp) {
         *self = match (result, std::mem::take(self)) {
             (Ok(value), _) => Self::Ready { value, at: now },
             (Err(why), Self::Ready { value, at } | Self::Stale { value, at, .. }) => {
@@ -83,7 +72,7 @@ impl<T> Loadable<T> {
     }
 
     /// The value, fresh or not.
-    pub const fn value(&self) -> Option<&T> {
+    pub(crate) const fn value(&self) -> Option<&T> {
         match self {
             Self::Ready { value, .. } | Self::Stale { value, .. } => Some(value),
             _ => None,
@@ -91,7 +80,7 @@ impl<T> Loadable<T> {
     }
 
     /// As [`Self::value`], to be changed by what a stream brings.
-    pub const fn value_mut(&mut self) -> Option<&mut T> {
+    pub(crate) const fn value_mut(&mut self) -> Option<&mut T> {
         match self {
             Self::Ready { value, .. } | Self::Stale { value, .. } => Some(value),
             _ => None,
@@ -99,7 +88,7 @@ impl<T> Loadable<T> {
     }
 
     /// Why the last try failed, if it did.
-    pub const fn failure(&self) -> Option<&Failure> {
+    pub(crate) const fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Stale { why, .. } | Self::Failed { why, .. } => Some(why),
             _ => None,
@@ -107,12 +96,12 @@ impl<T> Loadable<T> {
     }
 
     /// Whether the first answer is still awaited.
-    pub const fn is_loading(&self) -> bool {
+    pub(crate) const fn is_loading(&self) -> bool {
         matches!(self, Self::Loading { .. })
     }
 
     /// How old the value is.
-    pub fn age(&self, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
         match self {
             Self::Ready { at, .. } | Self::Stale { at, .. } => Some(now.since(*at)),
             _ => None,
@@ -120,7 +109,7 @@ impl<T> Loadable<T> {
     }
 
     /// How it stands, as a pane's title says it: `2s ago`, `stale 1m`, `loading`, `failed`.
-    pub fn note(&self, now: Timestamp) -> String {
+    pub(crate) fn note(&self, now: Timestamp) -> String {
         match self {
             Self::Idle => String::new(),
             Self::Loading { .. } => "loading".to_owned(),

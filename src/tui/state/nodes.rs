@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 use wire::functions::{ExecuteResponse, NodeBody};
 
-pub use self::activity::{Activity, PERIOD};
+pub(crate) use self::activity::{Activity, PERIOD};
 use super::{
     loadable::{Failure, Loadable},
     services::is_about,
@@ -19,7 +19,7 @@ const SEEN_MAX: usize = 1_000;
 
 /// Where knowledge of a node comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// The screen started it.
     Local,
     /// The head at an address that somebody typed.
@@ -32,35 +32,34 @@ pub enum Origin {
 
 /// A node, with all that is known of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub(crate) struct Node {
     /// Its peer id.
-    pub peer_id: String,
+    pub(crate) peer_id: String,
     /// `head` or `worker`, where that is known.
-    pub role: Option<String>,
+    pub(crate) role: Option<String>,
     /// How it is known.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
     /// Its groups beside the general one; none where that is not known.
-    pub subgroups: Option<Vec<String>>,
-    /// Its multiaddresses.
-    pub addresses: Vec<String>,
+    pub(crate) subgroups: Option<Vec<String>>,
+    pub(crate) addresses: Vec<String>,
     /// Whether the head has a connection to it, where that is known.
-    pub is_connected: Option<bool>,
+    pub(crate) is_connected: Option<bool>,
     /// The last ping's round trip, in milliseconds.
-    pub latency_ms: Option<f64>,
+    pub(crate) latency_ms: Option<f64>,
     /// When it was last heard; none for the head itself.
-    pub last_seen: Option<Timestamp>,
+    pub(crate) last_seen: Option<Timestamp>,
     /// Executions it answered.
-    pub n_runs: u64,
+    pub(crate) n_runs: u64,
     /// Of those, in the largest result group.
-    pub n_agreed: u64,
+    pub(crate) n_agreed: u64,
     /// How many functions it runs at once, and how many more it could run now.
-    pub slots: Option<(usize, Option<usize>)>,
+    pub(crate) slots: Option<(usize, Option<usize>)>,
     /// How many functions it says it holds.
-    pub n_functions: usize,
+    pub(crate) n_functions: usize,
     /// Name and process number, if it is a local one.
-    pub process: Option<(String, u32)>,
+    pub(crate) process: Option<(String, u32)>,
     /// Its exit code, if its process ended.
-    pub exited: Option<Option<i32>>,
+    pub(crate) exited: Option<Option<i32>>,
 }
 
 /// What results told of a peer.
@@ -73,30 +72,30 @@ struct Seen {
 
 /// All nodes known.
 #[derive(Debug, Default)]
-pub struct Nodes {
+pub(crate) struct Nodes {
     /// What the head lists.
-    pub listed: Loadable<Vec<NodeBody>>,
+    pub(crate) listed: Loadable<Vec<NodeBody>>,
     seen: BTreeMap<String, Seen>,
     /// What each listed node did lately.
     activity: BTreeMap<String, Activity>,
     /// Whether a list is under way.
-    pub is_asked: bool,
+    pub(crate) is_asked: bool,
     /// Times in a row that the head did not list them.
-    pub n_failures: u32,
+    pub(crate) n_failures: u32,
     /// Whether the head tells what happens as it happens.
-    pub is_live: bool,
+    pub(crate) is_live: bool,
 }
 
 impl Node {
     /// The share of its answers that stood in the largest group, in percent.
-    pub fn agree_percent(&self) -> Option<f64> {
+    pub(crate) fn agree_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
         let percent = 100.0 * self.n_agreed as f64 / self.n_runs as f64;
         (self.n_runs > 0).then_some(percent)
     }
 
     /// Its groups in a word: `gpu`, `*` for the general one alone, `?` where they are not known.
-    pub fn group_text(&self) -> String {
+    pub(crate) fn group_text(&self) -> String {
         match self.subgroups.as_deref() {
             None => "?".to_owned(),
             Some([]) => "*".to_owned(),
@@ -107,7 +106,7 @@ impl Node {
 
 impl Nodes {
     /// Every node: those that the head lists in its order, then those seen.
-    pub fn all(&self, stack: &Stack) -> Vec<Node> {
+    pub(crate) fn all(&self, stack: &Stack) -> Vec<Node> {
         let listed = self.listed.value().map(Vec::as_slice).unwrap_or_default();
         let mut nodes: Vec<Node> = listed.iter().map(|body| of_body(body, stack)).collect();
         if self.listed.value().is_none() {
@@ -135,7 +134,7 @@ impl Nodes {
     }
 
     /// Takes in what the head lists, or why it does not.
-    pub fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
+    pub(crate) fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
         if let Ok(bodies) = &mut result {
             self.keep_latencies(bodies);
             // Nodes that are gone leave; the list itself is bounded by its reply's size.
@@ -164,12 +163,12 @@ impl Nodes {
     }
 
     /// What a node did lately, if the head lists it.
-    pub fn activity(&self, peer_id: &str) -> Option<&Activity> {
+    pub(crate) fn activity(&self, peer_id: &str) -> Option<&Activity> {
         self.activity.get(peer_id)
     }
 
     /// Takes in which peers took part in an execution.
-    pub fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
+    pub(crate) fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
         let agreed = response.results.first().map(|group| group.peers.as_slice());
         for peer_id in &response.cluster.peers {
             let seen = self.seen.entry(peer_id.clone()).or_insert(Seen {
@@ -189,7 +188,7 @@ impl Nodes {
     }
 
     /// How many workers are known in `subgroup`, the general group if that is empty.
-    pub fn n_workers_in(&self, subgroup: &str, stack: &Stack) -> usize {
+    pub(crate) fn n_workers_in(&self, subgroup: &str, stack: &Stack) -> usize {
         let is_in = |node: &Node| {
             subgroup.is_empty()
                 || node
@@ -202,7 +201,7 @@ impl Nodes {
     }
 
     /// The subgroups known, each once.
-    pub fn subgroups(&self, stack: &Stack) -> Vec<String> {
+    pub(crate) fn subgroups(&self, stack: &Stack) -> Vec<String> {
         let mut names: Vec<String> =
             self.all(stack).into_iter().filter_map(|node| node.subgroups).flatten().collect();
         names.sort();

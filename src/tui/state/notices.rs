@@ -18,31 +18,28 @@ const SHOWN_FOR: Duration = Duration::from_secs(5);
 /// How long bad news is shown: longer, for it says what to do.
 const BAD_SHOWN_FOR: Duration = Duration::from_secs(10);
 
-/// A notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// How serious.
-    pub level: Level,
-    /// What happened.
-    pub text: String,
+pub(crate) struct Notice {
+    pub(crate) level: Level,
+    pub(crate) text: String,
     /// More of it: why, and what to do. May be empty.
-    pub detail: String,
+    pub(crate) detail: String,
     /// When it was told.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
     /// How long it is shown.
-    pub until: Timestamp,
+    pub(crate) until: Timestamp,
 }
 
 /// The notices shown now, and those there were.
 #[derive(Debug, Clone, Default)]
-pub struct Notices {
+pub(crate) struct Notices {
     list: VecDeque<Notice>,
     past: VecDeque<Notice>,
 }
 
 impl Notices {
     /// Shows a notice. One that says the same is shown longer instead.
-    pub fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
+    pub(crate) fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
         self.list.retain(|notice| notice.text != text);
         let notice = Notice { level, text, detail, at: now, until: now + shown_for };
@@ -54,7 +51,7 @@ impl Notices {
     }
 
     /// Keeps a notice to be read later without showing it: a pane in view says the same.
-    pub fn record(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
+    pub(crate) fn record(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         self.list.retain(|notice| notice.text != text);
         self.keep(Notice { level, text, detail, at: now, until: now });
     }
@@ -67,25 +64,25 @@ impl Notices {
     }
 
     /// Drops those that were shown long enough; returns when to look again.
-    pub fn expire(&mut self, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Duration> {
         self.list.retain(|notice| notice.until > now);
         self.list.iter().map(|notice| notice.until.since(now)).min()
     }
 
     /// Drops all; whether there was one.
-    pub fn clear(&mut self) -> bool {
+    pub(crate) fn clear(&mut self) -> bool {
         let was = !self.list.is_empty();
         self.list.clear();
         was
     }
 
     /// Every notice that is kept, newest first.
-    pub fn past(&self) -> impl ExactSizeIterator<Item = &Notice> {
+    pub(crate) fn past(&self) -> impl ExactSizeIterator<Item = &Notice> {
         self.past.iter()
     }
 
     /// The notices shown now, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Notice> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Notice> {
         self.list.iter()
     }
 }

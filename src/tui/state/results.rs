@@ -1,6 +1,6 @@
 //! What is looked at among the results of a run: a group, one of its outputs, a comparison.
 
-pub mod text;
+pub(crate) mod text;
 
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
@@ -9,11 +9,9 @@ use crate::action::Action;
 
 /// One of the texts that a group left behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Output {
-    /// Standard output.
+pub(crate) enum Output {
     #[default]
     Stdout,
-    /// Standard error.
     Stderr,
     /// The head's whole answer.
     Json,
@@ -21,34 +19,33 @@ pub enum Output {
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Look {
+pub(crate) struct Look {
     /// The selected group.
-    pub group_idx: usize,
+    pub(crate) group_idx: usize,
     /// The text shown, once one was chosen; until then the one that says something.
-    pub output: Option<Output>,
+    pub(crate) output: Option<Output>,
     /// The part of the text that is shown.
-    pub position: Position,
+    pub(crate) position: Position,
     /// Columns of the text hidden on the left.
-    pub n_hidden: usize,
+    pub(crate) n_hidden: usize,
     /// Whether long lines are broken, or cut.
-    pub is_wrapped: bool,
+    pub(crate) is_wrapped: bool,
     /// Whether JSON is shown as it was written, and not a member a line.
-    pub is_raw: bool,
+    pub(crate) is_raw: bool,
     /// The line that was found last.
-    pub found: Option<usize>,
+    pub(crate) found: Option<usize>,
     /// Whether the selected group is compared with another.
-    pub is_diff: bool,
+    pub(crate) is_diff: bool,
     /// The group that is marked to be compared with.
-    pub marked: Option<usize>,
+    pub(crate) marked: Option<usize>,
 }
 
 impl Output {
     /// All, in their order.
-    pub const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Json];
+    pub(crate) const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Json];
 
     /// What it is called.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
@@ -57,8 +54,7 @@ impl Output {
     }
 
     /// The part that a file's name has of it.
-    #[must_use]
-    pub const fn file_name(self) -> &'static str {
+    pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
@@ -78,7 +74,7 @@ impl Output {
 impl Look {
     /// Takes an action, where `response` is looked at and a page has `page` lines; whether it was
     /// one of its own.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         action: Action,
         response: Option<&ExecuteResponse>,
@@ -95,8 +91,7 @@ impl Look {
     }
 
     /// What is looked at of another run: the same text, set in the same way, from its start.
-    #[must_use]
-    pub fn of_another(self) -> Self {
+    pub(crate) fn of_another(self) -> Self {
         let Self { output, is_wrapped, is_raw, .. } = self;
         Self { output, is_wrapped, is_raw, ..Self::default() }
     }
@@ -156,7 +151,7 @@ impl Look {
     }
 
     /// Selects a group and shows its text from the start.
-    pub const fn select(&mut self, group_idx: usize) {
+    pub(crate) const fn select(&mut self, group_idx: usize) {
         if self.group_idx != group_idx {
             self.show_start();
         }
@@ -164,13 +159,13 @@ impl Look {
     }
 
     /// The group selected among the results of `response`.
-    pub fn group(self, response: &ExecuteResponse) -> Option<&ResultGroupBody> {
+    pub(crate) fn group(self, response: &ExecuteResponse) -> Option<&ResultGroupBody> {
         response.results.get(self.group_idx.min(response.results.len().saturating_sub(1)))
     }
 
     /// The groups compared, by their places: the marked one and the selected one, else that and the
     /// next.
-    pub fn compared(self, n_groups: usize) -> (usize, usize) {
+    pub(crate) fn compared(self, n_groups: usize) -> (usize, usize) {
         let last = n_groups.saturating_sub(1);
         let selected = self.group_idx.min(last);
         match self.marked.filter(|marked| *marked <= last && *marked != selected) {
@@ -180,8 +175,7 @@ impl Look {
     }
 
     /// Which text is shown: the one chosen, else standard error where standard output is empty.
-    #[must_use]
-    pub fn output(self, response: &ExecuteResponse) -> Output {
+    pub(crate) fn output(self, response: &ExecuteResponse) -> Output {
         let result = self.group(response).map(|group| &group.result);
         let says = |text: &str| !text.trim().is_empty();
         let is_stderr = result.is_some_and(|it| !says(&it.stdout) && says(&it.stderr));
@@ -189,7 +183,7 @@ impl Look {
     }
 
     /// The text shown.
-    pub fn text(self, response: &ExecuteResponse) -> String {
+    pub(crate) fn text(self, response: &ExecuteResponse) -> String {
         match (self.output(response), self.group(response)) {
             (Output::Json, _) => serde_json::to_string_pretty(response).unwrap_or_default(),
             (Output::Stdout, Some(group)) => group.result.stdout.clone(),
@@ -199,7 +193,7 @@ impl Look {
     }
 
     /// The text shown as it is set, and whether that is as JSON, a member a line.
-    pub fn shown_text(self, response: &ExecuteResponse) -> (String, bool) {
+    pub(crate) fn shown_text(self, response: &ExecuteResponse) -> (String, bool) {
         let text = self.text(response);
         if self.output(response) == Output::Json {
             return (text, true);
@@ -213,8 +207,7 @@ impl Look {
 
 /// One line of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change<'a> {
-    /// In both.
+pub(crate) enum Change<'a> {
     Same(&'a str),
     /// In the first alone.
     Removed(&'a str),
@@ -223,20 +216,19 @@ pub enum Change<'a> {
 }
 
 /// The most lines of either text that are compared; the cost is their product.
-pub const DIFF_LINES_MAX: usize = 400;
+pub(crate) const DIFF_LINES_MAX: usize = 400;
 
 /// A comparison of two texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Comparison<'a> {
+pub(crate) struct Comparison<'a> {
     /// Line by line.
-    pub changes: Vec<Change<'a>>,
+    pub(crate) changes: Vec<Change<'a>>,
     /// Lines of the first and of the second that were not compared, behind those that were.
-    pub n_left_out: (usize, usize),
+    pub(crate) n_left_out: (usize, usize),
 }
 
 /// Compares two texts line by line, by their longest common subsequence, up to [`DIFF_LINES_MAX`].
-#[must_use]
-pub fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
+pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
     let n_left_out = |text: &str| text.lines().count().saturating_sub(DIFF_LINES_MAX);
     let n_left_out = (n_left_out(before), n_left_out(after));
     Comparison { changes: changes(before, after), n_left_out }

@@ -1,6 +1,6 @@
 //! Executions of this session, from the request to the result groups.
 
-pub mod live;
+pub(crate) mod live;
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -22,11 +22,11 @@ const CODE_OK: &str = "200";
 
 /// A run's number within the session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(pub u32);
+pub(crate) struct RunId(pub u32);
 
 /// How far a run is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// The request is out, the answer is not there.
     Waiting,
     /// The head answered with results.
@@ -37,32 +37,30 @@ pub enum Phase {
     Cancelled,
 }
 
-/// An execution.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
-    /// Its number.
-    pub id: RunId,
+pub(crate) struct Run {
+    pub(crate) id: RunId,
     /// When the request went out.
-    pub sent_at: Timestamp,
+    pub(crate) sent_at: Timestamp,
     /// What was asked.
-    pub request: ExecuteRequest,
+    pub(crate) request: ExecuteRequest,
     /// Where its standard input comes from.
-    pub input: Input,
+    pub(crate) input: Input,
     /// What the head calls it, once it has said so.
-    pub request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     /// How far each peer is, as far as the head tells.
-    pub live: Live,
+    pub(crate) live: Live,
     /// Why the head cannot be asked how far it is, while that is so.
-    pub trouble: Option<Failure>,
+    pub(crate) trouble: Option<Failure>,
     /// How far it is.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// How long it took, once it ended.
-    pub took: Option<Duration>,
+    pub(crate) took: Option<Duration>,
 }
 
 /// The runs of this session, newest first.
 #[derive(Debug, Default)]
-pub struct Runs {
+pub(crate) struct Runs {
     list: VecDeque<Run>,
     n_started: u32,
     early: Early,
@@ -70,7 +68,7 @@ pub struct Runs {
 
 impl Run {
     /// The answer, if it holds results.
-    pub fn response(&self) -> Option<&ExecuteResponse> {
+    pub(crate) fn response(&self) -> Option<&ExecuteResponse> {
         match &self.phase {
             Phase::Done(response) => Some(response),
             _ => None,
@@ -78,51 +76,51 @@ impl Run {
     }
 
     /// The exit code of the largest group, where no group came to a good end.
-    pub fn bad_exit(&self) -> Option<i32> {
+    pub(crate) fn bad_exit(&self) -> Option<i32> {
         let groups = &self.response()?.results;
         let is_bad = groups.iter().all(|group| group.result.exit_code != 0);
         groups.first().filter(|_| is_bad).map(|group| group.result.exit_code)
     }
 
     /// How long it took, or takes so far.
-    pub fn elapsed(&self, now: Timestamp) -> Duration {
+    pub(crate) fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))
     }
 
     /// Whether its answer is still awaited.
-    pub const fn is_waiting(&self) -> bool {
+    pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
     }
 }
 
 impl Runs {
     /// The runs, newest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Run> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Run> {
         self.list.iter()
     }
 
     /// How many were started in this session, those no longer kept included.
-    pub const fn n_started(&self) -> u32 {
+    pub(crate) const fn n_started(&self) -> u32 {
         self.n_started
     }
 
     /// How many are awaited.
-    pub fn n_waiting(&self) -> usize {
+    pub(crate) fn n_waiting(&self) -> usize {
         self.list.iter().filter(|run| run.is_waiting()).count()
     }
 
     /// The run of this number.
-    pub fn get(&self, id: RunId) -> Option<&Run> {
+    pub(crate) fn get(&self, id: RunId) -> Option<&Run> {
         self.list.iter().find(|run| run.id == id)
     }
 
     /// The newest run.
-    pub fn newest(&self) -> Option<&Run> {
+    pub(crate) fn newest(&self) -> Option<&Run> {
         self.list.front()
     }
 
     /// The newest run that is not `id`, ran the same function and has results.
-    pub fn previous_result(&self, id: RunId) -> Option<&Run> {
+    pub(crate) fn previous_result(&self, id: RunId) -> Option<&Run> {
         let run = self.get(id)?;
         self.list.iter().find(|other| {
             other.id < id
@@ -132,7 +130,7 @@ impl Runs {
     }
 
     /// A request goes out; returns its number.
-    pub fn start(&mut self, request: ExecuteRequest, input: Input, now: Timestamp) -> RunId {
+    pub(crate) fn start(&mut self, request: ExecuteRequest, input: Input, now: Timestamp) -> RunId {
         self.n_started += 1;
         let id = RunId(self.n_started);
         self.list.push_front(Run {
@@ -151,7 +149,7 @@ impl Runs {
     }
 
     /// The head has taken a run and calls it `request_id`.
-    pub fn begun(&mut self, id: RunId, request_id: String) {
+    pub(crate) fn begun(&mut self, id: RunId, request_id: String) {
         let live = self.early.claim(&request_id);
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
             run.live = live;
@@ -160,7 +158,7 @@ impl Runs {
     }
 
     /// The head told what happens; returns whether that is about a run of this session.
-    pub fn happened(&mut self, event: &ClusterEvent, now: Timestamp) -> bool {
+    pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) -> bool {
         let Some(request_id) = event.kind.request_id() else { return false };
         if let Some(run) = self.called(request_id) {
             run.live.take(&event.kind, now);
@@ -180,14 +178,14 @@ impl Runs {
     }
 
     /// The head gave its whole account of a run.
-    pub fn told(&mut self, id: RunId, body: &ExecutionBody) {
+    pub(crate) fn told(&mut self, id: RunId, body: &ExecutionBody) {
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
             run.live.settle(body);
         }
     }
 
     /// A worker of this machine gets the function of execution `request_id`.
-    pub fn fetching(&mut self, request_id: &str, peer_id: &str, now: Timestamp) {
+    pub(crate) fn fetching(&mut self, request_id: &str, peer_id: &str, now: Timestamp) {
         match self.called(request_id) {
             Some(run) => run.live.fetching(peer_id, now),
             None => self.early.of(request_id).fetching(peer_id, now),
@@ -195,7 +193,7 @@ impl Runs {
     }
 
     /// The head cannot be asked about a run, or can again; returns whether that is news.
-    pub fn troubled(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
+    pub(crate) fn troubled(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
         let is_news = run.trouble.is_some() != trouble.is_some();
@@ -208,7 +206,7 @@ impl Runs {
     }
 
     /// The answer is there; whether anybody still waited for it.
-    pub fn finish(
+    pub(crate) fn finish(
         &mut self,
         id: RunId,
         result: Result<Box<ExecuteResponse>, Failure>,
@@ -225,7 +223,7 @@ impl Runs {
     }
 
     /// Nobody waits for a run any more; whether somebody did.
-    pub fn cancel(&mut self, id: RunId, now: Timestamp) -> bool {
+    pub(crate) fn cancel(&mut self, id: RunId, now: Timestamp) -> bool {
         self.end(id, Phase::Cancelled, now)
     }
 

@@ -9,7 +9,7 @@ use crate::local::Addresses;
 
 /// One of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Service {
+pub(crate) enum Service {
     /// The head of a cluster.
     Head,
     /// The dataset service.
@@ -20,7 +20,7 @@ pub enum Service {
 
 /// How a service is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Health {
+pub(crate) enum Health {
     /// No address is known.
     #[default]
     Absent,
@@ -34,10 +34,7 @@ pub enum Health {
     /// A stream of it is open.
     Live,
     /// It refuses the API key or the token.
-    Refused {
-        /// Why.
-        why: Failure,
-    },
+    Refused { why: Failure },
     /// It asks to come back later.
     Limited {
         /// When it said so.
@@ -46,25 +43,22 @@ pub enum Health {
         until: Timestamp,
     },
     /// It cannot be reached, or fails.
-    Down {
-        /// Why.
-        why: Failure,
-    },
+    Down { why: Failure },
 }
 
 /// How often each service is probed. With [`PROBE_WITHIN`] it bounds how long the header can be
 /// wrong: a service that ends is seen after 2 s, one that hangs after 4 s.
-pub const PROBE_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a probe waits for its answer: longer than a busy service takes, and short enough for
 /// the next probe to be on time.
-pub const PROBE_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The three services.
 #[derive(Debug, Clone, Default)]
-pub struct Services {
+pub(crate) struct Services {
     /// Where they are.
-    pub addresses: Addresses,
+    pub(crate) addresses: Addresses,
     head: Health,
     data: Health,
     inference: Health,
@@ -72,11 +66,10 @@ pub struct Services {
 
 impl Service {
     /// All three, in the header's order.
-    pub const ALL: [Self; 3] = [Self::Head, Self::Data, Self::Inference];
+    pub(crate) const ALL: [Self; 3] = [Self::Head, Self::Data, Self::Inference];
 
     /// What the header calls it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Head => "head",
             Self::Data => "data",
@@ -85,8 +78,7 @@ impl Service {
     }
 
     /// What a narrow header calls it.
-    #[must_use]
-    pub const fn short_name(self) -> &'static str {
+    pub(crate) const fn short_name(self) -> &'static str {
         match self {
             Self::Inference => "inf",
             _ => self.name(),
@@ -109,7 +101,7 @@ pub(crate) fn is_about(one_ms: f64, other_ms: f64) -> bool {
 
 impl Services {
     /// They are at `addresses` from now on.
-    pub fn connect(&mut self, addresses: &Addresses) {
+    pub(crate) fn connect(&mut self, addresses: &Addresses) {
         let asked = |address: &Option<String>| match address {
             Some(_) => Health::Unknown,
             None => Health::Absent,
@@ -121,14 +113,14 @@ impl Services {
     }
 
     /// Whether the address of any service is known.
-    pub fn is_any_known(&self) -> bool {
+    pub(crate) fn is_any_known(&self) -> bool {
         [&self.head, &self.data, &self.inference]
             .into_iter()
             .any(|health| !matches!(health, Health::Absent))
     }
 
     /// Whether a service asked to be left alone for a while so short that it is counted down.
-    pub fn is_counting(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         /// A quota of a day is not worth a frame each second.
         const COUNTED: Duration = Duration::from_mins(2);
         let is_short = |until: Timestamp| until.since(now) <= COUNTED;
@@ -138,7 +130,7 @@ impl Services {
     }
 
     /// How `service` is doing.
-    pub const fn health(&self, service: Service) -> &Health {
+    pub(crate) const fn health(&self, service: Service) -> &Health {
         match service {
             Service::Head => &self.head,
             Service::Data => &self.data,
@@ -155,7 +147,7 @@ impl Services {
     }
 
     /// `service` is doing like this at `now`; returns whether that is news.
-    pub fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
+    pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
         let place = self.place(service);
         // A single answer says nothing about a stream that is up.
         if *place == Health::Live && matches!(health, Health::Idle { .. }) {
@@ -185,7 +177,7 @@ impl Services {
     }
 
     /// No stream of `service` is open any more.
-    pub fn stream_closed(&mut self, service: Service) {
+    pub(crate) fn stream_closed(&mut self, service: Service) {
         let place = self.place(service);
         if *place == Health::Live {
             *place = Health::Idle { latency: None };
@@ -195,8 +187,7 @@ impl Services {
     /// What a probe says of `service`, whose answer needs no key; none without an answer in time.
     ///
     /// That it serves lifts neither a refused key nor a limit that still holds.
-    #[must_use]
-    pub fn health_by_probe(
+    pub(crate) fn health_by_probe(
         &self,
         service: Service,
         answer: Option<&Result<(), Failure>>,
@@ -212,8 +203,7 @@ impl Services {
     }
 
     /// What an answer says about its service.
-    #[must_use]
-    pub fn health_by<T>(
+    pub(crate) fn health_by<T>(
         result: &Result<T, Failure>,
         latency: Option<Duration>,
         now: Timestamp,

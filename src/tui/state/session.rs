@@ -14,16 +14,15 @@ use crate::{
 
 /// What was selected, until the services have listed it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// The dataset that was charted.
-    pub dataset: Option<DatasetId>,
+    pub(crate) dataset: Option<DatasetId>,
     /// The topic that was in view.
-    pub topic: Option<TopicId>,
+    pub(crate) topic: Option<TopicId>,
 }
 
 /// Returns the session of `state` as a text.
-#[must_use]
-pub fn text(state: &State) -> String {
+pub(crate) fn text(state: &State) -> String {
     let nudges: Vec<Value> = Screen::ALL
         .into_iter()
         .map(|screen| {
@@ -50,7 +49,7 @@ pub fn text(state: &State) -> String {
 }
 
 /// Has `state` take up the session in `text`, as far as it is one, and the theme of this start.
-pub fn take_up(state: &mut State, text: &str) {
+pub(crate) fn take_up(state: &mut State, text: &str) {
     if let Opening::Given(theme) = state.opening_theme {
         state.theme = theme;
     }

@@ -18,13 +18,11 @@ const EXITED_MAX: usize = 256;
 
 /// How far the local stack is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// There is none: the services run elsewhere.
     #[default]
     Absent,
-    /// It starts.
     Starting,
-    /// It runs.
     Ready,
     /// It did not start.
     Failed(Failure),
@@ -32,19 +30,19 @@ pub enum Phase {
 
 /// The local stack, as its events tell it.
 #[derive(Debug, Clone, Default)]
-pub struct Stack {
+pub(crate) struct Stack {
     /// How far it is.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// What was started so far, in its order.
-    pub steps: Vec<String>,
+    pub(crate) steps: Vec<String>,
     /// What runs, once it does.
-    pub ready: LocalReady,
+    pub(crate) ready: LocalReady,
     /// Name of each process that ended, and its exit code.
-    pub exited: BTreeMap<String, Option<i32>>,
+    pub(crate) exited: BTreeMap<String, Option<i32>>,
     /// Names of those that ended and are about to be restarted.
     restarting: BTreeSet<String>,
     /// Names of those that were asked to end.
-    pub stopping: BTreeSet<String>,
+    pub(crate) stopping: BTreeSet<String>,
     /// When each was started.
     since: BTreeMap<String, Timestamp>,
     /// What each uses.
@@ -53,33 +51,32 @@ pub struct Stack {
 
 /// A local process, with all that is known of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Process {
+pub(crate) struct Process {
     /// What the screen calls it.
-    pub name: String,
-    /// Its number.
-    pub pid: u32,
+    pub(crate) name: String,
+    pub(crate) pid: u32,
     /// Its node, if it is one.
-    pub node: Option<LocalNode>,
+    pub(crate) node: Option<LocalNode>,
     /// When it was started.
-    pub since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
     /// What it uses, as of the last look.
-    pub usage: Option<Usage>,
+    pub(crate) usage: Option<Usage>,
     /// Its exit code, if it ended.
-    pub exited: Option<Option<i32>>,
+    pub(crate) exited: Option<Option<i32>>,
     /// Whether it ended and is about to be restarted.
-    pub is_restarting: bool,
+    pub(crate) is_restarting: bool,
     /// Whether it was asked to end.
-    pub is_stopping: bool,
+    pub(crate) is_stopping: bool,
 }
 
 impl Stack {
     /// It is about to be started.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         *self = Self { phase: Phase::Starting, ..Self::default() };
     }
 
     /// Takes in what happened at `now`; lines of logs are not its business.
-    pub fn on(&mut self, event: &LocalEvent, now: Timestamp) {
+    pub(crate) fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {
                 self.phase = Phase::Starting;
@@ -134,12 +131,12 @@ impl Stack {
     }
 
     /// Takes in what the processes use.
-    pub fn measured(&mut self, usage: Vec<(String, Usage)>) {
+    pub(crate) fn measured(&mut self, usage: Vec<(String, Usage)>) {
         self.usage = usage.into_iter().collect();
     }
 
     /// Forgets a process that ended.
-    pub fn forget(&mut self, name: &str) {
+    pub(crate) fn forget(&mut self, name: &str) {
         self.ready.nodes.retain(|node| node.name != name);
         self.ready.services.retain(|(service, _)| service != name);
         self.exited.remove(name);
@@ -148,7 +145,7 @@ impl Stack {
     }
 
     /// The processes: nodes, then services.
-    pub fn processes(&self) -> Vec<Process> {
+    pub(crate) fn processes(&self) -> Vec<Process> {
         let of = |name: &str, pid: u32, node: Option<&LocalNode>| Process {
             name: name.to_owned(),
             pid,
@@ -165,7 +162,7 @@ impl Stack {
     }
 
     /// Nodes that were started by hand, run, and end with the screen.
-    pub fn n_leaving(&self) -> usize {
+    pub(crate) fn n_leaving(&self) -> usize {
         let is_leaving = |node: &&LocalNode| {
             node.is_added && !node.is_kept && !self.exited.contains_key(&node.name)
         };
@@ -173,7 +170,7 @@ impl Stack {
     }
 
     /// Whether there is any process.
-    pub fn has_processes(&self) -> bool {
+    pub(crate) fn has_processes(&self) -> bool {
         !(self.ready.nodes.is_empty() && self.ready.services.is_empty())
     }
 
@@ -182,12 +179,12 @@ impl Stack {
     }
 
     /// The local process of a node.
-    pub fn node(&self, peer_id: &str) -> Option<&LocalNode> {
+    pub(crate) fn node(&self, peer_id: &str) -> Option<&LocalNode> {
         self.ready.nodes.iter().find(|node| node.peer_id == peer_id)
     }
 
     /// What the screen calls a node: its process's name, or its peer id in short.
-    pub fn node_name<'a>(&'a self, peer_id: &'a str) -> Cow<'a, str> {
+    pub(crate) fn node_name<'a>(&'a self, peer_id: &'a str) -> Cow<'a, str> {
         match self.node(peer_id) {
             Some(node) => Cow::Borrowed(&node.name),
             None => format::short_peer(peer_id),
@@ -195,12 +192,12 @@ impl Stack {
     }
 
     /// What is being started now.
-    pub fn step(&self) -> Option<&str> {
+    pub(crate) fn step(&self) -> Option<&str> {
         (self.phase == Phase::Starting).then(|| self.steps.last().map_or("", String::as_str))
     }
 
     /// What runs, in a line: `head :41233 · 3 workers · datasets · inference`.
-    pub fn summary(&self) -> Option<String> {
+    pub(crate) fn summary(&self) -> Option<String> {
         if self.phase != Phase::Ready {
             return match self.processes().len() {
                 0 => None,

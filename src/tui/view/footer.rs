@@ -21,13 +21,13 @@ use crate::{
 const KEYS_MAX: usize = 2;
 
 /// The rows that the footer needs on a screen of `width` columns.
-pub(super) fn height(frame: Frame<'_>, width: u16) -> u16 {
+pub(crate) fn height(frame: Frame<'_>, width: u16) -> u16 {
     let n_lines = notices::lines(frame, width, right_width(frame)).len();
     u16::try_from(n_lines).unwrap_or(u16::MAX).max(1)
 }
 
 /// Draws the footer into `area`, which is as high as [`height`] says.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     buf.set_style(area, theme.bar);
     let last = Rect {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Draws the header into the one row of `area`.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     buf.set_style(area, theme.bar);
     let is_narrow = tier < Tier::Large;
@@ -63,7 +63,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 }
 
 /// Draws the health of the services alone, for a terminal too small for more.
-pub(super) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
+pub(crate) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     paint::line(buf, area, (0, 0), &Line::from(health(state, theme, true)));
 }
 

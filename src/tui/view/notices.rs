@@ -26,7 +26,7 @@ const ROWS_MAX: usize = 4;
 const INDENT: u16 = 3;
 
 /// The glyph and the color of a notice of `level`.
-pub(super) fn mark(level: Level, theme: &Theme) -> (char, Style) {
+pub(crate) fn mark(level: Level, theme: &Theme) -> (char, Style) {
     match level {
         Level::Error => ('✗', theme.down),
         Level::Warn => ('!', theme.warn),
@@ -36,7 +36,7 @@ pub(super) fn mark(level: Level, theme: &Theme) -> (char, Style) {
 
 /// The lines of the newest notice for `width` columns, of which the last gives up `right` columns;
 /// none without a notice.
-pub(super) fn lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> {
+pub(crate) fn lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'static>> {
     let theme = frame.theme;
     let Some(notice) = frame.state.notices.iter().last() else { return Vec::new() };
     let n_more = frame.state.notices.iter().count().saturating_sub(1);
@@ -67,7 +67,7 @@ pub(super) fn lines(frame: Frame<'_>, width: u16, right: u16) -> Vec<Line<'stati
 }
 
 /// Draws `lines` into `area`, which has a row for each.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, lines: &[Line<'_>]) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, lines: &[Line<'_>]) {
     let Some(notice) = frame.state.notices.iter().last() else { return };
     let (glyph, style) = mark(notice.level, frame.theme);
     paint::put(buf, area, (1, 0), glyph, style);

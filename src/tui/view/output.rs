@@ -28,7 +28,7 @@ const LINE_CHARS_MAX: usize = 64 * 1024;
 const SEARCH_WIDTH: u16 = 24;
 
 /// Draws the text that is looked at; returns the rows that took.
-pub(super) fn draw(
+pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
@@ -164,7 +164,7 @@ fn draw_scrollbar(
 }
 
 /// A text without what a terminal acts on, its tabs as spaces.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     escape_line(&text.replace('\t', " ")).into()
 }
 

@@ -36,7 +36,7 @@ const GIST_CHARS_MAX: usize = 400;
 const DIFF_ROWS_MIN: u16 = 3;
 
 /// Draws what `run` came to.
-pub(super) fn draw(
+pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
@@ -209,7 +209,7 @@ fn draw_group(
 }
 
 /// A frequency as the head gave it, whole where it is whole.
-pub(super) fn frequency(percent: f64) -> String {
+pub(crate) fn frequency(percent: f64) -> String {
     let text = format::fixed(percent, 1);
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }

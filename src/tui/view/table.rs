@@ -15,49 +15,44 @@ use crate::{
 
 /// The side a column's texts stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Names.
+pub(crate) enum Side {
     Left,
-    /// Numbers.
     Right,
 }
 
-/// A column.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
-    /// Its title.
-    pub(super) title: &'static str,
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
     /// Its width; the last one takes what is left.
-    pub(super) width: u16,
+    pub(crate) width: u16,
     /// The side its texts stand on.
-    pub(super) side: Side,
+    pub(crate) side: Side,
 }
 
 /// A text and how it is drawn.
-pub(super) type Cell = (String, Style);
+pub(crate) type Cell = (String, Style);
 
-/// A table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(crate) struct Table<'a> {
     /// The columns, a space between each.
-    pub(super) columns: &'a [Column],
+    pub(crate) columns: &'a [Column],
     /// How many rows there are.
-    pub(super) n_rows: usize,
+    pub(crate) n_rows: usize,
     /// The selected row.
-    pub(super) selected: Option<usize>,
+    pub(crate) selected: Option<usize>,
     /// The pane it is in, for what is pointed at.
-    pub(super) pane: usize,
+    pub(crate) pane: usize,
 }
 
 /// The first of `n_rows` rows to be drawn in `height`, so that row `selected` is among them.
-pub(super) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize {
+pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize {
     let last = n_rows.saturating_sub(height);
     selected.saturating_sub(height / 2).min(last)
 }
 
 impl Table<'_> {
     /// Draws the head and as many rows as fit; `row` gives the cells of each.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         &self,
         area: Rect,
         buf: &mut Buffer,

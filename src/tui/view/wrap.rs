@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 /// Breaks `text` into lines of at most `width` columns: at spaces, and in words that are longer
 /// than a line.
-pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width.max(1));
     let mut lines = Vec::new();
     for paragraph in text.lines() {

@@ -17,17 +17,16 @@ const KEY_VARIABLE: &str = "$API_KEY";
 
 /// The choice of a form.
 #[derive(Debug, Clone, Default)]
-pub struct Copying {
+pub(crate) struct Copying {
     /// The form pointed at.
-    pub row: usize,
+    pub(crate) row: usize,
     /// What each is called, and its text.
-    pub forms: Vec<(&'static str, String)>,
+    pub(crate) forms: Vec<(&'static str, String)>,
 }
 
 impl Copying {
     /// The forms of what is selected on the screen in view.
-    #[must_use]
-    pub fn of(state: &State) -> Self {
+    pub(crate) fn of(state: &State) -> Self {
         let mut forms = match state.screen {
             Screen::Cluster => of_cluster(state),
             Screen::Execute => {
@@ -44,20 +43,18 @@ impl Copying {
     }
 
     /// Takes an action.
-    pub fn act(&mut self, action: Action) {
+    pub(crate) fn act(&mut self, action: Action) {
         self.row = overlay::moved(action, self.row, self.forms.len());
     }
 
     /// The text of the form pointed at.
-    #[must_use]
-    pub fn pointed(&self) -> Option<String> {
+    pub(crate) fn pointed(&self) -> Option<String> {
         self.forms.get(self.row).map(|(_, text)| text.clone())
     }
 }
 
 /// The command line that runs `request`.
-#[must_use]
-pub fn curl_of(addresses: &Addresses, request: &ExecuteRequest) -> String {
+pub(crate) fn curl_of(addresses: &Addresses, request: &ExecuteRequest) -> String {
     let body = serde_json::to_string(request).unwrap_or_default();
     let post = curl(addresses, paths::FUNCTIONS_EXECUTE).replacen("curl", "curl -X POST", 1);
     format!("{post} -H 'content-type: application/json' -d {}", quoted(&body))

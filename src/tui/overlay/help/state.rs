@@ -4,16 +4,16 @@ use crate::{action::Action, keymap::Bound, state::field::Field};
 
 /// The help, as it is looked at.
 #[derive(Debug, Clone, Default)]
-pub struct Help {
+pub(crate) struct Help {
     /// What keys and titles shown hold.
-    pub filter: Field,
+    pub(crate) filter: Field,
     /// The first row shown.
-    pub scroll: usize,
+    pub(crate) scroll: usize,
 }
 
 impl Help {
     /// Takes an action.
-    pub const fn act(&mut self, action: Action) {
+    pub(crate) const fn act(&mut self, action: Action) {
         /// Rows of a page: fewer than are ever shown.
         const PAGE: usize = 10;
         self.scroll = match action {
@@ -26,8 +26,7 @@ impl Help {
     }
 
     /// Whether `binding` passes the filter.
-    #[must_use]
-    pub fn shows(&self, binding: &Bound) -> bool {
+    pub(crate) fn shows(&self, binding: &Bound) -> bool {
         let wanted = self.filter.value().trim();
         let title = binding.action.title().to_lowercase();
         wanted.is_empty()

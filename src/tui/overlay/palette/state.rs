@@ -3,7 +3,7 @@
 //! What can be found is gathered when it is opened, see [`entries`]. A first letter of
 //! [`Kind::sign`] leaves one kind only: `@btc` finds datasets.
 
-pub mod entries;
+pub(crate) mod entries;
 
 use model::{dataset::DatasetId, topic::TopicId};
 use nucleo_matcher::{
@@ -20,24 +20,19 @@ use crate::{
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Something to do.
     Command,
-    /// A dataset.
     Dataset,
-    /// A run.
     Run,
-    /// A node.
     Node,
-    /// A topic.
     Topic,
-    /// A function.
     Function,
 }
 
 /// What choosing an entry does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Goal {
+pub(crate) enum Goal {
     /// Does something on a screen, or on whichever is in view.
     Act(Option<Screen>, Action),
     /// Takes a theme, or the one that suits the terminal.
@@ -56,51 +51,48 @@ pub enum Goal {
 
 /// Something that can be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// What it is.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// Where it belongs: `Data`, `View`, `node`.
-    pub group: String,
+    pub(crate) group: String,
     /// What it is called.
-    pub text: String,
+    pub(crate) text: String,
     /// What else tells it apart; may be empty.
-    pub detail: String,
+    pub(crate) detail: String,
     /// The keys that do the same; may be empty.
-    pub keys: String,
+    pub(crate) keys: String,
     /// What choosing it does.
-    pub goal: Goal,
+    pub(crate) goal: Goal,
 }
 
 /// An entry that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Match {
-    /// Which entry.
-    pub entry_idx: usize,
+pub(crate) struct Match {
+    pub(crate) entry_idx: usize,
     /// The letters that were found, by their places in [`Entry::haystack`], in rising order.
-    pub letters: Vec<u32>,
+    pub(crate) letters: Vec<u32>,
 }
 
-/// The palette.
 #[derive(Debug, Clone, Default)]
-pub struct Palette {
+pub(crate) struct Palette {
     /// What is looked for.
-    pub input: Field,
+    pub(crate) input: Field,
     /// All that can be found.
-    pub entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     /// What was found, the best first.
-    pub matches: Vec<Match>,
+    pub(crate) matches: Vec<Match>,
     /// The one pointed at, of those found.
-    pub row: usize,
+    pub(crate) row: usize,
 }
 
 impl Kind {
     /// All, in the order of the list.
-    pub const ALL: [Self; 6] =
+    pub(crate) const ALL: [Self; 6] =
         [Self::Command, Self::Dataset, Self::Function, Self::Run, Self::Node, Self::Topic];
 
     /// The letter that leaves this kind only.
-    #[must_use]
-    pub const fn sign(self) -> char {
+    pub(crate) const fn sign(self) -> char {
         match self {
             Self::Command => '>',
             Self::Dataset => '@',
@@ -112,8 +104,7 @@ impl Kind {
     }
 
     /// What several of them are called.
-    #[must_use]
-    pub const fn plural(self) -> &'static str {
+    pub(crate) const fn plural(self) -> &'static str {
         match self {
             Self::Command => "commands",
             Self::Dataset => "datasets",
@@ -127,23 +118,21 @@ impl Kind {
 
 impl Entry {
     /// What letters are looked for in: the name, then the detail, then the group.
-    #[must_use]
-    pub fn haystack(&self) -> String {
+    pub(crate) fn haystack(&self) -> String {
         format!("{} {} {}", self.text, self.detail, self.group)
     }
 }
 
 impl Palette {
     /// A palette of `entries`, all of them shown.
-    #[must_use]
-    pub fn new(entries: Vec<Entry>) -> Self {
+    pub(crate) fn new(entries: Vec<Entry>) -> Self {
         let mut palette = Self { entries, ..Self::default() };
         palette.find();
         palette
     }
 
     /// Finds anew: what is looked for has changed.
-    pub fn find(&mut self) {
+    pub(crate) fn find(&mut self) {
         self.row = 0;
         let typed = self.input.value().trim_start();
         let kind = Kind::ALL.into_iter().find(|kind| typed.starts_with(kind.sign()));
@@ -173,13 +162,12 @@ impl Palette {
     }
 
     /// Takes an action.
-    pub fn act(&mut self, action: Action) {
+    pub(crate) fn act(&mut self, action: Action) {
         self.row = overlay::moved(action, self.row, self.matches.len());
     }
 
     /// What is pointed at.
-    #[must_use]
-    pub fn pointed(&self) -> Option<&Entry> {
+    pub(crate) fn pointed(&self) -> Option<&Entry> {
         self.entries.get(self.matches.get(self.row)?.entry_idx)
     }
 }

@@ -12,25 +12,25 @@ use crate::{
 
 /// The choice of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Profiles {
+pub(crate) struct Profiles {
     /// The row pointed at, of `state::profiles::Profiles::choices`.
-    pub row: usize,
+    pub(crate) row: usize,
 }
 
 /// The form that takes a key. What is typed is never shown.
 #[derive(Clone)]
-pub struct KeyForm {
+pub(crate) struct KeyForm {
     /// The profile whose key it is.
-    pub profile: String,
+    pub(crate) profile: String,
     /// What is typed.
-    pub input: Field,
+    pub(crate) input: Field,
     /// How far it is.
-    pub step: KeyStep,
+    pub(crate) step: KeyStep,
 }
 
 /// How far a key is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyStep {
+pub(crate) enum KeyStep {
     /// It is typed.
     Typed,
     /// A service is asked whether it is good.
@@ -41,22 +41,21 @@ pub enum KeyStep {
 
 impl Profiles {
     /// Takes an action, in a list of `n_rows`.
-    pub fn act(&mut self, action: Action, n_rows: usize) {
+    pub(crate) fn act(&mut self, action: Action, n_rows: usize) {
         self.row = overlay::moved(action, self.row, n_rows);
     }
 }
 
 impl KeyForm {
     /// An empty form for the key of `profile`.
-    #[must_use]
-    pub fn new(profile: &str) -> Self {
+    pub(crate) fn new(profile: &str) -> Self {
         let mut input = Field::default();
         input.edit();
         Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
     }
 
     /// The key that was typed; else says what a key looks like.
-    pub fn key(&mut self) -> Option<ApiKey> {
+    pub(crate) fn key(&mut self) -> Option<ApiKey> {
         let key = self.input.value().parse().ok();
         self.step = match key {
             Some(_) => KeyStep::Tried,

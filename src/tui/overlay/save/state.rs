@@ -13,27 +13,26 @@ use crate::{
 
 /// The form that asks for a file.
 #[derive(Debug, Clone, Default)]
-pub struct Save {
+pub(crate) struct Save {
     /// Where to, as it is typed.
-    pub path: Field,
+    pub(crate) path: Field,
     /// What to write, as it is; none for the table in view.
-    pub text: Option<String>,
+    pub(crate) text: Option<String>,
 }
 
 /// A table to be written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Table {
+pub(crate) struct Table {
     /// The names of its columns.
-    pub columns: Vec<String>,
+    pub(crate) columns: Vec<String>,
     /// Its rows; a cell that is left out is none.
-    pub rows: Vec<Vec<Option<String>>>,
+    pub(crate) rows: Vec<Vec<Option<String>>>,
 }
 
 impl Save {
     /// The form, with a name suggested for what is on the screen in view; none where nothing there
     /// can be written.
-    #[must_use]
-    pub fn of(state: &State) -> Option<Self> {
+    pub(crate) fn of(state: &State) -> Option<Self> {
         let name = match state.screen {
             Screen::Logs => "logs.csv".to_owned(),
             Screen::Inference => format!("topic-{}.csv", state.inference.selected?.get()),
@@ -45,38 +44,33 @@ impl Save {
     }
 
     /// The form for a text, with a name suggested.
-    #[must_use]
-    pub fn of_text(name: &str, text: String) -> Self {
+    pub(crate) fn of_text(name: &str, text: String) -> Self {
         let mut path = Field::new(name);
         path.edit();
         Self { path, text: Some(text) }
     }
 
     /// Whether the path's ending asks for JSON; it is CSV otherwise.
-    #[must_use]
-    pub fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         self.path.value().trim().to_lowercase().ends_with(".json")
     }
 }
 
 impl Table {
     /// A table of these columns and rows.
-    #[must_use]
-    pub fn new(columns: &[&str], rows: Vec<Vec<Option<String>>>) -> Self {
+    pub(crate) fn new(columns: &[&str], rows: Vec<Vec<Option<String>>>) -> Self {
         Self { columns: named(columns), rows }
     }
 
     /// Lines of a log, in their order.
-    #[must_use]
-    pub fn of_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
+    pub(crate) fn of_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
         let columns = ["time", "level", "source", "message", "fields"];
         Self::new(&columns, lines.into_iter().map(line).collect())
     }
 
     /// What is on the screen in view, oldest first: the lines that pass the filters, or the epochs
     /// of the topic.
-    #[must_use]
-    pub fn of(state: &State) -> Self {
+    pub(crate) fn of(state: &State) -> Self {
         match state.screen {
             Screen::Logs => Self::of_lines(state.logs.shown().map(|line| &line.log)),
             Screen::Inference => {
@@ -87,8 +81,7 @@ impl Table {
     }
 
     /// The table as a text: JSON, an object for each row, or CSV.
-    #[must_use]
-    pub fn text(&self, is_json: bool) -> String {
+    pub(crate) fn text(&self, is_json: bool) -> String {
         if is_json {
             let object = |row: &Vec<Option<String>>| {
                 let members = self.columns.iter().zip(row);

@@ -8,36 +8,34 @@ use crate::{
 
 /// The choice of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Themes {
+pub(crate) struct Themes {
     /// The theme there was before, for whoever goes back.
-    pub before: Option<Name>,
+    pub(crate) before: Option<Name>,
     /// The row pointed at, of [`Self::rows`].
-    pub row: usize,
+    pub(crate) row: usize,
 }
 
 impl Themes {
     /// The choice, with `current` pointed at.
-    #[must_use]
-    pub fn new(current: Option<Name>, own: &[&'static Own]) -> Self {
+    pub(crate) fn new(current: Option<Name>, own: &[&'static Own]) -> Self {
         let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
         Self { before: current, row }
     }
 
     /// What can be chosen: none is the theme that suits the terminal; `own` come last.
-    pub fn rows(own: &[&'static Own]) -> impl Iterator<Item = Option<Name>> {
+    pub(crate) fn rows(own: &[&'static Own]) -> impl Iterator<Item = Option<Name>> {
         let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Own(own)));
         std::iter::once(None).chain(all.map(Some))
     }
 
     /// Takes an action; returns what is pointed at.
-    pub fn act(&mut self, action: Action, own: &[&'static Own]) -> Option<Name> {
+    pub(crate) fn act(&mut self, action: Action, own: &[&'static Own]) -> Option<Name> {
         self.row = overlay::moved(action, self.row, Self::rows(own).count());
         self.pointed(own)
     }
 
     /// What is pointed at.
-    #[must_use]
-    pub fn pointed(&self, own: &[&'static Own]) -> Option<Name> {
+    pub(crate) fn pointed(&self, own: &[&'static Own]) -> Option<Name> {
         Self::rows(own).nth(self.row).flatten()
     }
 }

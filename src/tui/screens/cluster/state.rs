@@ -1,6 +1,6 @@
 //! The Cluster screen: which node, run and result group are looked at.
 
-pub mod adding;
+pub(crate) mod adding;
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ use self::adding::Adding;
 
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pane {
+pub(crate) enum Pane {
     /// The table of nodes, and the selected one in detail.
     #[default]
     Nodes,
@@ -33,7 +33,7 @@ pub enum Pane {
 
 /// What the table of nodes is ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum NodeOrder {
+pub(crate) enum NodeOrder {
     /// As the head lists them.
     #[default]
     Listed,
@@ -53,51 +53,48 @@ pub enum NodeOrder {
 
 /// What the Cluster screen shows.
 #[derive(Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     /// Where keys go.
-    pub focus: Pane,
+    pub(crate) focus: Pane,
     /// The selected node; the first one if that is gone.
-    pub node: Option<String>,
+    pub(crate) node: Option<String>,
     /// The selected run; the newest one if that is gone.
-    pub run: Option<RunId>,
+    pub(crate) run: Option<RunId>,
     /// What is looked at of its results.
-    pub look: Look,
+    pub(crate) look: Look,
     /// What ids, roles and groups of the nodes shown hold.
-    pub filter: Field,
+    pub(crate) filter: Field,
     /// The order of the nodes.
-    pub order: NodeOrder,
+    pub(crate) order: NodeOrder,
     /// Whether that order is turned around.
-    pub is_reversed: bool,
+    pub(crate) is_reversed: bool,
     /// The name of the selected local process; the first one if that is gone.
-    pub process: Option<String>,
+    pub(crate) process: Option<String>,
     /// The form of a node to be started.
-    pub adding: Adding,
+    pub(crate) adding: Adding,
 }
 
 /// What the screen looks at but does not own.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
-    /// The nodes.
-    pub nodes: &'a Nodes,
+pub(crate) struct Known<'a> {
+    pub(crate) nodes: &'a Nodes,
     /// The local stack.
-    pub stack: &'a Stack,
-    /// The runs.
-    pub runs: &'a Runs,
+    pub(crate) stack: &'a Stack,
+    pub(crate) runs: &'a Runs,
     /// Rows in a page.
-    pub page: usize,
+    pub(crate) page: usize,
 }
 
 impl Pane {
     /// All, in the order of `Tab`.
-    pub const ALL: [Self; 4] = [Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
+    pub(crate) const ALL: [Self; 4] = [Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
 
     /// Its number among [`Self::ALL`].
-    #[must_use]
-    pub fn number(self) -> usize {
+    pub(crate) fn number(self) -> usize {
         Self::ALL.iter().position(|pane| *pane == self).unwrap_or(0)
     }
 
-    fn moved(self, by: usize) -> Self {
+    pub(crate) fn moved(self, by: usize) -> Self {
         let number = (self.number() + by) % Self::ALL.len();
         Self::ALL.get(number).copied().unwrap_or(self)
     }
@@ -105,8 +102,7 @@ impl Pane {
 
 impl NodeOrder {
     /// What the table's title calls it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Listed => "as listed",
             Self::Runs => "RUNS",
@@ -118,7 +114,7 @@ impl NodeOrder {
         }
     }
 
-    const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         match self {
             Self::Listed => Self::Runs,
             Self::Runs => Self::Agree,
@@ -153,7 +149,7 @@ impl NodeOrder {
 
 impl State {
     /// The nodes that pass the filter, in their order.
-    pub fn nodes(&self, known: Known<'_>) -> Vec<Node> {
+    pub(crate) fn nodes(&self, known: Known<'_>) -> Vec<Node> {
         let wanted = self.filter.value().to_ascii_lowercase();
         let passes = |node: &Node| {
             let role = node.role.as_deref().unwrap_or_default();
@@ -173,18 +169,18 @@ impl State {
     }
 
     /// The place of the selected node among `nodes`.
-    pub fn node_idx(&self, nodes: &[Node]) -> usize {
+    pub(crate) fn node_idx(&self, nodes: &[Node]) -> usize {
         let is_selected = |node: &Node| Some(&node.peer_id) == self.node.as_ref();
         nodes.iter().position(is_selected).unwrap_or(0)
     }
 
     /// The selected run.
-    pub fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
+    pub(crate) fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
         self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
     /// What `y` copies.
-    pub fn selection(&self, known: Known<'_>) -> Option<String> {
+    pub(crate) fn selection(&self, known: Known<'_>) -> Option<String> {
         match self.focus {
             Pane::Nodes => {
                 let nodes = self.nodes(known);
@@ -199,7 +195,7 @@ impl State {
     }
 
     /// The selected local process: that of the selected node, where the nodes have the keys.
-    pub fn selected_process(&self, stack: &Stack) -> Option<Process> {
+    pub(crate) fn selected_process(&self, stack: &Stack) -> Option<Process> {
         let processes = stack.processes();
         if self.focus == Pane::Nodes
             && let Some(peer_id) = &self.node
@@ -214,14 +210,14 @@ impl State {
     }
 
     /// The place of the selected process among `processes`.
-    pub fn process_idx(&self, processes: &[Process]) -> usize {
+    pub(crate) fn process_idx(&self, processes: &[Process]) -> usize {
         let is_selected = |process: &Process| Some(&process.name) == self.process.as_ref();
         processes.iter().position(is_selected).unwrap_or(0)
     }
 }
 
 /// The row that `action` moves to from row `idx` of `n_rows`; none if it is no movement.
-pub fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
+pub(crate) fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
     let last = n_rows.checked_sub(1)?;
     let half = (page / 2).max(1);
     let row = match action {

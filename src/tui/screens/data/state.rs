@@ -5,23 +5,20 @@
 //! a moment, not a place, so that live rows do not move it. While paused, what the stream brings is
 //! held back.
 
-pub mod chart;
-mod columns;
-pub mod export;
-pub mod filter;
-mod look;
-mod past;
-pub mod pins;
-pub mod sample;
-mod spark;
-mod stream;
-pub mod table;
-pub mod zoom;
+pub(crate) mod chart;
+pub(crate) mod columns;
+pub(crate) mod export;
+pub(crate) mod filter;
+pub(crate) mod look;
+pub(crate) mod past;
+pub(crate) mod pins;
+pub(crate) mod sample;
+pub(crate) mod spark;
+pub(crate) mod stream;
+pub(crate) mod table;
+pub(crate) mod zoom;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use model::{
     dataset::{Column, Dataset, DatasetId},
@@ -33,7 +30,7 @@ use self::{
     chart::Chart, export::Export, filter::Filter, past::Older, pins::Pin, sample::Shape,
     table::Table, zoom::Zoom,
 };
-pub use self::{
+pub(crate) use self::{
     look::{Indicators, Kind},
     spark::{SPARK_VALUES, Spark},
     stream::{Live, Status, fresh_for, is_past},
@@ -44,32 +41,9 @@ use crate::{
     widget::candles::Candle,
 };
 
-/// How often the newest rows of each of the other datasets are read, one after another.
-const ROWS_EVERY: Duration = Duration::from_secs(5);
-
-/// The shortest wait between two such reads, however many datasets there are: two a second are
-/// little for a service, also for a remote one.
-const ROWS_APART: Duration = Duration::from_millis(500);
-
-/// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
-const RAW_ROWS: usize = 3_600;
-
-/// Buckets of a first look: more than fit on the widest screen.
-const BUCKETS: usize = 1_000;
-
-/// Buckets read again when one is over, so that what was folded here becomes what the service says.
-const BUCKETS_AGAIN: usize = 3;
-
-/// Rows on the tape.
-const TAPE_ROWS: usize = 200;
-
-/// Datasets whose sparklines are kept.
-const SPARKS_MAX: usize = 32;
-
 /// The panes, in the order of `Tab`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pane {
-    /// The datasets.
+pub(crate) enum Pane {
     #[default]
     List,
     /// The chart, or the rows as a table.
@@ -81,59 +55,56 @@ pub enum Pane {
 /// What the Data screen shows.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
-pub struct State {
+pub(crate) struct State {
     /// The datasets found.
-    pub datasets: Loadable<DatasetsPage>,
+    pub(crate) datasets: Loadable<DatasetsPage>,
     /// What is searched for, and whether it is edited.
-    pub search: Field,
+    pub(crate) search: Field,
     /// Whether the screen is in view.
-    pub is_shown: bool,
+    pub(crate) is_shown: bool,
     /// Whether the newest values alone are in view, on another screen.
     pub(crate) is_glanced_at: bool,
     /// The pane that keys go to.
-    pub pane: Pane,
+    pub(crate) pane: Pane,
     /// The dataset that is charted.
-    pub selected: Option<DatasetId>,
-    /// Its columns.
-    pub columns: Loadable<Vec<Column>>,
+    pub(crate) selected: Option<DatasetId>,
+    pub(crate) columns: Loadable<Vec<Column>>,
     /// Columns of rows that were not among those, and were asked for since.
     pub(crate) new_columns: BTreeSet<String>,
     /// The column charted of each dataset where another than its usual one was chosen.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
     /// Whether its rows are there.
-    pub rows: Loadable<()>,
-    /// Its candles.
-    pub chart: Chart,
+    pub(crate) rows: Loadable<()>,
+    pub(crate) chart: Chart,
     /// How much of them is shown.
-    pub zoom: Zoom,
+    pub(crate) zoom: Zoom,
     /// How they are drawn.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// What is drawn with them.
-    pub indicators: Indicators,
+    pub(crate) indicators: Indicators,
     /// Whether rows are shown as numbers in place of the chart.
-    pub is_table: bool,
+    pub(crate) is_table: bool,
     /// The candle under the crosshair; none while the newest is followed.
-    pub crosshair: Option<Timestamp>,
-    /// Its stream.
-    pub live: Live,
+    pub(crate) crosshair: Option<Timestamp>,
+    pub(crate) live: Live,
     /// Its newest rows, newest first.
-    pub tape: VecDeque<NamedRow>,
+    pub(crate) tape: VecDeque<NamedRow>,
     /// The newest values of datasets in the list.
-    pub sparks: BTreeMap<DatasetId, Spark>,
+    pub(crate) sparks: BTreeMap<DatasetId, Spark>,
     /// How acquiring a tag went.
-    pub tag: Loadable<Acquired>,
+    pub(crate) tag: Loadable<Acquired>,
     /// The tags of the dataset that is charted.
-    pub tags: Loadable<Vec<String>>,
+    pub(crate) tags: Loadable<Vec<String>>,
     /// The field of metadata that the list is filtered by.
-    pub filter: Filter,
+    pub(crate) filter: Filter,
     /// What is watched whatever is charted.
-    pub pins: Vec<Pin>,
+    pub(crate) pins: Vec<Pin>,
     /// The rows as a table.
-    pub table: Table,
+    pub(crate) table: Table,
     /// Writing rows to a file.
-    pub export: Export,
+    pub(crate) export: Export,
     /// The resolutions that the service has, as far as that is known.
-    pub resolutions: &'static [Resolution],
+    pub(crate) resolutions: &'static [Resolution],
     /// Whether the services are known.
     pub(crate) is_connected: bool,
     /// Whether the list is of a search that was left.
@@ -143,7 +114,7 @@ pub struct State {
     /// Whether there are rows before the oldest one.
     pub(crate) older: Older,
     /// Until when the service asked to be left alone.
-    pub limited_until: Option<Timestamp>,
+    pub(crate) limited_until: Option<Timestamp>,
     /// When rows that did not come are asked for again.
     pub(crate) retry_at: Option<Timestamp>,
 }
@@ -189,18 +160,18 @@ impl Default for State {
 
 impl State {
     /// The text that letters go to.
-    pub fn field(&mut self) -> Option<&mut Field> {
+    pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let fields = [&mut self.export.path, &mut self.filter.text, &mut self.search];
         fields.into_iter().find(|field| field.is_edited())
     }
 
     /// Whether letters go to a text.
-    pub const fn is_edited(&self) -> bool {
+    pub(crate) const fn is_edited(&self) -> bool {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
 
     /// What `y` copies, if something is selected.
-    pub fn selection(&self) -> Option<String> {
+    pub(crate) fn selection(&self) -> Option<String> {
         let dataset = self.dataset()?;
         let candle = self.crosshair.and_then(|time| self.candle_at(time));
         Some(candle.map_or_else(
@@ -213,40 +184,40 @@ impl State {
     }
 
     /// Whether something on the screen moves by itself, such as a spinner.
-    pub fn is_animated(&self) -> bool {
+    pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.datasets.is_loading() || self.rows.is_loading())
     }
 
     /// Whether seconds are counted: until a stream is tried again, or its service asked.
-    pub fn is_counting(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
         streams.any(Live::is_counting) || self.limited_until.is_some_and(|at| at > now)
     }
 
     /// The datasets found, in the order of the list.
-    pub fn list(&self) -> &[Dataset] {
+    pub(crate) fn list(&self) -> &[Dataset] {
         self.datasets.value().map_or(&[], |page| &page.datasets)
     }
 
     /// The dataset that is charted, if it is in the list.
-    pub fn dataset(&self) -> Option<&Dataset> {
+    pub(crate) fn dataset(&self) -> Option<&Dataset> {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
     }
 
     /// Whether the chart is a line: by choice, or because rows of one value have no candles.
-    pub fn is_line(&self) -> bool {
+    pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
         self.kind == Kind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
     }
 
     /// The candle at this moment.
-    pub fn candle_at(&self, time: Timestamp) -> Option<&Candle> {
+    pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Candle> {
         self.chart.nth_newest(self.chart.from_newest(time)?)
     }
 }
 
 impl Pane {
-    const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         match self {
             Self::List => Self::Chart,
             Self::Chart => Self::Tape,
@@ -255,12 +226,11 @@ impl Pane {
     }
 
     /// The number by which hits name it.
-    #[must_use]
-    pub const fn number(self) -> usize {
+    pub(crate) const fn number(self) -> usize {
         self as usize
     }
 
-    const fn numbered(number: usize) -> Self {
+    pub(crate) const fn numbered(number: usize) -> Self {
         match number {
             0 => Self::List,
             1 => Self::Chart,

@@ -20,11 +20,33 @@ use crate::{
     state::loadable::{Failure, Loadable},
 };
 
+/// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
+pub(crate) const RAW_ROWS: usize = 3_600;
+
+/// Buckets of a first look: more than fit on the widest screen.
+pub(crate) const BUCKETS: usize = 1_000;
+
+/// Buckets read again when one is over, so that what was folded here becomes what the service says.
+pub(crate) const BUCKETS_AGAIN: usize = 3;
+
+/// Rows on the tape.
+pub(crate) const TAPE_ROWS: usize = 200;
+
+/// Datasets whose sparklines are kept.
+pub(crate) const SPARKS_MAX: usize = 32;
+
+/// How often the newest rows of each of the other datasets are read, one after another.
+pub(crate) const ROWS_EVERY: Duration = Duration::from_secs(5);
+
+/// The shortest wait between two such reads, however many datasets there are: two a second are
+/// little for a service, also for a remote one.
+pub(crate) const ROWS_APART: Duration = Duration::from_millis(500);
+
 /// How often the list of datasets is read again: new ones are rare.
 pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 
 /// The wait between the first reads, which fill the list.
-const ROWS_FIRST: Duration = Duration::from_millis(150);
+pub(crate) const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 /// Rows shown a page up or down of the list.
 const PAGE_ROWS: usize = 20;
@@ -324,7 +346,7 @@ fn failure(event: &DataEvent) -> Option<&Failure> {
     }
 }
 
-const fn set_timers() -> [Effect; 2] {
+pub(crate) const fn set_timers() -> [Effect; 2] {
     [Effect::Wake(Timer::Datasets, DATASETS_EVERY), Effect::Wake(Timer::Rows, ROWS_FIRST)]
 }
 

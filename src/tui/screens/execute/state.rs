@@ -1,12 +1,12 @@
 //! The Execute screen: the form, and the run that is looked at.
 
 mod form;
-pub mod input;
-pub mod presets;
-pub mod words;
+pub(crate) mod input;
+pub(crate) mod presets;
+pub(crate) mod words;
 
-pub use form::{Check, Form, FormField, Place};
-pub use input::{Input, Source, Window};
+pub(crate) use form::{Check, Form, FormField, Place};
+pub(crate) use input::{Input, Source, Window};
 
 use self::presets::Presets;
 use crate::state::{
@@ -16,7 +16,7 @@ use crate::state::{
 
 /// Where keys go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pane {
+pub(crate) enum Pane {
     /// To the form: letters are text.
     Form,
     /// To the results.
@@ -26,34 +26,33 @@ pub enum Pane {
 
 /// What the Execute screen shows.
 #[derive(Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     /// Where keys go.
-    pub focus: Pane,
-    /// The form.
-    pub form: Form,
+    pub(crate) focus: Pane,
+    pub(crate) form: Form,
     /// The run looked at; the newest one if that is gone.
-    pub run: Option<RunId>,
+    pub(crate) run: Option<RunId>,
     /// What is looked at of its results.
-    pub look: Look,
+    pub(crate) look: Look,
     /// The forms that are kept.
-    pub presets: Presets,
+    pub(crate) presets: Presets,
     /// Whether nothing was pressed since a key of the screens led to the form: further such keys lead
     /// on, and are no text.
-    pub is_passing: bool,
+    pub(crate) is_passing: bool,
     /// Whether the head is being given a module of this machine.
-    pub is_adding: bool,
+    pub(crate) is_adding: bool,
     /// Whether that module is to be run then.
-    pub is_run_next: bool,
+    pub(crate) is_run_next: bool,
 }
 
 impl State {
     /// The run looked at.
-    pub fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
+    pub(crate) fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
         self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
     /// What `y` copies.
-    pub fn selection(&self, runs: &Runs) -> Option<String> {
+    pub(crate) fn selection(&self, runs: &Runs) -> Option<String> {
         Some(self.look.text(self.selected_run(runs)?.response()?))
     }
 }

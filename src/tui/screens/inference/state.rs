@@ -5,10 +5,10 @@
 //! the clock of the wall. A service that asks to wait is left alone for as long as it asks, and the
 //! last good values stay.
 
-pub mod actors;
-pub mod confidence;
-pub mod past;
-mod watch;
+pub(crate) mod actors;
+pub(crate) mod confidence;
+pub(crate) mod feed;
+pub(crate) mod past;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,7 +18,7 @@ use model::{
 };
 use wire::inference::{TopicList, TopicSummary, leaderboard::Leaderboard};
 
-pub use self::watch::Feed;
+pub(crate) use self::feed::Feed;
 use self::{
     actors::{Actor, Detail, Sort},
     confidence::Confidence,
@@ -27,25 +27,19 @@ use self::{
 use crate::{event::Latest, state::loadable::Loadable};
 
 /// How often topics are read while in view. They are small, and carry the clock.
-const TOPICS_EVERY: Duration = Duration::from_secs(3);
+pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 
 /// How often the newest bundle is read where no list of topics tells that there is a new one.
 pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
-/// Epochs of the past that are asked for.
-const HISTORY_EPOCHS: usize = 240;
-
 /// The panes, in the order of `Tab`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pane {
-    /// The topics.
+pub(crate) enum Pane {
     Topics,
-    /// The actors.
     #[default]
     Actors,
     /// The values' distribution.
     Distribution,
-    /// The past.
     Past,
     /// The losses of the network's values.
     Losses,
@@ -54,55 +48,55 @@ pub enum Pane {
 /// What the Inference screen shows.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
-pub struct State {
+pub(crate) struct State {
     /// The topics there are.
-    pub topics: Loadable<TopicList>,
+    pub(crate) topics: Loadable<TopicList>,
     /// Whether the screen is in view.
-    pub is_shown: bool,
+    pub(crate) is_shown: bool,
     /// Whether the services are known.
     pub(crate) is_connected: bool,
     /// The pane that keys go to.
-    pub pane: Pane,
+    pub(crate) pane: Pane,
     /// The topic in view.
-    pub selected: Option<TopicId>,
+    pub(crate) selected: Option<TopicId>,
     /// Its newest bundle.
-    pub latest: Loadable<Latest>,
+    pub(crate) latest: Loadable<Latest>,
     /// The past of topics.
     pub(crate) pasts: BTreeMap<TopicId, Past>,
     /// The label in view; the first one while none was chosen.
     pub(crate) label: Option<String>,
     /// What actors are sorted by.
-    pub sort: Sort,
+    pub(crate) sort: Sort,
     /// Whether their order is turned around.
-    pub is_reversed: bool,
+    pub(crate) is_reversed: bool,
     /// The chosen actor.
-    pub actor: Option<Address>,
+    pub(crate) actor: Option<Address>,
     /// Whether nothing new is taken in.
-    pub is_paused: bool,
+    pub(crate) is_paused: bool,
     /// What is shown of each actor beside its value.
-    pub detail: Detail,
+    pub(crate) detail: Detail,
     /// Whether outliers are left out of the bundle.
-    pub is_resistant: bool,
+    pub(crate) is_resistant: bool,
     /// What stands beside the newest bundle, where that is served.
-    pub confidence: Option<Confidence>,
+    pub(crate) confidence: Option<Confidence>,
     /// Whether the service does not serve that.
     pub(crate) lacks_confidence: bool,
     /// Who did how well in the topic in view; none before the first answer.
-    pub leaderboard: Option<Leaderboard>,
+    pub(crate) leaderboard: Option<Leaderboard>,
     /// Whether the service does not serve that.
     pub(crate) lacks_leaderboard: bool,
     /// How the stream of bundles stands.
-    pub feed: Feed,
+    pub(crate) feed: Feed,
     /// How often the service is asked, where that was chosen.
     pub(crate) every: Option<Duration>,
     /// Until when the service asked to be left alone.
-    pub limited_until: Option<Timestamp>,
+    pub(crate) limited_until: Option<Timestamp>,
 }
 
 impl State {
     /// What `y` copies, if something is selected: an actor's address, else the combined value as
     /// the service wrote it.
-    pub fn selection(&self) -> Option<String> {
+    pub(crate) fn selection(&self) -> Option<String> {
         if let Some(actor) = &self.actor {
             return Some(actor.to_string());
         }
@@ -114,23 +108,23 @@ impl State {
     }
 
     /// Whether something on the screen moves by itself, such as a spinner or a countdown.
-    pub fn is_animated(&self) -> bool {
+    pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
     }
 
     /// What the list says of the topic in view.
-    pub fn topic(&self) -> Option<&TopicSummary> {
+    pub(crate) fn topic(&self) -> Option<&TopicSummary> {
         let selected = self.selected?.get();
         self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
     }
 
     /// The past of the topic in view.
-    pub fn past(&self) -> Option<&Past> {
+    pub(crate) fn past(&self) -> Option<&Past> {
         self.pasts.get(&self.selected?)
     }
 
     /// The labels of the topic in view, in the order of their ids.
-    pub fn labels(&self) -> Vec<&str> {
+    pub(crate) fn labels(&self) -> Vec<&str> {
         let values = self.latest.value().map(|latest| &latest.bundle.combined_value);
         match values.filter(|values| !values.is_empty()) {
             Some(values) => values.iter().map(|value| value.label_name.as_str()).collect(),
@@ -141,14 +135,14 @@ impl State {
     }
 
     /// The label in view.
-    pub fn label(&self) -> &str {
+    pub(crate) fn label(&self) -> &str {
         let labels = self.labels();
         let chosen = self.label.as_deref().filter(|label| labels.contains(label));
         chosen.or_else(|| labels.first().copied()).unwrap_or(SINGLE_LABEL)
     }
 
     /// The actors of the newest bundle under the label in view, as they are sorted.
-    pub fn actors(&self) -> Vec<Actor> {
+    pub(crate) fn actors(&self) -> Vec<Actor> {
         let Some(latest) = self.latest.value() else { return Vec::new() };
         let order = (self.sort, self.is_reversed);
         // Weights of another bundle say nothing of this one.
@@ -163,7 +157,7 @@ impl State {
     }
 
     /// The height of the chain by now: as of the last answer, and the blocks since.
-    pub fn height(&self, now: Timestamp) -> Option<BlockHeight> {
+    pub(crate) fn height(&self, now: Timestamp) -> Option<BlockHeight> {
         let list = self.topics.value()?;
         let age = self.topics.age(now)?.as_millis();
         let n_blocks = age.checked_div(u128::from(list.block_time_ms)).unwrap_or(0);
@@ -172,7 +166,7 @@ impl State {
 }
 
 impl Pane {
-    const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         match self {
             Self::Topics => Self::Actors,
             Self::Actors => Self::Distribution,
@@ -182,7 +176,7 @@ impl Pane {
         }
     }
 
-    const fn previous(self) -> Self {
+    pub(crate) const fn previous(self) -> Self {
         match self {
             Self::Topics => Self::Losses,
             Self::Actors => Self::Topics,
@@ -193,12 +187,11 @@ impl Pane {
     }
 
     /// The number by which hits name it.
-    #[must_use]
-    pub const fn number(self) -> usize {
+    pub(crate) const fn number(self) -> usize {
         self as usize
     }
 
-    const fn numbered(number: usize) -> Self {
+    pub(crate) const fn numbered(number: usize) -> Self {
         match number {
             0 => Self::Topics,
             1 => Self::Actors,

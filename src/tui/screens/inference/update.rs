@@ -7,8 +7,8 @@ use wire::inference::TopicList;
 
 use super::state::{
     LATEST_EVERY, Pane, State,
+    feed::Feed,
     past::{self, Past},
-    watch::Feed,
 };
 use crate::{
     action::Action,

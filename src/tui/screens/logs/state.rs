@@ -1,6 +1,6 @@
 //! The Logs screen: the lines of every local process and of the screen itself.
 
-mod matching;
+pub(crate) mod matching;
 
 use std::collections::VecDeque;
 
@@ -11,38 +11,38 @@ use crate::{
     state::field::Field,
 };
 
-pub use self::matching::Wanted;
+pub(crate) use self::matching::Wanted;
 
 /// Lines kept; the oldest gives way. About five megabytes.
-pub const LINES_MAX: usize = 20_000;
+pub(crate) const LINES_MAX: usize = 20_000;
 
 /// Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
 const SOURCES_MAX: usize = 32;
 
 /// What the screen's own lines are called.
-pub const OWN_SOURCE: &str = "screen";
+pub(crate) const OWN_SOURCE: &str = "screen";
 
 /// A line, and its number within the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// Counted from 0 since the start.
-    pub number: u64,
+    pub(crate) number: u64,
     /// What was written.
-    pub log: LocalLog,
+    pub(crate) log: LocalLog,
 }
 
 /// Lines for the rows of a pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window<'a> {
+pub(crate) struct Window<'a> {
     /// The lines, oldest first.
-    pub lines: Vec<&'a Line>,
+    pub(crate) lines: Vec<&'a Line>,
     /// The index of the selected one; none while the newest are followed.
-    pub selected: Option<usize>,
+    pub(crate) selected: Option<usize>,
 }
 
 /// What the Logs screen shows.
 #[derive(Debug)]
-pub struct State {
+pub(crate) struct State {
     /// Sorted by time; lines of the same time in the order in which they came.
     pub(crate) lines: VecDeque<Line>,
     pub(crate) n_lines: u64,
@@ -50,23 +50,23 @@ pub struct State {
     /// does not move.
     pub(crate) held_from: u64,
     /// The processes that wrote, in the order in which they first did.
-    pub sources: Vec<String>,
+    pub(crate) sources: Vec<String>,
     /// The least serious level shown.
-    pub level: Level,
+    pub(crate) level: Level,
     /// The one source shown; none for all.
-    pub source: Option<String>,
+    pub(crate) source: Option<String>,
     /// What lines must hold.
-    pub filter: Field,
+    pub(crate) filter: Field,
     /// What lines were to hold before that was taken back: to go from one to the next.
-    pub search: String,
+    pub(crate) search: String,
     /// The number of the selected line; none to follow the newest.
-    pub selected: Option<u64>,
+    pub(crate) selected: Option<u64>,
     /// Whether long lines are broken.
-    pub is_wrapped: bool,
+    pub(crate) is_wrapped: bool,
     /// Whether times are shown.
-    pub has_times: bool,
+    pub(crate) has_times: bool,
     /// Whether all of the selected line is shown below.
-    pub is_open: bool,
+    pub(crate) is_open: bool,
 }
 
 impl Default for State {
@@ -90,7 +90,7 @@ impl Default for State {
 
 impl State {
     /// Takes in a line.
-    pub fn push(&mut self, log: LocalLog) {
+    pub(crate) fn push(&mut self, log: LocalLog) {
         if !self.sources.contains(&log.process) && self.sources.len() < SOURCES_MAX {
             self.sources.push(log.process.clone());
         }
@@ -104,24 +104,24 @@ impl State {
     }
 
     /// Takes in a line of the screen's own.
-    pub fn say(&mut self, level: Level, time: Timestamp, message: String) {
+    pub(crate) fn say(&mut self, level: Level, time: Timestamp, message: String) {
         let process = OWN_SOURCE.to_owned();
         self.push(LocalLog { process, level, time, message, fields: Fields::default() });
     }
 
     /// How many lines are kept.
-    pub fn n_kept(&self) -> usize {
+    pub(crate) fn n_kept(&self) -> usize {
         self.lines.len()
     }
 
     /// How many lines gave way.
-    pub fn n_dropped(&self) -> u64 {
+    pub(crate) fn n_dropped(&self) -> u64 {
         self.n_lines - self.lines.len() as u64
     }
 
     /// The last `n` lines of the local processes, oldest first, whatever the filters say, and
     /// without those of reading: most of them come from this screen looking.
-    pub fn tail(&self, n: usize) -> Vec<&Line> {
+    pub(crate) fn tail(&self, n: usize) -> Vec<&Line> {
         let is_work =
             |line: &&Line| line.log.process != OWN_SOURCE && !line.log.message.starts_with("GET /");
         let mut tail: Vec<&Line> = self.lines.iter().rev().filter(is_work).take(n).collect();
@@ -130,7 +130,7 @@ impl State {
     }
 
     /// As [`Self::tail`], of one process alone.
-    pub fn tail_of(&self, process: &str, n: usize) -> Vec<&Line> {
+    pub(crate) fn tail_of(&self, process: &str, n: usize) -> Vec<&Line> {
         let is_its = |line: &&Line| line.log.process == process;
         let mut tail: Vec<&Line> = self.lines.iter().rev().filter(is_its).take(n).collect();
         tail.reverse();
@@ -139,7 +139,7 @@ impl State {
 
     /// The lines that pass the filters for a pane of `height` rows, the selected one in the middle
     /// where there are enough of them on both sides.
-    pub fn window(&self, height: usize) -> Window<'_> {
+    pub(crate) fn window(&self, height: usize) -> Window<'_> {
         let (above, below) = self.around(height);
         let n_below = below.len().min((height / 2).max(height.saturating_sub(above.len())));
         let n_above = above.len().min(height - n_below);
@@ -149,7 +149,7 @@ impl State {
     }
 
     /// The lines that pass the filters and are not held back, oldest first.
-    pub fn shown(&self) -> impl Iterator<Item = &Line> {
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Line> {
         let wanted = self.wanted();
         self.lines.iter().filter(move |line| self.is_shown(line, &wanted))
     }
@@ -160,12 +160,12 @@ impl State {
     }
 
     /// The selected line, else the newest one.
-    pub fn line(&self) -> Option<&Line> {
+    pub(crate) fn line(&self) -> Option<&Line> {
         self.window(1).lines.first().copied()
     }
 
     /// How many lines are held back while one is selected, whatever the filters say.
-    pub fn n_held(&self) -> u64 {
+    pub(crate) fn n_held(&self) -> u64 {
         self.selected.map_or(0, |_| self.n_lines - self.held_from)
     }
 
@@ -189,7 +189,7 @@ impl State {
     }
 
     /// What is looked for: what lines must hold, else what they had to before.
-    pub fn searched(&self) -> Wanted {
+    pub(crate) fn searched(&self) -> Wanted {
         match self.filter.value() {
             "" => Wanted::of(&self.search),
             typed => Wanted::of(typed),
@@ -197,7 +197,7 @@ impl State {
     }
 
     /// What lines must hold.
-    pub fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> Wanted {
         Wanted::of(self.filter.value())
     }
 
@@ -208,7 +208,7 @@ impl State {
     }
 
     /// The selected line, else the newest one, as text.
-    pub fn selection(&self) -> Option<String> {
+    pub(crate) fn selection(&self) -> Option<String> {
         let log = &self.line()?.log;
         let mut text = format!("{} {} {}", log.time, log.level.short(), log.process);
         text.extend([" ", log.message.as_str()]);

@@ -31,9 +31,7 @@ const SOURCE_WIDTH: usize = 9;
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "parts of a line, each there or not")]
 pub(crate) struct LineLook {
-    /// Its time.
     pub(crate) has_times: bool,
-    /// Its fields.
     pub(crate) has_fields: bool,
     /// Its time to the millisecond.
     pub(crate) is_exact: bool,

@@ -23,39 +23,38 @@ pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
 pub(crate) const TOPICS_MAX: usize = 12;
 
 /// Panes with rows that can be pointed at: runs, datasets, topics.
-pub const N_PANES: usize = 3;
+pub(crate) const N_PANES: usize = 3;
 
-/// Runs shown.
-pub const RUNS_MAX: usize = 8;
+pub(crate) const RUNS_MAX: usize = 8;
 
 /// Values kept of each topic, for a line of them.
 pub(crate) const VALUES_MAX: usize = 120;
 
 /// What a topic last came to.
 #[derive(Debug, Clone, Default)]
-pub struct Topic {
+pub(crate) struct Topic {
     /// Its newest bundle.
-    pub latest: Loadable<Latest>,
+    pub(crate) latest: Loadable<Latest>,
     /// The combined values of its first label since the screen was opened, by the epoch's nonce,
     /// oldest first.
-    pub values: VecDeque<(BlockHeight, f64)>,
+    pub(crate) values: VecDeque<(BlockHeight, f64)>,
 }
 
 /// What the Overview screen shows.
 #[derive(Debug, Clone, Default)]
-pub struct State {
+pub(crate) struct State {
     /// Whether the screen is in view.
-    pub is_shown: bool,
+    pub(crate) is_shown: bool,
     /// The row pointed at, of all panes' rows.
-    pub row: usize,
+    pub(crate) row: usize,
     /// What each topic last came to.
-    pub topics: BTreeMap<TopicId, Topic>,
+    pub(crate) topics: BTreeMap<TopicId, Topic>,
 }
 
 impl Topic {
     /// The values, oldest first, and none in the place of epochs that were not seen: at most one
     /// such place for a stretch.
-    pub fn values_and_gaps(&self) -> Vec<Option<f64>> {
+    pub(crate) fn values_and_gaps(&self) -> Vec<Option<f64>> {
         let pairs = || self.values.iter().zip(self.values.iter().skip(1));
         let step = past::step_max(self.values.iter().map(|(nonce, _)| *nonce));
         let mut all: Vec<Option<f64>> =
@@ -72,8 +71,7 @@ impl Topic {
 
 impl State {
     /// The pane whose row is pointed at.
-    #[must_use]
-    pub fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
+    pub(crate) fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
         let mut end = 0;
         let ends = n_rows.map(|n| {
             end += n;
@@ -86,7 +84,7 @@ impl State {
 
 impl Whole {
     /// What the rows of the Overview screen lead to, from the top left down, then the right.
-    pub fn overview_rows(&self) -> Vec<Goal> {
+    pub(crate) fn overview_rows(&self) -> Vec<Goal> {
         let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
         let watched = self.data.watched().into_iter();
         let watched = watched.map(|watched| Goal::Dataset(watched.dataset));
@@ -95,13 +93,13 @@ impl Whole {
     }
 
     /// How many of those rows are in each pane: runs, datasets, topics.
-    pub fn overview_counts(&self) -> [usize; N_PANES] {
+    pub(crate) fn overview_counts(&self) -> [usize; N_PANES] {
         let n_runs = self.runs.iter().len().min(RUNS_MAX);
         [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
     }
 
     /// The topics that are listed.
-    pub fn topic_ids(&self) -> Vec<TopicId> {
+    pub(crate) fn topic_ids(&self) -> Vec<TopicId> {
         let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
         topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()
     }

@@ -27,7 +27,7 @@ use crate::{
     local::Level,
     screens::{
         cluster,
-        data::{self, state::DATASETS_EVERY},
+        data::{self, update::DATASETS_EVERY},
     },
     state::{
         loadable::{Failure, Loadable},

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use model::timestamp::Timestamp;
 
 /// A period. Longer than the longest wait between two lists, so that none is skipped.
-pub const PERIOD: Duration = Duration::from_secs(20);
+pub(crate) const PERIOD: Duration = Duration::from_secs(20);
 
 /// Periods in a minute.
 const PERIODS_A_MINUTE: i64 = 3;
@@ -16,7 +16,7 @@ const PERIODS_MAX: usize = 120;
 
 /// What a node did lately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Activity {
+pub(crate) struct Activity {
     /// The count of the last list.
     n_runs: Option<u64>,
     /// Number of a period, and the executions answered in it, oldest first.
@@ -25,7 +25,7 @@ pub struct Activity {
 
 impl Activity {
     /// Takes in that the node has answered `n_runs` executions by `now`.
-    pub(super) fn take(&mut self, n_runs: u64, now: Timestamp) {
+    pub(crate) fn take(&mut self, n_runs: u64, now: Timestamp) {
         let n_new = match self.n_runs.replace(n_runs) {
             // What was before the first look is of no known time.
             None => 0,
@@ -44,7 +44,7 @@ impl Activity {
 
     /// The executions answered in each of the last `n` periods, oldest first and the running one
     /// last; none for those that nobody looked at.
-    pub fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
+    pub(crate) fn last(&self, n: usize, now: Timestamp) -> Vec<Option<f64>> {
         let newest = period_of(now);
         let oldest = newest.saturating_sub(i64::try_from(n).unwrap_or(i64::MAX)) + 1;
         let count = |period: i64| {
@@ -56,7 +56,7 @@ impl Activity {
     }
 
     /// The executions answered in the last minute of whole periods; none before it was watched.
-    pub fn a_minute(&self, now: Timestamp) -> Option<u64> {
+    pub(crate) fn a_minute(&self, now: Timestamp) -> Option<u64> {
         let newest = period_of(now);
         let before = newest - PERIODS_A_MINUTE - 1;
         let is_watched = self.periods.front().is_some_and(|(first, _)| *first <= before);

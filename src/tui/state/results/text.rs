@@ -16,7 +16,7 @@ const COLUMNS_MAX: usize = 1_000_000;
 
 /// Which part of a text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
+pub(crate) enum Position {
     /// From this line on, counted from 0.
     FromTop(usize),
     /// So that this many lines are below: 0 shows the end.
@@ -31,8 +31,7 @@ impl Default for Position {
 
 impl Position {
     /// The first line shown of `n_lines` where `n_fit` fit: the last line stays in view.
-    #[must_use]
-    pub fn first(self, n_lines: usize, n_fit: usize) -> usize {
+    pub(crate) fn first(self, n_lines: usize, n_fit: usize) -> usize {
         let last = n_lines.saturating_sub(n_fit.max(1));
         match self {
             Self::FromTop(line) => line.min(last),
@@ -41,8 +40,7 @@ impl Position {
     }
 
     /// The position `by` lines further, in a text of `n_lines` of which about `page` are in view.
-    #[must_use]
-    pub fn moved(self, by: isize, n_lines: usize, page: usize) -> Self {
+    pub(crate) fn moved(self, by: isize, n_lines: usize, page: usize) -> Self {
         match self {
             Self::FromTop(line) => {
                 // Beyond the end nothing moves, so the way back begins at the end.
@@ -57,14 +55,12 @@ impl Position {
 }
 
 /// The columns hidden on the left, `by` steps further to the right.
-#[must_use]
-pub fn shifted(n_hidden: usize, by: isize) -> usize {
+pub(crate) fn shifted(n_hidden: usize, by: isize) -> usize {
     n_hidden.saturating_add_signed(by.saturating_mul(STEP_COLUMNS)).min(COLUMNS_MAX)
 }
 
 /// `text` set as JSON, if it is an object or a list and not too long.
-#[must_use]
-pub fn pretty(text: &str) -> Option<String> {
+pub(crate) fn pretty(text: &str) -> Option<String> {
     let text = text.trim();
     if text.len() > PRETTY_BYTES_MAX || !text.starts_with(['{', '[']) {
         return None;
@@ -74,8 +70,7 @@ pub fn pretty(text: &str) -> Option<String> {
 }
 
 /// The parts of `line` that are `wanted` in any case of its letters, as ranges of bytes.
-#[must_use]
-pub fn matches(line: &str, wanted: &str) -> Vec<Range<usize>> {
+pub(crate) fn matches(line: &str, wanted: &str) -> Vec<Range<usize>> {
     if wanted.is_empty() {
         return Vec::new();
     }
@@ -85,8 +80,12 @@ pub fn matches(line: &str, wanted: &str) -> Vec<Range<usize>> {
 }
 
 /// The line of `text` that holds `wanted` and is the next after `from`, or before it; around the end.
-#[must_use]
-pub fn find(text: &str, wanted: &str, from: Option<usize>, is_forward: bool) -> Option<usize> {
+pub(crate) fn find(
+    text: &str,
+    wanted: &str,
+    from: Option<usize>,
+    is_forward: bool,
+) -> Option<usize> {
     let found: Vec<usize> = (0..)
         .zip(text.lines())
         .filter(|(_, line)| !matches(line, wanted).is_empty())

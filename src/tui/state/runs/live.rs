@@ -14,21 +14,19 @@ const PARTS_MAX: usize = 10_000;
 
 /// How far a peer is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// It said that it can, and waits.
     Ready,
     /// It gets the function from somebody.
     Fetching,
     /// It was given the work.
     Running,
-    /// It answered.
     Answered {
         /// The exit code of its run.
         exit_code: i32,
     },
     /// It gave no result.
     Failed {
-        /// Why.
         reason: String,
         /// Whether another took its place.
         is_replaced: bool,
@@ -43,48 +41,44 @@ pub enum Stage {
 
 /// A peer's part in a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
-    /// Who.
-    pub peer_id: String,
+pub(crate) struct Part {
+    pub(crate) peer_id: String,
     /// How far it is.
-    pub stage: Stage,
-    /// Since when.
-    pub since: Timestamp,
+    pub(crate) stage: Stage,
+    pub(crate) since: Timestamp,
     /// How long it had the work, once that is over.
-    pub took: Option<Duration>,
+    pub(crate) took: Option<Duration>,
     /// What its run cost, where the head told.
-    pub usage: Option<Usage>,
+    pub(crate) usage: Option<Usage>,
     /// When it was given the work.
     sent_at: Option<Timestamp>,
 }
 
 /// How far a run is, as the head tells it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Live {
+pub(crate) struct Live {
     /// The peers, in the order in which they were heard of.
-    pub parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     /// Whether the head looks for workers.
-    pub is_calling: bool,
+    pub(crate) is_calling: bool,
     /// Whether the run has ended: who is heard of later came too late.
     is_over: bool,
 }
 
 /// What was told of executions that nobody here has asked for, or not yet heard of.
 #[derive(Debug, Default)]
-pub struct Early(VecDeque<(String, Live)>);
+pub(crate) struct Early(VecDeque<(String, Live)>);
 
 impl Stage {
     /// Whether the peer is done, one way or another.
-    #[must_use]
-    pub const fn is_over(&self) -> bool {
+    pub(crate) const fn is_over(&self) -> bool {
         !matches!(self, Self::Ready | Self::Fetching | Self::Running)
     }
 }
 
 impl Live {
     /// How many peers were given the work and not replaced, and how many of those have answered.
-    #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
             !matches!(part.stage, Stage::Ready | Stage::Failed { is_replaced: true, .. })
                 && part.sent_at.is_some()
@@ -95,7 +89,7 @@ impl Live {
     }
 
     /// Takes in what the head told at `now`.
-    pub fn take(&mut self, kind: &ClusterEventKind, now: Timestamp) {
+    pub(crate) fn take(&mut self, kind: &ClusterEventKind, now: Timestamp) {
         match kind {
             ClusterEventKind::RollCall { .. } => self.is_calling = true,
             ClusterEventKind::Reported { peer_id, .. } => {
@@ -129,7 +123,7 @@ impl Live {
     }
 
     /// A worker of this machine says in its log that it gets the function.
-    pub fn fetching(&mut self, peer_id: &str, now: Timestamp) {
+    pub(crate) fn fetching(&mut self, peer_id: &str, now: Timestamp) {
         let part = self.part(peer_id, now);
         if part.stage == Stage::Ready {
             part.stage = Stage::Fetching;
@@ -138,7 +132,7 @@ impl Live {
     }
 
     /// Takes in the head's whole account of the run, which is the better one.
-    pub fn settle(&mut self, body: &ExecutionBody) {
+    pub(crate) fn settle(&mut self, body: &ExecutionBody) {
         let Ok(started_at) = body.started_at.parse::<Timestamp>() else { return };
         let millis = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
         for told in &body.peers {
@@ -177,7 +171,7 @@ impl Live {
     }
 
     /// Nobody wants the run any more.
-    pub fn cancel(&mut self, now: Timestamp) {
+    pub(crate) fn cancel(&mut self, now: Timestamp) {
         self.is_calling = false;
         self.is_over = true;
         for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
@@ -187,7 +181,7 @@ impl Live {
     }
 
     /// The run ended without a word of those who have not answered.
-    pub fn lose(&mut self) {
+    pub(crate) fn lose(&mut self) {
         self.is_calling = false;
         self.is_over = true;
         for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
@@ -222,7 +216,7 @@ impl Live {
 
 impl Early {
     /// What is kept of execution `request_id`.
-    pub fn of(&mut self, request_id: &str) -> &mut Live {
+    pub(crate) fn of(&mut self, request_id: &str) -> &mut Live {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         let idx = idx.unwrap_or_else(|| {
             if self.0.len() >= EARLY_MAX {
@@ -235,13 +229,13 @@ impl Early {
     }
 
     /// Takes out what is kept of execution `request_id`.
-    pub fn claim(&mut self, request_id: &str) -> Live {
+    pub(crate) fn claim(&mut self, request_id: &str) -> Live {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         idx.and_then(|idx| self.0.remove(idx)).map(|(_, live)| live).unwrap_or_default()
     }
 
     /// Forgets execution `request_id`.
-    pub fn forget(&mut self, request_id: &str) {
+    pub(crate) fn forget(&mut self, request_id: &str) {
         self.0.retain(|(id, _)| id != request_id);
     }
 }

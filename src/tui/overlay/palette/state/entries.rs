@@ -10,8 +10,7 @@ use crate::{
 };
 
 /// Everything that can be found now: what the screen in view can do comes first.
-#[must_use]
-pub fn entries(state: &State) -> Vec<Entry> {
+pub(crate) fn entries(state: &State) -> Vec<Entry> {
     let mut entries = screens(state);
     commands(state, &mut entries);
     entries.extend(Themes::rows(&state.own_themes).map(|name| Entry {
@@ -75,7 +74,7 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
 }
 
 /// What the palette calls a layer whose actions it offers.
-pub(super) const fn group(layer: Layer) -> Option<&'static str> {
+pub(crate) const fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
         Layer::Profiles => Some("Profile"),

@@ -12,7 +12,7 @@ const N_SLOTS_FIRST: &str = "10";
 
 /// A field of the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum AddField {
+pub(crate) enum AddField {
     /// Head or worker.
     #[default]
     Role,
@@ -32,25 +32,24 @@ pub enum AddField {
     Kept,
 }
 
-/// The form.
 #[derive(Debug, Default)]
-pub struct Adding {
+pub(crate) struct Adding {
     /// The field that keys go to.
-    pub focus: AddField,
+    pub(crate) focus: AddField,
     /// Whether a head is to be started rather than a worker.
-    pub is_head: bool,
+    pub(crate) is_head: bool,
     /// Whether it outlives the screen.
-    pub is_kept: bool,
+    pub(crate) is_kept: bool,
     texts: [Field; AddField::ALL.len()],
     /// Whether it was tried to start what the form says: what is wrong is told from then on.
-    pub is_tried: bool,
+    pub(crate) is_tried: bool,
     /// The address of a head that was filled in; from then on the field is the person's own.
     filled_in: Option<String>,
 }
 
 impl AddField {
     /// All, in their order.
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Role,
         Self::Port,
         Self::RestPort,
@@ -62,8 +61,7 @@ impl AddField {
     ];
 
     /// What the form calls it.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Role => "role",
             Self::Port => "port",
@@ -77,8 +75,7 @@ impl AddField {
     }
 
     /// What is to be said about it, while it is fit.
-    #[must_use]
-    pub const fn note(self) -> &'static str {
+    pub(crate) const fn note(self) -> &'static str {
         match self {
             Self::Role => "↑↓ worker or head",
             Self::Port => "for other nodes; empty for any free one",
@@ -92,16 +89,14 @@ impl AddField {
     }
 
     /// Whether it is chosen rather than typed.
-    #[must_use]
-    pub const fn is_choice(self) -> bool {
+    pub(crate) const fn is_choice(self) -> bool {
         matches!(self, Self::Role | Self::Kept)
     }
 }
 
 impl Adding {
     /// A form for a worker, with the address of a head among `nodes` filled in.
-    #[must_use]
-    pub fn new(nodes: &[Node]) -> Self {
+    pub(crate) fn new(nodes: &[Node]) -> Self {
         let mut form = Self { is_head: nodes.is_empty(), ..Self::default() };
         form.set(AddField::Slots, N_SLOTS_FIRST);
         form.learn(nodes);
@@ -110,7 +105,7 @@ impl Adding {
 
     /// Fills in the address of a head among `nodes`, once, where nobody has typed one: it may become
     /// known only after the form is open.
-    pub fn learn(&mut self, nodes: &[Node]) {
+    pub(crate) fn learn(&mut self, nodes: &[Node]) {
         if self.filled_in.is_some() || !self.text(AddField::BootNodes).value().is_empty() {
             return;
         }
@@ -127,7 +122,7 @@ impl Adding {
     }
 
     /// The fields that matter for the role, in their order.
-    pub fn fields(&self) -> impl Iterator<Item = AddField> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = AddField> {
         let is_head = self.is_head;
         AddField::ALL.into_iter().filter(move |field| match field {
             AddField::RestPort => is_head,
@@ -137,20 +132,19 @@ impl Adding {
     }
 
     /// The text of a field.
-    #[must_use]
-    pub fn text(&self, field: AddField) -> &Field {
+    pub(crate) fn text(&self, field: AddField) -> &Field {
         // There is a text for each field, by the type of the array.
         self.texts.get(field as usize).unwrap_or(&self.texts[0])
     }
 
     /// The text that letters go to.
-    pub fn field(&mut self) -> Option<&mut Field> {
+    pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let field = self.focus;
         self.texts.get_mut(field as usize).filter(|_| !field.is_choice())
     }
 
     /// Goes `by` fields on, or back, around the end.
-    pub fn move_focus(&mut self, by: isize) {
+    pub(crate) fn move_focus(&mut self, by: isize) {
         let fields: Vec<AddField> = self.fields().collect();
         let idx = fields.iter().position(|field| *field == self.focus).unwrap_or(0);
         let idx = (idx + fields.len()).saturating_add_signed(by) % fields.len();
@@ -158,7 +152,7 @@ impl Adding {
     }
 
     /// Takes the next value of a field that is chosen; goes on by a field otherwise.
-    pub fn choose(&mut self, by: isize) {
+    pub(crate) fn choose(&mut self, by: isize) {
         match self.focus {
             AddField::Role => self.is_head = !self.is_head,
             AddField::Kept => self.is_kept = !self.is_kept,
@@ -167,8 +161,7 @@ impl Adding {
     }
 
     /// What is wrong with a field, if anything is.
-    #[must_use]
-    pub fn trouble(&self, field: AddField) -> Option<String> {
+    pub(crate) fn trouble(&self, field: AddField) -> Option<String> {
         let text = self.text(field).value().trim();
         match field {
             AddField::Port | AddField::RestPort => {
@@ -192,7 +185,7 @@ impl Adding {
     }
 
     /// The node that the form describes; otherwise goes to the first field that is unfit.
-    pub fn wish(&mut self) -> Option<NodeWish> {
+    pub(crate) fn wish(&mut self) -> Option<NodeWish> {
         self.is_tried = true;
         let unfit = self.fields().find(|field| self.trouble(*field).is_some());
         if let Some(unfit) = unfit {

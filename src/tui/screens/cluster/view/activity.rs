@@ -21,12 +21,12 @@ const NAME_WIDTH: u16 = 21;
 const COUNT_WIDTH: u16 = 9;
 
 /// The rows this takes for `n_workers`, its frame included.
-pub(super) fn height(n_workers: usize) -> u16 {
+pub(crate) fn height(n_workers: usize) -> u16 {
     u16::try_from(n_workers.max(1)).unwrap_or(u16::MAX).saturating_mul(ROWS).saturating_add(2)
 }
 
 /// Draws the workers among `nodes`, as many as there is room for.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
     let Frame { state, theme, .. } = frame;
     let workers: Vec<&Node> = nodes.iter().filter(|node| is_worker(node)).collect();
     let n_fit = usize::from(area.height.saturating_sub(2) / ROWS);
@@ -79,6 +79,6 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
 }
 
 /// Whether a node is one, as far as is known.
-pub(super) fn is_worker(node: &Node) -> bool {
+pub(crate) fn is_worker(node: &Node) -> bool {
     node.role.as_deref() == Some("worker")
 }

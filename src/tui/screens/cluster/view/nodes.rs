@@ -45,7 +45,6 @@ const PEER: &str = "PEER";
 /// The least letters of a peer id: peers begin alike, and are told apart by their ends.
 const PEER_WIDTH_MIN: u16 = 10;
 
-/// The most.
 const PEER_WIDTH_MAX: u16 = 19;
 
 /// The widest column of names: a longer one would leave no room for the rest.
@@ -54,7 +53,6 @@ const NAME_WIDTH_MAX: u16 = 14;
 /// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
 const LEFT_OUT: [&str; 4] = ["ORIGIN", "SLOTS", "PING", "LAST"];
 
-/// The columns.
 const COLUMNS: [Column; 11] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: NAME, width: 8, side: Side::Left },
@@ -70,12 +68,12 @@ const COLUMNS: [Column; 11] = [
 ];
 
 /// The rows this takes for `n_nodes`, with some air: its frame, the filter, the head, the detail.
-pub(super) fn height(n_nodes: usize) -> u16 {
+pub(crate) fn height(n_nodes: usize) -> u16 {
     let n_rows = u16::try_from(n_nodes.max(5)).unwrap_or(u16::MAX);
     n_rows.saturating_add(DETAIL_HEIGHT + 5)
 }
 
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     let cluster = &state.cluster;
     let nodes = cluster.nodes(state.known());

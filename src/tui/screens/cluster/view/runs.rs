@@ -18,7 +18,6 @@ use crate::{
     },
 };
 
-/// The columns.
 const COLUMNS: [Column; 8] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "TIME", width: 8, side: Side::Left },
@@ -40,7 +39,7 @@ const TOOK_WIDTH: usize = 7;
 /// The place of the function's id.
 const FUNCTION: usize = 2;
 
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let runs: Vec<&Run> = state.runs.iter().collect();
     let frame_of_pane = pane::Pane::new("Runs")

@@ -43,7 +43,7 @@ struct Step {
 }
 
 /// Draws the pane.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     hits.add(area, Target::Pane(Pane::Groups.number()));
     let is_here = is_focused(Pane::Groups, frame) || is_focused(Pane::Runs, frame);

@@ -16,14 +16,14 @@ use crate::widget::candles::Candle;
 const ROWS_MAX: usize = 2_000;
 
 /// The most candles kept. Older ones are let go, and are asked for again when scrolled to.
-pub const CANDLES_MAX: usize = 12_000;
+pub(crate) const CANDLES_MAX: usize = 12_000;
 
 /// How many candles are let go at once: a thousand rows a second move what is kept once a second.
 const CANDLES_STEP: usize = 1_000;
 
 /// The candles of a chart.
 #[derive(Debug, Clone)]
-pub struct Chart {
+pub(crate) struct Chart {
     resolution: Resolution,
     /// What the service gave.
     given: BTreeMap<Timestamp, Candle>,
@@ -37,8 +37,7 @@ pub struct Chart {
 
 impl Chart {
     /// Returns a chart without candles.
-    #[must_use]
-    pub const fn new(resolution: Resolution) -> Self {
+    pub(crate) const fn new(resolution: Resolution) -> Self {
         Self {
             resolution,
             given: BTreeMap::new(),
@@ -49,21 +48,18 @@ impl Chart {
     }
 
     /// How coarse its candles are.
-    #[must_use]
-    pub const fn resolution(&self) -> Resolution {
+    pub(crate) const fn resolution(&self) -> Resolution {
         self.resolution
     }
 
     /// The candles, oldest first.
-    #[must_use]
-    pub fn candles(&self) -> &[Candle] {
+    pub(crate) fn candles(&self) -> &[Candle] {
         &self.candles
     }
 
     /// How many places stay free behind the newest candle where a chart moves by `step` at once: each
     /// move draws all of it, and a candle added in between one column.
-    #[must_use]
-    pub const fn n_free(&self, step: usize) -> usize {
+    pub(crate) const fn n_free(&self, step: usize) -> usize {
         match self.n_added.checked_rem(step) {
             None | Some(0) => 0,
             Some(n) => step - n,
@@ -71,34 +67,32 @@ impl Chart {
     }
 
     /// The candle at `time`, counted from the newest one, which is 0.
-    #[must_use]
-    pub fn from_newest(&self, time: Timestamp) -> Option<usize> {
+    pub(crate) fn from_newest(&self, time: Timestamp) -> Option<usize> {
         let idx = self.candles.binary_search_by_key(&time, |candle| candle.time).ok()?;
         Some(self.candles.len() - 1 - idx)
     }
 
     /// The candle that is `n` from the newest one, or the oldest.
-    #[must_use]
-    pub fn nth_newest(&self, n: usize) -> Option<&Candle> {
+    pub(crate) fn nth_newest(&self, n: usize) -> Option<&Candle> {
         self.candles.iter().rev().nth(n).or_else(|| self.candles.first())
     }
 
     /// Takes another resolution: the newest rows stay, as they are of no resolution.
-    pub fn change_resolution(&mut self, resolution: Resolution) {
+    pub(crate) fn change_resolution(&mut self, resolution: Resolution) {
         self.resolution = resolution;
         self.given.clear();
         self.rebuild();
     }
 
     /// Takes candles that the service gave, in any order, over those of the same moments.
-    pub fn take_given(&mut self, candles: impl IntoIterator<Item = Candle>) {
+    pub(crate) fn take_given(&mut self, candles: impl IntoIterator<Item = Candle>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.time, candle)));
         self.rebuild();
         self.n_added = 0;
     }
 
     /// Takes rows, new ones and corrections, each as a candle of its own.
-    pub fn take_rows(&mut self, rows: impl IntoIterator<Item = Candle>) {
+    pub(crate) fn take_rows(&mut self, rows: impl IntoIterator<Item = Candle>) {
         let mut touched = BTreeSet::new();
         for row in rows {
             touched.insert(self.resolution.bucket_start(row.time));
@@ -183,8 +177,7 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Candle>) -> Option<Candl
 
 /// Returns the candles smoothed as Heikin and Ashi do: each opens in the middle of the one before
 /// and closes at its own mean, so that a trend keeps one color.
-#[must_use]
-pub fn heikin(candles: &[Candle]) -> Vec<Candle> {
+pub(crate) fn heikin(candles: &[Candle]) -> Vec<Candle> {
     let mut before: Option<(f64, f64)> = None;
     candles
         .iter()

@@ -7,13 +7,13 @@ use crate::event::NamedRow;
 
 impl State {
     /// The column chosen of the dataset that is charted; none for its usual one.
-    pub(super) fn chosen_column(&self) -> Option<&String> {
+    pub(crate) fn chosen_column(&self) -> Option<&String> {
         self.chosen_columns.get(&self.selected?)
     }
 
     /// What the values charted are counted in, as far as the dataset says so; empty where a column
     /// is charted that it does not speak of.
-    pub fn unit(&self) -> &str {
+    pub(crate) fn unit(&self) -> &str {
         let metadata = self.dataset().map(|dataset| &dataset.metadata);
         match (metadata, self.chosen_column()) {
             (Some(metadata), None) => pins::unit(metadata),
@@ -25,12 +25,12 @@ impl State {
     }
 
     /// The resolutions to choose from: the service keeps buckets of the usual column alone.
-    pub fn resolutions(&self) -> &'static [Resolution] {
+    pub(crate) fn resolutions(&self) -> &'static [Resolution] {
         if self.chosen_column().is_some() { &[Resolution::Raw] } else { self.resolutions }
     }
 
     /// The shape of the dataset that is charted, as far as its columns are known.
-    pub fn shape(&self) -> Option<Shape> {
+    pub(crate) fn shape(&self) -> Option<Shape> {
         let dataset = self.dataset()?;
         if let Some(column) = self.chosen_column() {
             return Some(Shape::Value(column.clone()));
@@ -42,7 +42,7 @@ impl State {
     }
 
     /// As [`Self::shape`]; of a dataset of which no row is there yet, by the first of its rows.
-    pub(super) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
+    pub(crate) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
         self.shape().or_else(|| Some(Shape::guess(&self.dataset()?.metadata, row?)))
     }
 }

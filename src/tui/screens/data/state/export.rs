@@ -4,7 +4,7 @@ use crate::{event::ExportNews, state::field::Field};
 
 /// Which range is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Range {
+pub(crate) enum Range {
     /// What the chart has.
     #[default]
     Loaded,
@@ -12,30 +12,26 @@ pub enum Range {
     Day,
     /// A week up to the newest row.
     Week,
-    /// Everything.
     All,
 }
 
 /// The form, and the export that is under way.
 #[derive(Debug, Clone, Default)]
-pub struct Export {
+pub(crate) struct Export {
     /// Where to, as it is typed.
-    pub path: Field,
-    /// Which range.
-    pub range: Range,
+    pub(crate) path: Field,
+    pub(crate) range: Range,
     /// How far it is; none while nothing is written.
-    pub progress: Option<Progress>,
+    pub(crate) progress: Option<Progress>,
 }
 
 /// How far an export is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Rows written.
-    pub n_rows: u64,
+pub(crate) struct Progress {
+    pub(crate) n_rows: u64,
     /// Rows in all, where the service tells.
-    pub n_all: Option<u64>,
-    /// Bytes written.
-    pub n_bytes: u64,
+    pub(crate) n_all: Option<u64>,
+    pub(crate) n_bytes: u64,
 }
 
 impl Range {
@@ -43,8 +39,7 @@ impl Range {
     const ALL: [Self; 4] = [Self::Loaded, Self::Day, Self::Week, Self::All];
 
     /// What the form calls it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Loaded => "what is charted",
             Self::Day => "24 hours",
@@ -62,13 +57,12 @@ impl Range {
 
 impl Export {
     /// Takes the range `n` after this one.
-    pub(super) fn choose(&mut self, n: isize) {
+    pub(crate) fn choose(&mut self, n: isize) {
         self.range = self.range.turned(n);
     }
 
     /// The format that the path's ending names: what every service has, where it names none.
-    #[must_use]
-    pub fn format(&self) -> &'static str {
+    pub(crate) fn format(&self) -> &'static str {
         let path = self.path.value().to_lowercase();
         let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
         let formats = ["csv", "json", "ndjson", "parquet", "arrow"];
@@ -76,7 +70,7 @@ impl Export {
     }
 
     /// Takes what is told of the export that is under way.
-    pub(super) fn take(&mut self, news: &ExportNews) {
+    pub(crate) fn take(&mut self, news: &ExportNews) {
         self.progress = match news {
             ExportNews::Written(progress) => Some(progress.clone()),
             ExportNews::Done { .. } | ExportNews::Failed(_) => None,

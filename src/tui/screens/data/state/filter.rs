@@ -10,13 +10,13 @@ use crate::state::field::Field;
 const KNOWN_MAX: usize = 500;
 
 /// Pairs shown below what is typed.
-pub const CHOICES_MAX: usize = 8;
+pub(crate) const CHOICES_MAX: usize = 8;
 
 /// What is filtered by.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub(crate) struct Filter {
     /// `field=value`, as it is typed.
-    pub text: Field,
+    pub(crate) text: Field,
     /// The field and the value in force.
     chosen: Option<(String, String)>,
     /// The pairs of all datasets seen so far.
@@ -27,20 +27,18 @@ pub struct Filter {
 
 impl Filter {
     /// The field and the value in force.
-    #[must_use]
-    pub const fn chosen(&self) -> Option<&(String, String)> {
+    pub(crate) const fn chosen(&self) -> Option<&(String, String)> {
         self.chosen.as_ref()
     }
 
     /// Known pairs that hold what is typed.
-    #[must_use]
-    pub fn choices(&self) -> Vec<&str> {
+    pub(crate) fn choices(&self) -> Vec<&str> {
         let typed = self.typed.as_deref().unwrap_or_else(|| self.text.value()).to_lowercase();
         let known = self.known.iter().filter(|pair| pair.to_lowercase().contains(&typed));
         known.take(CHOICES_MAX).map(String::as_str).collect()
     }
 
-    pub(super) fn learn(&mut self, datasets: &[Dataset]) {
+    pub(crate) fn learn(&mut self, datasets: &[Dataset]) {
         for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
             if self.known.len() < KNOWN_MAX {
                 self.known.insert(format!("{field}={value}"));
@@ -49,12 +47,12 @@ impl Filter {
     }
 
     /// Letters changed what is typed.
-    pub(super) fn edited(&mut self) {
+    pub(crate) fn edited(&mut self) {
         self.typed = None;
     }
 
     /// Takes the known pair `n` after the one that is typed.
-    pub(super) fn choose(&mut self, n: isize) {
+    pub(crate) fn choose(&mut self, n: isize) {
         let choices = self.choices();
         let here = choices.iter().position(|choice| *choice == self.text.value());
         let len = choices.len().max(1).cast_signed();
@@ -66,7 +64,7 @@ impl Filter {
     }
 
     /// Takes what is typed; whether it is another filter than before.
-    fn take(&mut self) -> bool {
+    pub(crate) fn take(&mut self) -> bool {
         let pair = self.text.value().split_once('=');
         let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()));
         let pair = pair.filter(|(field, value)| !field.is_empty() && !value.is_empty());
@@ -81,7 +79,7 @@ impl Filter {
     }
 
     /// Filters no longer; whether it did, or was typed.
-    pub(super) fn leave(&mut self) -> bool {
+    pub(crate) fn leave(&mut self) -> bool {
         self.typed = None;
         self.text.leave() | self.chosen.take().is_some()
     }

@@ -2,8 +2,7 @@
 
 /// How a chart is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
-    /// As candles.
+pub(crate) enum Kind {
     #[default]
     Candles,
     /// As a line through the closes.
@@ -14,7 +13,7 @@ pub enum Kind {
 
 /// What is drawn with a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Indicators {
+pub(crate) enum Indicators {
     /// Means over 20 and 50, and the mean weighted by volume.
     #[default]
     Averages,
@@ -22,12 +21,11 @@ pub enum Indicators {
     Exponential,
     /// A mean over 20, and two deviations above and below.
     Bands,
-    /// Nothing.
     Off,
 }
 
 impl Kind {
-    pub(super) const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         match self {
             Self::Candles => Self::Line,
             Self::Line => Self::Heikin,
@@ -37,7 +35,7 @@ impl Kind {
 }
 
 impl Indicators {
-    pub(super) const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         match self {
             Self::Averages => Self::Exponential,
             Self::Exponential => Self::Bands,

@@ -15,7 +15,7 @@ const STEP: Duration = Duration::from_micros(1);
 
 /// Whether there is anything before what was read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) enum Older {
+pub(crate) enum Older {
     /// There may be.
     #[default]
     Unknown,
@@ -26,7 +26,7 @@ pub(super) enum Older {
 }
 
 /// The query for the newest `limit` rows before `moment`, as far back as one may ask.
-pub(super) fn before(
+pub(crate) fn before(
     dataset: DatasetId,
     resolution: Resolution,
     moment: Timestamp,
@@ -38,7 +38,7 @@ pub(super) fn before(
 }
 
 /// The query for the oldest `limit` rows after `moment`.
-pub(super) fn after(
+pub(crate) fn after(
     dataset: DatasetId,
     resolution: Resolution,
     moment: Timestamp,
@@ -51,14 +51,14 @@ pub(super) fn after(
 }
 
 /// The query for the newest day before the span of `searched`; none where that had no beginning.
-pub(super) fn probe(searched: &RowsQuery) -> Option<RowsQuery> {
+pub(crate) fn probe(searched: &RowsQuery) -> Option<RowsQuery> {
     let end = searched.start? - STEP;
     let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
 /// The query that goes on where [`probe`] found a day; none where it found none.
-pub(super) fn further(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
+pub(crate) fn further(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
     let moment = searched.start.map_or(end, |start| start.min(end));

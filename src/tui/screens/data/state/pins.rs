@@ -10,62 +10,58 @@ use super::{Live, Spark, State};
 use crate::state::loadable::{Failure, Loadable};
 
 /// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
-pub const PINS_MAX: usize = 6;
+pub(crate) const PINS_MAX: usize = 6;
 
 /// Datasets looked at without being pinned: more than fit on most screens.
-pub(super) const OTHERS_MAX: usize = 12;
+pub(crate) const OTHERS_MAX: usize = 12;
 
 /// Values kept of a pinned dataset: two for each column of the widest sparkline.
-pub const PIN_VALUES: usize = 240;
+pub(crate) const PIN_VALUES: usize = 240;
 
 /// What a service answers of a dataset that is gone, or that it does not show.
 const GONE: [u16; 2] = [404, 410];
 
 /// A dataset that is watched.
 #[derive(Debug, Clone)]
-pub struct Pin {
-    /// Which.
-    pub dataset: DatasetId,
+pub(crate) struct Pin {
+    pub(crate) dataset: DatasetId,
     /// What it is called.
-    pub name: String,
-    /// Its stream.
-    pub live: Live,
+    pub(crate) name: String,
+    pub(crate) live: Live,
     /// Its newest values.
-    pub spark: Spark,
+    pub(crate) spark: Spark,
     /// Whether the service told of it: one of an earlier session is kept until then.
-    pub told: Loadable<()>,
+    pub(crate) told: Loadable<()>,
     /// What tells which of its columns matters.
-    metadata: BTreeMap<String, String>,
+    pub(crate) metadata: BTreeMap<String, String>,
 }
 
 /// A dataset that is pinned or looked at.
 #[derive(Debug, Clone, Copy)]
-pub struct Watched<'a> {
-    /// Which.
-    pub dataset: DatasetId,
+pub(crate) struct Watched<'a> {
+    pub(crate) dataset: DatasetId,
     /// What it is called.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// Its stream, if it is pinned.
-    pub live: Option<&'a Live>,
+    pub(crate) live: Option<&'a Live>,
     /// Its newest values, as soon as they are there.
-    pub spark: Option<&'a Spark>,
+    pub(crate) spark: Option<&'a Spark>,
     /// What its values are counted in, where that is told.
-    pub unit: &'a str,
+    pub(crate) unit: &'a str,
     /// Whether the service told of it, if it is pinned.
-    pub told: Option<&'a Loadable<()>>,
+    pub(crate) told: Option<&'a Loadable<()>>,
 }
 
 /// The unit of shares.
-pub const PERCENT: &str = "%";
+pub(crate) const PERCENT: &str = "%";
 
 /// What values are counted in, by the metadata of a dataset: in short where that is common.
-#[must_use]
-pub fn unit(metadata: &BTreeMap<String, String>) -> &str {
+pub(crate) fn unit(metadata: &BTreeMap<String, String>) -> &str {
     unit_in_short(metadata.get("unit").map_or("", String::as_str))
 }
 
 /// A unit in short where that is common.
-pub(super) fn unit_in_short(unit: &str) -> &str {
+pub(crate) fn unit_in_short(unit: &str) -> &str {
     match unit {
         "percent" => PERCENT,
         "bytes per second" => "B/s",
@@ -89,13 +85,13 @@ impl<'a> From<&'a Pin> for Watched<'a> {
 }
 
 /// Whether a dataset is not there any more, or not to be seen.
-pub(super) fn is_gone(why: &Failure) -> bool {
+pub(crate) fn is_gone(why: &Failure) -> bool {
     why.status.is_some_and(|status| GONE.contains(&status))
 }
 
 impl State {
     /// What is pinned, then others in the order of the list.
-    pub fn watched(&self) -> Vec<Watched<'_>> {
+    pub(crate) fn watched(&self) -> Vec<Watched<'_>> {
         let others = self.list().iter().filter(|dataset| !self.is_pinned(dataset.id));
         let others = others.take(OTHERS_MAX).map(|dataset| Watched {
             dataset: dataset.id,
@@ -109,7 +105,7 @@ impl State {
     }
 
     /// Whether `dataset` is pinned.
-    pub fn is_pinned(&self, dataset: DatasetId) -> bool {
+    pub(crate) fn is_pinned(&self, dataset: DatasetId) -> bool {
         self.pins.iter().any(|pin| pin.dataset == dataset)
     }
 }

@@ -23,7 +23,7 @@ const VOLUME: &str = "volume";
 
 /// Which of a dataset's columns are charted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// `open`, `high`, `low` and `close`: rows are bars.
     Bars,
     /// This one column.
@@ -34,8 +34,7 @@ pub enum Shape {
 
 impl Shape {
     /// The shape of a dataset with these facts and columns.
-    #[must_use]
-    pub fn of(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
+    pub(crate) fn of(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
         let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
         let has = |name: &str| columns.iter().filter(is_number).any(|column| column.name == name);
         if PRICES.into_iter().all(has) {
@@ -50,8 +49,7 @@ impl Shape {
 
     /// The shape that a row of a dataset with these facts suggests, as long as its columns are not
     /// known: without them the first is not, so it is the first by name.
-    #[must_use]
-    pub fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
+    pub(crate) fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
         let has = |name: &str| number(row, name).is_some();
         if PRICES.into_iter().all(has) {
             return Self::Bars;
@@ -63,8 +61,7 @@ impl Shape {
     }
 
     /// The row as a candle of its own; none if it has no number to chart.
-    #[must_use]
-    pub fn sample(&self, row: &NamedRow) -> Option<Candle> {
+    pub(crate) fn sample(&self, row: &NamedRow) -> Option<Candle> {
         let (open, high, low, close) = match self {
             Self::Nothing => return None,
             Self::Value(column) => {
@@ -89,8 +86,7 @@ impl Shape {
     }
 
     /// The column that a single number of a row is taken from.
-    #[must_use]
-    pub fn value_column(&self) -> Option<&str> {
+    pub(crate) fn value_column(&self) -> Option<&str> {
         match self {
             Self::Bars => Some("close"),
             Self::Value(column) => Some(column),

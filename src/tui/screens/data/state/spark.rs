@@ -8,11 +8,11 @@ use super::State;
 use crate::{event::NamedRow, widget::candles::Candle};
 
 /// Values kept of each dataset: a few more than a sparkline has columns.
-pub const SPARK_VALUES: usize = 64;
+pub(crate) const SPARK_VALUES: usize = 64;
 
 /// The newest values of a dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spark {
+pub(crate) struct Spark {
     /// Moments and values, oldest first.
     values: VecDeque<(Timestamp, f64)>,
     /// When they were read.
@@ -25,36 +25,33 @@ pub struct Spark {
 
 impl Spark {
     /// Returns no values, of which `n_max` will be kept.
-    pub(super) const fn new(n_max: usize, now: Timestamp) -> Self {
+    pub(crate) const fn new(n_max: usize, now: Timestamp) -> Self {
         Self { values: VecDeque::new(), at: now, came_at: Timestamp::MIN, n_max }
     }
 
     /// The values, oldest first.
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = f64> {
+    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = f64> {
         self.values.iter().map(|(_, value)| *value)
     }
 
     /// The time from the oldest value to the newest.
-    #[must_use]
-    pub fn length(&self) -> Duration {
+    pub(crate) fn length(&self) -> Duration {
         let ends = self.values.front().zip(self.values.back());
         ends.map_or(Duration::ZERO, |((first, _), (last, _))| last.since(*first))
     }
 
     /// The newest moment and value.
-    #[must_use]
-    pub fn newest(&self) -> Option<(Timestamp, f64)> {
+    pub(crate) fn newest(&self) -> Option<(Timestamp, f64)> {
         self.values.back().copied()
     }
 
     /// How long ago the newest value came. Data of the past that is played back now is new, too.
-    #[must_use]
-    pub fn age(&self, now: Timestamp) -> Duration {
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
         now.since(self.came_at)
     }
 
     /// Takes values, each in the place of an older one of its moment.
-    pub(super) fn take(&mut self, samples: impl IntoIterator<Item = Candle>, now: Timestamp) {
+    pub(crate) fn take(&mut self, samples: impl IntoIterator<Item = Candle>, now: Timestamp) {
         let newest_before = self.newest().map(|(time, _)| time);
         for sample in samples {
             match self.values.binary_search_by_key(&sample.time, |(time, _)| *time) {
@@ -80,8 +77,7 @@ impl Spark {
 impl State {
     /// The newest values of a dataset that are known: a pinned one's stream may be ahead of what was
     /// read for the list.
-    #[must_use]
-    pub fn spark(&self, dataset: DatasetId) -> Option<&Spark> {
+    pub(crate) fn spark(&self, dataset: DatasetId) -> Option<&Spark> {
         let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
         let read = self.sparks.get(&dataset);
         read.into_iter().chain(pinned).max_by_key(|spark| spark.newest().map(|(time, _)| time))
@@ -89,7 +85,7 @@ impl State {
 }
 
 /// The newest rows as they are kept: newest first, each moment once, at most `n_max`.
-pub(super) fn put_newest(tape: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
+pub(crate) fn put_newest(tape: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
     match tape.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
         Ok(idx) => {
             if let Some(kept) = tape.get_mut(idx) {

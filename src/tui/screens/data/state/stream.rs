@@ -36,20 +36,16 @@ const TRIES_COUNTED: u32 = 5;
 
 /// How a stream stands.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Status {
-    /// Not wanted.
+pub(crate) enum Status {
     #[default]
     Closed,
-    /// Asked for.
     Opening,
-    /// Up.
     Up {
         /// When something was last heard.
         heard: Timestamp,
     },
     /// Down, and tried again by itself.
     Lost {
-        /// Why.
         why: Failure,
         /// When it is tried again.
         retry_at: Timestamp,
@@ -58,9 +54,9 @@ pub enum Status {
 
 /// A stream, and what of it is held back.
 #[derive(Debug, Clone, Default)]
-pub struct Live {
+pub(crate) struct Live {
     /// How it stands.
-    pub status: Status,
+    pub(crate) status: Status,
     /// When anything was last heard of it.
     heard_at: Option<Timestamp>,
     /// When it last brought rows.
@@ -76,59 +72,59 @@ pub struct Live {
     /// Tries since it was last up.
     n_tries: u32,
     /// Whether it was lost since rows were last read.
-    was_lost: bool,
+    pub(crate) was_lost: bool,
     /// What came while paused; none while not.
-    held: Option<Held>,
+    pub(crate) held: Option<Held>,
 }
 
 /// Rows held back.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
-    rows: VecDeque<NamedRow>,
-    n_rows: usize,
+    pub(crate) rows: VecDeque<NamedRow>,
+    pub(crate) n_rows: usize,
 }
 
 impl Live {
     /// It is another stream from now on.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         *self = Self::default();
     }
 
     /// Holds nothing back.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.held = None;
     }
 
     /// Whether rows are held back.
-    pub const fn is_paused(&self) -> bool {
+    pub(crate) const fn is_paused(&self) -> bool {
         self.held.is_some()
     }
 
     /// Whether rows still come: a stream that is up may be silent.
-    pub fn is_flowing(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
         /// A little more than the distance of rows a minute apart.
         const SILENCE_MAX: Duration = Duration::from_secs(90);
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= SILENCE_MAX)
     }
 
     /// When it last brought rows.
-    pub const fn rows_at(&self) -> Option<Timestamp> {
+    pub(crate) const fn rows_at(&self) -> Option<Timestamp> {
         self.rows_at
     }
 
     /// Whether it is up.
-    pub const fn is_up(&self) -> bool {
+    pub(crate) const fn is_up(&self) -> bool {
         matches!(self.status, Status::Up { .. })
     }
 
     /// Whether its note changes each second.
-    pub(super) const fn is_counting(&self) -> bool {
+    pub(crate) const fn is_counting(&self) -> bool {
         matches!(self.status, Status::Lost { .. }) && self.n_tries <= TRIES_COUNTED
     }
 
     /// How it stands, in a few words: `live · 2s ago`, `replay 60× · 2025-11-03`,
     /// `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
-    pub fn note(&self, now: Timestamp) -> String {
+    pub(crate) fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {
             let new = format!("paused · {} new", format::count(held.n_rows as u64));
             return if self.is_up() { new } else { format!("{new} · {}", self.line(now)) };
@@ -201,7 +197,7 @@ impl Live {
     }
 
     /// Takes in how it stands from now on.
-    pub(super) fn hear(&mut self, news: &StreamNews, now: Timestamp) {
+    pub(crate) fn hear(&mut self, news: &StreamNews, now: Timestamp) {
         if let StreamNews::Lost { why, retry_in } = news {
             self.was_lost = true;
             self.n_tries = self.n_tries.saturating_add(1);
@@ -227,20 +223,18 @@ impl Live {
 
 impl State {
     /// Whether any stream is wanted.
-    pub fn has_streams(&self) -> bool {
+    pub(crate) fn has_streams(&self) -> bool {
         self.live.status != Status::Closed || !self.pins.is_empty()
     }
 }
 
 /// Whether a newest row with this timestamp is of the past, although it may come now.
-#[must_use]
-pub fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
+pub(crate) fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
     now.since(newest_row) > PAST_FROM
 }
 
 /// How long after its last row a dataset of this frequency is still called fresh.
-#[must_use]
-pub fn fresh_for(frequency: Option<&str>) -> Duration {
+pub(crate) fn fresh_for(frequency: Option<&str>) -> Duration {
     /// Where a dataset does not say how often it has rows.
     const UNKNOWN: Duration = Duration::from_mins(3);
     /// A row may be late by this many times its distance to the one before.

@@ -21,7 +21,7 @@ use crate::{
 const PAGE_ROWS: usize = 500;
 
 /// Rows kept. Of ten columns they are about two megabytes.
-pub const ROWS_KEPT_MAX: usize = 4_000;
+pub(crate) const ROWS_KEPT_MAX: usize = 4_000;
 
 /// So many rows before the last one that is known, the next page is asked for.
 const ROWS_AHEAD: usize = 150;
@@ -31,81 +31,73 @@ pub(crate) const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "v
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TableRow {
-    /// When.
-    pub time: Timestamp,
+pub(crate) struct TableRow {
+    pub(crate) time: Timestamp,
     /// A value for each column, or none.
-    pub cells: Vec<Option<Value>>,
+    pub(crate) cells: Vec<Option<Value>>,
 }
 
-/// The table.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub(crate) struct Table {
     /// The names of the columns.
-    pub columns: Vec<String>,
-    /// Newest first.
+    pub(crate) columns: Vec<String>,
     rows: VecDeque<TableRow>,
     /// The chosen row; none while the newest is followed.
     chosen: Option<Timestamp>,
     /// Whether newer rows were let go.
-    has_newer: bool,
+    pub(crate) has_newer: bool,
     older: Older,
     asked: Option<RowsQuery>,
     /// Columns scrolled out on the left.
-    pub n_hidden: usize,
+    pub(crate) n_hidden: usize,
     /// Why the last page did not come.
-    pub failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
 }
 
 /// What a table is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Source {
-    dataset: DatasetId,
-    resolution: Resolution,
+    pub(crate) dataset: DatasetId,
+    pub(crate) resolution: Resolution,
 }
 
 impl Table {
     /// The rows that are kept, newest first.
-    #[must_use]
-    pub const fn rows(&self) -> &VecDeque<TableRow> {
+    pub(crate) const fn rows(&self) -> &VecDeque<TableRow> {
         &self.rows
     }
 
     /// The place of the chosen row among those kept.
-    #[must_use]
-    pub fn chosen(&self) -> usize {
+    pub(crate) fn chosen(&self) -> usize {
         let Some(time) = self.chosen else { return 0 };
         let found = self.rows.binary_search_by(|row| time.cmp(&row.time));
         found.unwrap_or_else(|idx| idx).min(self.rows.len().saturating_sub(1))
     }
 
     /// Whether the newest row is followed.
-    #[must_use]
-    pub const fn is_following(&self) -> bool {
+    pub(crate) const fn is_following(&self) -> bool {
         self.chosen.is_none()
     }
 
     /// Whether a page is awaited.
-    #[must_use]
-    pub const fn is_loading(&self) -> bool {
+    pub(crate) const fn is_loading(&self) -> bool {
         self.asked.is_some()
     }
 
     /// Whether the oldest row kept is the first one there is.
-    #[must_use]
-    pub fn has_first(&self) -> bool {
+    pub(crate) fn has_first(&self) -> bool {
         self.older == Older::Nothing
     }
 
     /// Lets go of everything.
-    pub(super) fn clear(&mut self) -> Option<Effect> {
+    pub(crate) fn clear(&mut self) -> Option<Effect> {
         let was_asked = self.asked.is_some();
         *self = Self { n_hidden: self.n_hidden, ..Self::default() };
         was_asked.then_some(Effect::DropTable)
     }
 
     /// Takes rows of the stream.
-    pub(super) fn take_live(&mut self, rows: &[NamedRow]) {
+    pub(crate) fn take_live(&mut self, rows: &[NamedRow]) {
         let is_raw = !self.columns.is_empty() && self.source_is_raw();
         if !is_raw || self.has_newer || self.rows.is_empty() {
             return;
@@ -130,7 +122,7 @@ impl Table {
     }
 
     /// Scrolls by `n` columns.
-    pub(super) fn scroll(&mut self, n: isize) {
+    pub(crate) fn scroll(&mut self, n: isize) {
         let last = self.columns.len().saturating_sub(1);
         self.n_hidden = self.n_hidden.saturating_add_signed(n).min(last);
     }
@@ -140,15 +132,15 @@ impl Table {
     }
 
     /// Asks for the newest page.
-    fn newest(&mut self, source: Source) -> RowsQuery {
-        let limit = Limit::clamp(PAGE_ROWS);
+    pub(crate) fn newest(&mut self, source: Source) -> RowsQuery {
+        let limit = Limit::clamped(PAGE_ROWS);
         let query = RowsQuery::newest(source.dataset, source.resolution, limit);
         self.asked = Some(query);
         query
     }
 
     /// Chooses the row `n` further down, and asks for the page that it nears.
-    fn move_by(&mut self, n: isize, source: Source) -> Option<RowsQuery> {
+    pub(crate) fn move_by(&mut self, n: isize, source: Source) -> Option<RowsQuery> {
         let last = self.rows.len().checked_sub(1)?;
         let idx = self.chosen().saturating_add_signed(n).min(last);
         let is_newest = idx == 0 && !self.has_newer;
@@ -174,7 +166,7 @@ impl Table {
     }
 
     /// Takes a page; returns what to ask for next.
-    fn take(
+    pub(crate) fn take(
         &mut self,
         query: RowsQuery,
         result: Result<RowsPage, Failure>,

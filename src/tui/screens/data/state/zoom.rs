@@ -8,16 +8,14 @@ use crate::widget::candles::Body;
 
 /// A step of the zoom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Zoom {
-    /// How coarse.
-    pub resolution: Resolution,
-    /// How dense.
-    pub density: Density,
+pub(crate) struct Zoom {
+    pub(crate) resolution: Resolution,
+    pub(crate) density: Density,
 }
 
 /// How many candles, or points of a line, go into a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Density {
+pub(crate) enum Density {
     /// A candle in four columns; a point in four.
     Wide,
     /// A candle in two columns; a point in one.
@@ -33,8 +31,7 @@ impl Density {
     const ALL: [Self; 4] = [Self::Wide, Self::Narrow, Self::Dense, Self::Packed];
 
     /// The width of a candle.
-    #[must_use]
-    pub const fn body(self) -> Body {
+    pub(crate) const fn body(self) -> Body {
         match self {
             Self::Wide => Body::Wide,
             Self::Narrow => Body::Narrow,
@@ -43,8 +40,7 @@ impl Density {
     }
 
     /// How many points of a line are shown in `width` columns.
-    #[must_use]
-    pub fn n_points(self, width: u16) -> usize {
+    pub(crate) fn n_points(self, width: u16) -> usize {
         let width = usize::from(width);
         match self {
             Self::Wide => width / 4,
@@ -55,8 +51,7 @@ impl Density {
     }
 
     /// How many points the crosshair of a line moves over, so that it moves by about a column.
-    #[must_use]
-    pub const fn stride(self) -> usize {
+    pub(crate) const fn stride(self) -> usize {
         match self {
             Self::Wide | Self::Narrow => 1,
             Self::Dense => 4,
@@ -67,7 +62,7 @@ impl Density {
 
 impl Zoom {
     /// Where a dataset opens: raw values are what changes while one looks.
-    pub const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };
+    pub(crate) const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };
 
     /// Every step through `served`, the closest first. Each shows more than the one before.
     fn steps(
@@ -83,27 +78,23 @@ impl Zoom {
     }
 
     /// The next wider step of a line, or of candles.
-    #[must_use]
-    pub fn out(self, is_line: bool, served: &'static [Resolution]) -> Self {
+    pub(crate) fn out(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).find(|step| step.key() > self.key()).unwrap_or(self)
     }
 
     /// The next closer step, as [`Self::out`].
-    #[must_use]
-    pub fn closer(self, is_line: bool, served: &'static [Resolution]) -> Self {
+    pub(crate) fn closer(self, is_line: bool, served: &'static [Resolution]) -> Self {
         Self::steps(served, is_line).rfind(|step| step.key() < self.key()).unwrap_or(self)
     }
 
     /// The next coarser resolution of `served`, as dense as this.
-    #[must_use]
-    pub fn coarser(self, served: &[Resolution]) -> Self {
+    pub(crate) fn coarser(self, served: &[Resolution]) -> Self {
         let coarser = served.iter().find(|other| **other > self.resolution);
         Self { resolution: coarser.copied().unwrap_or(self.resolution), ..self }
     }
 
     /// The next finer resolution of `served`, as dense as this.
-    #[must_use]
-    pub fn finer(self, served: &[Resolution]) -> Self {
+    pub(crate) fn finer(self, served: &[Resolution]) -> Self {
         let finer = served.iter().rfind(|other| **other < self.resolution);
         Self { resolution: finer.copied().unwrap_or(self.resolution), ..self }
     }

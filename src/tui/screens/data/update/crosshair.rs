@@ -2,10 +2,11 @@
 
 use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
+use super::{BUCKETS, RAW_ROWS};
 use crate::{
     event::Effect,
     screens::data::state::{
-        BUCKETS, RAW_ROWS, State, chart,
+        State, chart,
         past::{self, Older},
         zoom::Zoom,
     },

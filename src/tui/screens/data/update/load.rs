@@ -9,10 +9,11 @@ use model::{
     timestamp::Timestamp,
 };
 
+use super::{BUCKETS, RAW_ROWS, TAPE_ROWS};
 use crate::{
     event::{DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
     screens::data::state::{
-        BUCKETS, RAW_ROWS, State, TAPE_ROWS,
+        State,
         chart::Chart,
         past::{self, Older},
     },
@@ -28,7 +29,7 @@ const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
     /// Somebody wants the list of datasets now: a failure is forgotten.
-    pub fn list_anew(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn list_anew(&mut self, now: Timestamp) -> Vec<Effect> {
         if !self.is_connected {
             return Vec::new();
         }

@@ -7,13 +7,13 @@ use model::{
     timestamp::Timestamp,
 };
 
+use super::set_timers;
 use crate::{
     event::{Effect, StreamNews, Timer},
     screens::data::state::{
         Live, Spark, State,
         pins::{PIN_VALUES, PINS_MAX, Pin, is_gone},
         sample::Shape,
-        set_timers,
     },
     state::loadable::{Failure, Loadable},
 };

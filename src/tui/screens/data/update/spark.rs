@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
 
+use super::{ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX};
 use crate::{
     event::{Effect, Rows, RowsQuery},
     screens::data::state::{
-        ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, State,
+        State,
         pins::OTHERS_MAX,
         sample::Shape,
         spark::{SPARK_VALUES, Spark},

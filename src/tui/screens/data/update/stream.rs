@@ -2,10 +2,11 @@
 
 use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
+use super::{BUCKETS_AGAIN, TAPE_ROWS};
 use crate::{
     event::{Effect, NamedRow, RowsQuery, StreamNews},
     screens::data::state::{
-        BUCKETS_AGAIN, State, TAPE_ROWS, spark,
+        State, spark,
         stream::{HELD_ROWS_MAX, Held, Status},
     },
     widget::candles::Candle,

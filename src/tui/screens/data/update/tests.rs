@@ -1,14 +1,16 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    dataset::Dtype,
+    dataset::{Column, DatasetId, Dtype},
+    resolution::Resolution,
     row::{Bucket, Value},
 };
 
 use super::*;
 use crate::{
-    event::{ExportNews, Rows, RowsPage, StreamNews},
+    event::{Acquired, ExportNews, Rows, RowsPage, RowsQuery, StreamNews},
     keymap::Chord,
+    screens::data::state::{Live, Spark, fresh_for},
     state::loadable::Failure,
 };
 

@@ -63,7 +63,7 @@ const HEAD_HEIGHT: u16 = 3;
 const LEAD: usize = 288;
 
 /// Draws the pane.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     if area.is_empty() {
         return Vec::new();
     }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Rows of facts about the selected dataset that are worth cutting the list for.
-pub(super) const FACTS_HEIGHT: u16 = 11;
+pub(crate) const FACTS_HEIGHT: u16 = 11;
 
 /// The least columns of a fact's name: the longest of those that most datasets have.
 const FACT_MIN: u16 = 9;
@@ -68,7 +68,7 @@ impl Columns {
 }
 
 /// Draws the pane; returns where the row of each dataset is.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     let (state, theme) = (scene.state, scene.theme);
     if area.is_empty() {
         return Vec::new();
@@ -137,7 +137,7 @@ fn draw_search(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> u16 {
 }
 
 /// Draws a text and its caret, as much of it as there is room for.
-pub(super) fn draw_field(room: Rect, buf: &mut Buffer, field: &Field, theme: &Theme) {
+pub(crate) fn draw_field(room: Rect, buf: &mut Buffer, field: &Field, theme: &Theme) {
     let width = usize::from(room.width.saturating_sub(1));
     let skipped = field.scroll(width);
     let shown: String = field.value().chars().skip(skipped).collect();

@@ -38,7 +38,7 @@ const ENDS_WIDTH: usize = 9;
 const WASH_FROM: u16 = 3;
 
 /// The rows of a pane of `n_pins` in `width` columns, its borders included; none for no pins.
-pub(super) fn height(n_pins: usize, width: u16) -> u16 {
+pub(crate) fn height(n_pins: usize, width: u16) -> u16 {
     let n_across = across(n_pins, width);
     let n_rows = u16::try_from(n_pins.div_ceil(n_across.max(1).into())).unwrap_or(0);
     if n_rows == 0 { 0 } else { n_rows * (CARD.1 + 1) + 1 }
@@ -49,7 +49,7 @@ fn across(n_pins: usize, width: u16) -> u16 {
 }
 
 /// Draws the pane.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (pins, now, theme) = (&scene.state.pins, scene.now, scene.theme);
     if area.is_empty() {
         return;
@@ -173,7 +173,6 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
 /// The values of a card.
 #[derive(Clone, Copy)]
 struct Trace<'a> {
-    /// Oldest first.
     values: &'a [f64],
     /// How many values span the card.
     n_kept: usize,

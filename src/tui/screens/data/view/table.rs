@@ -19,7 +19,7 @@ const TEXT_MAX: usize = 32;
 const TIME_WIDTH: u16 = 19;
 
 /// Draws the rows around the chosen one into `area`; returns where each of the list is.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     let (table, theme) = (&scene.state.table, scene.theme);
     if area.height < 3 {
         return Vec::new();

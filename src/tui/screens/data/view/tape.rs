@@ -36,7 +36,7 @@ const TITLE_MAX: usize = 12;
 const NUMBER_MAX: usize = 14;
 
 /// Draws the pane of the newest rows.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if area.is_empty() {
         return;
     }
@@ -136,7 +136,7 @@ impl<'a> Numbers<'a> {
 }
 
 /// The sign of a change.
-pub(super) fn arrow(change: f64) -> char {
+pub(crate) fn arrow(change: f64) -> char {
     if change > 0.0 {
         '▲'
     } else if change < 0.0 {

@@ -33,7 +33,7 @@ const WINDOW_FIRST: &str = "24h";
 
 /// A field of the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FormField {
+pub(crate) enum FormField {
     /// The name of a function the head holds, a content id, or the path of a module of this machine.
     /// Fills in the next two.
     Function,
@@ -45,9 +45,7 @@ pub enum FormField {
     Nodes,
     /// The group to choose them from.
     Subgroup,
-    /// Arguments.
     Arguments,
-    /// Environment.
     Environment,
     /// Where standard input comes from.
     Source,
@@ -61,7 +59,7 @@ pub enum FormField {
 
 /// What is to be said about a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Check {
+pub(crate) enum Check {
     /// It is fit.
     Fit(String),
     /// It is fit, but the head may refuse it.
@@ -72,26 +70,24 @@ pub enum Check {
 
 /// A field, and whether it was left once: what is wrong with it is not told before.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
-    /// The text.
-    pub text: Field,
+pub(crate) struct Place {
+    pub(crate) text: Field,
     /// Whether it was left.
-    pub is_left: bool,
+    pub(crate) is_left: bool,
 }
 
-/// The form.
 #[derive(Debug, Clone)]
-pub struct Form {
+pub(crate) struct Form {
     /// The functions the head holds, each content once.
-    pub functions: Vec<FunctionBody>,
+    pub(crate) functions: Vec<FunctionBody>,
     /// Names of content beside the one the head lists, by its id.
     other_names: BTreeMap<String, Vec<String>>,
     /// Names of datasets, offered as input.
-    pub datasets: Vec<String>,
+    pub(crate) datasets: Vec<String>,
     /// Where standard input comes from.
-    pub source: Source,
+    pub(crate) source: Source,
     /// Whether the known functions are listed below their field.
-    pub is_open: bool,
+    pub(crate) is_open: bool,
     places: [Place; FormField::ALL.len()],
     focus: usize,
     is_filled: bool,
@@ -116,7 +112,7 @@ impl Default for Form {
 
 impl FormField {
     /// All, in their order.
-    pub const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Function,
         Self::FunctionId,
         Self::Method,
@@ -131,8 +127,7 @@ impl FormField {
     ];
 
     /// What the form calls it.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Function => "function",
             Self::FunctionId => "id",
@@ -155,37 +150,36 @@ impl FormField {
 
 impl Check {
     /// Whether a request can be made of it.
-    #[must_use]
-    pub const fn is_fit(&self) -> bool {
+    pub(crate) const fn is_fit(&self) -> bool {
         !matches!(self, Self::Unfit(_))
     }
 }
 
 impl Form {
     /// The field that letters go to.
-    pub fn focused(&self) -> FormField {
+    pub(crate) fn focused(&self) -> FormField {
         FormField::ALL.get(self.focus).copied().unwrap_or(FormField::Function)
     }
 
     /// A field and its state.
-    pub fn place(&self, field: FormField) -> &Place {
+    pub(crate) fn place(&self, field: FormField) -> &Place {
         // There is a place for each field, by the type of the array.
         self.places.get(field.number()).unwrap_or(&self.places[0])
     }
 
     /// The text of a field.
-    pub fn text(&self, field: FormField) -> &str {
+    pub(crate) fn text(&self, field: FormField) -> &str {
         self.place(field).text.value()
     }
 
     /// The text that letters go to; none where there is only something to choose.
-    pub fn field(&mut self) -> Option<&mut Field> {
+    pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_text = self.focused() != FormField::Source;
         self.places.get_mut(self.focus).map(|place| &mut place.text).filter(|_| is_text)
     }
 
     /// Takes a pasted id or path for the function, instead of what was there; whether it was one.
-    pub fn take_paste(&mut self, text: &str) -> bool {
+    pub(crate) fn take_paste(&mut self, text: &str) -> bool {
         let text = text.trim();
         let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
         let is_taken = self.focused() == FormField::Function && is_whole;
@@ -196,7 +190,7 @@ impl Form {
     }
 
     /// The text of the focused field was changed.
-    pub fn edited(&mut self) {
+    pub(crate) fn edited(&mut self) {
         let text = self.text(FormField::Function).trim().to_owned();
         match self.focused() {
             FormField::Function => {
@@ -224,14 +218,14 @@ impl Form {
     }
 
     /// The path of a module of this machine that the head is to be given first.
-    pub fn file(&self) -> Option<&str> {
+    pub(crate) fn file(&self) -> Option<&str> {
         let text = self.text(FormField::Function).trim();
         let is_known = self.functions.iter().any(|it| self.names_of(it).any(|name| name == text));
         (is_path(text) && !is_known).then_some(text)
     }
 
     /// The head was given a function: the form means it from now on.
-    pub fn added(&mut self, function: &FunctionBody) {
+    pub(crate) fn added(&mut self, function: &FunctionBody) {
         if !self.functions.contains(function) {
             let mut functions = std::mem::take(&mut self.functions);
             functions.push(function.clone());
@@ -245,7 +239,7 @@ impl Form {
     }
 
     /// The known function that the form means, unless another is being looked for.
-    pub fn meant(&self) -> Option<&FunctionBody> {
+    pub(crate) fn meant(&self) -> Option<&FunctionBody> {
         let text = self.text(FormField::Function).trim();
         let (_, function) = self.function()?;
         let is_named = self.names_of(function).any(|name| name == text);
@@ -255,7 +249,7 @@ impl Form {
 
     /// The known functions whose names hold what is typed, and which of them is meant; all of them
     /// where one is meant.
-    pub fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
+    pub(crate) fn matches(&self) -> (Vec<&FunctionBody>, Option<usize>) {
         let text = self.text(FormField::Function).trim().to_lowercase();
         let meant = self.meant();
         let holds = |function: &&FunctionBody| {
@@ -268,7 +262,7 @@ impl Form {
     }
 
     /// Goes `by` fields on, or back, around the end; on from a name, that is completed.
-    pub fn move_focus(&mut self, by: isize) {
+    pub(crate) fn move_focus(&mut self, by: isize) {
         if by > 0 {
             self.complete();
         }
@@ -278,7 +272,7 @@ impl Form {
     }
 
     /// Goes to field number `number`.
-    pub fn focus_on(&mut self, number: usize) {
+    pub(crate) fn focus_on(&mut self, number: usize) {
         if let Some(place) = self.places.get_mut(self.focus) {
             place.is_left = true;
         }
@@ -287,7 +281,7 @@ impl Form {
     }
 
     /// The head holds these functions. The first is filled in if the form is still as it was.
-    pub fn know(&mut self, functions: Vec<FunctionBody>) {
+    pub(crate) fn know(&mut self, functions: Vec<FunctionBody>) {
         self.functions = self.merge_names(functions);
         if !self.is_filled && self.text(FormField::FunctionId).is_empty() {
             let hello = self.functions.iter().position(|function| function.name == "hello");
@@ -296,7 +290,7 @@ impl Form {
     }
 
     /// The known function that the id and the method name, and its number.
-    pub fn function(&self) -> Option<(usize, &FunctionBody)> {
+    pub(crate) fn function(&self) -> Option<(usize, &FunctionBody)> {
         let (id, method) = (self.text(FormField::FunctionId), self.text(FormField::Method));
         let is_it = |function: &&FunctionBody| {
             function.function_id == id.trim() && function.method == method.trim()
@@ -307,7 +301,7 @@ impl Form {
     }
 
     /// What the function of `request` is called, where it is a known one.
-    pub fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
+    pub(crate) fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
         let is_it = |function: &&FunctionBody| {
             function.function_id == request.function_id && function.method == request.method
         };
@@ -316,7 +310,7 @@ impl Form {
 
     /// Takes the known value `by` places on for the focused field; where there is none, goes to the
     /// next or the previous field.
-    pub fn choose(&mut self, by: isize, known: Known<'_>) {
+    pub(crate) fn choose(&mut self, by: isize, known: Known<'_>) {
         match self.focused() {
             FormField::Function if !self.matches().0.is_empty() => {
                 let (found, idx) = self.matches();
@@ -366,12 +360,12 @@ impl Form {
     }
 
     /// These datasets can be read from.
-    pub fn know_datasets(&mut self, names: impl Iterator<Item = String>) {
+    pub(crate) fn know_datasets(&mut self, names: impl Iterator<Item = String>) {
         self.datasets = names.take(DATASETS_MAX).collect();
     }
 
     /// Fills the form with what was asked before.
-    pub fn fill(&mut self, request: &ExecuteRequest, input: &Input) {
+    pub(crate) fn fill(&mut self, request: &ExecuteRequest, input: &Input) {
         self.set(FormField::FunctionId, &request.function_id);
         self.set(FormField::Method, &request.method);
         self.set(FormField::Nodes, &request.config.number_of_nodes.max(1).to_string());
@@ -398,7 +392,7 @@ impl Form {
 
     /// The request that the form makes, if every field is fit; otherwise goes to the first that is
     /// not.
-    pub fn request(&mut self, known: Known<'_>) -> Option<ExecuteRequest> {
+    pub(crate) fn request(&mut self, known: Known<'_>) -> Option<ExecuteRequest> {
         // A file that is still to be given brings its id and method with it.
         let is_brought = |field: &FormField| {
             self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)
@@ -417,12 +411,12 @@ impl Form {
     }
 
     /// Where standard input comes from; typed, where what the form says is unfit.
-    pub fn input(&self) -> Input {
+    pub(crate) fn input(&self) -> Input {
         Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
     }
 
     /// The request as it stands, fit or not; standard input that comes from elsewhere is not in it.
-    pub fn preview(&self) -> ExecuteRequest {
+    pub(crate) fn preview(&self) -> ExecuteRequest {
         let text = |field| self.text(field).trim().to_owned();
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let arguments = words::split(&text(FormField::Arguments)).unwrap_or_default();

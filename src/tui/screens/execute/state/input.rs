@@ -10,7 +10,7 @@ const ROWS_MAX: u32 = 10_000;
 
 /// Where standard input comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Input {
+pub(crate) enum Input {
     /// The request holds it.
     #[default]
     Typed,
@@ -20,23 +20,21 @@ pub enum Input {
     Rows {
         /// The dataset's name.
         dataset: String,
-        /// How many.
         window: Window,
     },
 }
 
 /// How many of the newest rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
+pub(crate) enum Window {
     /// Those of so long.
     Span(Duration),
-    /// So many.
     Count(u32),
 }
 
 /// The kinds of input, as the form offers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Source {
+pub(crate) enum Source {
     /// The field below holds it.
     #[default]
     Typed,
@@ -48,11 +46,10 @@ pub enum Source {
 
 impl Source {
     /// All, in the order in which they are offered.
-    pub const ALL: [Self; 3] = [Self::Typed, Self::File, Self::Rows];
+    pub(crate) const ALL: [Self; 3] = [Self::Typed, Self::File, Self::Rows];
 
     /// What the form calls it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Typed => "typed",
             Self::File => "file",
@@ -61,8 +58,7 @@ impl Source {
     }
 
     /// The source `by` places on, around the end.
-    #[must_use]
-    pub fn moved(self, by: isize) -> Self {
+    pub(crate) fn moved(self, by: isize) -> Self {
         let n = Self::ALL.len();
         let idx = Self::ALL.iter().position(|source| *source == self).unwrap_or(0);
         Self::ALL.get((idx + n).saturating_add_signed(by) % n).copied().unwrap_or(self)
@@ -74,7 +70,7 @@ impl Input {
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn read(source: Source, text: &str) -> Result<Self, String> {
+    pub(crate) fn read(source: Source, text: &str) -> Result<Self, String> {
         let text = text.trim();
         match source {
             Source::Typed => Ok(Self::Typed),
@@ -92,8 +88,7 @@ impl Input {
     }
 
     /// The kind of it, and the text that stands for it in the form; none for typed input.
-    #[must_use]
-    pub fn text(&self) -> Option<(Source, String)> {
+    pub(crate) fn text(&self) -> Option<(Source, String)> {
         match self {
             Self::Typed => None,
             Self::File(path) => Some((Source::File, path.clone())),

@@ -11,7 +11,7 @@ use super::input::{Input, Source};
 use crate::state::field::Field;
 
 /// The most presets kept; a person finds nothing among more.
-pub const PRESETS_MAX: usize = 200;
+pub(crate) const PRESETS_MAX: usize = 200;
 
 /// The longest name of one, in characters.
 const NAME_CHARS_MAX: usize = 60;
@@ -21,44 +21,43 @@ const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CRE
 
 /// A form that is kept.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Preset {
+pub(crate) struct Preset {
     /// What it asks.
-    pub request: ExecuteRequest,
+    pub(crate) request: ExecuteRequest,
     /// Where its standard input comes from.
-    pub input: Input,
+    pub(crate) input: Input,
 }
 
 /// The forms that are kept.
 #[derive(Debug, Default)]
-pub struct Presets {
-    /// By name.
-    pub list: BTreeMap<String, Preset>,
+pub(crate) struct Presets {
+    pub(crate) list: BTreeMap<String, Preset>,
     /// The name of the selected one; the first if that is gone.
-    pub selected: Option<String>,
+    pub(crate) selected: Option<String>,
     /// The name under which the form is about to be kept.
-    pub name: Field,
+    pub(crate) name: Field,
 }
 
 impl Presets {
     /// The place of the selected one.
-    pub fn selected_idx(&self) -> usize {
+    pub(crate) fn selected_idx(&self) -> usize {
         let selected = self.selected.as_ref();
         self.list.keys().position(|name| Some(name) == selected).unwrap_or(0)
     }
 
     /// The selected one.
-    pub fn selected(&self) -> Option<(&String, &Preset)> {
+    pub(crate) fn selected(&self) -> Option<(&String, &Preset)> {
         self.list.iter().nth(self.selected_idx())
     }
 
     /// Selects number `idx`.
-    pub fn select(&mut self, idx: usize) {
+    pub(crate) fn select(&mut self, idx: usize) {
         self.selected = self.list.keys().nth(idx).cloned();
     }
 
     /// Keeps `preset` under the name that was typed; returns that name and the variables whose values
     /// were left out. None if there is no name, or no room.
-    pub fn keep(&mut self, mut preset: Preset) -> Option<(String, Vec<String>)> {
+    pub(crate) fn keep(&mut self, mut preset: Preset) -> Option<(String, Vec<String>)> {
         let name: String = self.name.value().trim().chars().take(NAME_CHARS_MAX).collect();
         let is_room = self.list.len() < PRESETS_MAX || self.list.contains_key(&name);
         if name.is_empty() || !is_room {
@@ -71,7 +70,7 @@ impl Presets {
     }
 
     /// Removes the selected one, and returns its name.
-    pub fn remove(&mut self) -> Option<String> {
+    pub(crate) fn remove(&mut self) -> Option<String> {
         let (idx, name) = (self.selected_idx(), self.selected()?.0.clone());
         self.list.remove(&name);
         self.select(idx.min(self.list.len().saturating_sub(1)));
@@ -96,8 +95,7 @@ fn forget_secrets(request: &mut ExecuteRequest) -> Vec<String> {
 }
 
 /// The text of the file of presets.
-#[must_use]
-pub fn write(list: &BTreeMap<String, Preset>) -> String {
+pub(crate) fn write(list: &BTreeMap<String, Preset>) -> String {
     let one = |preset: &Preset| {
         let mut value = json!({ "request": preset.request });
         if let (Some((source, text)), Value::Object(members)) = (preset.input.text(), &mut value) {
@@ -115,7 +113,7 @@ pub fn write(list: &BTreeMap<String, Preset>) -> String {
 ///
 /// # Errors
 /// What is wrong with it, for people.
-pub fn read(text: &str) -> Result<BTreeMap<String, Preset>, String> {
+pub(crate) fn read(text: &str) -> Result<BTreeMap<String, Preset>, String> {
     let all: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let one = |(name, mut value): (String, Value)| {
         let request = serde_json::from_value(value["request"].take())

@@ -3,14 +3,14 @@
 /// A quote was opened and not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("close the quote")]
-pub struct OpenQuote;
+pub(crate) struct OpenQuote;
 
 /// Splits `text` at its spaces. Single and double quotes hold words together, and a backslash takes
 /// the letter after it as it is, but in single quotes.
 ///
 /// # Errors
 /// [`OpenQuote`] if a quote is not closed.
-pub fn split(text: &str) -> Result<Vec<String>, OpenQuote> {
+pub(crate) fn split(text: &str) -> Result<Vec<String>, OpenQuote> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -37,14 +37,13 @@ pub fn split(text: &str) -> Result<Vec<String>, OpenQuote> {
 }
 
 /// Joins words so that [`split`] takes them apart again.
-pub fn join<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn join<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = words.into_iter().map(quoted).collect();
     quoted.join(" ")
 }
 
 /// `word` as a shell takes it for one word.
-#[must_use]
-pub fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:=,+@%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -53,8 +52,7 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// Turns `\n`, `\t` and `\\` into what they stand for.
-#[must_use]
-pub fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -73,8 +71,7 @@ pub fn unescape(text: &str) -> String {
 }
 
 /// The opposite of [`unescape`].
-#[must_use]
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', "\\t")
 }
 

@@ -51,7 +51,7 @@ const LINES: [&[FormField]; 8] = [
     &[FormField::Timeout, FormField::RunLimit],
 ];
 
-pub(super) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     hits.add(area, Target::Pane(FORM));
     let is_focused = state.execute.focus == Pane::Form;

@@ -26,7 +26,6 @@ use crate::{
     },
 };
 
-/// The columns.
 const COLUMNS: [Column; 7] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "NODE", width: 9, side: Side::Left },

@@ -18,7 +18,6 @@ use crate::{
     },
 };
 
-/// The columns.
 const COLUMNS: [Column; 5] = [
     Column { title: "NAME", width: 28, side: Side::Left },
     Column { title: "FUNCTION", width: 11, side: Side::Left },

@@ -10,8 +10,7 @@ use crate::widget::stats;
 
 /// What an actor does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Infers.
+pub(crate) enum Role {
     Inferer,
     /// Forecasts the inferers' losses.
     Forecaster,
@@ -19,51 +18,49 @@ pub enum Role {
 
 /// An actor, as a row shows it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Actor {
-    /// Its address.
-    pub worker: Address,
+pub(crate) struct Actor {
+    pub(crate) worker: Address,
     /// Who is behind the address, where that is known.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// What it does.
-    pub role: Role,
+    pub(crate) role: Role,
     /// Whether its value is far from the others'.
-    pub is_outlier: bool,
-    /// Its value.
-    pub value: Option<f64>,
+    pub(crate) is_outlier: bool,
+    pub(crate) value: Option<f64>,
     /// Its value less the combined one.
-    pub delta: Option<f64>,
+    pub(crate) delta: Option<f64>,
     /// The combined value less that without it.
-    pub influence: Option<f64>,
+    pub(crate) influence: Option<f64>,
     /// Its share in the combined value.
-    pub weight: Option<f64>,
+    pub(crate) weight: Option<f64>,
     /// The combined value without it.
-    pub without: Option<f64>,
+    pub(crate) without: Option<f64>,
     /// A forecaster's value combined with the inferers', without other forecasters.
-    pub alone: Option<f64>,
+    pub(crate) alone: Option<f64>,
     /// Its place by its mean loss, from 1 on.
-    pub rank: Option<usize>,
+    pub(crate) rank: Option<usize>,
     /// The mean of its losses over recent epochs, not as a logarithm.
-    pub mean_loss: Option<f64>,
+    pub(crate) mean_loss: Option<f64>,
     /// Its newest loss.
-    pub loss: Option<f64>,
+    pub(crate) loss: Option<f64>,
     /// The moving average of its scores.
-    pub score: Option<f64>,
+    pub(crate) score: Option<f64>,
 }
 
 /// What is known of actors beside a bundle.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub(crate) struct Known<'a> {
     /// What the list of topics says.
-    pub topic: Option<&'a TopicSummary>,
+    pub(crate) topic: Option<&'a TopicSummary>,
     /// What the service says beside this bundle.
-    pub confidence: Option<&'a Confidence>,
+    pub(crate) confidence: Option<&'a Confidence>,
     /// Who did how well.
-    pub leaderboard: Option<&'a Leaderboard>,
+    pub(crate) leaderboard: Option<&'a Leaderboard>,
 }
 
 /// What is shown of each actor beside its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Detail {
+pub(crate) enum Detail {
     /// Its mean loss over recent epochs, and its weight.
     #[default]
     MeanLoss,
@@ -77,8 +74,7 @@ pub enum Detail {
 
 impl Detail {
     /// The next one, in turn.
-    #[must_use]
-    pub const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         match self {
             Self::MeanLoss => Self::Influence,
             Self::Influence => Self::LeaveOuts,
@@ -88,8 +84,7 @@ impl Detail {
     }
 
     /// The heads of its two columns.
-    #[must_use]
-    pub const fn titles(self) -> [&'static str; 2] {
+    pub(crate) const fn titles(self) -> [&'static str; 2] {
         match self {
             Self::MeanLoss => ["MEAN LOSS", "WEIGHT"],
             Self::Influence => ["INFLUENCE", "WEIGHT"],
@@ -101,7 +96,7 @@ impl Detail {
 
 /// What actors are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sort {
+pub(crate) enum Sort {
     /// Its mean loss over recent epochs, the least first: inferers among forecasters.
     #[default]
     MeanLoss,
@@ -109,18 +104,14 @@ pub enum Sort {
     Influence,
     /// How far its value is from the combined one.
     Delta,
-    /// Its value.
     Value,
-    /// Its weight.
     Weight,
-    /// Its address.
     Worker,
 }
 
 impl Sort {
     /// The next one, in turn.
-    #[must_use]
-    pub const fn next(self) -> Self {
+    pub(crate) const fn next(self) -> Self {
         match self {
             Self::MeanLoss => Self::Influence,
             Self::Influence => Self::Delta,
@@ -132,8 +123,7 @@ impl Sort {
     }
 
     /// What the pane calls it.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::MeanLoss => "MEAN LOSS",
             Self::Influence => "INFLUENCE",
@@ -168,8 +158,7 @@ impl Sort {
 }
 
 /// Returns the actors of `bundle` under `label`: inferers, then forecasters, each in this order.
-#[must_use]
-pub fn actors(
+pub(crate) fn actors(
     bundle: &Bundle,
     known_beside: Known<'_>,
     label: &str,

@@ -10,21 +10,20 @@ use super::past::number;
 
 /// The weights and intervals of one bundle.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Confidence {
+pub(crate) struct Confidence {
     /// Of which bundle.
-    pub nonce: BlockHeight,
+    pub(crate) nonce: BlockHeight,
     /// Address to share, 0 to 1.
-    pub weights: BTreeMap<String, f64>,
+    pub(crate) weights: BTreeMap<String, f64>,
     /// Label to percentiles and the value at each, the lowest first.
     intervals: BTreeMap<String, Vec<(f64, f64)>>,
     /// Whether the outlier-resistant bundle is another.
-    pub has_outliers: bool,
+    pub(crate) has_outliers: bool,
 }
 
 impl Confidence {
     /// Takes what of `body` is numbers.
-    #[must_use]
-    pub fn of(body: LatestBody) -> Self {
+    pub(crate) fn of(body: LatestBody) -> Self {
         let LatestBody { network_inferences, weights, confidence_intervals, has_outliers, .. } =
             body;
         let weights = weights.inferers.into_iter().chain(weights.forecasters);
@@ -43,8 +42,7 @@ impl Confidence {
     }
 
     /// The widest interval of `label`: how much of all is within, in percent, its ends.
-    #[must_use]
-    pub fn widest(&self, label: &str) -> Option<(f64, f64, f64)> {
+    pub(crate) fn widest(&self, label: &str) -> Option<(f64, f64, f64)> {
         let points = self.intervals.get(label)?;
         let ((from, low), (to, high)) = (*points.first()?, *points.last()?);
         (points.len() > 1).then_some((to - from, low, high))

@@ -11,27 +11,26 @@ use model::{
 use wire::inference::{HistoryEpoch, LabeledValueBody, TopicHistory};
 
 /// Epochs kept: more than a chart has columns of dots.
-pub const EPOCHS_MAX: usize = 600;
+pub(crate) const EPOCHS_MAX: usize = 600;
 
 /// Bundles whose actors' values are kept: as many as a narrow sparkline has columns.
-pub const VALUES_MAX: usize = 24;
+pub(crate) const VALUES_MAX: usize = 24;
 
-/// One epoch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Epoch {
+pub(crate) struct Epoch {
     /// When it opened, or when its bundle came.
-    pub time: Timestamp,
+    pub(crate) time: Timestamp,
     /// Label to combined value.
-    pub combined: BTreeMap<String, f64>,
+    pub(crate) combined: BTreeMap<String, f64>,
     /// Label to naive value.
-    pub naive: BTreeMap<String, f64>,
+    pub(crate) naive: BTreeMap<String, f64>,
     /// Label to what came true; empty until known.
-    pub truth: BTreeMap<String, f64>,
+    pub(crate) truth: BTreeMap<String, f64>,
 }
 
 /// Epochs by their nonce.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Past {
+pub(crate) struct Past {
     epochs: BTreeMap<BlockHeight, Epoch>,
     /// Who said what, of the newest bundles.
     values: BTreeMap<BlockHeight, BTreeMap<Address, BTreeMap<String, f64>>>,
@@ -39,12 +38,12 @@ pub struct Past {
 
 impl Past {
     /// The epochs, oldest first.
-    pub fn epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
+    pub(crate) fn epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
         self.epochs.values()
     }
 
     /// The epochs, oldest first, and none in the place of each stretch that was not seen.
-    pub fn epochs_and_gaps(&self) -> Vec<Option<&Epoch>> {
+    pub(crate) fn epochs_and_gaps(&self) -> Vec<Option<&Epoch>> {
         let step = self.step();
         let mut before = None;
         let mut all = Vec::with_capacity(self.epochs.len());
@@ -64,19 +63,17 @@ impl Past {
     }
 
     /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.epochs.len()
     }
 
     /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.epochs.is_empty()
     }
 
     /// What `worker` said under `label` in the newest bundles, oldest first; none where it did not.
-    pub fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
+    pub(crate) fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
         let of = |actors: &BTreeMap<Address, BTreeMap<String, f64>>| {
             actors.get(worker)?.get(label).copied()
         };
@@ -85,7 +82,7 @@ impl Past {
 
     /// The same with when, as far as that is known; not a number where it said nothing, and in the
     /// place of epochs that were not seen.
-    pub fn told_by(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
+    pub(crate) fn told_by(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
         let step = self.step();
         let mut before: Option<(BlockHeight, Timestamp)> = None;
         let mut told = Vec::new();
@@ -104,7 +101,7 @@ impl Past {
     }
 
     /// Takes what the actors of a bundle said.
-    pub fn take_values(&mut self, bundle: &Bundle) {
+    pub(crate) fn take_values(&mut self, bundle: &Bundle) {
         let actors = bundle.inferer_values.iter().chain(&bundle.forecaster_values);
         let actors = actors.map(|actor| (actor.worker.clone(), values(&actor.values)));
         self.values.insert(bundle.nonce, actors.collect());
@@ -114,7 +111,7 @@ impl Past {
     }
 
     /// Takes what the service remembers, over what was seen here.
-    pub fn take_history(&mut self, history: TopicHistory) {
+    pub(crate) fn take_history(&mut self, history: TopicHistory) {
         for epoch in history.epochs {
             let HistoryEpoch { nonce, opened_at, combined_value, naive_value, truth, .. } = epoch;
             let Ok(time) = opened_at.parse() else { continue };
@@ -125,7 +122,7 @@ impl Past {
     }
 
     /// Takes a bundle that came at `now`, unless its epoch is known already.
-    pub fn take_bundle(&mut self, bundle: &Bundle, now: Timestamp) {
+    pub(crate) fn take_bundle(&mut self, bundle: &Bundle, now: Timestamp) {
         self.epochs.entry(bundle.nonce).or_insert_with(|| Epoch {
             time: now,
             combined: values(&bundle.combined_value),
@@ -144,7 +141,7 @@ impl Past {
 
 /// The most blocks between two of `nonces`, in rising order, with no epoch missing in between: half
 /// more than is usual, for epochs open a block early or late. No limit where fewer than two are known.
-pub fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
+pub(crate) fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();
     steps.sort_unstable();
@@ -154,14 +151,12 @@ pub fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeigh
 }
 
 /// The number of a decimal text.
-#[must_use]
-pub fn number(text: &str) -> Option<f64> {
+pub(crate) fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
 /// The value of `label` among `values`.
-#[must_use]
-pub fn of_label(values: &[LabeledValue], label: &str) -> Option<f64> {
+pub(crate) fn of_label(values: &[LabeledValue], label: &str) -> Option<f64> {
     values.iter().find(|value| value.label_name == label).and_then(|value| number(&value.value))
 }
 

@@ -7,9 +7,12 @@ use wire::inference::{leaderboard::Leaderboard, network::LatestBody};
 
 use crate::{
     event::{BundleNews, Effect, Timer},
-    screens::inference::state::{HISTORY_EPOCHS, State, confidence::Confidence, watch::Feed},
+    screens::inference::state::{State, confidence::Confidence, feed::Feed},
     state::loadable::Failure,
 };
+
+/// Epochs of the past that are asked for.
+const HISTORY_EPOCHS: usize = 240;
 
 /// The waits between two questions that one can choose, in seconds.
 const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];

@@ -1,10 +1,16 @@
+use std::time::Duration;
+
 use model::bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues};
 use wire::inference::{
-    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory, leaderboard::RankedActor,
+    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory,
+    leaderboard::{Leaderboard, RankedActor},
 };
 
-use super::{actors::Role, *};
-use crate::event::BundleNews;
+use super::*;
+use crate::{
+    event::BundleNews,
+    screens::inference::state::{TOPICS_EVERY, actors::Role},
+};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_seconds(1_700_000_000 + second)

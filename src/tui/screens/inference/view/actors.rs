@@ -43,7 +43,6 @@ const NUMBER: u16 = 10;
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     name: u16,
-    /// The bars.
     bars: u16,
     /// The two columns of what is chosen, and what was said before.
     first: u16,
@@ -76,7 +75,7 @@ impl Columns {
 }
 
 /// Draws the pane; returns where the row of each actor is.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     if area.is_empty() {
         return Vec::new();
     }

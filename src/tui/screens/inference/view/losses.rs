@@ -28,7 +28,7 @@ struct Losses {
 }
 
 /// Draws the pane.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if area.is_empty() {
         return;
     }
@@ -107,7 +107,7 @@ fn draw_means(row: Rect, buf: &mut Buffer, epochs: &[Losses], scene: Scene<'_>) 
 }
 
 /// A loss in `width` columns: four digits, or as many as tell two models apart.
-pub(super) fn loss_text(loss: f64, width: usize) -> String {
+pub(crate) fn loss_text(loss: f64, width: usize) -> String {
     let text = format::fixed(loss, if loss.abs() < 10.0 { 4 } else { 2 });
     if text.chars().count() <= width { text } else { format::compact(loss) }
 }

@@ -28,7 +28,7 @@ use crate::{
 const ERROR_HEIGHT: u16 = 2;
 
 /// Draws the pane.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if area.is_empty() {
         return;
     }
@@ -89,7 +89,7 @@ pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 
 /// The values of `label` from `start` on, not a number where there is none, and in the place of
 /// epochs that were not seen.
-pub(super) fn points(
+pub(crate) fn points(
     all: &[Option<&Epoch>],
     start: Timestamp,
     label: &str,
@@ -127,7 +127,7 @@ fn gap(epochs: &[&Epoch]) -> Duration {
 }
 
 /// The same of epochs at `times`, oldest first.
-pub(super) fn gap_of(times: impl Iterator<Item = Timestamp>) -> Duration {
+pub(crate) fn gap_of(times: impl Iterator<Item = Timestamp>) -> Duration {
     /// Epochs missing before a line is broken.
     const MISSING: u32 = 5;
     let times: Vec<Timestamp> = times.collect();

@@ -32,7 +32,7 @@ struct Figure {
 }
 
 /// The rows of the pane, its borders included.
-pub(super) fn height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
+pub(crate) fn height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
     let n_labels = scene.state.labels().len().min(LABELS_SHOWN);
     if area.height < 12 {
         0
@@ -46,7 +46,7 @@ pub(super) fn height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
 }
 
 /// Draws the pane.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if area.is_empty() {
         return;
     }

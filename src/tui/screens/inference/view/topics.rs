@@ -16,7 +16,7 @@ use crate::{
 const BAR: u16 = 8;
 
 /// Draws the pane; returns where the row of each topic is.
-pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     if area.is_empty() {
         return Vec::new();
     }

@@ -4,9 +4,8 @@ use crate::local::LocalLog;
 
 /// What is looked for, word by word. All of it must fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted(Vec<Word>);
+pub(crate) struct Wanted(Vec<Word>);
 
-/// One word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
     /// The field that must hold it; none for any place of a line.
@@ -18,8 +17,7 @@ struct Word {
 
 impl Wanted {
     /// Reads what is typed: words apart by spaces.
-    #[must_use]
-    pub fn of(typed: &str) -> Self {
+    pub(crate) fn of(typed: &str) -> Self {
         let word = |word: &str| {
             let (is_unwanted, word) = match word.strip_prefix('-') {
                 Some(rest) if !rest.is_empty() => (true, rest),
@@ -33,14 +31,12 @@ impl Wanted {
     }
 
     /// Whether `log` fits.
-    #[must_use]
-    pub fn is_in(&self, log: &LocalLog) -> bool {
+    pub(crate) fn is_in(&self, log: &LocalLog) -> bool {
         self.0.iter().all(|word| word.is_in(log) != word.is_unwanted)
     }
 
     /// Where in `text` a wanted word begins, and how long it is, in bytes: the first one.
-    #[must_use]
-    pub fn find(&self, text: &str) -> Option<(usize, usize)> {
+    pub(crate) fn find(&self, text: &str) -> Option<(usize, usize)> {
         let words = self.0.iter().filter(|word| !word.is_unwanted && !word.text.is_empty());
         let found = words.filter_map(|word| Some((find(text, &word.text)?, word.text.len())));
         // Letters of several bytes may be cut by a word of their bytes only in part.

@@ -17,7 +17,7 @@ use crate::{
 
 impl Form {
     /// What is to be said about a field; the text of a fit one explains it.
-    pub fn check(&self, field: FormField, known: Known<'_>) -> Check {
+    pub(crate) fn check(&self, field: FormField, known: Known<'_>) -> Check {
         let text = self.text(field).trim();
         match field {
             FormField::Function => self.check_function(known),

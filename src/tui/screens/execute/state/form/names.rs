@@ -10,7 +10,7 @@ const NAMES_MAX: usize = 8;
 
 impl Form {
     /// The content of `function_id` has this name on this machine, whatever the head calls it.
-    pub fn also_named(&mut self, function_id: &str, name: &str) {
+    pub(crate) fn also_named(&mut self, function_id: &str, name: &str) {
         let names = self.other_names.entry(function_id.to_owned()).or_default();
         if names.len() < NAMES_MAX && !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
@@ -18,14 +18,17 @@ impl Form {
     }
 
     /// All names of a function, the head's first.
-    pub fn names_of<'a>(&'a self, function: &'a FunctionBody) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn names_of<'a>(
+        &'a self,
+        function: &'a FunctionBody,
+    ) -> impl Iterator<Item = &'a str> {
         let others = self.other_names.get(&function.function_id).into_iter().flatten();
         let others = others.map(String::as_str).filter(|name| *name != function.name);
         std::iter::once(function.name.as_str()).chain(others)
     }
 
     /// Puts functions of the same content and method together, under the first name of each.
-    pub(super) fn merge_names(&mut self, functions: Vec<FunctionBody>) -> Vec<FunctionBody> {
+    pub(crate) fn merge_names(&mut self, functions: Vec<FunctionBody>) -> Vec<FunctionBody> {
         let mut merged: Vec<FunctionBody> = Vec::with_capacity(functions.len());
         for function in functions {
             let is_same = |known: &FunctionBody| {
@@ -42,7 +45,7 @@ impl Form {
 
     /// The datasets whose names hold what is typed, and which of them is meant; all of them where one
     /// is meant. None where standard input is of something else.
-    pub fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
+    pub(crate) fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
         if self.source != Source::Rows {
             return (Vec::new(), None);
         }
@@ -62,7 +65,7 @@ impl Form {
     }
 
     /// Takes the dataset `by` places on among those that hold what is typed.
-    pub(super) fn choose_dataset(&mut self, by: isize) {
+    pub(crate) fn choose_dataset(&mut self, by: isize) {
         let (found, idx) = self.dataset_matches();
         let n = found.len();
         let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n.max(1));
@@ -73,7 +76,7 @@ impl Form {
     }
 
     /// Completes the name in the focused field where what is typed is part of one alone.
-    pub(super) fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         match self.focused() {
             FormField::Function if self.meant().is_none() => {
                 let is_typed = !self.text(FormField::Function).trim().is_empty();

@@ -8,17 +8,13 @@ use super::{LATEST_EVERY, State, TOPICS_EVERY};
 
 /// How the stream of the topic's bundles stands.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Feed {
-    /// Not wanted.
+pub(crate) enum Feed {
     #[default]
     Closed,
-    /// Asked for.
     Opening,
-    /// Up.
     Up,
     /// Down, and tried again by itself.
     Lost {
-        /// When.
         retry_at: Timestamp,
     },
     /// The service has none.
@@ -27,8 +23,7 @@ pub enum Feed {
 
 impl State {
     /// How often the service is asked.
-    #[must_use]
-    pub fn every(&self) -> Duration {
+    pub(crate) fn every(&self) -> Duration {
         let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
         self.every.unwrap_or(usual)
     }
