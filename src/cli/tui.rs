@@ -18,8 +18,8 @@ use ::tui::{
     },
     theme::{
         self,
+        custom::CustomTheme,
         depth::{Depth, Hints},
-        own::Own,
     },
     widget::symbols::Symbols,
 };
@@ -92,10 +92,10 @@ const AUTO: &str = "auto";
 /// Where a person said what the screen is to be like.
 struct Taste {
     keys: Keymap,
-    themes: Vec<&'static Own>,
+    themes: Vec<&'static CustomTheme>,
     /// Why files of themes cannot be used, none of which is asked for.
     theme_faults: Vec<String>,
-    theme: theme::Opening,
+    theme: theme::InitialTheme,
     options: ScreenOptions,
 }
 
@@ -109,10 +109,10 @@ impl Taste {
             folder.as_deref().map(user_files::themes).transpose()?.unwrap_or_default();
         let flagged = flag.map(|name| (name, "--theme".to_owned()));
         let theme = match flagged.or_else(|| options.theme.clone()) {
-            None => theme::Opening::Session,
-            Some((name, _)) if name == AUTO => theme::Opening::Given(None),
+            None => theme::InitialTheme::Session,
+            Some((name, _)) if name == AUTO => theme::InitialTheme::Given(None),
             Some((name, place)) => {
-                theme::Opening::Given(Some(find(&name, &place, &themes, &faults)?))
+                theme::InitialTheme::Given(Some(find(&name, &place, &themes, &faults)?))
             }
         };
         let theme_faults = faults.into_iter().map(|fault| fault.why).collect();
@@ -127,14 +127,15 @@ impl Taste {
 fn find(
     name: &str,
     place: &str,
-    themes: &[&'static Own],
-    faults: &[user_files::ThemeFault],
+    themes: &[&'static CustomTheme],
+    faults: &[own::ThemeFault],
 ) -> anyhow::Result<theme::Name> {
     if let Some(fault) = faults.iter().find(|fault| fault.name == name) {
         bail!("{}", fault.why);
     }
     theme::Name::among(name, themes).with_context(|| {
-        let all = theme::Name::ALL.into_iter().chain(themes.iter().map(|it| theme::Name::Own(it)));
+        let all =
+            theme::Name::ALL.into_iter().chain(themes.iter().map(|it| theme::Name::Custom(it)));
         let all: Vec<String> = all.map(|name| name.to_string()).collect();
         let all = all.join(", ");
         format!("use {place}: there is no theme `{name}`; there are {AUTO}, {all}")
@@ -193,7 +194,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         },
         session,
         theme: taste.theme,
-        own_themes: taste.themes,
+        custom_themes: taste.themes,
         theme_faults: taste.theme_faults,
         keys: taste.keys,
         symbols: command

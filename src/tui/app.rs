@@ -63,10 +63,10 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
         }
         Start::Local => {
             state.stack.begin();
-            state.logs.say(Level::Info, state.now, "starting the local stack".to_owned());
+            state.logs.log(Level::Info, state.now, "starting the local stack".to_owned());
             effects.push(Effect::StartLocal);
         }
-        Start::Nowhere => state.tell_failure(&Failure {
+        Start::Nowhere => state.notify_failure(&Failure {
             what: "find the services".to_owned(),
             why: "no profile names them, and no local stack can be started".to_owned(),
             next: "name them with --head, --datasets and --inference".to_owned(),
@@ -74,16 +74,16 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
         }),
     }
     effects.extend(perform::show(state, state.screen));
-    effects.extend([Effect::LoadPresets, Effect::FindKept]);
-    state.tell_of_faint_colors();
-    state.soil(Dirty::Input);
+    effects.extend([Effect::LoadPresets, Effect::FindDetachedNodes]);
+    state.warn_low_contrast();
+    state.mark_dirty(Dirty::Input);
     settled(state, effects)
 }
 
 /// Takes in what happened, and returns what is to be done about it.
 pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let dirty = urgency(state, &event);
-    state.soil(dirty);
+    state.mark_dirty(dirty);
     let effects = match event {
         Event::Time(now) => {
             state.now = now;
@@ -105,13 +105,13 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.background = Some(color);
             Vec::new()
         }
-        Event::Woke(timer) => woke(state, timer),
+        Event::TimerDue(timer) => on_timer(state, timer),
         Event::Terminate => vec![Effect::Quit],
         Event::Local(event) => on_local(state, event),
         Event::LocalFailed(failure) => {
             state.stack.phase = stack::Phase::Failed(failure.clone());
             let screens = if state.stack.has_processes() { &[] } else { PROCESS_SCREENS };
-            state.tell_failure_beside(screens, &failure);
+            state.notify_failure_unless_on(screens, &failure);
             Vec::new()
         }
         Event::Nodes(result, latency) => on_nodes(state, result, latency),
@@ -119,12 +119,12 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
             health::on_probe(state, service, answer.as_ref(), latency)
         }
         Event::Functions(result) => {
-            runs::learn_functions(state, result);
+            runs::on_functions(state, result);
             Vec::new()
         }
-        Event::Begun(..)
-        | Event::RunTroubled(..)
-        | Event::RunTold(..)
+        Event::RunAccepted(..)
+        | Event::RunUnreachable(..)
+        | Event::RunReport(..)
         | Event::Cluster(_)
         | Event::FunctionAdded(_)
         | Event::Presets(_)
@@ -133,11 +133,11 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Paged(Ok(())) => Vec::new(),
         Event::Saved(path, Ok(what)) => {
             let text = format!("saved to {}", path.display());
-            state.tell(text, what);
+            state.notify(text, what);
             Vec::new()
         }
         Event::Saved(_, Err(failure)) | Event::Paged(Err(failure)) => {
-            state.tell_failure(&failure);
+            state.notify_failure(&failure);
             Vec::new()
         }
         Event::Executed(id, result) => runs::on_executed(state, id, result),
@@ -153,7 +153,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
     match event {
         // A probe soils the frame itself, if the service is not as it was.
-        Event::Time(_) | Event::Woke(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
+        Event::Time(_) | Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
         // What is not in view is not worth a frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
         Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
@@ -163,7 +163,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
         Event::Cluster(news) => runs::urgency(state, news),
         // Drawn although nothing happened, as a spinner is.
-        Event::Woke(Timer::Age) => Dirty::Animation,
+        Event::TimerDue(Timer::Age) => Dirty::Animation,
         Event::Key(_)
         | Event::Paste(_)
         | Event::Click(_)
@@ -189,7 +189,7 @@ fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
     }
     effects.extend(session::select(state));
     if let Some(wait) = state.notices.expire(state.now) {
-        effects.push(Effect::Wake(Timer::Notice, wait));
+        effects.push(Effect::SetTimer(Timer::Notice, wait));
     }
     effects
 }
@@ -227,7 +227,7 @@ fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
 
 fn paste(state: &mut State, text: &str) -> Vec<Effect> {
     let is_form = state.screen == Screen::Execute && state.field().is_some();
-    let is_taken = is_form && state.overlays.is_empty() && state.execute.form.take_paste(text);
+    let is_taken = is_form && state.overlays.is_empty() && state.execute.form.paste_command(text);
     let is_changed = is_taken || state.field().is_some_and(|field| field.paste(text));
     if is_changed { edited(state) } else { Vec::new() }
 }
@@ -268,7 +268,7 @@ fn click(state: &mut State, target: Target) -> Vec<Effect> {
 fn point(state: &mut State, target: Target) -> Vec<Effect> {
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let page = 1;
-    let known = crate::screens::cluster::state::Known { nodes, stack, runs, page };
+    let known = crate::screens::cluster::state::ClusterContext { nodes, stack, runs, page };
     match state.screen {
         Screen::Cluster => cluster.click(target, known),
         Screen::Execute => execute.click(target),
@@ -301,7 +301,7 @@ fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
     effects
 }
 
-fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
+fn on_timer(state: &mut State, timer: Timer) -> Vec<Effect> {
     let now = state.now;
     match timer {
         Timer::Nodes => load_nodes(state),
@@ -312,9 +312,9 @@ fn woke(state: &mut State, timer: Timer) -> Vec<Effect> {
         }
         // Ages are drawn, and notices looked at, after each event, these too.
         Timer::Age | Timer::Notice => Vec::new(),
-        Timer::Datasets | Timer::Rows => state.data.woke(timer, now),
+        Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::update::load_topics(state),
-        Timer::Topics | Timer::Latest => state.inference.woke(timer, now),
+        Timer::Topics | Timer::Latest => state.inference.on_timer(timer, now),
     }
 }
 
@@ -323,13 +323,13 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     let now = state.now;
     let before = state.services.addresses.datasets.take();
     if before.is_some() && before != addresses.datasets {
-        state.data.forget_pins();
+        state.data.clear_pins();
     }
     state.services.connect(addresses);
     let mut effects = vec![Effect::Connect(addresses.clone())];
     if addresses.head.is_some() {
         state.nodes.is_asked = false;
-        state.nodes.listed.forgive();
+        state.nodes.listed.clear_error();
         effects.extend(load_nodes(state));
         effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
     }
@@ -340,7 +340,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
         effects.extend(state.inference.connected(now));
     }
     // What was asked for here is the first probe.
-    effects.push(Effect::Wake(Timer::Probe, PROBE_EVERY));
+    effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
     effects
 }
 
@@ -370,13 +370,13 @@ fn on_nodes(
     state.nodes.settle(result, state.now);
     if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
         let nodes = state.nodes.all(&state.stack);
-        state.cluster.adding.learn(&nodes);
+        state.cluster.node_form.learn(&nodes);
     }
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
     // A head that is away is asked ever more seldom, up to once in the seldom case.
     let wait = wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_SELDOM.max(wait));
-    let mut effects = vec![Effect::Wake(Timer::Nodes, wait)];
+    let mut effects = vec![Effect::SetTimer(Timer::Nodes, wait)];
     // Another head may have come up at the address, with other functions.
     if was_down && state.nodes.listed.failure().is_none() {
         effects.push(Effect::LoadFunctions);
@@ -397,27 +397,27 @@ fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
         LocalEvent::Found(node) => {
             let text = format!("{} still runs, pid {}", node.name, node.pid);
             let key = state.keys.key_text(Layer::Cluster, Action::StopProcess);
-            state.tell(text, format!("it was left running; {key} stops it"));
+            state.notify(text, format!("it was left running; {key} stops it"));
             Vec::new()
         }
         LocalEvent::Service { name, pid } => {
             let text = format!("{name} runs, pid {pid}");
-            state.tell_beside(PROCESS_SCREENS, text, String::new());
+            state.notify_unless_on(PROCESS_SCREENS, text, String::new());
             Vec::new()
         }
         LocalEvent::Starting { what } => {
-            state.logs.say(Level::Info, state.now, format!("starting {what}"));
+            state.logs.log(Level::Info, state.now, format!("starting {what}"));
             Vec::new()
         }
         LocalEvent::Ready(ready) => {
             if let Some(summary) = state.stack.summary() {
-                state.tell_beside(PROCESS_SCREENS, "local stack".to_owned(), summary);
+                state.notify_unless_on(PROCESS_SCREENS, "local stack".to_owned(), summary);
             }
             state.execute.form.know(ready.functions.iter().map(function).collect());
             connect(state, &ready.addresses)
         }
         LocalEvent::Log(log) => {
-            runs::heard(state, &log);
+            runs::on_log(state, &log);
             state.logs.push(log);
             Vec::new()
         }

@@ -139,13 +139,13 @@ impl Runner {
         self.timers.take_due(now)
     }
 
-    /// Starts to perform `effect`, without waiting; returns what only the event loop can do.
+    /// Begins to do `effect`, and returns at once; returns what is the loop's to do.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<TerminalRequest> {
         match effect {
-            Effect::Wake(timer, wait) => self.timers.set(timer, Instant::now() + wait),
-            Effect::Forget(timer) => self.timers.forget(timer),
+            Effect::SetTimer(timer, wait) => self.timers.set(timer, Instant::now() + wait),
+            Effect::ClearTimer(timer) => self.timers.forget(timer),
             Effect::StartLocal => self.start_local(),
-            Effect::KeepNodes => self.local.iter().for_each(|local| local.keep()),
+            Effect::DetachNodes => self.local.iter().for_each(|local| local.keep()),
             Effect::Connect(addresses) => self.connect(&addresses),
             Effect::OpenProfile(name) => {
                 let call = profiles::open(self.profiles.clone(), name);
@@ -186,7 +186,7 @@ impl Runner {
             effect @ (Effect::LoadPresets
             | Effect::SavePresets(_)
             | Effect::LoadUsage
-            | Effect::FindKept
+            | Effect::FindDetachedNodes
             | Effect::AddNode(_)
             | Effect::StopProcess(_)
             | Effect::RestartProcess(_)) => self.use_machine(effect),

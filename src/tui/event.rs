@@ -9,7 +9,7 @@
 //!   services' addresses are known, also again later;
 //! - `act(action, now)` for every [`Action`](crate::action::Action) of its layers in `keymap.rs`;
 //! - its own events: [`DataEvent`] and [`InferenceEvent`] carry the answers to its effects, and
-//!   [`Event::Woke`] says that a [`Timer`] it had set by [`Effect::Wake`] is due;
+//!   [`Event::TimerDue`] says that a [`Timer`] it had set by [`Effect::SetTimer`] is due;
 //! - each returns the effects it asks for. Setting a timer again replaces it; each effect that
 //!   loads is answered exactly once, unless a newer one of the same kind has replaced it.
 
@@ -66,7 +66,7 @@ pub(crate) enum Event {
     /// The terminal came to the front, or left it.
     Focused(bool),
     /// A timer is due.
-    Woke(Timer),
+    TimerDue(Timer),
     /// The program is asked to end.
     Terminate,
     /// A local process did something.
@@ -87,11 +87,11 @@ pub(crate) enum Event {
     /// The answer to [`Effect::LoadFunctions`].
     Functions(Result<Vec<FunctionBody>, Failure>),
     /// The head has taken a run, and calls it so.
-    Begun(RunId, String),
+    RunAccepted(RunId, String),
     /// The head cannot be asked how far a run is, or can again.
-    RunTroubled(RunId, Option<Failure>),
+    RunUnreachable(RunId, Option<Failure>),
     /// What the head tells of a run that ended. Comes before [`Event::Executed`].
-    RunTold(RunId, Box<ExecutionBody>),
+    RunReport(RunId, Box<ExecutionBody>),
     /// The answer to [`Effect::Execute`].
     Executed(RunId, Result<Box<ExecuteResponse>, Failure>),
     /// Something happened to a profile.
@@ -372,9 +372,9 @@ pub(crate) enum Effect {
     /// Looks at what the local processes use.
     LoadUsage,
     /// Looks for nodes that were left running.
-    FindKept,
+    FindDetachedNodes,
     /// Has nodes that were started by hand go on when the screen is closed.
-    KeepNodes,
+    DetachNodes,
     /// Starts a node on this machine.
     AddNode(NodeWish),
     /// Stops a local process.
@@ -443,10 +443,10 @@ pub(crate) enum Effect {
         /// At most so many, the newest.
         limit: usize,
     },
-    /// Sends [`Event::Woke`] after a while.
-    Wake(Timer, Duration),
+    /// Sends [`Event::TimerDue`] after a while.
+    SetTimer(Timer, Duration),
     /// Takes a timer back.
-    Forget(Timer),
+    ClearTimer(Timer),
     /// Puts a text on the clipboard of whoever sits at the terminal.
     Copy(String),
     /// Takes the mouse from the terminal, or gives it back.

@@ -88,7 +88,7 @@ impl Harness {
         for key in keys.split(' ') {
             let chord = Chord::named(key).unwrap_or_else(|| panic!("no key `{key}`"));
             let event = match self.state.overlays.last() {
-                Some(Overlay::Jump(typed)) => self.hits().jumped(typed, chord),
+                Some(Overlay::Jump(typed)) => self.hits().jump_target(typed, chord),
                 _ => Event::Key(chord),
             };
             self.take(event);
@@ -104,9 +104,10 @@ impl Harness {
     }
 
     /// What was asked for since this was last called, timers left out.
-    pub(crate) fn asked(&mut self) -> Vec<Effect> {
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         let effects = std::mem::take(&mut self.effects);
-        let is_timer = |effect: &Effect| matches!(effect, Effect::Wake(..) | Effect::Forget(_));
+        let is_timer =
+            |effect: &Effect| matches!(effect, Effect::SetTimer(..) | Effect::ClearTimer(_));
         effects.into_iter().filter(|effect| !is_timer(effect)).collect()
     }
 
@@ -125,7 +126,7 @@ impl Harness {
         self.press("e ctrl-r");
         let id = self.state.runs.newest().unwrap().id;
         self.pass(Duration::from_millis(40));
-        self.take(Event::Begun(id, REQUEST_ID.to_owned()));
+        self.take(Event::RunAccepted(id, REQUEST_ID.to_owned()));
         let request_id = || REQUEST_ID.to_owned();
         let topic = "general".to_owned();
         self.happens(ClusterEventKind::RollCall {
@@ -158,7 +159,7 @@ impl Harness {
     }
 
     /// What is shown, line by line.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let buffer = self.drawn(theme::Name::Dark);
         let width = usize::from(buffer.area.width.max(1));
         let rows = buffer.content().chunks(width).map(|row| {

@@ -12,7 +12,7 @@ use crate::{action::Action, state::Screen};
 mod bindings;
 mod table;
 
-pub use bindings::{Bound, Fault, Keymap, Wish, defaults_text};
+pub use bindings::{Bound, Fault, KeyOverride, Keymap, defaults_text};
 pub use table::TABLE;
 
 /// One press of a key.
@@ -194,7 +194,7 @@ impl Layer {
 impl Chord {
     /// The press that a terminal told of.
     #[must_use]
-    pub fn of(event: &KeyEvent) -> Self {
+    pub fn from_event(event: &KeyEvent) -> Self {
         let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         let is_shift = event.modifiers.contains(KeyModifiers::SHIFT);
         let code = match event.code {

@@ -4,7 +4,7 @@
 //! of keys in `keymap/table.rs`. [`State::open`](crate::state::State::open) lays one on top, and
 //! [`State::close`](crate::state::State::close) takes the topmost away.
 
-pub(crate) mod copying;
+pub(crate) mod copy_as;
 pub(crate) mod help;
 pub(crate) mod jump;
 pub(crate) mod keys;
@@ -17,12 +17,12 @@ pub(crate) mod update;
 pub(crate) mod view;
 
 use self::{
-    copying::state::Copying,
+    copy_as::state::CopyMenu,
     help::state::Help,
     notices::state::Notices,
     palette::state::Palette,
     profiles::state::{KeyForm, Profiles},
-    save::state::Save,
+    save::state::SaveForm,
     themes::state::Themes,
 };
 use crate::{action::Action, keymap::Layer, state::field::Field};
@@ -52,9 +52,9 @@ pub(crate) enum Overlay {
     /// The name of a preset to be kept.
     PresetName,
     /// The form that asks for a file to write to.
-    Save(Save),
+    Save(SaveForm),
     /// The forms that what is selected can be copied in.
-    Copying(Copying),
+    CopyAs(CopyMenu),
 }
 
 impl Overlay {
@@ -72,7 +72,7 @@ impl Overlay {
             Self::Presets => &[Layer::Presets, Layer::Always],
             Self::PresetName => &[Layer::PresetName, Layer::Always],
             Self::Save(_) => &[Layer::Save, Layer::Always],
-            Self::Themes(_) | Self::Notices(_) | Self::Copying(_) => {
+            Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) => {
                 &[Layer::Choice, Layer::List, Layer::Always]
             }
         }

@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     app::{self, Start},
-    effects::{Runner, Wish},
+    effects::{Runner, TerminalRequest},
     event::{Effect, Event, Target, Timer},
     guard,
     keymap::{Chord, Keymap},
@@ -68,11 +68,11 @@ pub struct TuiOptions {
     pub local: Option<Box<dyn LocalStack>>,
     /// The file of saved forms; `None` if there is no folder for it.
     pub presets: Option<PathBuf>,
-    /// The theme to start with, or how to choose it.
-    pub theme: theme::Opening,
-    /// The user-defined themes.
-    pub own_themes: Vec<&'static theme::own::Own>,
-    /// Why other user-defined themes cannot be used, a text for each file.
+    /// The theme.
+    pub theme: theme::InitialTheme,
+    /// The themes of a person's own.
+    pub custom_themes: Vec<&'static theme::custom::CustomTheme>,
+    /// Why other themes of a person's own cannot be used, a text for each of their files.
     pub theme_faults: Vec<String>,
     /// The action of each key.
     pub keys: Keymap,
@@ -161,17 +161,17 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         now: clock.now(),
         changed_at: clock.now(),
         size: terminal.size(),
-        opening_theme: theme,
+        initial_theme: theme,
         has_mouse,
         profiles: options.profiles,
-        own_themes: options.own_themes,
+        custom_themes: options.custom_themes,
         keys: options.keys,
         symbols: options.symbols,
         ..State::default()
     };
     let last = options.session.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
     session::take_up(&mut state, &last.unwrap_or_default());
-    state.tell_of_theme_faults(&options.theme_faults);
+    state.warn_theme_errors(&options.theme_faults);
     let mut screen = Loop {
         state,
         depth,
@@ -298,7 +298,7 @@ impl Loop {
                 }
             }
             self.pacer.mark_dirty(std::mem::take(&mut self.state.dirty));
-            self.draw_if_due()?;
+            self.draw_what_is_due()?;
         }
     }
 
@@ -367,7 +367,7 @@ impl Loop {
     /// Tells of the timers that are due, however much else there is to tell of.
     fn ring(&mut self) -> Result<Flow, RunError> {
         for timer in self.runner.due_timers(Instant::now()) {
-            let effects = app::update(&mut self.state, Event::Woke(timer));
+            let effects = app::update(&mut self.state, Event::TimerDue(timer));
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);
             }
@@ -407,9 +407,9 @@ impl Loop {
                 };
             }
             Next::Signal(Signal::Continue) => {
-                self.terminal.reenter().map_err(RunError::Terminal)?;
-                self.state.soil(Dirty::Input);
-                return Ok(Flow::Continue);
+                self.terminal.reopen().map_err(RunError::Terminal)?;
+                self.state.mark_dirty(Dirty::Input);
+                return Ok(Flow::On);
             }
             Next::Timer | Next::Frame => return Ok(Flow::Continue),
         };
@@ -447,8 +447,10 @@ impl Loop {
         Some(match event {
             TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
                 match self.state.overlays.last() {
-                    Some(Overlay::Jump(typed)) => self.hits.jumped(typed, Chord::of(key)),
-                    _ => Event::Key(Chord::of(key)),
+                    Some(Overlay::Jump(typed)) => {
+                        self.hits.jump_target(typed, Chord::from_event(key))
+                    }
+                    _ => Event::Key(Chord::from_event(key)),
                 }
             }
             TermEvent::Paste(text) => Event::Paste(text.clone()),
@@ -456,7 +458,7 @@ impl Loop {
             TermEvent::FocusGained => Event::Focused(true),
             TermEvent::FocusLost => Event::Focused(false),
             TermEvent::Mouse(mouse) => {
-                let target = self.hits.at(mouse.column, mouse.row);
+                let target = self.hits.target_at(mouse.column, mouse.row);
                 match mouse.kind {
                     MouseEventKind::Down(MouseButton::Left) => Event::Click(target?),
                     MouseEventKind::ScrollUp => {
@@ -478,18 +480,18 @@ impl Loop {
                 None => {}
                 Some(TerminalRequest::Quit) => return Ok(Flow::End),
                 Some(TerminalRequest::Page(text)) => {
-                    self.terminal.leave();
-                    // A stream that is not polled reads no keys, and dropping the old one ends it.
+                    self.terminal.lend();
+                    // One that nobody polls reads no keys, and the one before ends here.
                     self.keys = EventStream::new();
                     self.is_paging = true;
                     self.runner.start_pager(text);
                 }
                 Some(request) => {
-                    self.terminal.fulfill(&request).map_err(RunError::Terminal)?;
+                    self.terminal.grant(&request).map_err(RunError::Terminal)?;
                     if matches!(request, TerminalRequest::Suspend) {
-                        self.stop_echo_until = Some(Instant::now() + STOP_ECHO_WITHIN);
+                        self.echo_until = Some(Instant::now() + ECHO_WITHIN);
                     }
-                    self.state.soil(Dirty::Input);
+                    self.state.mark_dirty(Dirty::Input);
                 }
             }
         }
@@ -529,10 +531,10 @@ impl Loop {
         self.hits = hits;
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
-        self.pacer.record_frame(Instant::now(), is_animated);
-        self.runner.perform(match self.state.unchanged_for() {
-            Some(wait) => Effect::Wake(Timer::Age, wait),
-            None => Effect::Forget(Timer::Age),
+        self.pacer.drawn(Instant::now(), is_animated);
+        self.runner.perform(match self.state.redraw_after() {
+            Some(wait) => Effect::SetTimer(Timer::Age, wait),
+            None => Effect::ClearTimer(Timer::Age),
         });
         Ok(())
     }

@@ -22,13 +22,13 @@ use wire::inference::TopicSummary;
 
 use self::{
     field::Field, layout::Layout, loadable::Failure, nodes::Nodes, notices::Notices,
-    profiles::Profiles, runs::Runs, services::Services, session::Wanted, stack::Stack,
+    profiles::Profiles, runs::Runs, services::Services, session::SavedSelection, stack::Stack,
 };
 use crate::{
     keymap::{Chord, Keymap, Layer},
     local::Level,
     overlay::{Overlay, profiles::state::KeyStep},
-    screens::{self, cluster::state::Known, execute::state::Pane},
+    screens::{self, cluster::state::ClusterContext, execute::state::Pane},
     theme,
     widget::symbols::Symbols,
 };
@@ -85,17 +85,17 @@ pub(crate) struct State {
     /// The theme chosen by hand; none for the one that suits the terminal.
     pub(crate) theme: Option<theme::Name>,
     /// The theme of this start.
-    pub(crate) opening_theme: theme::Opening,
+    pub(crate) initial_theme: theme::InitialTheme,
     /// The theme of the last session; none for the one that suits the terminal.
     pub(crate) session_theme: Option<theme::Name>,
     /// The themes of a person's own.
-    pub(crate) own_themes: Vec<&'static theme::own::Own>,
+    pub(crate) custom_themes: Vec<&'static theme::custom::CustomTheme>,
     /// What charts and marks are drawn with.
     pub(crate) symbols: Symbols,
     /// How far the panes' dividers were moved.
     pub(crate) layout: Layout,
     /// What the last session had selected, and is not listed yet.
-    pub(crate) wanted: Wanted,
+    pub(crate) saved_selection: SavedSelection,
     pub(crate) profiles: Profiles,
     /// The terminal's background, once it has told it.
     pub(crate) background: Option<[u8; 3]>,
@@ -206,7 +206,7 @@ impl State {
         let is_form = self.screen == Screen::Execute && self.execute.focus == Pane::Form;
         let is_output_searched = self.is_output_searched() && !is_form;
         match self.overlays.last_mut() {
-            Some(Overlay::AddNode) => return self.cluster.adding.field(),
+            Some(Overlay::AddNode) => return self.cluster.node_form.field(),
             Some(Overlay::PresetName) => return Some(&mut self.execute.presets.name),
             Some(overlay) => return overlay.field(),
             None => {}
@@ -261,9 +261,9 @@ impl State {
     }
 
     /// Says what is hard to read in the theme in use, where it is one of a person's own.
-    pub(crate) fn tell_of_faint_colors(&mut self) {
-        let theme::Name::Own(own) = self.theme_name() else { return };
-        let faint = own.faint();
+    pub(crate) fn warn_low_contrast(&mut self) {
+        let theme::Name::Custom(own) = self.theme_name() else { return };
+        let faint = own.low_contrast();
         let Some(worst) = faint.first() else { return };
         let (token, on, ratio) = (worst.token, worst.on, worst.ratio);
         let others = match faint.len() {
@@ -274,7 +274,7 @@ impl State {
         let detail = format!("{token} on {on} is {ratio:.1} to 1 where 4.5 is legible{others}");
         for it in &faint {
             let line = format!("{} on {} is {:.1} to 1", it.token, it.on, it.ratio);
-            self.logs.say(Level::Warn, self.now, format!("theme {}: {line}", own.name));
+            self.logs.log(Level::Warn, self.now, format!("theme {}: {line}", own.name));
         }
         self.notices.add(Level::Warn, text, detail, self.now);
     }
@@ -289,26 +289,26 @@ impl State {
     }
 
     /// Says which themes of a person's own cannot be used.
-    pub(crate) fn tell_of_theme_faults(&mut self, faults: &[String]) {
+    pub(crate) fn warn_theme_errors(&mut self, faults: &[String]) {
         let Some(first) = faults.first() else { return };
         for fault in faults {
-            self.logs.say(Level::Warn, self.now, format!("cannot {fault}"));
+            self.logs.log(Level::Warn, self.now, format!("cannot {fault}"));
         }
         let detail = first.lines().next().unwrap_or_default().to_owned();
         self.notices.add(Level::Warn, "a theme cannot be used".to_owned(), detail, self.now);
     }
 
     /// The theme that the session keeps: not one that was given for this start alone.
-    pub(crate) fn kept_theme(&self) -> Option<theme::Name> {
-        match self.opening_theme {
-            theme::Opening::Given(given) if given == self.theme => self.session_theme,
+    pub(crate) fn theme_to_save(&self) -> Option<theme::Name> {
+        match self.initial_theme {
+            theme::InitialTheme::Given(given) if given == self.theme => self.session_theme,
             _ => self.theme,
         }
     }
 
     /// What the Cluster and the Execute screen look at but do not own.
-    pub(crate) fn known(&self) -> Known<'_> {
-        Known {
+    pub(crate) fn cluster_context(&self) -> ClusterContext<'_> {
+        ClusterContext {
             nodes: &self.nodes,
             stack: &self.stack,
             runs: &self.runs,
@@ -336,7 +336,7 @@ impl State {
     /// not be drawn again each second: a screen on which nothing happens is drawn again after a
     /// minute, then after twice as long each time. Its ages are right to a half, and cost nothing.
     /// Where somebody waits for seconds to pass, these are counted.
-    pub(crate) fn unchanged_for(&self) -> Option<Duration> {
+    pub(crate) fn redraw_after(&self) -> Option<Duration> {
         if self.is_counting() {
             let left = 1_000_000 - self.now.micros().rem_euclid(1_000_000);
             return Some(Duration::from_micros(u64::try_from(left).unwrap_or(1_000_000)));
@@ -366,29 +366,29 @@ impl State {
     }
 
     /// The next frame is for this, too.
-    pub(crate) fn soil(&mut self, dirty: Dirty) {
+    pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
 
     /// Tells of something that failed: a notice, and a line of the log.
-    pub(crate) fn tell_failure(&mut self, failure: &Failure) {
-        self.tell_failure_beside(&[], failure);
+    pub(crate) fn notify_failure(&mut self, failure: &Failure) {
+        self.notify_failure_unless_on(&[], failure);
     }
 
-    /// As [`Self::tell_failure`], but shows no notice where the screen in view is one of `screens`:
+    /// As [`Self::notify_failure`], but shows no notice where the screen in view is one of `screens`:
     /// a pane of these says the same.
-    pub(crate) fn tell_failure_beside(&mut self, screens: &[Screen], failure: &Failure) {
+    pub(crate) fn notify_failure_unless_on(&mut self, screens: &[Screen], failure: &Failure) {
         let text = format!("failed to {}", failure.what);
         let detail = match (failure.why.as_str(), failure.next.as_str()) {
             (why, "") => why.to_owned(),
             (why, next) => format!("{why}; {next}"),
         };
-        self.logs.say(Level::Warn, self.now, format!("{text}: {}", failure.why));
-        self.notify(screens, Level::Error, text, detail);
+        self.logs.log(Level::Warn, self.now, format!("{text}: {}", failure.why));
+        self.show_notice(screens, Level::Error, text, detail);
     }
 
     /// Shows a notice, or only keeps it where the screen in view is one of `screens`.
-    fn notify(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
+    fn show_notice(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
         if screens.contains(&self.screen) && self.overlays.is_empty() {
             self.notices.record(level, text, detail, self.now);
         } else {
@@ -397,23 +397,23 @@ impl State {
     }
 
     /// Tells why nothing was done: a notice, and a line of the log.
-    pub(crate) fn refuse(&mut self, text: String, detail: String) {
+    pub(crate) fn notify_refused(&mut self, text: String, detail: String) {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
-        self.logs.say(Level::Info, self.now, line);
+        self.logs.log(Level::Info, self.now, line);
         self.notices.add(Level::Warn, text, detail, self.now);
     }
 
     /// Tells of something that went well: a notice, and a line of the log.
-    pub(crate) fn tell(&mut self, text: String, detail: String) {
-        self.tell_beside(&[], text, detail);
+    pub(crate) fn notify(&mut self, text: String, detail: String) {
+        self.notify_unless_on(&[], text, detail);
     }
 
-    /// As [`Self::tell`], but shows no notice where the screen in view is one of `screens`: a pane
+    /// As [`Self::notify`], but shows no notice where the screen in view is one of `screens`: a pane
     /// of these says the same.
-    pub(crate) fn tell_beside(&mut self, screens: &[Screen], text: String, detail: String) {
+    pub(crate) fn notify_unless_on(&mut self, screens: &[Screen], text: String, detail: String) {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
-        self.logs.say(Level::Info, self.now, line);
-        self.notify(screens, Level::Info, text, detail);
+        self.logs.log(Level::Info, self.now, line);
+        self.show_notice(screens, Level::Info, text, detail);
     }
 }
 

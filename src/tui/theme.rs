@@ -4,8 +4,8 @@
 //! [`Style`], so that a theme without colors can still tell things apart by weight. Asking the
 //! terminal for its background, and choosing a theme by it, is the caller's part.
 
+pub mod custom;
 pub mod depth;
-pub mod own;
 mod palette;
 
 use std::{fmt, str::FromStr};
@@ -17,8 +17,8 @@ use ratatui::{
 };
 
 use self::{
+    custom::CustomTheme,
     depth::Depth,
-    own::Own,
     palette::{Palette, Rgb},
 };
 
@@ -38,7 +38,7 @@ pub enum Name {
     /// The sixteen colors of the user's own palette, on their own background.
     Ansi16,
     /// One of a person's own, which is there as long as the program.
-    Own(&'static Own),
+    Custom(&'static CustomTheme),
 }
 
 /// A text names no theme.
@@ -115,7 +115,7 @@ pub struct Theme {
 
 /// Which theme the screen opens with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Opening {
+pub enum InitialTheme {
     /// That of the last session, else the one that suits the terminal.
     #[default]
     Session,
@@ -131,9 +131,9 @@ impl Name {
 
     /// The theme called `text`, of those there are and those in `own`.
     #[must_use]
-    pub fn among(text: &str, own: &[&'static Own]) -> Option<Self> {
-        let is_it = |it: &&&'static Own| it.name == text;
-        text.parse().ok().or_else(|| own.iter().find(is_it).map(|own| Self::Own(own)))
+    pub fn among(text: &str, own: &[&'static CustomTheme]) -> Option<Self> {
+        let is_it = |it: &&&'static CustomTheme| it.name == text;
+        text.parse().ok().or_else(|| own.iter().find(is_it).map(|own| Self::Custom(own)))
     }
 
     /// Its colors, where it has any of its own.
@@ -143,7 +143,7 @@ impl Name {
             Self::Light => Some(&palette::LIGHT),
             Self::Cvd => Some(&palette::CVD),
             Self::HighContrast => Some(&palette::HIGH_CONTRAST),
-            Self::Own(own) => Some(&own.palette),
+            Self::Custom(own) => Some(&own.palette),
             Self::Mono | Self::Ansi16 => None,
         }
     }
@@ -166,7 +166,7 @@ impl fmt::Display for Name {
             Self::HighContrast => "high-contrast",
             Self::Mono => "mono",
             Self::Ansi16 => "ansi16",
-            Self::Own(own) => &own.name,
+            Self::Custom(own) => &own.name,
         })
     }
 }

@@ -88,7 +88,7 @@ impl Frame<'_> {
 
 impl Tier {
     /// What there is room for on a terminal of this size; none if it is too small.
-    pub(crate) fn of(area: Rect) -> Option<Self> {
+    pub(crate) fn for_area(area: Rect) -> Option<Self> {
         let fits = |width, height| area.width >= width && area.height >= height;
         if fits(150, 40) {
             Some(Self::Huge)
@@ -108,7 +108,7 @@ impl Tier {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
     let mut hits = Hits::default();
     theme.clear(area, buf);
-    let Some(tier) = Tier::of(area) else {
+    let Some(tier) = Tier::for_area(area) else {
         draw_too_small(area, buf, state, theme);
         return hits;
     };
@@ -142,7 +142,7 @@ pub(crate) fn draw_broken(
     why: &str,
 ) {
     theme.clear(area, buf);
-    let frame = Frame { state, theme, tier: Tier::of(area).unwrap_or(Tier::Small) };
+    let frame = Frame { state, theme, tier: Tier::for_area(area).unwrap_or(Tier::Small) };
     let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
     header::draw(top, buf, frame, &mut Hits::default());
     footer::draw(bottom, buf, frame, &mut Hits::default());

@@ -2,7 +2,7 @@
 
 use ::tui::{
     keymap::defaults_text,
-    theme::{self, own},
+    theme::{self, custom},
     widget::symbols::Symbols,
 };
 use anyhow::Context as _;
@@ -72,7 +72,7 @@ impl PrintFlags {
         } else if self.print_keys {
             defaults_text()
         } else if let Some(name) = self.print_theme {
-            own::text_of(name)
+            custom::text_of(name)
                 .with_context(|| format!("print {name}: its colors are the terminal's own"))?
         } else if self.glyphs {
             card()

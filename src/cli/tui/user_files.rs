@@ -8,8 +8,8 @@ use std::{
 };
 
 use ::tui::{
-    keymap::{Keymap, Wish},
-    theme::own::Own,
+    keymap::{KeyOverride, Keymap},
+    theme::custom::CustomTheme,
 };
 use anyhow::{Context as _, bail};
 use toml::{
@@ -41,14 +41,14 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
     let path = folder.join(KEYS_FILE);
     let Some(text) = text_of(&path)? else { return Ok(Keymap::default()) };
     let entries = entries(&path, &text)?;
-    let wish = |entry: &Entry| Wish {
+    let wish = |entry: &Entry| KeyOverride {
         layer: entry.table.clone(),
         keys: entry.name.clone(),
         action: entry.value.clone(),
     };
-    let wishes: Vec<Wish> = entries.iter().map(wish).collect();
-    Keymap::with(&wishes).or_else(|faults| {
-        let faults = faults.into_iter().map(|fault| (fault.wish, fault.why));
+    let wishes: Vec<KeyOverride> = entries.iter().map(wish).collect();
+    Keymap::with_overrides(&wishes).or_else(|faults| {
+        let faults = faults.into_iter().map(|fault| (fault.entry, fault.why));
         refuse(&path, &entries, faults, "`triptych tui --print-keys` prints all there is")
     })
 }
@@ -57,8 +57,8 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
 #[derive(Debug, Default)]
 pub(super) struct Themes {
     /// Those that can be used, by name. They stay as long as the program.
-    pub(super) themes: Vec<&'static Own>,
-    /// Files that cannot be used.
+    pub(super) themes: Vec<&'static CustomTheme>,
+    /// The others.
     pub(super) faults: Vec<ThemeFault>,
 }
 
@@ -86,26 +86,7 @@ pub(super) fn themes(folder: &Path) -> anyhow::Result<Themes> {
     Ok(all)
 }
 
-/// Lists name and path of each file of a theme in `folder`, by name.
-///
-/// # Errors
-/// If the folder cannot be listed.
-pub(in crate::cli) fn theme_files(folder: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
-    let folder = folder.join(THEMES_FOLDER);
-    let listed = match fs::read_dir(&folder) {
-        Ok(listed) => listed,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).with_context(|| format!("list {}", folder.display())),
-    };
-    let paths = listed.filter_map(|entry| Some(entry.ok()?.path()));
-    let themes = paths.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
-    let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut files: Vec<_> = themes.map(|path| (name(&path), path)).collect();
-    files.sort();
-    Ok(files)
-}
-
-fn theme(path: &Path, name: &str) -> anyhow::Result<&'static Own> {
+fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
     if name.parse::<::tui::theme::Name>().is_ok() || name == super::AUTO {
         bail!(
             "use {}: a theme is called `{name}` already; give the file another name",
@@ -116,7 +97,7 @@ fn theme(path: &Path, name: &str) -> anyhow::Result<&'static Own> {
     let entries = entries(path, &text)?;
     let tokens: Vec<_> =
         entries.iter().map(|entry| (entry.name.clone(), entry.value.clone())).collect();
-    let own = Own::read(name, &tokens).or_else(|faults| {
+    let own = CustomTheme::read(name, &tokens).or_else(|faults| {
         let faults = faults.into_iter().map(|fault| (fault.token, fault.why));
         refuse(path, &entries, faults, "`triptych tui --print-theme` prints all there is")
     });

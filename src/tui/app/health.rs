@@ -19,7 +19,7 @@ pub(crate) fn probe(state: &State) -> Vec<Effect> {
     if !state.services.is_any_known() {
         return Vec::new();
     }
-    vec![Effect::Probe, Effect::Wake(Timer::Probe, PROBE_EVERY)]
+    vec![Effect::Probe, Effect::SetTimer(Timer::Probe, PROBE_EVERY)]
 }
 
 /// Takes in the outcome of a probe; `answer` is none if it did not come in time.
@@ -35,7 +35,7 @@ pub(crate) fn on_probe(
     if *state.services.health(service) == before {
         return Vec::new();
     }
-    state.soil(Dirty::Data);
+    state.mark_dirty(Dirty::Data);
     let is_back = matches!(before, Health::Down { .. }) && matches!(answer, Some(Ok(())));
     if is_back { load_again(state, service) } else { Vec::new() }
 }
@@ -48,8 +48,8 @@ fn load_again(state: &mut State, service: Service) -> Vec<Effect> {
             effects.push(Effect::LoadFunctions);
             effects
         }
-        Service::Data => state.data.list_anew(state.now),
-        Service::Inference => state.inference.list_anew(state.now),
+        Service::Data => state.data.reload_list(state.now),
+        Service::Inference => state.inference.reload_list(state.now),
     }
 }
 
@@ -107,9 +107,9 @@ fn note_health(state: &mut State, service: Service, health: Health) {
         return;
     }
     match failure {
-        Some(failure) => state.tell_failure_beside(screens_that_say(state, service), &failure),
+        Some(failure) => state.notify_failure_unless_on(screens_that_say(state, service), &failure),
         None if was_bad && is_up => {
-            state.tell(format!("{} answers again", service.name()), String::new());
+            state.notify(format!("{} answers again", service.name()), String::new());
         }
         None => {}
     }

@@ -4,12 +4,12 @@
 use crate::{
     action::Action,
     event::Effect,
-    overlay::{Overlay, save::state::Save},
+    overlay::{Overlay, save::state::SaveForm},
     screens::{cluster, execute::state::Pane},
     state::{
         Screen, State,
         results::{
-            Look,
+            ResultView,
             text::{self, Position},
         },
     },
@@ -33,12 +33,12 @@ pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
         Action::OutputLeft => shift(state, -1),
         Action::OutputRight => shift(state, 1),
         Action::Export => match state.output() {
-            Some((name, text)) => state.open(Overlay::Save(Save::of_text(&name, text))),
-            None => state.refuse("nothing to save yet".to_owned(), String::new()),
+            Some((name, text)) => state.open(Overlay::Save(SaveForm::for_text(&name, text))),
+            None => state.notify_refused("nothing to save yet".to_owned(), String::new()),
         },
         Action::OpenPager => match state.output() {
             Some((_, text)) => return Some(vec![Effect::Page(text)]),
-            None => state.refuse("nothing to page through yet".to_owned(), String::new()),
+            None => state.notify_refused("nothing to page through yet".to_owned(), String::new()),
         },
         _ => return None,
     }
@@ -50,10 +50,10 @@ pub(crate) fn search(state: &mut State) {
     find(state, true, false);
 }
 
-fn look(state: &mut State) -> &mut Look {
+fn look(state: &mut State) -> &mut ResultView {
     match state.screen {
-        Screen::Cluster => &mut state.cluster.look,
-        _ => &mut state.execute.look,
+        Screen::Cluster => &mut state.cluster.result_view,
+        _ => &mut state.execute.result_view,
     }
 }
 
@@ -90,8 +90,8 @@ impl State {
     /// The text of the result in view, as it is shown, and the name of a file for it.
     pub(crate) fn output(&self) -> Option<(String, String)> {
         let (run, look) = match self.screen {
-            Screen::Cluster => (self.cluster.selected_run(&self.runs)?, self.cluster.look),
-            _ => (self.execute.selected_run(&self.runs)?, self.execute.look),
+            Screen::Cluster => (self.cluster.selected_run(&self.runs)?, self.cluster.result_view),
+            _ => (self.execute.selected_run(&self.runs)?, self.execute.result_view),
         };
         let response = run.response()?;
         let (text, is_pretty) = look.shown_text(response);

@@ -5,9 +5,9 @@ use crate::{
     action::Action,
     event::{Effect, Target, Timer},
     keymap::Layer,
-    overlay::{self, Overlay, copying::state::Copying, save::state::Save},
+    overlay::{self, Overlay, copy_as::state::CopyMenu, save::state::SaveForm},
     screens::{
-        cluster::{self, state::Known, update::processes},
+        cluster::{self, state::ClusterContext, update::processes},
         execute::{
             state::{FormField, Pane},
             update::runs,
@@ -26,16 +26,16 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         state.is_interrupted = false;
     }
     match action {
-        Action::Show(Screen::Execute) => pass_by_form(state),
+        Action::Show(Screen::Execute) => enter_form(state),
         Action::Show(screen) => show(state, screen),
         Action::Help | Action::Palette | Action::Themes | Action::Notices | Action::Profiles => {
             overlay::update::toggle(state, action);
             Vec::new()
         }
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
-            match Save::of(state) {
+            match SaveForm::for_screen(state) {
                 Some(save) => state.open(Overlay::Save(save)),
-                None => state.refuse("nothing to export yet".to_owned(), String::new()),
+                None => state.notify_refused("nothing to export yet".to_owned(), String::new()),
             }
             Vec::new()
         }
@@ -45,10 +45,10 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Back => {
             back(state);
-            state.data.relist(state.now)
+            state.data.reload_after_search(state.now)
         }
         Action::Quit => quit(state),
-        Action::QuitKeeping => vec![Effect::KeepNodes, Effect::Quit],
+        Action::QuitKeeping => vec![Effect::DetachNodes, Effect::Quit],
         Action::Interrupt => interrupt(state),
         Action::Suspend => vec![Effect::Suspend],
         Action::Zoom => {
@@ -80,7 +80,7 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Redraw => vec![Effect::Redraw],
         Action::Run => runs::run(state),
-        Action::CopyCurl => runs::copy_curl(state),
+        Action::CopyCurl => runs::copy_as_curl(state),
         Action::Presets | Action::SavePreset | Action::Remove => runs::presets(state, action),
         Action::AddNode | Action::StopProcess | Action::StopNow | Action::StartNode => {
             processes::act(state, action)
@@ -91,7 +91,7 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
 }
 
 /// Brings the form into view with the keys on it, until another screen's key is pressed at once.
-fn pass_by_form(state: &mut State) -> Vec<Effect> {
+fn enter_form(state: &mut State) -> Vec<Effect> {
     let effects = show(state, Screen::Execute);
     state.execute.focus = Pane::Form;
     state.execute.is_passing = true;
@@ -111,7 +111,7 @@ pub(crate) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
         Screen::Data if screen != Screen::Data => state.data.hide(),
         Screen::Inference if screen != Screen::Inference => state.inference.hide(),
         Screen::Overview if screen != Screen::Overview => {
-            [state.overview.hide(), state.data.glance(false)].concat()
+            [state.overview.hide(), state.data.set_in_overview(false)].concat()
         }
         _ => Vec::new(),
     };
@@ -128,7 +128,7 @@ pub(crate) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
             let topics = state.topic_ids();
             let mut effects = load_nodes(state);
             effects.extend(state.overview.show(&topics, now));
-            effects.extend(state.data.glance(true));
+            effects.extend(state.data.set_in_overview(true));
             effects
         }
         _ => Vec::new(),
@@ -148,20 +148,20 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
     }
     let (now, page) = (state.now, state.page());
     if action == Action::Open && state.screen == Screen::Data && state.data.is_edited() {
-        return state.data.entered(now);
+        return state.data.confirm_input(now);
     }
     if action == Action::Open
         && let Some(field) = state.field()
         && field.is_edited()
     {
-        field.keep();
+        field.confirm();
         return Vec::new();
     }
     if action == Action::NextField
         && state.screen == Screen::Execute
         && state.execute.form.focused() == FormField::Function
         && !state.execute.is_adding
-        && let Some(effects) = runs::give_file(state)
+        && let Some(effects) = runs::upload_file(state)
     {
         // The key goes on while the head is given the file.
         state.execute.form.move_focus(1);
@@ -171,7 +171,7 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
         return effects;
     }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
-    let known = Known { nodes, stack, runs, page };
+    let known = ClusterContext { nodes, stack, runs, page };
     match state.screen {
         Screen::Cluster => {
             let is_zoom = action == Action::Open && cluster.focus != cluster::state::Pane::Runs;
@@ -201,7 +201,7 @@ fn back(state: &mut State) -> bool {
         state.is_zoomed = false;
         return true;
     }
-    if state.is_output_focused() && state.output_search.leave() {
+    if state.is_output_focused() && state.output_search.clear() {
         return true;
     }
     match state.screen {
@@ -241,7 +241,7 @@ fn interrupt(state: &mut State) -> Vec<Effect> {
         return vec![Effect::Quit];
     }
     state.is_interrupted = true;
-    let mut effects = vec![Effect::Wake(Timer::Interrupt, INTERRUPT_WITHIN)];
+    let mut effects = vec![Effect::SetTimer(Timer::Interrupt, INTERRUPT_WITHIN)];
     let waiting: Vec<RunId> =
         state.runs.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
     for id in waiting {
@@ -256,7 +256,7 @@ fn refresh(state: &mut State) -> Vec<Effect> {
     let now = state.now;
     match state.screen {
         Screen::Cluster | Screen::Execute => {
-            state.nodes.listed.forgive();
+            state.nodes.listed.clear_error();
             let mut effects = load_nodes(state);
             if state.services.addresses.head.is_some() {
                 effects.push(Effect::LoadFunctions);
@@ -267,12 +267,12 @@ fn refresh(state: &mut State) -> Vec<Effect> {
         Screen::Inference => state.inference.act(Action::Refresh, now),
         Screen::Logs => Vec::new(),
         Screen::Overview => {
-            state.nodes.listed.forgive();
-            state.inference.topics.forgive();
+            state.nodes.listed.clear_error();
+            state.inference.topics.clear_error();
             let mut effects = load_nodes(state);
             effects.extend(overview::update::load_topics(state));
             if state.data.list().is_empty() {
-                effects.extend(state.data.list_anew(now));
+                effects.extend(state.data.reload_list(now));
             }
             effects
         }
@@ -292,7 +292,7 @@ fn open_form(state: &mut State) -> Vec<Effect> {
 }
 
 fn copy(state: &mut State) -> Vec<Effect> {
-    let known = state.known();
+    let known = state.cluster_context();
     let text = match state.screen {
         Screen::Cluster => state.cluster.selection(known),
         Screen::Execute => state.execute.selection(&state.runs),
@@ -306,22 +306,22 @@ fn copy(state: &mut State) -> Vec<Effect> {
 
 /// Opens the choice of a form to copy what is selected in.
 fn copy_as(state: &mut State) -> Vec<Effect> {
-    let copying = Copying::of(state);
-    if copying.forms.is_empty() {
+    let copy_as = CopyMenu::for_selection(state);
+    if copy_as.forms.is_empty() {
         return send_copy(state, None);
     }
-    state.open(Overlay::Copying(copying));
+    state.open(Overlay::CopyAs(copy_as));
     Vec::new()
 }
 
 /// Sends `text` to the terminal's clipboard, and says so: whether it took it cannot be known.
 pub(crate) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
-        state.refuse("nothing to copy here".to_owned(), String::new());
+        state.notify_refused("nothing to copy here".to_owned(), String::new());
         return Vec::new();
     };
     if text.len() > COPY_BYTES_MAX {
-        state.tell_failure(&Failure {
+        state.notify_failure(&Failure {
             what: "copy".to_owned(),
             why: format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
             ..Failure::default()
@@ -329,7 +329,7 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> 
         return Vec::new();
     }
     let n_letters = text.chars().count();
-    state.tell(
+    state.notify(
         format!("sent {} to the terminal's clipboard", counted(n_letters, "letter")),
         String::new(),
     );

@@ -17,7 +17,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
                 && search.is_empty()
             {
                 let names = page.datasets.iter().map(|dataset| dataset.name.clone());
-                state.execute.form.know_datasets(names);
+                state.execute.form.set_datasets(names);
             }
             note(state, Service::Data, result, None);
         }
@@ -36,15 +36,15 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
             let n_rows = counted(progress.n_rows, "row");
             let n_bytes = crate::widget::format::bytes(progress.n_bytes);
             let text = format!("exported to {}", path.display());
-            state.tell(text, format!("{n_rows}, {n_bytes}"));
+            state.notify(text, format!("{n_rows}, {n_bytes}"));
         }
-        DataEvent::Export(ExportNews::Failed(failure)) => state.tell_failure(failure),
+        DataEvent::Export(ExportNews::Failed(failure)) => state.notify_failure(failure),
         DataEvent::Acquired { tag, result } => match result {
-            Ok(Acquired::Now) => state.tell(format!("tag {tag} acquired"), String::new()),
+            Ok(Acquired::Now) => state.notify(format!("tag {tag} acquired"), String::new()),
             Ok(Acquired::Already) => {
-                state.tell(format!("tag {tag} was held already"), String::new());
+                state.notify(format!("tag {tag} was held already"), String::new());
             }
-            Err(failure) => state.tell_failure(failure),
+            Err(failure) => state.notify_failure(failure),
         },
         DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => {
             note_stream(state, Service::Data, Some(why));

@@ -18,23 +18,26 @@ fn failure() -> Failure {
 #[test]
 fn without_a_profile_the_local_stack_is_started_at_once() {
     let mut screen = Harness::starting(160, 45);
-    assert_eq!(screen.asked(), [Effect::StartLocal, Effect::LoadPresets, Effect::FindKept]);
-    assert!(screen.shown().contains("starting"));
+    assert_eq!(
+        screen.take_effects(),
+        [Effect::StartLocal, Effect::LoadPresets, Effect::FindDetachedNodes]
+    );
+    assert!(screen.text().contains("starting"));
 }
 
 #[test]
 fn a_ready_stack_is_connected_and_told_of() {
     let mut screen = Harness::starting(160, 45);
-    screen.asked();
+    screen.take_effects();
     let ready = Harness::ready(160, 45).state.stack.ready;
     screen.take(Event::Local(LocalEvent::Ready(ready.clone())));
-    let asked = screen.asked();
+    let asked = screen.take_effects();
     assert_eq!(asked[0], Effect::Connect(ready.addresses));
     for effect in [Effect::LoadNodes, Effect::LoadFunctions, Effect::LoadTopics] {
         assert!(asked.contains(&effect), "{effect:?} in {asked:?}");
     }
     assert!(asked.contains(&Effect::LoadDatasets { search: String::new() }));
-    assert!(screen.shown().contains("head :41233 · 3 workers · datasets · inference"));
+    assert!(screen.text().contains("head :41233 · 3 workers · datasets · inference"));
 }
 
 #[test]
@@ -42,9 +45,9 @@ fn the_overview_asks_again_for_a_list_of_topics_that_failed() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
-    screen.asked();
-    screen.take(Event::Woke(Timer::Overview));
-    assert_eq!(screen.asked(), [Effect::LoadTopics]);
+    screen.take_effects();
+    screen.take(Event::TimerDue(Timer::Overview));
+    assert_eq!(screen.take_effects(), [Effect::LoadTopics]);
 }
 
 #[test]
@@ -62,10 +65,10 @@ fn the_overview_lists_topics_again_once_a_minute() {
     screen.take(Event::Inference(InferenceEvent::Topics(Ok(list))));
     for (seconds, is_listed) in [(15, false), (44, false), (2, true)] {
         screen.pass(Duration::from_secs(seconds));
-        screen.asked();
-        screen.take(Event::Woke(Timer::Overview));
+        screen.take_effects();
+        screen.take(Event::TimerDue(Timer::Overview));
         assert_eq!(
-            screen.asked().contains(&Effect::LoadTopics),
+            screen.take_effects().contains(&Effect::LoadTopics),
             is_listed,
             "after {seconds} s more"
         );
@@ -98,49 +101,49 @@ fn a_profile_needs_no_local_stack() {
 #[test]
 fn nodes_are_asked_for_every_two_seconds_while_they_are_in_view() {
     let mut screen = Harness::ready(160, 45);
-    assert!(screen.effects.contains(&Effect::Wake(Timer::Nodes, NODES_EVERY)));
+    assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes, NODES_EVERY)));
     screen.effects.clear();
-    screen.take(Event::Woke(Timer::Nodes));
-    assert_eq!(screen.asked(), [Effect::LoadNodes, Effect::LoadUsage]);
-    screen.take(Event::Woke(Timer::Nodes));
-    assert_eq!(screen.asked(), [], "one at a time");
+    screen.take(Event::TimerDue(Timer::Nodes));
+    assert_eq!(screen.take_effects(), [Effect::LoadNodes, Effect::LoadUsage]);
+    screen.take(Event::TimerDue(Timer::Nodes));
+    assert_eq!(screen.take_effects(), [], "one at a time");
     screen.press("5");
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
-    assert!(screen.effects.contains(&Effect::Wake(Timer::Nodes, NODES_SELDOM)));
+    assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes, NODES_SELDOM)));
 }
 
 #[test]
 fn the_form_is_filled_in_and_runs() {
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("e");
     assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
     screen.press("ctrl-r");
-    let asked = screen.asked();
+    let asked = screen.take_effects();
     let Some(Effect::Execute(id, order)) = asked.last() else { panic!("{asked:?}") };
     let request = &order.request;
     assert!(order.is_followed, "the head lists its nodes");
     assert_eq!((request.function_id.as_str(), request.config.number_of_nodes), (FUNCTION_ID, 3));
-    assert!(screen.shown().contains("waiting for head"));
+    assert!(screen.text().contains("waiting for head"));
 
     screen.take(Event::Executed(*id, Ok(Box::new(split_response()))));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("3 peers took part, 2 distinct results"), "{shown}");
     assert!(shown.contains("66.7 freq"), "{shown}");
     screen.press("1");
-    assert!(screen.shown().contains("66.7 freq"));
+    assert!(screen.text().contains("66.7 freq"));
 }
 
 #[test]
 fn an_unfit_form_asks_for_nothing_and_says_why() {
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("e tab ctrl-u");
     screen.type_text("not a cid");
-    screen.asked();
+    screen.take_effects();
     screen.press("ctrl-r");
-    assert_eq!(screen.asked(), []);
-    assert!(screen.shown().contains("no content id (CID)"));
+    assert_eq!(screen.take_effects(), []);
+    assert!(screen.text().contains("no content id (CID)"));
     assert_eq!(screen.state.execute.form.focused(), FormField::FunctionId);
 }
 
@@ -150,9 +153,9 @@ fn more_nodes_than_known_are_doubted_but_sent() {
     screen.press("e tab tab tab ctrl-u");
     screen.type_text("4");
     screen.press("tab");
-    assert!(screen.shown().contains("only 3 workers known"), "{}", screen.shown());
+    assert!(screen.text().contains("only 3 workers known"), "{}", screen.text());
     screen.press("ctrl-r");
-    assert!(matches!(screen.asked().last(), Some(Effect::Execute(..))));
+    assert!(matches!(screen.take_effects().last(), Some(Effect::Execute(..))));
 }
 
 #[test]
@@ -179,14 +182,14 @@ fn known_values_are_chosen_with_arrows() {
 #[test]
 fn a_run_before_the_head_is_there_fails_with_a_next_step() {
     let mut screen = Harness::starting(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("e tab");
     screen.type_text(FUNCTION_ID);
     screen.press("tab");
     screen.type_text("hello.wasm");
     screen.press("ctrl-r");
-    assert_eq!(screen.asked(), []);
-    assert!(screen.shown().contains("still starting"), "{}", screen.shown());
+    assert_eq!(screen.take_effects(), []);
+    assert!(screen.text().contains("still starting"), "{}", screen.text());
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn a_failed_run_is_told_and_the_form_is_intact() {
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
     screen.take(Event::Executed(id, Err(failure())));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("connection refused") && shown.contains("check the address"));
     assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
 }
@@ -205,50 +208,50 @@ fn interrupting_cancels_the_run_and_twice_quits() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
-    screen.asked();
+    screen.take_effects();
     screen.press("ctrl-c");
-    assert_eq!(screen.asked(), [Effect::Cancel(id, None)]);
+    assert_eq!(screen.take_effects(), [Effect::Cancel(id, None)]);
     screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
-    assert!(screen.shown().contains("cancelled"), "a late answer changes nothing");
-    screen.asked();
+    assert!(screen.text().contains("cancelled"), "a late answer changes nothing");
+    screen.take_effects();
     screen.press("ctrl-c");
-    assert_eq!(screen.asked(), [Effect::Quit]);
+    assert_eq!(screen.take_effects(), [Effect::Quit]);
 }
 
 #[test]
 fn a_lone_interrupt_is_forgotten() {
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("ctrl-c");
-    screen.take(Event::Woke(Timer::Interrupt));
+    screen.take(Event::TimerDue(Timer::Interrupt));
     screen.press("ctrl-c");
-    assert_eq!(screen.asked(), []);
+    assert_eq!(screen.take_effects(), []);
 }
 
 #[test]
 fn quitting_asks_only_while_a_run_is_awaited() {
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("e ctrl-r");
-    screen.asked();
+    screen.take_effects();
     screen.press("q");
-    assert_eq!(screen.asked(), []);
-    assert!(screen.shown().contains("1 run is awaited"));
+    assert_eq!(screen.take_effects(), []);
+    assert!(screen.text().contains("1 run is awaited"));
     screen.press("n q y");
-    assert_eq!(screen.asked(), [Effect::Quit]);
+    assert_eq!(screen.take_effects(), [Effect::Quit]);
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("q");
-    assert_eq!(screen.asked(), [Effect::Quit]);
+    assert_eq!(screen.take_effects(), [Effect::Quit]);
 }
 
 #[test]
 fn a_signal_ends_the_program_without_a_question() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
-    screen.asked();
+    screen.take_effects();
     screen.take(Event::Terminate);
-    assert_eq!(screen.asked(), [Effect::Quit]);
+    assert_eq!(screen.take_effects(), [Effect::Quit]);
 }
 
 #[test]
@@ -257,7 +260,7 @@ fn a_sequence_that_breaks_off_starts_something_else() {
     screen.press("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
     screen.press("g");
-    assert!(screen.shown().contains("g …"));
+    assert!(screen.text().contains("g …"));
 }
 
 #[test]
@@ -269,7 +272,7 @@ fn a_selection_stays_with_its_node_when_the_list_changes() {
     nodes.remove(1);
     screen.take(Event::Nodes(Ok(nodes), Duration::ZERO));
     assert_eq!(screen.state.cluster.node, selected);
-    let known = screen.state.known();
+    let known = screen.state.cluster_context();
     let shown = screen.state.cluster.nodes(known);
     assert_eq!(screen.state.cluster.node_idx(&shown), 1);
 }
@@ -280,10 +283,10 @@ fn a_filter_is_typed_kept_and_cleared() {
     screen.press("/");
     screen.type_text("gpu");
     screen.press("enter");
-    assert_eq!(screen.state.cluster.nodes(screen.state.known()).len(), 2);
+    assert_eq!(screen.state.cluster.nodes(screen.state.cluster_context()).len(), 2);
     screen.state.notices.clear();
     screen.press("esc");
-    assert_eq!(screen.state.cluster.nodes(screen.state.known()).len(), 4);
+    assert_eq!(screen.state.cluster.nodes(screen.state.cluster_context()).len(), 4);
 }
 
 #[test]
@@ -291,14 +294,14 @@ fn a_service_that_goes_away_is_told_of_once_and_keeps_what_it_gave() {
     let mut screen = Harness::ready(160, 45);
     screen.pass(Duration::from_mins(2));
     screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("failed to list the nodes"), "{shown}");
     assert!(shown.contains("stale 2m") && shown.contains("12D3KooWRv"), "{shown}");
     let n_lines = screen.state.logs.n_kept();
     screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
     assert_eq!(screen.state.logs.n_kept(), n_lines, "one line for each change");
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
-    assert!(screen.shown().contains("head answers again"));
+    assert!(screen.text().contains("head answers again"));
 }
 
 #[test]
@@ -306,10 +309,12 @@ fn notices_go_by_themselves() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     screen.take(Event::LocalFailed(failure()));
-    assert!(screen.shown().contains("connection refused"));
-    assert!(screen.effects.iter().any(|effect| matches!(effect, Effect::Wake(Timer::Notice, _))));
+    assert!(screen.text().contains("connection refused"));
+    assert!(
+        screen.effects.iter().any(|effect| matches!(effect, Effect::SetTimer(Timer::Notice, _)))
+    );
     screen.pass(Duration::from_secs(11));
-    screen.take(Event::Woke(Timer::Notice));
+    screen.take(Event::TimerDue(Timer::Notice));
     assert!(screen.state.notices.iter().next().is_none());
 }
 
@@ -318,14 +323,14 @@ fn a_process_that_ends_is_seen_in_the_table() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(1) };
     screen.take(Event::Local(exited));
-    assert!(screen.shown().contains("exit 1"), "{}", screen.shown());
+    assert!(screen.text().contains("exit 1"), "{}", screen.text());
 }
 
 #[test]
 fn curl_carries_the_request_and_no_key() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-y");
-    let Some(Effect::Copy(text)) = screen.asked().pop() else { panic!("a copy") };
+    let Some(Effect::Copy(text)) = screen.take_effects().pop() else { panic!("a copy") };
     assert!(text.starts_with("curl -X POST http://127.0.0.1:41233/api/v1/functions/execute"));
     assert!(text.contains(FUNCTION_ID) && !text.contains("UP-"));
 }
@@ -347,7 +352,7 @@ fn keys_are_seen_at_once_and_answers_soon() {
     screen.state.dirty = Dirty::Clean;
     screen.take(Event::Time(screen.state.now));
     assert_eq!(screen.state.dirty, Dirty::Clean);
-    screen.take(Event::Woke(Timer::Age));
+    screen.take(Event::TimerDue(Timer::Age));
     assert_eq!(screen.state.dirty, Dirty::Animation);
     screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
     assert_eq!(screen.state.dirty, Dirty::Data);
@@ -377,7 +382,7 @@ fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
     screen.press("1");
     assert_eq!(screen.state.services.health(Service::Data), &Health::Idle { latency: None });
     screen.take(news(StreamNews::Lost { why: failure(), retry_in: Duration::from_secs(1) }));
-    assert!(screen.shown().contains("data ✗ down"), "{}", screen.shown());
+    assert!(screen.text().contains("data ✗ down"), "{}", screen.text());
 }
 
 #[test]
@@ -385,18 +390,18 @@ fn ages_are_drawn_ever_more_seldom_and_seconds_counted_only_where_they_are_waite
     let minutes = |n| Some(Duration::from_mins(n));
     let mut nowhere = Harness::ready(160, 45);
     nowhere.state.services.connect(&Addresses::default());
-    assert_eq!(nowhere.state.unchanged_for(), None, "without services the screen is still");
+    assert_eq!(nowhere.state.redraw_after(), None, "without services the screen is still");
     let mut screen = Harness::ready(160, 45);
     screen.state.changed_at = screen.state.now;
     let mut waits = Vec::new();
     for _ in 0..7 {
-        waits.push(screen.state.unchanged_for());
-        screen.pass(screen.state.unchanged_for().unwrap());
+        waits.push(screen.state.redraw_after());
+        screen.pass(screen.state.redraw_after().unwrap());
     }
     assert_eq!(waits, [1, 1, 2, 4, 8, 16, 16].map(minutes));
     screen.pass(Duration::from_millis(300));
     screen.press("e ctrl-r");
-    assert_eq!(screen.state.unchanged_for(), Some(Duration::from_millis(700)), "a run is awaited");
+    assert_eq!(screen.state.redraw_after(), Some(Duration::from_millis(700)), "a run is awaited");
 }
 
 #[test]
@@ -407,7 +412,7 @@ fn a_head_that_is_away_is_asked_ever_more_seldom() {
         screen.effects.clear();
         screen.take(Event::Nodes(Err(Failure::default()), Duration::ZERO));
         waits.extend(screen.effects.iter().filter_map(|effect| match effect {
-            Effect::Wake(Timer::Nodes, wait) => Some(wait.as_secs()),
+            Effect::SetTimer(Timer::Nodes, wait) => Some(wait.as_secs()),
             _ => None,
         }));
     }

@@ -76,11 +76,11 @@ async fn send_order(
         return Ok(response);
     }
     let request_id = response.request_id;
-    // Without a receiver this task is dropped soon.
-    drop(events.send(Event::Begun(id, request_id.clone())).await);
-    let response = wait_for_result(head, id, &request_id, events).await?;
+    // Where nobody listens any more, this is dropped soon.
+    drop(events.send(Event::RunAccepted(id, request_id.clone())).await);
+    let response = awaited(head, id, &request_id, events).await?;
     if let Ok(body) = head.execution(&request_id).await {
-        drop(events.send(Event::RunTold(id, Box::new(body))).await);
+        drop(events.send(Event::RunReport(id, Box::new(body))).await);
     }
     Ok(response)
 }
@@ -114,11 +114,11 @@ async fn wait_for_result(
         match (problem, lost_since) {
             (None, Some(_)) => {
                 lost_since = None;
-                drop(events.send(Event::RunTroubled(id, None)).await);
+                drop(events.send(Event::RunUnreachable(id, None)).await);
             }
             (Some(problem), None) => {
                 lost_since = Some(Instant::now());
-                drop(events.send(Event::RunTroubled(id, Some(problem))).await);
+                drop(events.send(Event::RunUnreachable(id, Some(trouble))).await);
             }
             (Some(problem), Some(since)) if since.elapsed() > LOST_WITHIN => return Err(problem),
             (None, None) | (Some(_), Some(_)) => {}

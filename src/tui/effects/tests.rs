@@ -185,6 +185,6 @@ async fn requests_to_the_terminal_are_returned() {
     assert_eq!(rig.runner.perform(Effect::Quit), Some(TerminalRequest::Quit));
     assert_eq!(rig.runner.perform(Effect::Redraw), Some(TerminalRequest::Redraw));
     let wait = Duration::from_secs(1);
-    assert_eq!(rig.runner.perform(Effect::Wake(Timer::Nodes, wait)), None);
+    assert_eq!(rig.runner.perform(Effect::SetTimer(Timer::Nodes, wait)), None);
     assert!(rig.runner.next_timer().is_some());
 }

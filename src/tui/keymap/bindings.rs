@@ -32,7 +32,7 @@ pub struct Keymap {
 
 /// One line of a file of keys, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct KeyOverride {
     /// The name of a layer.
     pub layer: String,
     /// Presses by name, apart by spaces.
@@ -44,8 +44,8 @@ pub struct Wish {
 /// Why a line of a file of keys cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Which, by its place among the wishes.
-    pub wish: usize,
+    /// Which, by its place among the overrides.
+    pub entry: usize,
     /// Why, and what to write instead.
     pub why: String,
 }
@@ -78,28 +78,28 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The table with `wishes` over it.
+    /// The table with `overrides` over it.
     ///
     /// # Errors
-    /// A [`Fault`] for every wish that cannot be followed.
-    pub fn with(wishes: &[Wish]) -> Result<Self, Vec<Fault>> {
+    /// A [`Fault`] for every entry that cannot be followed.
+    pub fn with_overrides(overrides: &[KeyOverride]) -> Result<Self, Vec<Fault>> {
         let mut keymap = Self::default();
         let mut faults = Vec::new();
         let mut taken: Vec<(usize, Layer, Vec<Chord>)> = Vec::new();
-        for (wish, it) in wishes.iter().enumerate() {
+        for (entry, it) in overrides.iter().enumerate() {
             match keymap.follow(it) {
                 Ok((layer, keys)) if taken.iter().any(|(_, l, k)| (*l, k) == (layer, &keys)) => {
                     let why = format!("`{}` stands twice in [{}]", it.keys, it.layer);
-                    faults.push(Fault { wish, why });
+                    faults.push(Fault { entry, why });
                 }
-                Ok((layer, keys)) => taken.push((wish, layer, keys)),
-                Err(why) => faults.push(Fault { wish, why }),
+                Ok((layer, keys)) => taken.push((entry, layer, keys)),
+                Err(why) => faults.push(Fault { entry, why }),
             }
         }
-        for (wish, layer, keys) in taken {
-            faults.extend(keymap.hidden(layer, &keys).map(|why| Fault { wish, why }));
+        for (entry, layer, keys) in taken {
+            faults.extend(keymap.hidden(layer, &keys).map(|why| Fault { entry, why }));
         }
-        faults.sort_by_key(|fault| fault.wish);
+        faults.sort_by_key(|fault| fault.entry);
         if faults.is_empty() { Ok(keymap) } else { Err(faults) }
     }
 
@@ -177,11 +177,11 @@ impl Keymap {
         bindings.flat_map(|it| it.sequences.iter().map(|keys| (it.action, keys.as_slice())))
     }
 
-    /// Does as `wish` says; returns where and what was bound.
-    fn follow(&mut self, wish: &Wish) -> Result<(Layer, Vec<Chord>), String> {
-        let layer = layer_named(&wish.layer)?;
-        let keys = keys_named(&wish.keys, layer)?;
-        let action = match wish.action.as_str() {
+    /// Does as `entry` says; returns where and what was bound.
+    fn follow(&mut self, entry: &KeyOverride) -> Result<(Layer, Vec<Chord>), String> {
+        let layer = layer_named(&entry.layer)?;
+        let keys = keys_named(&entry.keys, layer)?;
+        let action = match entry.action.as_str() {
             NOTHING => None,
             name => Some(action_named(name, layer)?),
         };

@@ -35,7 +35,7 @@ fn chains() -> Vec<&'static [Layer]> {
         Overlay::Presets,
         Overlay::PresetName,
         Overlay::Jump(String::new()),
-        Overlay::Save(crate::overlay::save::state::Save::default()),
+        Overlay::Save(crate::overlay::save::state::SaveForm::default()),
     ] {
         screen.state.open(overlay);
         chains.push(screen.state.layers());
@@ -121,7 +121,7 @@ fn the_help_of_every_screen_lists_every_key_in_force() {
         let keys = screen.state.keys.clone();
         let bindings = keys.in_force(screen.state.layers());
         screen.press("f1");
-        let help = screen.shown();
+        let help = screen.text();
         for binding in bindings {
             let title = binding.action.title();
             assert!(help.contains(title), "`{title}` is missing on {digit}:\n{help}");
@@ -145,8 +145,8 @@ fn chains_are_known_where_a_file_of_keys_is_judged() {
     }
 }
 
-fn wishes(lines: &[(&str, &str, &str)]) -> Vec<Wish> {
-    let wish = |(layer, keys, action): &(&str, &str, &str)| Wish {
+fn wishes(lines: &[(&str, &str, &str)]) -> Vec<KeyOverride> {
+    let wish = |(layer, keys, action): &(&str, &str, &str)| KeyOverride {
         layer: (*layer).to_owned(),
         keys: (*keys).to_owned(),
         action: (*action).to_owned(),
@@ -164,16 +164,16 @@ fn keys_of_a_persons_own_go_over_those_of_the_table() {
         ("logs", "alt-z", "zoom"),
     ];
     let mut screen = Harness::ready(160, 60);
-    screen.state.keys = Keymap::with(&wishes(&lines)).unwrap();
+    screen.state.keys = Keymap::with_overrides(&wishes(&lines)).unwrap();
     screen.press("a");
     assert_eq!(screen.state.overlays.len(), 0, "freed");
     screen.press("Z");
-    assert!(screen.state.is_zoomed && screen.shown().contains("Z unzoom"));
+    assert!(screen.state.is_zoomed && screen.text().contains("Z unzoom"));
     screen.press("Z f1");
-    let help = screen.shown();
+    let help = screen.text();
     assert!(help.contains("Z  z  zoom pane") && !help.contains("add a node"), "{help}");
     screen.press("esc 3 g");
-    assert!(screen.shown().contains("candles / line"), "what may follow is shown");
+    assert!(screen.text().contains("candles / line"), "what may follow is shown");
     screen.press("c 5 alt-z alt-t");
     assert!(screen.state.is_zoomed && matches!(screen.state.overlays[0], Overlay::Themes(_)));
 }
@@ -181,8 +181,8 @@ fn keys_of_a_persons_own_go_over_those_of_the_table() {
 #[test]
 fn keys_that_cannot_be_followed_are_told_one_by_one() {
     let faults = |lines: &[(&str, &str, &str)]| -> Vec<(usize, String)> {
-        let faults = Keymap::with(&wishes(lines)).unwrap_err();
-        faults.into_iter().map(|fault| (fault.wish, fault.why)).collect()
+        let faults = Keymap::with_overrides(&wishes(lines)).unwrap_err();
+        faults.into_iter().map(|fault| (fault.entry, fault.why)).collect()
     };
     let told = faults(&[
         ("globl", "x", "zoom"),
@@ -209,24 +209,31 @@ fn keys_that_cannot_be_followed_are_told_one_by_one() {
     }
     let hiding = faults(&[("cluster", "g", "zoom")]);
     assert!(hiding[0].1.contains("`g` and `g g` of [list], first, begin alike"), "{hiding:?}");
-    assert!(Keymap::with(&wishes(&[("list", "g g", "none"), ("cluster", "g", "zoom")])).is_ok());
+    assert!(
+        Keymap::with_overrides(&wishes(&[("list", "g g", "none"), ("cluster", "g", "zoom")]))
+            .is_ok()
+    );
 }
 
 #[test]
 fn every_key_of_the_table_may_stand_in_a_file() {
-    let mut lines: Vec<Wish> = Vec::new();
+    let mut lines: Vec<KeyOverride> = Vec::new();
     let mut layer = String::new();
     for line in defaults_text().lines() {
         if let Some(name) = line.strip_prefix('[') {
             layer = name.trim_end_matches(']').to_owned();
         } else if let Some((keys, rest)) = line.split_once(" = ") {
             let (keys, action) = (keys.trim_matches('"').to_owned(), rest.split('"').nth(1));
-            lines.push(Wish { layer: layer.clone(), keys, action: action.unwrap().to_owned() });
+            lines.push(KeyOverride {
+                layer: layer.clone(),
+                keys,
+                action: action.unwrap().to_owned(),
+            });
         }
     }
     // Typed places have keys of their own, and the first key is what always ends the program.
     lines.retain(|wish| wish.keys != "ctrl-c" && wish.keys != "?");
-    let keymap = Keymap::with(&lines).unwrap();
+    let keymap = Keymap::with_overrides(&lines).unwrap();
     for bound in Keymap::default().bindings() {
         for keys in &bound.sequences {
             let (last, before) = keys.split_last().unwrap();
@@ -268,7 +275,7 @@ fn sequences_and_earlier_layers_resolve() {
 
 #[test]
 fn presses_are_read_as_people_write_them() {
-    let chord = |code, modifiers| Chord::of(&KeyEvent::new(code, modifiers)).to_string();
+    let chord = |code, modifiers| Chord::from_event(&KeyEvent::new(code, modifiers)).to_string();
     assert_eq!(chord(KeyCode::Char('R'), KeyModifiers::CONTROL), "^R");
     assert_eq!(chord(KeyCode::Char('g'), KeyModifiers::SHIFT), "G");
     assert_eq!(chord(KeyCode::Tab, KeyModifiers::SHIFT), "⇧⇥");

@@ -47,7 +47,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
             palette.input.edit();
             Overlay::Palette(Box::new(palette))
         }
-        Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.own_themes)),
+        Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.custom_themes)),
         Action::Notices => {
             // They are read now: the corner is free again.
             state.notices.clear();
@@ -68,10 +68,10 @@ pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
     match state.overlays.last_mut()? {
         Overlay::Help(help) => help.act(action),
         Overlay::Palette(palette) => palette.act(action),
-        Overlay::Themes(themes) => state.theme = themes.act(action, &state.own_themes),
+        Overlay::Themes(themes) => state.theme = themes.act(action, &state.custom_themes),
         Overlay::Notices(notices) => notices.act(action, n_notices),
         Overlay::Profiles(profiles) => profiles.act(action, n_choices),
-        Overlay::Copying(copying) => copying.act(action),
+        Overlay::CopyAs(copy_as) => copy_as.act(action),
         Overlay::Key(_)
         | Overlay::Jump(_)
         | Overlay::Save(_)
@@ -121,10 +121,10 @@ pub(crate) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
     let Target::Row { row, .. } = target else { return Some(Vec::new()) };
     match overlay {
         Overlay::Palette(palette) => palette.row = row,
-        Overlay::Copying(copying) => copying.row = row,
+        Overlay::CopyAs(copy_as) => copy_as.row = row,
         Overlay::Themes(themes) => {
             themes.row = row;
-            state.theme = themes.pointed(&state.own_themes);
+            state.theme = themes.pointed(&state.custom_themes);
             return Some(Vec::new());
         }
         Overlay::Notices(notices) => {
@@ -158,10 +158,10 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             Some(reach(state, goal))
         }
         Overlay::Themes(themes) => {
-            let chosen = themes.pointed(&state.own_themes);
+            let chosen = themes.pointed(&state.custom_themes);
             state.close();
             state.theme = chosen;
-            state.tell_of_faint_colors();
+            state.warn_low_contrast();
             Some(Vec::new())
         }
         Overlay::Notices(_) => {
@@ -172,8 +172,8 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             let row = chosen.row;
             Some(profiles::update::take(state, row))
         }
-        Overlay::Copying(copying) => {
-            let text = copying.pointed();
+        Overlay::CopyAs(copy_as) => {
+            let text = copy_as.pointed();
             state.close();
             Some(send_copy(state, text))
         }
@@ -196,7 +196,7 @@ fn save(state: &mut State) -> Vec<Effect> {
         let n_lines = counted(text.lines().count(), "line");
         (text, n_lines)
     } else {
-        let table = Table::of(state);
+        let table = Table::for_screen(state);
         (table.text(is_json), counted(table.rows.len(), "row"))
     };
     vec![Effect::Save { path: path.into(), text, what }]
@@ -234,7 +234,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
         }
         Goal::Node(peer_id) => {
             let effects = show(state, Screen::Cluster);
-            state.cluster.filter.leave();
+            state.cluster.filter.clear();
             state.cluster.node = Some(peer_id);
             state.cluster.focus = cluster::state::Pane::Nodes;
             effects

@@ -2,7 +2,7 @@
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::{Overlay, copying, help, notices, palette, profiles, save, themes};
+use super::{Overlay, copy_as, help, notices, palette, profiles, save, themes};
 use crate::{
     action::Action,
     event::Target,
@@ -34,12 +34,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
         Overlay::Palette(palette) => palette::view::draw(area, buf, frame, palette, hits),
         Overlay::Themes(themes) => themes::view::draw(area, buf, frame, *themes, hits),
-        Overlay::AddNode => cluster::view::adding::draw(area, buf, frame, hits),
-        Overlay::ConfirmStop => cluster::view::adding::draw_confirm(area, buf, frame),
+        Overlay::AddNode => cluster::view::node_form::draw(area, buf, frame, hits),
+        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(area, buf, frame),
         Overlay::Presets => execute::view::presets::draw(area, buf, frame),
         Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame),
         Overlay::Save(save) => save::view::draw(area, buf, frame, save, hits),
-        Overlay::Copying(copying) => copying::view::draw(area, buf, frame, copying, hits),
+        Overlay::CopyAs(copy_as) => copy_as::view::draw(area, buf, frame, copy_as, hits),
         Overlay::Profiles(overlay) => profiles::view::draw(area, buf, frame, *overlay, hits),
         Overlay::Key(form) => profiles::view::draw_key(area, buf, frame, form, hits),
         Overlay::Notices(notices) => notices::view::draw(area, buf, frame, *notices, hits),

@@ -56,12 +56,12 @@ impl Field {
     }
 
     /// Letters go to it no longer; its text stays.
-    pub(crate) const fn keep(&mut self) {
+    pub(crate) const fn confirm(&mut self) {
         self.is_edited = false;
     }
 
     /// Letters go to it no longer, and its text is gone; whether there was anything of either.
-    pub(crate) fn leave(&mut self) -> bool {
+    pub(crate) fn clear(&mut self) -> bool {
         let was = self.is_edited || !self.value().is_empty();
         self.is_edited = false;
         self.input.reset();

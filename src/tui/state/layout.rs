@@ -69,7 +69,7 @@ fn moved(at: u16, by: i16, length: u16, least: u16) -> u16 {
 
 impl Layout {
     /// How far the dividers of `screen` were moved.
-    pub(crate) fn of(&self, screen: Screen) -> Nudge {
+    pub(crate) fn nudge(&self, screen: Screen) -> Nudge {
         self.nudges.get(screen.number()).copied().unwrap_or_default()
     }
 
@@ -89,7 +89,7 @@ impl Layout {
 impl State {
     /// How far the dividers of the screen in view were moved.
     pub(crate) fn nudge(&self) -> Nudge {
-        self.layout.of(self.screen)
+        self.layout.nudge(self.screen)
     }
 
     /// Makes the focused pane narrower, wider, shorter or taller, or puts all dividers back.

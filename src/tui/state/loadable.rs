@@ -54,7 +54,7 @@ impl<T> Loadable<T> {
     }
 
     /// Forgets a failure: somebody asks for it, and is to see that it is asked for.
-    pub(crate) fn forgive(&mut self) {
+    pub(crate) fn clear_error(&mut self) {
         if matches!(self, Self::Failed { .. }) {
             *self = Self::Idle;
         }
@@ -135,7 +135,7 @@ mod tests {
         nodes.settle(Err(Failure::default()), at(0));
         nodes.begin(at(0));
         assert!(!nodes.is_loading(), "asked for again by itself");
-        nodes.forgive();
+        nodes.clear_error();
         nodes.begin(at(0));
         assert!(nodes.is_loading(), "asked for again by somebody");
         nodes.settle(Ok(3), at(1));

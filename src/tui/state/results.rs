@@ -19,7 +19,7 @@ pub(crate) enum Output {
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Look {
+pub(crate) struct ResultView {
     /// The selected group.
     pub(crate) group_idx: usize,
     /// The text shown, once one was chosen; until then the one that says something.
@@ -71,7 +71,7 @@ impl Output {
     }
 }
 
-impl Look {
+impl ResultView {
     /// Takes an action, where `response` is looked at and a page has `page` lines; whether it was
     /// one of its own.
     pub(crate) fn take(
@@ -296,7 +296,7 @@ mod tests {
     fn an_empty_stdout_gives_way_to_stderr_until_one_is_chosen() {
         let mut response = crate::harness::failed_response();
         response.results.truncate(1);
-        let mut look = Look::default();
+        let mut look = ResultView::default();
         assert_eq!(look.text(&response), "no such symbol\n");
         for want in [Output::Json, Output::Stdout, Output::Stderr] {
             look.take(Action::NextOutput, Some(&response), 10);
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn any_two_groups_are_compared() {
-        let mut look = Look::default();
+        let mut look = ResultView::default();
         assert_eq!(look.compared(4), (0, 1));
         for action in [Action::Down, Action::Mark, Action::Down, Action::Down, Action::Diff] {
             look.act(action, 4, (50, 10));
@@ -321,12 +321,12 @@ mod tests {
 
     #[test]
     fn groups_are_chosen_and_a_single_one_scrolls() {
-        let mut look = Look::default();
+        let mut look = ResultView::default();
         look.act(Action::Down, 3, (50, 10));
         look.act(Action::Down, 3, (50, 10));
         look.act(Action::Down, 3, (50, 10));
         assert_eq!((look.group_idx, look.position), (2, Position::FromTop(0)));
-        let mut look = Look::default();
+        let mut look = ResultView::default();
         look.act(Action::Down, 1, (50, 10));
         assert_eq!((look.group_idx, look.position), (0, Position::FromTop(1)));
     }

@@ -10,7 +10,7 @@ use wire::{
     functions::{ExecuteRequest, ExecuteResponse},
 };
 
-use self::live::{Early, Live};
+use self::live::{Early, LiveStream};
 use super::loadable::Failure;
 use crate::screens::execute::state::Input;
 
@@ -49,7 +49,7 @@ pub(crate) struct Run {
     /// What the head calls it, once it has said so.
     pub(crate) request_id: Option<String>,
     /// How far each peer is, as far as the head tells.
-    pub(crate) live: Live,
+    pub(crate) live: LiveStream,
     /// Why the head cannot be asked how far it is, while that is so.
     pub(crate) trouble: Option<Failure>,
     /// How far it is.
@@ -139,7 +139,7 @@ impl Runs {
             request,
             input,
             request_id: None,
-            live: Live::default(),
+            live: LiveStream::default(),
             trouble: None,
             phase: Phase::Waiting,
             took: None,
@@ -149,7 +149,7 @@ impl Runs {
     }
 
     /// The head has taken a run and calls it `request_id`.
-    pub(crate) fn begun(&mut self, id: RunId, request_id: String) {
+    pub(crate) fn set_request_id(&mut self, id: RunId, request_id: String) {
         let live = self.early.claim(&request_id);
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
             run.live = live;
@@ -172,13 +172,13 @@ impl Runs {
             {
                 self.early.forget(request_id);
             }
-            _ => self.early.of(request_id).take(&event.kind, now),
+            _ => self.early.progress_of(request_id).take(&event.kind, now),
         }
         false
     }
 
     /// The head gave its whole account of a run.
-    pub(crate) fn told(&mut self, id: RunId, body: &ExecutionBody) {
+    pub(crate) fn add_report(&mut self, id: RunId, body: &ExecutionBody) {
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
             run.live.settle(body);
         }
@@ -188,12 +188,12 @@ impl Runs {
     pub(crate) fn fetching(&mut self, request_id: &str, peer_id: &str, now: Timestamp) {
         match self.called(request_id) {
             Some(run) => run.live.fetching(peer_id, now),
-            None => self.early.of(request_id).fetching(peer_id, now),
+            None => self.early.progress_of(request_id).fetching(peer_id, now),
         }
     }
 
     /// The head cannot be asked about a run, or can again; returns whether that is news.
-    pub(crate) fn troubled(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
+    pub(crate) fn set_unreachable(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
         let is_news = run.trouble.is_some() != trouble.is_some();

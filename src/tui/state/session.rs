@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::{Screen, State, layout::Nudge};
 use crate::{
     event::{Effect, Target},
-    theme::{Name, Opening},
+    theme::{InitialTheme, Name},
 };
 
 /// What was selected, until the services have listed it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct SavedSelection {
     /// The dataset that was charted.
     pub(crate) dataset: Option<DatasetId>,
     /// The topic that was in view.
@@ -26,16 +26,16 @@ pub(crate) fn text(state: &State) -> String {
     let nudges: Vec<Value> = Screen::ALL
         .into_iter()
         .map(|screen| {
-            let Nudge { columns, left_rows, right_rows } = state.layout.of(screen);
+            let Nudge { columns, left_rows, right_rows } = state.layout.nudge(screen);
             json!([columns, left_rows, right_rows])
         })
         .collect();
-    let dataset = state.data.selected.or(state.wanted.dataset).map(DatasetId::get);
-    let topic = state.inference.selected.or(state.wanted.topic).map(TopicId::get);
+    let dataset = state.data.selected.or(state.saved_selection.dataset).map(DatasetId::get);
+    let topic = state.inference.selected.or(state.saved_selection.topic).map(TopicId::get);
     let pins = state.data.pins.iter().map(|pin| json!([pin.dataset.get(), pin.name]));
     let session = json!({
         "screen": state.screen.name(),
-        "theme": state.kept_theme().map(|theme| theme.to_string()),
+        "theme": state.theme_to_save().map(|theme| theme.to_string()),
         "background": state.background,
         "mouse": state.has_mouse,
         "panes": nudges,
@@ -50,7 +50,7 @@ pub(crate) fn text(state: &State) -> String {
 
 /// Has `state` take up the session in `text`, as far as it is one, and the theme of this start.
 pub(crate) fn take_up(state: &mut State, text: &str) {
-    if let Opening::Given(theme) = state.opening_theme {
+    if let InitialTheme::Given(theme) = state.initial_theme {
         state.theme = theme;
     }
     let Ok(session) = serde_json::from_str::<Value>(text) else { return };
@@ -59,8 +59,8 @@ pub(crate) fn take_up(state: &mut State, text: &str) {
         state.screen = screen;
     }
     if let Some(theme) = session["theme"].as_str() {
-        state.session_theme = Name::among(theme, &state.own_themes);
-        if state.opening_theme == Opening::Session {
+        state.session_theme = Name::among(theme, &state.custom_themes);
+        if state.initial_theme == InitialTheme::Session {
             state.theme = state.theme.or(state.session_theme);
         }
     }
@@ -77,8 +77,8 @@ pub(crate) fn take_up(state: &mut State, text: &str) {
     }
     state.cluster.node = session["node"].as_str().map(str::to_owned);
     let pins = session["pins"].as_array().map_or(&[][..], Vec::as_slice);
-    state.data.remember(pins.iter().filter_map(pinned));
-    state.wanted = Wanted {
+    state.data.restore_pins(pins.iter().filter_map(pinned));
+    state.saved_selection = SavedSelection {
         dataset: session["dataset"].as_i64().and_then(DatasetId::new),
         topic: session["topic"].as_u64().and_then(TopicId::new),
     };
@@ -107,10 +107,10 @@ pub fn has_mouse(text: &str) -> Option<bool> {
 /// Selects what was selected, once it is listed.
 pub(crate) fn select(state: &mut State) -> Vec<Effect> {
     let (now, mut effects) = (state.now, Vec::new());
-    if let Some(dataset) = state.wanted.dataset
+    if let Some(dataset) = state.saved_selection.dataset
         && state.data.datasets.value().is_some()
     {
-        state.wanted.dataset = None;
+        state.saved_selection.dataset = None;
         let row = state.data.list().iter().position(|listed| listed.id == dataset);
         if let Some(row) = row.filter(|_| state.data.selected != Some(dataset)) {
             let focus = state.data.pane;
@@ -119,10 +119,10 @@ pub(crate) fn select(state: &mut State) -> Vec<Effect> {
             state.data.pane = focus;
         }
     }
-    if let Some(topic) = state.wanted.topic
+    if let Some(topic) = state.saved_selection.topic
         && let Some(list) = state.inference.topics.value()
     {
-        state.wanted.topic = None;
+        state.saved_selection.topic = None;
         let row = list.topics.iter().position(|listed| listed.topic_id == topic.get());
         if let Some(row) = row.filter(|_| state.inference.selected != Some(topic)) {
             let focus = state.inference.pane;
@@ -145,16 +145,16 @@ mod tests {
         left.press("j > > 3 > }");
         left.state.theme = Some(Name::Light);
         left.state.background = Some([1, 2, 3]);
-        left.state.wanted.dataset = DatasetId::new(7);
+        left.state.saved_selection.dataset = DatasetId::new(7);
         let pin = |id, name: &str| (DatasetId::new(id).unwrap(), name.to_owned());
-        left.state.data.remember([pin(3, "load"), pin(9, "heat")]);
+        left.state.data.restore_pins([pin(3, "load"), pin(9, "heat")]);
         let text = text(&left.state);
         let mut state = State::default();
         take_up(&mut state, &text);
         assert_eq!((state.screen, state.theme), (Screen::Data, Some(Name::Light)));
         assert_eq!((state.layout, state.background), (left.state.layout, Some([1, 2, 3])));
         assert_eq!(state.cluster.node, left.state.cluster.node);
-        assert_eq!(state.wanted, left.state.wanted);
+        assert_eq!(state.saved_selection, left.state.saved_selection);
         assert_eq!(super::text(&state), text);
         assert!(text.contains("heat"), "{text}");
     }
@@ -162,13 +162,13 @@ mod tests {
     #[test]
     fn a_theme_given_for_one_start_is_not_kept() {
         let mut state =
-            State { opening_theme: Opening::Given(Some(Name::Mono)), ..State::default() };
+            State { initial_theme: InitialTheme::Given(Some(Name::Mono)), ..State::default() };
         take_up(&mut state, "{\"theme\": \"light\"}");
         assert_eq!(state.theme, Some(Name::Mono));
         assert!(text(&state).contains("\"theme\": \"light\""), "{}", text(&state));
         state.theme = Some(Name::Cvd);
         assert!(text(&state).contains("\"theme\": \"cvd\""), "it was chosen on the screen");
-        state.opening_theme = Opening::Given(None);
+        state.initial_theme = InitialTheme::Given(None);
         state.theme = None;
         assert!(text(&state).contains("\"theme\": \"light\""), "--theme auto");
     }

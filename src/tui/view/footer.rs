@@ -149,9 +149,9 @@ fn words(binding: &Bound, state: &State) -> &'static str {
 fn result_words(binding: &Bound, state: &State) -> &'static str {
     let is_cluster = state.screen == Screen::Cluster;
     let (run, look) = if is_cluster {
-        (state.cluster.selected_run(&state.runs), state.cluster.look)
+        (state.cluster.selected_run(&state.runs), state.cluster.result_view)
     } else {
-        (state.execute.selected_run(&state.runs), state.execute.look)
+        (state.execute.selected_run(&state.runs), state.execute.result_view)
     };
     let response = run.and_then(|run| run.response());
     // Keys that move or change the text do so where it has the keys.

@@ -61,14 +61,14 @@ impl Hits {
 
     /// What a press is while labels are shown after `typed`: a click on what the label names, else
     /// the press itself.
-    pub(crate) fn jumped(&self, typed: &str, chord: Chord) -> Event {
+    pub(crate) fn jump_target(&self, typed: &str, chord: Chord) -> Event {
         let label = chord.letter().map(|letter| format!("{typed}{letter}"));
         let named = label.and_then(|label| self.labels().into_iter().find(|(it, ..)| *it == label));
         named.map_or(Event::Key(chord), |(_, _, target)| Event::Click(target))
     }
 
     /// What is at this cell, the topmost.
-    pub(crate) fn at(&self, column: u16, row: u16) -> Option<Target> {
+    pub(crate) fn target_at(&self, column: u16, row: u16) -> Option<Target> {
         let position = Position::new(column, row);
         self.places.iter().rev().find(|(area, _)| area.contains(position)).map(|(_, it)| *it)
     }

@@ -14,7 +14,7 @@ use wire::functions::ExecuteResponse;
 use super::Frame;
 use crate::{
     screens::execute::view::draw_search,
-    state::results::{Look, Output, text},
+    state::results::{Output, ResultView, text},
     widget::{format, paint},
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (response, look): (&ExecuteResponse, Look),
+    (response, look): (&ExecuteResponse, ResultView),
 ) -> u16 {
     let theme = frame.theme;
     let (text, is_pretty) = look.shown_text(response);
@@ -83,7 +83,7 @@ fn draw_tabs(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (response, look, is_pretty): (&ExecuteResponse, Look, bool),
+    (response, look, is_pretty): (&ExecuteResponse, ResultView, bool),
 ) -> u16 {
     let theme = frame.theme;
     let shown = look.output(response);
@@ -131,7 +131,12 @@ fn draw_note(
 
 /// The first line to be shown, so that the rows of those from it on fill `height` as far as there are
 /// lines.
-fn first_line(lines: &[&str], look: Look, height: usize, rows_of: impl Fn(&str) -> usize) -> usize {
+fn first_line(
+    lines: &[&str],
+    look: ResultView,
+    height: usize,
+    rows_of: impl Fn(&str) -> usize,
+) -> usize {
     let mut n_rows = 0;
     let fits = lines.iter().rev().take_while(|line| {
         n_rows += rows_of(line);

@@ -19,7 +19,7 @@ use crate::{
     event::Target,
     state::{
         loadable::Failure,
-        results::{self, Change, DIFF_LINES_MAX, Look, text::Position},
+        results::{self, Change, DIFF_LINES_MAX, ResultView, text::Position},
         runs::{Phase, Run},
     },
     theme::Theme,
@@ -40,7 +40,7 @@ pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (run, look, pane): (&Run, Look, usize),
+    (run, look, pane): (&Run, ResultView, usize),
     hits: &mut Hits,
 ) {
     match &run.phase {
@@ -73,7 +73,7 @@ fn draw_groups(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (response, look, pane): (&ExecuteResponse, Look, usize),
+    (response, look, pane): (&ExecuteResponse, ResultView, usize),
     hits: &mut Hits,
 ) {
     let theme = frame.theme;

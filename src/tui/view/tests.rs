@@ -23,7 +23,7 @@ use crate::{
 #[track_caller]
 fn check(name: &str, screen: &Harness) {
     insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!(name, screen.shown());
+        insta::assert_snapshot!(name, screen.text());
     });
 }
 
@@ -83,7 +83,7 @@ fn a_run_that_is_followed() {
             next: "check that the service runs".to_owned(),
             ..Failure::default()
         };
-        screen.take(Event::RunTroubled(id, Some(failure.clone())));
+        screen.take(Event::RunUnreachable(id, Some(failure.clone())));
         check(&format!("execute-stale-{width}x{height}"), &screen);
         screen.take(Event::Executed(id, Err(failure)));
         screen.state.notices.clear();
@@ -192,7 +192,7 @@ fn overlays() {
         screen.press("esc T down");
         check(&format!("themes-{width}x{height}"), &screen);
         screen.press("esc Y");
-        check(&format!("copying-{width}x{height}"), &screen);
+        check(&format!("copy_as-{width}x{height}"), &screen);
         screen.press("esc !");
         check(&format!("notices-{width}x{height}"), &screen);
         screen.press("esc ?");
@@ -232,7 +232,7 @@ fn profiles_and_keys() {
         screen.take(Event::Paste("UP-not-a-key".to_owned()));
         screen.press("enter");
         check(&format!("key-{width}x{height}"), &screen);
-        assert!(!screen.shown().contains("not-a-key"), "a key is never shown");
+        assert!(!screen.text().contains("not-a-key"), "a key is never shown");
     }
 }
 
@@ -243,8 +243,8 @@ fn a_click_beside_an_overlay_closes_it_and_one_on_a_row_takes_it() {
     let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
     let area = Rect::new(0, 0, 160, 45);
     let hits = draw(area, &mut Buffer::empty(area), &screen.state, &theme);
-    assert_eq!(hits.at(2, 40), Some(Target::Action(Action::Back)));
-    assert_eq!(hits.at(60, 8), Some(Target::Row { pane: 0, row: 1 }));
+    assert_eq!(hits.target_at(2, 40), Some(Target::Action(Action::Back)));
+    assert_eq!(hits.target_at(60, 8), Some(Target::Row { pane: 0, row: 1 }));
     screen.take(Event::Click(Target::Row { pane: 0, row: 1 }));
     assert_eq!((screen.state.screen, screen.state.overlays.len()), (Screen::Execute, 0));
 }
@@ -316,7 +316,7 @@ fn a_pane_of_the_overview_is_zoomed() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("0 z");
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("─ Runs ─") && !shown.contains("─ Cluster ─"), "{shown}");
 }
 
@@ -355,7 +355,7 @@ proptest! {
             screen.press(key);
         }
         screen.take(Event::Paste(text.clone()));
-        screen.state.tell(text.clone(), text);
+        screen.state.notify(text.clone(), text);
         screen.drawn(theme::Name::Light);
     }
 }

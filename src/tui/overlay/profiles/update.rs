@@ -35,7 +35,10 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) -> Vec<
         },
     );
     let Some(name) = named else {
-        state.refuse("the stack of this machine has a key of its own".to_owned(), String::new());
+        state.notify_refused(
+            "the stack of this machine has a key of its own".to_owned(),
+            String::new(),
+        );
         return Vec::new();
     };
     if action == Action::ForgetKey {
@@ -65,7 +68,7 @@ fn take_local(state: &mut State) -> Vec<Effect> {
     match state.stack.phase {
         stack::Phase::Ready => {
             let addresses = state.stack.ready.addresses.clone();
-            state.tell("using this machine".to_owned(), String::new());
+            state.notify("using this machine".to_owned(), String::new());
             connect(state, &addresses)
         }
         stack::Phase::Starting => Vec::new(),
@@ -105,7 +108,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
             {
                 state.close();
             }
-            state.tell(format!("the key of {profile} is good"), format!("kept {place}"));
+            state.notify(format!("the key of {profile} is good"), format!("kept {place}"));
             if state.profiles.key_name() != profile {
                 return Vec::new();
             }
@@ -119,15 +122,17 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
                 Some(Overlay::Key(form)) if form.profile == profile => {
                     form.step = KeyStep::Refused(failure);
                 }
-                _ => state.tell_failure(&failure),
+                _ => state.notify_failure(&failure),
             }
             Vec::new()
         }
         ProfileEvent::Forgotten { profile, result } => {
             match result {
-                Ok(true) => state.tell(format!("the key of {profile} is forgotten"), String::new()),
-                Ok(false) => state.tell(format!("no key of {profile} was kept"), String::new()),
-                Err(failure) => state.tell_failure(&failure),
+                Ok(true) => {
+                    state.notify(format!("the key of {profile} is forgotten"), String::new())
+                }
+                Ok(false) => state.notify(format!("no key of {profile} was kept"), String::new()),
+                Err(failure) => state.notify_failure(&failure),
             }
             Vec::new()
         }
@@ -153,7 +158,7 @@ fn opened(
             if name == NO_PROFILE {
                 state.profiles.current = None;
             } else {
-                state.tell(format!("using profile {name}"), key);
+                state.notify(format!("using profile {name}"), key);
                 state.profiles.current = Some(name);
             }
             state.profiles.key_place = opened.key_place;
@@ -162,7 +167,7 @@ fn opened(
             effects
         }
         Err(failure) => {
-            state.tell_failure(&failure);
+            state.notify_failure(&failure);
             Vec::new()
         }
     }

@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::{
     local::LocalLog,
-    screens::inference::state::past::Past,
+    screens::inference::state::past::History,
     state::{Screen, State, field::Field},
 };
 
 /// The form that asks for a file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Save {
+pub(crate) struct SaveForm {
     /// Where to, as it is typed.
     pub(crate) path: Field,
     /// What to write, as it is; none for the table in view.
@@ -29,10 +29,10 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Option<String>>>,
 }
 
-impl Save {
+impl SaveForm {
     /// The form, with a name suggested for what is on the screen in view; none where nothing there
     /// can be written.
-    pub(crate) fn of(state: &State) -> Option<Self> {
+    pub(crate) fn for_screen(state: &State) -> Option<Self> {
         let name = match state.screen {
             Screen::Logs => "logs.csv".to_owned(),
             Screen::Inference => format!("topic-{}.csv", state.inference.selected?.get()),
@@ -44,7 +44,7 @@ impl Save {
     }
 
     /// The form for a text, with a name suggested.
-    pub(crate) fn of_text(name: &str, text: String) -> Self {
+    pub(crate) fn for_text(name: &str, text: String) -> Self {
         let mut path = Field::new(name);
         path.edit();
         Self { path, text: Some(text) }
@@ -63,16 +63,16 @@ impl Table {
     }
 
     /// Lines of a log, in their order.
-    pub(crate) fn of_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
+    pub(crate) fn from_log_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
         let columns = ["time", "level", "source", "message", "fields"];
         Self::new(&columns, lines.into_iter().map(line).collect())
     }
 
     /// What is on the screen in view, oldest first: the lines that pass the filters, or the epochs
     /// of the topic.
-    pub(crate) fn of(state: &State) -> Self {
+    pub(crate) fn for_screen(state: &State) -> Self {
         match state.screen {
-            Screen::Logs => Self::of_lines(state.logs.shown().map(|line| &line.log)),
+            Screen::Logs => Self::from_log_lines(state.logs.visible_lines().map(|line| &line.log)),
             Screen::Inference => {
                 Self::new(&["time", "label", "combined", "naive", "truth"], epochs(state))
             }
@@ -123,7 +123,7 @@ fn line(log: &LocalLog) -> Vec<Option<String>> {
 /// A row for each epoch and label.
 fn epochs(state: &State) -> Vec<Vec<Option<String>>> {
     let mut rows = Vec::new();
-    for epoch in state.inference.past().into_iter().flat_map(Past::epochs) {
+    for epoch in state.inference.past().into_iter().flat_map(History::epochs) {
         let time: Timestamp = epoch.time;
         for label in epoch.combined.keys() {
             let number = |of: &BTreeMap<String, f64>| of.get(label).map(ToString::to_string);
@@ -165,16 +165,16 @@ mod tests {
         screen.press("5 /");
         screen.type_text("lost");
         screen.press("enter x");
-        assert!(screen.shown().contains("logs.csv"), "{}", screen.shown());
+        assert!(screen.text().contains("logs.csv"), "{}", screen.text());
         screen.press("ctrl-u");
         screen.type_text("lost.csv");
-        screen.asked();
+        screen.take_effects();
         screen.press("enter");
-        let asked = screen.asked();
+        let asked = screen.take_effects();
         let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
         assert_eq!((path.to_str(), what.as_str()), (Some("lost.csv"), "1 row"));
         assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");
         screen.take(Event::Saved(path.clone(), Ok(what.clone())));
-        assert!(screen.shown().contains("saved to lost.csv"), "{}", screen.shown());
+        assert!(screen.text().contains("saved to lost.csv"), "{}", screen.text());
     }
 }

@@ -2,7 +2,7 @@
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::state::Save;
+use super::state::SaveForm;
 use crate::{
     action::Action,
     keymap::Layer,
@@ -15,7 +15,13 @@ use crate::{
 /// The width of the box.
 const WIDTH: u16 = 64;
 
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, save: &Save, hits: &mut Hits) {
+pub(crate) fn draw(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    save: &SaveForm,
+    hits: &mut Hits,
+) {
     let theme = frame.theme;
     let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
     let inside = raise(place, buf, frame, Pane::new("Save what is in view"), hits);

@@ -3,7 +3,7 @@
 use crate::{
     action::Action,
     overlay,
-    theme::{Name, own::Own},
+    theme::{Name, custom::CustomTheme},
 };
 
 /// The choice of a theme.
@@ -17,25 +17,25 @@ pub(crate) struct Themes {
 
 impl Themes {
     /// The choice, with `current` pointed at.
-    pub(crate) fn new(current: Option<Name>, own: &[&'static Own]) -> Self {
+    pub(crate) fn new(current: Option<Name>, own: &[&'static CustomTheme]) -> Self {
         let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
         Self { before: current, row }
     }
 
     /// What can be chosen: none is the theme that suits the terminal; `own` come last.
-    pub(crate) fn rows(own: &[&'static Own]) -> impl Iterator<Item = Option<Name>> {
-        let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Own(own)));
+    pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
+        let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
         std::iter::once(None).chain(all.map(Some))
     }
 
     /// Takes an action; returns what is pointed at.
-    pub(crate) fn act(&mut self, action: Action, own: &[&'static Own]) -> Option<Name> {
+    pub(crate) fn act(&mut self, action: Action, own: &[&'static CustomTheme]) -> Option<Name> {
         self.row = overlay::moved(action, self.row, Self::rows(own).count());
         self.pointed(own)
     }
 
     /// What is pointed at.
-    pub(crate) fn pointed(&self, own: &[&'static Own]) -> Option<Name> {
+    pub(crate) fn pointed(&self, own: &[&'static CustomTheme]) -> Option<Name> {
         Self::rows(own).nth(self.row).flatten()
     }
 }

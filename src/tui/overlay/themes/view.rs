@@ -28,7 +28,7 @@ pub(crate) fn draw(
     hits: &mut Hits,
 ) {
     let theme = frame.theme;
-    let own = frame.state.own_themes.as_slice();
+    let own = frame.state.custom_themes.as_slice();
     let n_rows = u16::try_from(Themes::rows(own).count()).unwrap_or(u16::MAX);
     let (width, height) = (WIDTH.min(area.width), n_rows.saturating_add(6).min(area.height));
     let place = Rect {
@@ -47,7 +47,7 @@ pub(crate) fn draw(
         }
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
         paint::text(buf, inside, (2, y), &text, theme.text);
-        let is_faint = matches!(name, Some(Name::Own(own)) if !own.faint().is_empty());
+        let is_faint = matches!(name, Some(Name::Custom(own)) if !own.faint().is_empty());
         let (words, style) =
             if is_faint { ("! hard to read", theme.warn) } else { (words(name), theme.muted) };
         paint::text(buf, inside, (17, y), words, style);
@@ -78,7 +78,7 @@ const fn words(name: Option<Name>) -> &'static str {
         Some(Name::Cvd) => "blue and orange",
         Some(Name::HighContrast) => "7 to 1 or better",
         Some(Name::Mono) => "weight, no color",
-        Some(Name::Own(_)) => "of your own",
+        Some(Name::Custom(_)) => "of your own",
         Some(Name::Ansi16) => "your own 16 colors",
     }
 }

@@ -1,6 +1,6 @@
 //! The Cluster screen: which node, run and result group are looked at.
 
-pub(crate) mod adding;
+pub(crate) mod node_form;
 
 use std::cmp::Ordering;
 
@@ -9,13 +9,13 @@ use crate::{
     state::{
         field::Field,
         nodes::{Node, Nodes},
-        results::Look,
+        results::ResultView,
         runs::{Run, RunId, Runs},
         stack::{Process, Stack},
     },
 };
 
-use self::adding::Adding;
+use self::node_form::NodeForm;
 
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,7 +61,7 @@ pub(crate) struct State {
     /// The selected run; the newest one if that is gone.
     pub(crate) run: Option<RunId>,
     /// What is looked at of its results.
-    pub(crate) look: Look,
+    pub(crate) result_view: ResultView,
     /// What ids, roles and groups of the nodes shown hold.
     pub(crate) filter: Field,
     /// The order of the nodes.
@@ -71,12 +71,12 @@ pub(crate) struct State {
     /// The name of the selected local process; the first one if that is gone.
     pub(crate) process: Option<String>,
     /// The form of a node to be started.
-    pub(crate) adding: Adding,
+    pub(crate) node_form: NodeForm,
 }
 
 /// What the screen looks at but does not own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known<'a> {
+pub(crate) struct ClusterContext<'a> {
     pub(crate) nodes: &'a Nodes,
     /// The local stack.
     pub(crate) stack: &'a Stack,
@@ -149,7 +149,7 @@ impl NodeOrder {
 
 impl State {
     /// The nodes that pass the filter, in their order.
-    pub(crate) fn nodes(&self, known: Known<'_>) -> Vec<Node> {
+    pub(crate) fn nodes(&self, known: ClusterContext<'_>) -> Vec<Node> {
         let wanted = self.filter.value().to_ascii_lowercase();
         let passes = |node: &Node| {
             let role = node.role.as_deref().unwrap_or_default();
@@ -180,14 +180,14 @@ impl State {
     }
 
     /// What `y` copies.
-    pub(crate) fn selection(&self, known: Known<'_>) -> Option<String> {
+    pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
             Pane::Nodes => {
                 let nodes = self.nodes(known);
                 nodes.get(self.node_idx(&nodes)).map(|node| node.peer_id.clone())
             }
             Pane::Runs => Some(self.selected_run(known.runs)?.request.function_id.clone()),
-            Pane::Groups => Some(self.look.text(self.selected_run(known.runs)?.response()?)),
+            Pane::Groups => Some(self.result_view.text(self.selected_run(known.runs)?.response()?)),
             Pane::Processes => {
                 self.selected_process(known.stack).map(|process| process.pid.to_string())
             }

@@ -2,7 +2,7 @@
 
 pub(crate) mod processes;
 
-use super::state::{Known, Pane, State, moved};
+use super::state::{ClusterContext, Pane, State, moved};
 use crate::{
     action::Action,
     event::Target,
@@ -11,7 +11,7 @@ use crate::{
 
 impl State {
     /// Takes an action.
-    pub(crate) fn act(&mut self, action: Action, known: Known<'_>) {
+    pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
         match action {
             Action::NextPane => self.focus = self.focus.moved(1),
             Action::PreviousPane => self.focus = self.focus.moved(Pane::ALL.len() - 1),
@@ -34,15 +34,15 @@ impl State {
 
     /// Goes back one step; whether there was one.
     pub(crate) fn back(&mut self) -> bool {
-        if self.look.is_diff {
-            self.look.is_diff = false;
+        if self.result_view.is_diff {
+            self.result_view.is_diff = false;
             return true;
         }
-        self.filter.leave()
+        self.filter.clear()
     }
 
     /// Something was pointed at.
-    pub(crate) fn click(&mut self, target: Target, known: Known<'_>) {
+    pub(crate) fn click(&mut self, target: Target, known: ClusterContext<'_>) {
         let (number, row) = match target {
             Target::Pane(number) => (number, None),
             Target::Row { pane, row } => (pane, Some(row)),
@@ -55,7 +55,7 @@ impl State {
                 self.node = self.nodes(known).get(row).map(|node| node.peer_id.clone());
             }
             (Pane::Runs, Some(row)) => self.select_run(row, known),
-            (Pane::Groups, Some(row)) => self.look.select(row),
+            (Pane::Groups, Some(row)) => self.result_view.select(row),
             (Pane::Processes, Some(row)) => self.select_process(row, known),
             _ => {}
         }
@@ -64,10 +64,10 @@ impl State {
     /// A run was started: it is the one to look at.
     pub(crate) fn started(&mut self, id: RunId) {
         self.run = Some(id);
-        self.look = self.look.of_another();
+        self.result_view = self.result_view.of_another();
     }
 
-    pub(crate) fn move_process(&mut self, action: Action, known: Known<'_>) {
+    pub(crate) fn move_process(&mut self, action: Action, known: ClusterContext<'_>) {
         let processes = known.stack.processes();
         let idx = self.process_idx(&processes);
         if let Some(idx) = moved(action, idx, processes.len(), known.page) {
@@ -75,11 +75,11 @@ impl State {
         }
     }
 
-    pub(crate) fn select_process(&mut self, idx: usize, known: Known<'_>) {
+    pub(crate) fn select_process(&mut self, idx: usize, known: ClusterContext<'_>) {
         self.process = known.stack.processes().get(idx).map(|process| process.name.clone());
     }
 
-    pub(crate) fn move_node(&mut self, action: Action, known: Known<'_>) {
+    pub(crate) fn move_node(&mut self, action: Action, known: ClusterContext<'_>) {
         let nodes = self.nodes(known);
         let idx = moved(action, self.node_idx(&nodes), nodes.len(), known.page);
         if let Some(node) = idx.and_then(|idx| nodes.get(idx)) {
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    pub(crate) fn move_run(&mut self, action: Action, known: Known<'_>) {
+    pub(crate) fn move_run(&mut self, action: Action, known: ClusterContext<'_>) {
         let selected = self.selected_run(known.runs).map(|run| run.id);
         let idx = known.runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
         if let Some(idx) = moved(action, idx, known.runs.iter().len(), known.page) {
@@ -95,14 +95,14 @@ impl State {
         }
     }
 
-    pub(crate) fn select_run(&mut self, idx: usize, known: Known<'_>) {
+    pub(crate) fn select_run(&mut self, idx: usize, known: ClusterContext<'_>) {
         if let Some(run) = known.runs.iter().nth(idx) {
             self.started(run.id);
         }
     }
 
-    pub(crate) fn look_at_groups(&mut self, action: Action, known: Known<'_>) {
+    pub(crate) fn look_at_groups(&mut self, action: Action, known: ClusterContext<'_>) {
         let response = self.selected_run(known.runs).and_then(Run::response);
-        self.look.take(action, response, known.page);
+        self.result_view.take(action, response, known.page);
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 
 mod activity;
-pub(crate) mod adding;
+pub(crate) mod node_form;
 mod nodes;
 pub(crate) mod processes;
 mod runs;
@@ -66,7 +66,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 /// Draws what workers did lately between the nodes and the processes; returns the places of those.
 fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let state = frame.state;
-    let nodes = state.cluster.nodes(state.known());
+    let nodes = state.cluster.nodes(state.cluster_context());
     let n_workers = nodes.iter().filter(|node| activity::is_worker(node)).count();
     let nodes_height = nodes::height(nodes.len()).min(left.height / 2);
     let nodes_height = state.nudge().left_row(nodes_height, left.height);
@@ -129,7 +129,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         if has_peers {
             peers::draw(place, buf, frame, run);
         }
-        results::draw(inside, buf, frame, (run, state.cluster.look, pane), hits);
+        results::draw(inside, buf, frame, (run, state.cluster.result_view, pane), hits);
     }
 }
 

@@ -6,10 +6,10 @@
 //! held back.
 
 pub(crate) mod chart;
+pub(crate) mod chart_style;
 pub(crate) mod columns;
 pub(crate) mod export;
 pub(crate) mod filter;
-pub(crate) mod look;
 pub(crate) mod past;
 pub(crate) mod pins;
 pub(crate) mod sample;
@@ -27,13 +27,13 @@ use model::{
 };
 
 use self::{
-    chart::Chart, export::Export, filter::Filter, past::Older, pins::Pin, sample::Shape,
+    chart::Chart, export::Export, filter::Filter, past::OlderRows, pins::Pin, sample::Shape,
     table::Table, zoom::Zoom,
 };
 pub(crate) use self::{
-    look::{Indicators, Kind},
-    spark::{SPARK_VALUES, Spark},
-    stream::{Live, Status, fresh_for, is_past},
+    chart_style::{ChartKind, Indicators},
+    spark::{SPARK_VALUES, Sparkline},
+    stream::{LiveStream, Status, fresh_for, is_past},
 };
 use crate::{
     event::{Acquired, DatasetsPage, NamedRow, RowsQuery},
@@ -63,7 +63,7 @@ pub(crate) struct State {
     /// Whether the screen is in view.
     pub(crate) is_shown: bool,
     /// Whether the newest values alone are in view, on another screen.
-    pub(crate) is_glanced_at: bool,
+    pub(crate) is_in_overview: bool,
     /// The pane that keys go to.
     pub(crate) pane: Pane,
     /// The dataset that is charted.
@@ -79,18 +79,18 @@ pub(crate) struct State {
     /// How much of them is shown.
     pub(crate) zoom: Zoom,
     /// How they are drawn.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChartKind,
     /// What is drawn with them.
     pub(crate) indicators: Indicators,
     /// Whether rows are shown as numbers in place of the chart.
     pub(crate) is_table: bool,
     /// The candle under the crosshair; none while the newest is followed.
     pub(crate) crosshair: Option<Timestamp>,
-    pub(crate) live: Live,
+    pub(crate) live: LiveStream,
     /// Its newest rows, newest first.
     pub(crate) tape: VecDeque<NamedRow>,
     /// The newest values of datasets in the list.
-    pub(crate) sparks: BTreeMap<DatasetId, Spark>,
+    pub(crate) sparklines: BTreeMap<DatasetId, Sparkline>,
     /// How acquiring a tag went.
     pub(crate) tag: Loadable<Acquired>,
     /// The tags of the dataset that is charted.
@@ -112,7 +112,7 @@ pub(crate) struct State {
     /// The rows asked for last, as long as there is no answer.
     pub(crate) asked: Option<RowsQuery>,
     /// Whether there are rows before the oldest one.
-    pub(crate) older: Older,
+    pub(crate) older: OlderRows,
     /// Until when the service asked to be left alone.
     pub(crate) limited_until: Option<Timestamp>,
     /// When rows that did not come are asked for again.
@@ -125,7 +125,7 @@ impl Default for State {
             datasets: Loadable::Idle,
             search: Field::default(),
             is_shown: false,
-            is_glanced_at: false,
+            is_in_overview: false,
             pane: Pane::default(),
             selected: None,
             columns: Loadable::Idle,
@@ -134,13 +134,13 @@ impl Default for State {
             rows: Loadable::Idle,
             chart: Chart::new(Zoom::START.resolution),
             zoom: Zoom::START,
-            kind: Kind::default(),
+            kind: ChartKind::default(),
             indicators: Indicators::default(),
             is_table: false,
             crosshair: None,
-            live: Live::default(),
+            live: LiveStream::default(),
             tape: VecDeque::new(),
-            sparks: BTreeMap::new(),
+            sparklines: BTreeMap::new(),
             tag: Loadable::Idle,
             tags: Loadable::Idle,
             filter: Filter::default(),
@@ -151,7 +151,7 @@ impl Default for State {
             is_connected: false,
             is_list_old: false,
             asked: None,
-            older: Older::Unknown,
+            older: OlderRows::Unknown,
             limited_until: None,
             retry_at: None,
         }
@@ -191,7 +191,7 @@ impl State {
     /// Whether seconds are counted: until a stream is tried again, or its service asked.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
-        streams.any(Live::is_counting) || self.limited_until.is_some_and(|at| at > now)
+        streams.any(LiveStream::is_counting) || self.limited_until.is_some_and(|at| at > now)
     }
 
     /// The datasets found, in the order of the list.
@@ -207,7 +207,7 @@ impl State {
     /// Whether the chart is a line: by choice, or because rows of one value have no candles.
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
-        self.kind == Kind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
+        self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
     }
 
     /// The candle at this moment.

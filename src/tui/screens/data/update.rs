@@ -55,14 +55,14 @@ impl State {
     /// The services are known, or changed. What is pinned stays, and is asked for anew.
     pub(crate) fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
         let search = std::mem::take(&mut self.search);
-        let pins = self.taken_pins();
-        let Self { is_shown, is_glanced_at, pane, kind, indicators, .. } = *self;
+        let pins = self.take_pins();
+        let Self { is_shown, is_in_overview, pane, kind, indicators, .. } = *self;
         let kept =
-            Self { search, is_shown, is_glanced_at, pane, kind, indicators, ..Self::default() };
+            Self { search, is_shown, is_in_overview, pane, kind, indicators, ..Self::default() };
         *self = Self { is_connected: true, ..kept };
-        self.remember(pins);
+        self.restore_pins(pins);
         let mut effects = self.load_datasets(now);
-        if self.is_shown || self.is_glanced_at {
+        if self.is_shown || self.is_in_overview {
             effects.extend(set_timers());
         }
         effects
@@ -74,8 +74,8 @@ impl State {
             return Vec::new();
         }
         let mut effects: Vec<_> = set_timers().into();
-        self.datasets.forgive();
-        self.rows.forgive();
+        self.datasets.clear_error();
+        self.rows.clear_error();
         if matches!(self.datasets, Loadable::Idle) {
             effects.extend(self.load_datasets(now));
         }
@@ -88,7 +88,7 @@ impl State {
     pub(crate) fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
         let mut effects = self.close_stream();
-        effects.extend([Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)]);
+        effects.extend([Effect::ClearTimer(Timer::Datasets), Effect::ClearTimer(Timer::Rows)]);
         effects
     }
 
@@ -99,12 +99,12 @@ impl State {
         }
         match event {
             DataEvent::Datasets { search, result }
-                if search == self.search.value() && self.filter.chosen().is_none() =>
+                if search == self.search.value() && self.filter.active().is_none() =>
             {
                 self.on_datasets(result, now)
             }
             DataEvent::Filtered { field, value, result }
-                if self.filter.chosen() == Some(&(field.clone(), value.clone())) =>
+                if self.filter.active() == Some(&(field.clone(), value.clone())) =>
             {
                 self.on_datasets(result, now)
             }
@@ -112,7 +112,7 @@ impl State {
                 self.on_columns(result, now)
             }
             DataEvent::Pinned { dataset, result } => {
-                self.on_pinned(dataset, result.map(|told| *told), now)
+                self.on_pin_details(dataset, result.map(|told| *told), now)
             }
             DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
                 self.tags.settle(result, now);
@@ -122,17 +122,17 @@ impl State {
                 if self.asked == Some(query) {
                     self.asked = None;
                 }
-                if Some(query.dataset) == self.selected && !self.is_glance(query) {
+                if Some(query.dataset) == self.selected && !self.is_sparkline_query(query) {
                     return self.on_rows(query, result, now);
                 }
                 if let Ok(page) = result {
-                    self.take_spark(query.dataset, &page.rows, now);
+                    self.add_sparkline_rows(query.dataset, &page.rows, now);
                 }
                 Vec::new()
             }
             DataEvent::Table { query, result } => self.on_table(query, result, now),
             DataEvent::Stream { dataset, news } => {
-                self.pin_hears(dataset, &news, now);
+                self.on_pin_event(dataset, &news, now);
                 if Some(dataset) == self.selected { self.on_stream(news, now) } else { Vec::new() }
             }
             DataEvent::Acquired { result, .. } => {
@@ -151,19 +151,19 @@ impl State {
     }
 
     /// A timer is due.
-    pub(crate) fn woke(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
-        if !self.is_shown && !self.is_glanced_at {
+    pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
+        if !self.is_shown && !self.is_in_overview {
             return Vec::new();
         }
         if let Some(until) = self.limited_until.take_if(|until| *until > now) {
             self.limited_until = Some(until);
-            return vec![Effect::Wake(timer, until.since(now))];
+            return vec![Effect::SetTimer(timer, until.since(now))];
         }
         self.limited_until = None;
         match timer {
             Timer::Datasets => {
                 let mut effects = self.load_datasets(now);
-                effects.push(Effect::Wake(Timer::Datasets, DATASETS_EVERY));
+                effects.push(Effect::SetTimer(Timer::Datasets, DATASETS_EVERY));
                 effects
             }
             Timer::Rows => {
@@ -171,8 +171,8 @@ impl State {
                 if self.is_list_old && effects.is_empty() {
                     effects = self.load_datasets(now);
                 }
-                effects.extend(self.load_spark());
-                effects.push(Effect::Wake(Timer::Rows, self.spark_wait(now)));
+                effects.extend(self.load_sparkline());
+                effects.push(Effect::SetTimer(Timer::Rows, self.next_sparkline_wait(now)));
                 effects
             }
             _ => Vec::new(),
@@ -186,14 +186,14 @@ impl State {
         }
         match action {
             Action::Filter => {
-                self.filter.text.keep();
+                self.filter.text.confirm();
                 self.search.edit();
             }
             Action::MetadataFilter => self.edit_filter(),
             Action::Open => self.pane = Pane::Chart,
             Action::Refresh => {
-                self.datasets.forgive();
-                self.rows.forgive();
+                self.datasets.clear_error();
+                self.rows.clear_error();
                 let mut effects = self.load_datasets(now);
                 effects.extend(self.load_rows(now));
                 effects.extend(self.selected.map(|dataset| Effect::LoadColumns { dataset }));
@@ -213,13 +213,13 @@ impl State {
             }
             Action::Pause => return self.pause(now),
             Action::ZoomIn => {
-                return self.take_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
+                return self.set_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
             }
             Action::ZoomOut => {
-                return self.take_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
+                return self.set_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
             }
-            Action::Coarser => return self.take_zoom(self.zoom.coarser(self.resolutions()), now),
-            Action::Finer => return self.take_zoom(self.zoom.finer(self.resolutions()), now),
+            Action::Coarser => return self.set_zoom(self.zoom.coarser(self.resolutions()), now),
+            Action::Finer => return self.set_zoom(self.zoom.finer(self.resolutions()), now),
             Action::NextChart => self.kind = self.kind.next(),
             Action::Indicators => self.indicators = self.indicators.next(),
             Action::NextColumn => return self.next_column(now),
@@ -236,14 +236,14 @@ impl State {
     }
 
     /// What was typed is meant.
-    pub(crate) fn entered(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn confirm_input(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.export.path.is_edited() {
             return self.begin_export();
         }
         if self.filter.text.is_edited() {
-            return self.take_filter(now);
+            return self.apply_filter(now);
         }
-        self.search.keep();
+        self.search.confirm();
         self.pane = Pane::Chart;
         Vec::new()
     }
@@ -265,14 +265,14 @@ impl State {
     /// Goes back one step; whether there was one.
     pub(crate) fn back(&mut self) -> bool {
         if self.export.path.is_edited() {
-            return self.export.path.leave();
+            return self.export.path.clear();
         }
-        if self.filter.leave() {
+        if self.filter.clear() {
             self.is_list_old = true;
             return true;
         }
         self.is_list_old |= !self.search.value().is_empty();
-        if self.search.leave() {
+        if self.search.clear() {
             return true;
         }
         if self.crosshair.take().is_some() {
@@ -286,14 +286,14 @@ impl State {
     }
 
     /// Finds everything again, after a search was left.
-    pub(crate) fn relist(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn reload_after_search(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.is_list_old { self.load_datasets(now) } else { Vec::new() }
     }
 
     /// That text changed.
     pub(crate) fn edited(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.search.is_edited() {
-            self.is_list_old |= self.filter.leave();
+            self.is_list_old |= self.filter.clear();
             return self.load_datasets(now);
         }
         self.filter.edited();
@@ -347,20 +347,20 @@ fn failure(event: &DataEvent) -> Option<&Failure> {
 }
 
 pub(crate) const fn set_timers() -> [Effect; 2] {
-    [Effect::Wake(Timer::Datasets, DATASETS_EVERY), Effect::Wake(Timer::Rows, ROWS_FIRST)]
+    [Effect::SetTimer(Timer::Datasets, DATASETS_EVERY), Effect::SetTimer(Timer::Rows, ROWS_FIRST)]
 }
 
 impl State {
     /// Lets a filter be typed: one takes the place of a search.
     pub(crate) fn edit_filter(&mut self) {
-        self.is_list_old |= self.search.leave();
+        self.is_list_old |= self.search.clear();
         self.filter.text.edit();
         self.pane = super::state::Pane::List;
     }
 
     /// What is typed is meant.
-    pub(crate) fn take_filter(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.filter.take() { self.load_datasets(now) } else { Vec::new() }
+    pub(crate) fn apply_filter(&mut self, now: Timestamp) -> Vec<Effect> {
+        if self.filter.apply() { self.load_datasets(now) } else { Vec::new() }
     }
 }
 

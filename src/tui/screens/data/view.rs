@@ -59,7 +59,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let state = &frame.state.data;
     let (keys, now) = (&frame.state.keys, frame.state.now);
     let scene = Scene { state, keys, now, theme: frame.theme };
-    let places = Places::of(area, state, frame.state.is_zoomed, frame.state.nudge());
+    let places = Places::new(area, state, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in
         [(Pane::List, places.list), (Pane::Chart, places.chart), (Pane::Tape, places.tape)]
     {
@@ -92,7 +92,7 @@ impl Scene<'_> {
 
 impl Places {
     /// Divides `area` by its size: all panes, two, or only the one that keys go to.
-    fn of(area: Rect, state: &State, is_zoomed: bool, nudge: Nudge) -> Self {
+    fn new(area: Rect, state: &State, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = state.pane;
         let only = match pane {
             Pane::List => Self { list: area, ..Self::default() },

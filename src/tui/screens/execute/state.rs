@@ -10,7 +10,7 @@ pub(crate) use input::{Input, Source, Window};
 
 use self::presets::Presets;
 use crate::state::{
-    results::Look,
+    results::ResultView,
     runs::{Run, RunId, Runs},
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct State {
     /// The run looked at; the newest one if that is gone.
     pub(crate) run: Option<RunId>,
     /// What is looked at of its results.
-    pub(crate) look: Look,
+    pub(crate) result_view: ResultView,
     /// The forms that are kept.
     pub(crate) presets: Presets,
     /// Whether nothing was pressed since a key of the screens led to the form: further such keys lead
@@ -53,6 +53,6 @@ impl State {
 
     /// What `y` copies.
     pub(crate) fn selection(&self, runs: &Runs) -> Option<String> {
-        Some(self.look.text(self.selected_run(runs)?.response()?))
+        Some(self.result_view.text(self.selected_run(runs)?.response()?))
     }
 }

@@ -6,13 +6,13 @@ use super::state::{Pane, State};
 use crate::{
     action::Action,
     event::Target,
-    screens::cluster::state::Known,
+    screens::cluster::state::ClusterContext,
     state::runs::{Run, RunId, Runs},
 };
 
 impl State {
     /// Takes an action that concerns neither the form's request nor the run's life.
-    pub(crate) fn act(&mut self, action: Action, known: Known<'_>) {
+    pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
         match (self.focus, action) {
             (Pane::Form, Action::NextField) => self.form.move_focus(1),
             (Pane::Form, Action::PreviousField) => self.form.move_focus(-1),
@@ -23,7 +23,7 @@ impl State {
             (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Form,
             (Pane::Results, _) => {
                 let response = self.selected_run(known.runs).and_then(Run::response);
-                self.look.take(action, response, known.page);
+                self.result_view.take(action, response, known.page);
             }
             (Pane::Form, _) => {}
         }
@@ -35,7 +35,7 @@ impl State {
             self.focus = Pane::Results;
             return true;
         }
-        std::mem::take(&mut self.look.is_diff)
+        std::mem::take(&mut self.result_view.is_diff)
     }
 
     /// Something was pointed at.
@@ -47,7 +47,7 @@ impl State {
             }
             Target::Row { row, .. } => {
                 self.focus = Pane::Results;
-                self.look.select(row);
+                self.result_view.select(row);
             }
             Target::Pane(0) => self.focus = Pane::Form,
             Target::Pane(_) => self.focus = Pane::Results,
@@ -59,7 +59,7 @@ impl State {
     pub(crate) fn started(&mut self, id: RunId) {
         self.run = Some(id);
         self.focus = Pane::Results;
-        self.look = self.look.of_another();
+        self.result_view = self.result_view.of_another();
     }
 
     /// Looks at the run `by` places older.

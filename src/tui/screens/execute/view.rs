@@ -95,7 +95,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     };
     let [rest, below] = split_rows(rest, rest.height - n_below);
     let rest = draw_peers(rest, buf, frame, run);
-    let look = state.execute.look;
+    let look = state.execute.result_view;
     match (&run.phase, state.runs.previous_result(run.id)) {
         (Phase::Waiting, Some(previous)) => {
             let title = format!(

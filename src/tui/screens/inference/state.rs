@@ -22,7 +22,7 @@ pub(crate) use self::feed::Feed;
 use self::{
     actors::{Actor, Detail, Sort},
     confidence::Confidence,
-    past::Past,
+    past::History,
 };
 use crate::{event::Latest, state::loadable::Loadable};
 
@@ -62,7 +62,7 @@ pub(crate) struct State {
     /// Its newest bundle.
     pub(crate) latest: Loadable<Latest>,
     /// The past of topics.
-    pub(crate) pasts: BTreeMap<TopicId, Past>,
+    pub(crate) pasts: BTreeMap<TopicId, History>,
     /// The label in view; the first one while none was chosen.
     pub(crate) label: Option<String>,
     /// What actors are sorted by.
@@ -88,7 +88,7 @@ pub(crate) struct State {
     /// How the stream of bundles stands.
     pub(crate) feed: Feed,
     /// How often the service is asked, where that was chosen.
-    pub(crate) every: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
     /// Until when the service asked to be left alone.
     pub(crate) limited_until: Option<Timestamp>,
 }
@@ -119,7 +119,7 @@ impl State {
     }
 
     /// The past of the topic in view.
-    pub(crate) fn past(&self) -> Option<&Past> {
+    pub(crate) fn past(&self) -> Option<&History> {
         self.pasts.get(&self.selected?)
     }
 
@@ -148,7 +148,7 @@ impl State {
         // Weights of another bundle say nothing of this one.
         let nonce = latest.bundle.nonce;
         let confidence = self.confidence.as_ref().filter(|beside| beside.nonce == nonce);
-        let known = actors::Known {
+        let known = actors::ActorSources {
             topic: self.topic(),
             confidence,
             leaderboard: self.leaderboard.as_ref(),

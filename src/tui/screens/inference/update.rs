@@ -8,7 +8,7 @@ use wire::inference::TopicList;
 use super::state::{
     LATEST_EVERY, Pane, State,
     feed::Feed,
-    past::{self, Past},
+    past::{self, History},
 };
 use crate::{
     action::Action,
@@ -28,13 +28,13 @@ const PAGE_ROWS: usize = 10;
 impl State {
     /// The services are known, or changed.
     pub(crate) fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
-        let Self { pane, sort, is_shown, every, detail, .. } = *self;
-        let kept = Self { is_shown, pane, sort, detail, every, ..Self::default() };
+        let Self { pane, sort, is_shown, interval, detail, .. } = *self;
+        let kept = Self { is_shown, pane, sort, detail, interval, ..Self::default() };
         *self = Self { is_connected: true, ..kept };
         self.topics.begin(now);
         let mut effects = vec![Effect::LoadTopics];
         if is_shown {
-            effects.push(Effect::Wake(Timer::Topics, self.every()));
+            effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
         }
         effects
     }
@@ -52,7 +52,8 @@ impl State {
     /// The screen leaves the view.
     pub(crate) fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
-        let mut effects = vec![Effect::Forget(Timer::Topics), Effect::Forget(Timer::Latest)];
+        let mut effects =
+            vec![Effect::ClearTimer(Timer::Topics), Effect::ClearTimer(Timer::Latest)];
         effects.extend(self.close_feed());
         effects
     }
@@ -109,7 +110,7 @@ impl State {
     }
 
     /// A timer is due.
-    pub(crate) fn woke(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
         match timer {
             Timer::Topics | Timer::Latest if self.is_shown && !self.is_paused => self.load(now),
             _ => Vec::new(),
@@ -119,14 +120,14 @@ impl State {
     /// A key asked for something.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
         match action {
-            Action::NextTopic => return self.take_topic(self.topic_by(1), now),
+            Action::NextTopic => return self.select_topic(self.topic_by(1), now),
             Action::PreviousLabel => self.label = self.label_by(-1),
             Action::NextLabel => self.label = self.label_by(1),
             Action::Sort => self.sort = self.sort.next(),
             Action::Reverse => self.is_reversed = !self.is_reversed,
             Action::Refresh => {
-                self.topics.forgive();
-                self.latest.forgive();
+                self.topics.clear_error();
+                self.latest.clear_error();
                 return self.load(now);
             }
             Action::Pause => {
@@ -140,8 +141,8 @@ impl State {
             }
             Action::Resistant => return self.toggle_resistant(now),
             Action::LeaveOuts => self.detail = self.detail.next(),
-            Action::AskLess => return self.change_every(1),
-            Action::AskMore => return self.change_every(-1),
+            Action::AskLess => return self.change_interval(1),
+            Action::AskMore => return self.change_interval(-1),
             Action::NextPane => self.pane = self.pane.next(),
             Action::PreviousPane => self.pane = self.pane.previous(),
             Action::Up => return self.move_by(-1, now),
@@ -171,7 +172,7 @@ impl State {
             Pane::Topics => {
                 let topics = self.topics.value().map_or(&[][..], |list| &list.topics);
                 let topic = topics.get(row).and_then(|topic| TopicId::new(topic.topic_id));
-                self.take_topic(topic, now)
+                self.select_topic(topic, now)
             }
             Pane::Actors => {
                 self.actor = self.actors().into_iter().nth(row).map(|actor| actor.worker);
@@ -185,7 +186,7 @@ impl State {
     pub(crate) fn load(&mut self, now: Timestamp) -> Vec<Effect> {
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
             if !left.is_zero() {
-                return vec![Effect::Wake(Timer::Topics, left)];
+                return vec![Effect::SetTimer(Timer::Topics, left)];
             }
             self.limited_until = None;
         }
@@ -195,7 +196,7 @@ impl State {
         if is_unlisted || self.latest.failure().is_some() {
             effects.extend(self.load_latest(now));
         }
-        effects.push(Effect::Wake(Timer::Topics, self.every()));
+        effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
         effects
     }
 
@@ -211,7 +212,7 @@ impl State {
     }
 
     /// Asks for the topics alone, for who only looks at their list.
-    pub(crate) fn list_anew(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn reload_list(&mut self, now: Timestamp) -> Vec<Effect> {
         if !self.is_connected || self.limited_until.is_some_and(|until| until > now) {
             return Vec::new();
         }
@@ -231,7 +232,7 @@ impl State {
         self.topics.settle(result, now);
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
             return if self.is_shown {
-                vec![Effect::Wake(Timer::Topics, left)]
+                vec![Effect::SetTimer(Timer::Topics, left)]
             } else {
                 Vec::new()
             };
@@ -240,7 +241,7 @@ impl State {
         let first = first.and_then(|topic| TopicId::new(topic.topic_id));
         if self.selected.is_none() || (is_listed && self.topic().is_none()) {
             // A service that lists no topics has a first one all the same.
-            return self.take_topic(first.or_else(|| TopicId::new(1)), now);
+            return self.select_topic(first.or_else(|| TopicId::new(1)), now);
         }
         let newest = self.topic().and_then(|topic| topic.last_nonce);
         let have = self.latest.value().map(|latest| latest.bundle.nonce);
@@ -270,7 +271,7 @@ impl State {
         }
         self.latest.settle(result, now);
         match self.limited_until {
-            Some(until) if self.is_shown => vec![Effect::Wake(Timer::Topics, until.since(now))],
+            Some(until) if self.is_shown => vec![Effect::SetTimer(Timer::Topics, until.since(now))],
             _ => Vec::new(),
         }
     }
@@ -284,7 +285,7 @@ impl State {
         }
     }
 
-    pub(crate) fn past_mut(&mut self, topic: TopicId) -> &mut Past {
+    pub(crate) fn past_mut(&mut self, topic: TopicId) -> &mut History {
         if self.pasts.len() >= PASTS_MAX && !self.pasts.contains_key(&topic) {
             let other = self.pasts.keys().copied().find(|id| Some(*id) != self.selected);
             self.pasts.retain(|id, _| Some(*id) != other);
@@ -292,7 +293,7 @@ impl State {
         self.pasts.entry(topic).or_default()
     }
 
-    pub(crate) fn take_topic(&mut self, topic: Option<TopicId>, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn select_topic(&mut self, topic: Option<TopicId>, now: Timestamp) -> Vec<Effect> {
         if topic.is_none() || topic == self.selected {
             return Vec::new();
         }
@@ -316,19 +317,19 @@ impl State {
             return TopicId::new(next);
         };
         let ids: Vec<_> = list.topics.iter().map(|topic| TopicId::new(topic.topic_id)).collect();
-        *ids.get(turned(ids.iter().position(|id| *id == self.selected), n, ids.len()))?
+        *ids.get(wrapped_index(ids.iter().position(|id| *id == self.selected), n, ids.len()))?
     }
 
     pub(crate) fn label_by(&self, n: isize) -> Option<String> {
         let labels = self.labels();
         let here = labels.iter().position(|label| *label == self.label());
-        labels.get(turned(here, n, labels.len())).map(|label| (*label).to_owned())
+        labels.get(wrapped_index(here, n, labels.len())).map(|label| (*label).to_owned())
     }
 
     /// Moves the choice in the focused list: of topics, else of actors.
     pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
         if self.pane == Pane::Topics {
-            return self.take_topic(self.topic_by(n.signum()), now);
+            return self.select_topic(self.topic_by(n.signum()), now);
         }
         let actors = self.actors();
         let here = actors.iter().position(|actor| Some(&actor.worker) == self.actor.as_ref());
@@ -340,7 +341,7 @@ impl State {
 }
 
 /// The place `n` after `here` among `len` places, counted round; the first if there is no `here`.
-fn turned(here: Option<usize>, n: isize, len: usize) -> usize {
+fn wrapped_index(here: Option<usize>, n: isize, len: usize) -> usize {
     let len = len.max(1).cast_signed();
     here.map_or(0, |here| (here.cast_signed() + n % len).rem_euclid(len).cast_unsigned())
 }

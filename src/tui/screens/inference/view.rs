@@ -36,7 +36,7 @@ use ratatui::{
 use super::state::{
     Pane, State,
     actors::{Actor, Role},
-    past::of_label,
+    past::label_value,
 };
 use crate::{
     event::Target,
@@ -85,7 +85,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let actors = state.actors();
     let unit = frame.state.unit_of(state.topic());
     let scene = Scene { state, actors: &actors, now: frame.state.now, theme: frame.theme, unit };
-    let places = Places::of(area, scene, frame.state.is_zoomed, frame.state.nudge());
+    let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in [
         (Pane::Topics, places.topics),
         (Pane::Actors, places.actors),
@@ -117,7 +117,7 @@ impl Scene<'_> {
         let label = self.state.label();
         let bundle = self.state.latest.value().map(|latest| &latest.bundle);
         let named = bundle.into_iter().flat_map(|bundle| {
-            [of_label(&bundle.combined_value, label), of_label(&bundle.naive_value, label)]
+            [label_value(&bundle.combined_value, label), label_value(&bundle.naive_value, label)]
         });
         let actors = self.actors.iter().filter_map(|actor| actor.value);
         format::decimals_for(actors.chain(named.flatten()))
@@ -158,7 +158,7 @@ impl Scene<'_> {
 
 impl Places {
     /// Divides `area` by its size: all panes, the main ones, or only the one that keys go to.
-    fn of(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
+    fn new(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = scene.state.pane;
         let only = |place: Rect| match pane {
             Pane::Topics => Self { topics: place, ..Self::default() },
@@ -250,8 +250,8 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     Strip {
         inferers: &values(Role::Inferer),
         forecasters: &values(Role::Forecaster),
-        combined: of_label(&latest.bundle.combined_value, state.label()),
-        naive: of_label(&latest.bundle.naive_value, state.label()),
+        combined: label_value(&latest.bundle.combined_value, state.label()),
+        naive: label_value(&latest.bundle.naive_value, state.label()),
         selected: scene
             .actors
             .iter()

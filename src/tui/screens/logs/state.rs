@@ -11,7 +11,7 @@ use crate::{
     state::field::Field,
 };
 
-pub(crate) use self::matching::Wanted;
+pub(crate) use self::matching::LogQuery;
 
 /// Lines kept; the oldest gives way. About five megabytes.
 pub(crate) const LINES_MAX: usize = 20_000;
@@ -104,7 +104,7 @@ impl State {
     }
 
     /// Takes in a line of the screen's own.
-    pub(crate) fn say(&mut self, level: Level, time: Timestamp, message: String) {
+    pub(crate) fn log(&mut self, level: Level, time: Timestamp, message: String) {
         let process = OWN_SOURCE.to_owned();
         self.push(LocalLog { process, level, time, message, fields: Fields::default() });
     }
@@ -149,12 +149,12 @@ impl State {
     }
 
     /// The lines that pass the filters and are not held back, oldest first.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = &Line> {
-        let wanted = self.wanted();
+    pub(crate) fn visible_lines(&self) -> impl Iterator<Item = &Line> {
+        let wanted = self.query();
         self.lines.iter().filter(move |line| self.is_shown(line, &wanted))
     }
 
-    fn is_shown(&self, line: &Line, wanted: &Wanted) -> bool {
+    fn is_shown(&self, line: &Line, wanted: &LogQuery) -> bool {
         let is_held = self.selected.is_some() && line.number >= self.held_from;
         !is_held && self.passes(line, wanted)
     }
@@ -172,7 +172,7 @@ impl State {
     /// Up to `n` lines from the selected one upwards, it being the first, and up to `n` below it,
     /// the nearest first.
     pub(crate) fn around(&self, n: usize) -> (Vec<&Line>, Vec<&Line>) {
-        let wanted = self.wanted();
+        let wanted = self.query();
         let is_shown = |line: &&Line| self.is_shown(line, &wanted);
         let at = self.place().map_or(self.lines.len(), |idx| idx + 1);
         let above: Vec<_> = self.lines.range(..at).rev().filter(is_shown).take(n).collect();
@@ -189,22 +189,22 @@ impl State {
     }
 
     /// What is looked for: what lines must hold, else what they had to before.
-    pub(crate) fn searched(&self) -> Wanted {
+    pub(crate) fn search_query(&self) -> LogQuery {
         match self.filter.value() {
-            "" => Wanted::of(&self.search),
-            typed => Wanted::of(typed),
+            "" => LogQuery::parse(&self.search),
+            typed => LogQuery::parse(typed),
         }
     }
 
     /// What lines must hold.
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted::of(self.filter.value())
+    pub(crate) fn query(&self) -> LogQuery {
+        LogQuery::parse(self.filter.value())
     }
 
-    pub(crate) fn passes(&self, line: &Line, wanted: &Wanted) -> bool {
+    pub(crate) fn passes(&self, line: &Line, wanted: &LogQuery) -> bool {
         let log = &line.log;
         let is_source = self.source.as_ref().is_none_or(|source| *source == log.process);
-        log.level >= self.level && is_source && wanted.is_in(log)
+        log.level >= self.level && is_source && wanted.matches(log)
     }
 
     /// The selected line, else the newest one, as text.

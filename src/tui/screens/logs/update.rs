@@ -1,6 +1,6 @@
 //! Keys on the Logs screen: move, filter, search, choose a level or a source.
 
-use super::state::{Line, State, matching::Wanted};
+use super::state::{Line, State, matching::LogQuery};
 use crate::{action::Action, local::Level};
 
 impl State {
@@ -14,7 +14,7 @@ impl State {
             Action::PageDown => self.move_down(page),
             Action::HalfPageDown => self.move_down(page / 2),
             Action::First => {
-                let wanted = self.wanted();
+                let wanted = self.query();
                 let first = self.lines.iter().find(|line| self.passes(line, &wanted));
                 if let Some(number) = first.map(|line| line.number) {
                     self.select(number);
@@ -50,7 +50,7 @@ impl State {
         if !self.filter.value().is_empty() {
             self.search = self.filter.value().to_owned();
         }
-        self.filter.leave()
+        self.filter.clear()
             || self.source.take().is_some()
             || self.selected.take().is_some()
             || !std::mem::take(&mut self.search).is_empty()
@@ -58,12 +58,12 @@ impl State {
 
     /// Goes to the next line that fits what is looked for, down or up, around the end.
     pub(crate) fn find(&mut self, is_down: bool) {
-        let (wanted, searched) = (self.wanted(), self.searched());
-        if searched == Wanted::default() {
+        let (wanted, searched) = (self.query(), self.search_query());
+        if searched == LogQuery::default() {
             return;
         }
         let here = self.place().unwrap_or(self.lines.len().saturating_sub(1));
-        let fits = |line: &&Line| self.passes(line, &wanted) && searched.is_in(&line.log);
+        let fits = |line: &&Line| self.passes(line, &wanted) && searched.matches(&line.log);
         let found = if is_down {
             let below = self.lines.iter().skip(here + 1).find(fits);
             below.or_else(|| self.lines.iter().find(fits))
@@ -100,7 +100,7 @@ impl State {
         }
         self.selected = self.around(n).1.last().map(|line| line.number).or(self.selected);
         // At the end of all lines, the newest is followed again.
-        let wanted = self.wanted();
+        let wanted = self.query();
         let newest = self.lines.iter().rev().find(|line| self.passes(line, &wanted));
         self.selected = self.selected.filter(|it| Some(*it) != newest.map(|line| line.number));
     }

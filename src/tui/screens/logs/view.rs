@@ -181,7 +181,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 
 /// `line` with the first of the words that are searched for lit.
 fn lit<'a>(line: Line<'a>, state: &State, theme: &Theme) -> Line<'a> {
-    let wanted = state.logs.searched();
+    let wanted = state.logs.search_query();
     let mut lit = Line::default();
     for span in line.spans {
         let found = wanted.find(&span.content);

@@ -54,7 +54,7 @@ pub(crate) struct State {
 impl Topic {
     /// The values, oldest first, and none in the place of epochs that were not seen: at most one
     /// such place for a stretch.
-    pub(crate) fn values_and_gaps(&self) -> Vec<Option<f64>> {
+    pub(crate) fn values_with_gaps(&self) -> Vec<Option<f64>> {
         let pairs = || self.values.iter().zip(self.values.iter().skip(1));
         let step = past::step_max(self.values.iter().map(|(nonce, _)| *nonce));
         let mut all: Vec<Option<f64>> =
@@ -123,7 +123,7 @@ mod tests {
     fn a_line_of_values_has_a_gap_where_epochs_are_missing_and_not_where_one_is_late() {
         let mut topic = Topic::default();
         topic.values.extend([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, 1.0)));
-        let is_gap: Vec<bool> = topic.values_and_gaps().iter().map(Option::is_none).collect();
+        let is_gap: Vec<bool> = topic.values_with_gaps().iter().map(Option::is_none).collect();
         assert_eq!(is_gap, [false, false, false, false, true, false, false]);
     }
 

@@ -33,7 +33,7 @@ impl State {
     /// The screen leaves the view.
     pub(crate) fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
-        vec![Effect::Forget(Timer::Overview)]
+        vec![Effect::ClearTimer(Timer::Overview)]
     }
 
     /// Asks for the newest bundle of each topic, and again after a while.
@@ -41,7 +41,7 @@ impl State {
         if !self.is_shown {
             return Vec::new();
         }
-        let mut effects = vec![Effect::Wake(Timer::Overview, TOPICS_EVERY)];
+        let mut effects = vec![Effect::SetTimer(Timer::Overview, TOPICS_EVERY)];
         for topic in topics.iter().take(TOPICS_MAX) {
             if !self.topics.contains_key(topic) {
                 effects.push(Effect::LoadHistory { topic: *topic, limit: VALUES_MAX });
@@ -126,7 +126,7 @@ pub(crate) fn load_topics(state: &mut Whole) -> Vec<Effect> {
     let mut effects = state.overview.load(&topics, now);
     let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
     if state.overview.is_shown && (topics.is_empty() || is_old) {
-        effects.extend(state.inference.list_anew(now));
+        effects.extend(state.inference.reload_list(now));
     }
     effects
 }

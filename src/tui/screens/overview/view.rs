@@ -231,7 +231,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             }
             Health::Idle { latency: None } => ('◉', theme.up, "idle".to_owned()),
             Health::Refused { why } => ('⊘', theme.down, format!("refused: {}", why.why)),
-            Health::Live => ('●', theme.up, "live".to_owned()),
+            Health::LiveStream => ('●', theme.up, "live".to_owned()),
             Health::Limited { until, .. } => {
                 ('◐', theme.warn, format!("retry {}", format::age(until.since(state.now))))
             }
@@ -452,7 +452,7 @@ fn draw_topic(
     let actors = format!("{inferers} · {forecasters}");
     line.push_span(Span::styled(actors, theme.muted));
     paint::line_cut(buf, area, (2, 1), &line);
-    let values = topic.values_and_gaps();
+    let values = topic.values_with_gaps();
     let width = SPARK_WIDTH.min(
         area.width
             .saturating_sub(u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4)),

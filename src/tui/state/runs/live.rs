@@ -56,7 +56,7 @@ pub(crate) struct Part {
 
 /// How far a run is, as the head tells it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Live {
+pub(crate) struct LiveStream {
     /// The peers, in the order in which they were heard of.
     pub(crate) parts: Vec<Part>,
     /// Whether the head looks for workers.
@@ -67,7 +67,7 @@ pub(crate) struct Live {
 
 /// What was told of executions that nobody here has asked for, or not yet heard of.
 #[derive(Debug, Default)]
-pub(crate) struct Early(VecDeque<(String, Live)>);
+pub(crate) struct Early(VecDeque<(String, LiveStream)>);
 
 impl Stage {
     /// Whether the peer is done, one way or another.
@@ -76,7 +76,7 @@ impl Stage {
     }
 }
 
-impl Live {
+impl LiveStream {
     /// How many peers were given the work and not replaced, and how many of those have answered.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
@@ -216,20 +216,20 @@ impl Live {
 
 impl Early {
     /// What is kept of execution `request_id`.
-    pub(crate) fn of(&mut self, request_id: &str) -> &mut Live {
+    pub(crate) fn progress_of(&mut self, request_id: &str) -> &mut LiveStream {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         let idx = idx.unwrap_or_else(|| {
             if self.0.len() >= EARLY_MAX {
                 self.0.pop_front();
             }
-            self.0.push_back((request_id.to_owned(), Live::default()));
+            self.0.push_back((request_id.to_owned(), LiveStream::default()));
             self.0.len() - 1
         });
         &mut self.0[idx].1
     }
 
     /// Takes out what is kept of execution `request_id`.
-    pub(crate) fn claim(&mut self, request_id: &str) -> Live {
+    pub(crate) fn claim(&mut self, request_id: &str) -> LiveStream {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         idx.and_then(|idx| self.0.remove(idx)).map(|(_, live)| live).unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use super::*;
 
 /// The share of rows that say nothing in the part of the screen between header and footer.
 fn empty_share(screen: &Harness) -> f64 {
-    let shown = screen.shown();
+    let shown = screen.text();
     let rows: Vec<&str> = shown.lines().skip(1).collect();
     let is_empty = |row: &&&str| row.chars().filter(|it| it.is_alphanumeric()).count() < 4;
     #[expect(clippy::cast_precision_loss, reason = "a screen has few rows")]
@@ -22,7 +22,7 @@ fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
         let mut ready = Harness::ready(width, height);
         ready.state.notices.clear();
         for screen in [starting, ready] {
-            let shown = screen.shown();
+            let shown = screen.text();
             for wanted in ["Start here", "e then ^R", "run ", "the keys of the screen"] {
                 assert!(shown.contains(wanted), "`{wanted}` is in:\n{shown}");
             }
@@ -34,7 +34,7 @@ fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("1");
-    assert!(!screen.shown().contains("Start here"), "after a run its results stand there");
+    assert!(!screen.text().contains("Start here"), "after a run its results stand there");
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn nodes_of_this_machine_have_names_wherever_they_stand() {
     for (width, height) in [(160, 45), (80, 24)] {
         let mut screen = Harness::ready(width, height);
         screen.state.notices.clear();
-        assert!(screen.shown().contains("worker-2 12D"), "{}", screen.shown());
+        assert!(screen.text().contains("worker-2 12D"), "{}", screen.text());
         screen.run_split();
-        assert!(screen.shown().contains("worker-1 worker-2"), "{}", screen.shown());
+        assert!(screen.text().contains("worker-1 worker-2"), "{}", screen.text());
         screen.press("1 / w o r k e r - 2 enter");
-        let shown = screen.shown();
+        let shown = screen.text();
         assert!(shown.contains("● worker-2") && shown.contains(" 1 · 1 local"), "{shown}");
     }
 }
@@ -82,13 +82,17 @@ fn a_notice_covers_no_figure() {
         screen.run_split();
         screen.state.notices.clear();
         let before = middle(&screen);
-        screen.state.tell("preset \"mean x3\" saved".to_owned(), String::new());
-        assert!(screen.shown().lines().last().unwrap().contains("✓ preset"), "{}", screen.shown());
+        screen.state.notify("preset \"mean x3\" saved".to_owned(), String::new());
+        assert!(screen.text().lines().last().unwrap().contains("✓ preset"), "{}", screen.text());
         assert_eq!(middle(&screen), before);
         // A long one takes rows of its own; the panes are whole above it.
         let why = "connection refused; ".repeat(12);
-        screen.state.tell_failure(&Failure { what: "wait".to_owned(), why, ..Failure::default() });
-        let shown = screen.shown();
+        screen.state.notify_failure(&Failure {
+            what: "wait".to_owned(),
+            why,
+            ..Failure::default()
+        });
+        let shown = screen.text();
         let lines: Vec<&str> = shown.lines().collect();
         let end = lines.iter().rposition(|line| line.contains('╰')).unwrap();
         let notice = lines.iter().position(|line| line.contains("✗ failed to wait")).unwrap();
@@ -99,7 +103,7 @@ fn a_notice_covers_no_figure() {
 #[test]
 fn what_a_pane_says_is_no_notice_besides() {
     let screen = Harness::ready(160, 45);
-    assert!(!screen.shown().contains("✓ local stack"), "the processes say what runs");
+    assert!(!screen.text().contains("✓ local stack"), "the processes say what runs");
     let n_past = screen.state.notices.past().len();
     assert!(n_past > 0, "it is kept to be read");
     let failure = Failure {
@@ -121,7 +125,7 @@ fn what_a_pane_says_is_no_notice_besides() {
 #[test]
 fn hints_name_both_keys_and_follow_the_mode() {
     let mut screen = Harness::ready(160, 45);
-    let footer = |screen: &Harness| screen.shown().lines().last().unwrap().to_owned();
+    let footer = |screen: &Harness| screen.text().lines().last().unwrap().to_owned();
     screen.press("3");
     assert!(footer(&screen).contains(", . resolution"), "{}", footer(&screen));
     assert!(footer(&screen).contains("+ - zoom in/out"), "{}", footer(&screen));
@@ -148,9 +152,9 @@ fn what_is_wrong_with_a_field_is_said_in_whole() {
         screen.press("e tab tab tab tab tab tab");
         screen.type_text(&format!("A={} no-equals-sign-{}", "x".repeat(8), "y".repeat(60)));
         screen.press("tab shift-tab");
-        let shown: String = screen.shown().split_whitespace().collect();
+        let shown: String = screen.text().split_whitespace().collect();
         let shown = shown.replace(['│', '╭', '╰', '─'], "");
         let wanted = format!("`no-equals-sign-{}`isnoNAME=value", "y".repeat(60));
-        assert!(shown.contains(&wanted), "{}", screen.shown());
+        assert!(shown.contains(&wanted), "{}", screen.text());
     }
 }

@@ -24,7 +24,7 @@ fn lines(n: usize) -> String {
 
 #[track_caller]
 fn check_shown(screen: &Harness, wanted: &[&str], unwanted: &[&str]) {
-    let shown = screen.shown();
+    let shown = screen.text();
     for text in wanted {
         assert!(shown.contains(text), "`{text}` is in:\n{shown}");
     }
@@ -95,13 +95,13 @@ fn an_output_is_saved_and_paged_through() {
     let mut screen = printed("one\ntwo\n");
     screen.press("x");
     check_shown(&screen, &["run-1-stdout.txt", "writes it as it is shown"], &[]);
-    screen.asked();
+    screen.take_effects();
     screen.press("enter");
-    let asked = screen.asked();
+    let asked = screen.take_effects();
     let [Effect::Save { text, what, .. }] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!((text.as_str(), what.as_str()), ("one\ntwo\n", "2 lines"));
     screen.press("|");
-    assert_eq!(screen.asked(), [Effect::Page("one\ntwo\n".to_owned())]);
+    assert_eq!(screen.take_effects(), [Effect::Page("one\ntwo\n".to_owned())]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn strange() -> Harness {
     let topic = TopicId::new(1).unwrap();
     screen.state.inference.selected = Some(topic);
     screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
-    screen.state.tell(STRANGE.to_owned(), STRANGE.repeat(3));
+    screen.state.notify(STRANGE.to_owned(), STRANGE.repeat(3));
     screen
 }
 

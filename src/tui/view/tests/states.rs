@@ -6,8 +6,8 @@ use ratatui::style::Style;
 use super::*;
 use crate::{
     event::{DataEvent, DatasetsPage, InferenceEvent},
-    keymap::{Keymap, Wish},
-    theme::own::Own,
+    keymap::{KeyOverride, Keymap},
+    theme::custom::CustomTheme,
 };
 
 const SIZES: [(u16, u16); 3] = [(160, 45), (80, 24), (60, 16)];
@@ -126,7 +126,7 @@ fn the_list_of_functions_names_ids_by_manifest() {
     screen.state.execute.form.know(functions);
     screen.press("e ctrl-u");
     screen.type_text("hel");
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("by manifest: whatever"), "{shown}");
 }
 
@@ -273,7 +273,7 @@ fn every_cell_is_written_in_a_token_of_the_theme() {
 
 #[test]
 fn hints_name_the_keys_that_a_file_of_keys_has_changed() {
-    let wish = |(layer, keys, action): (&str, &str, &str)| Wish {
+    let wish = |(layer, keys, action): (&str, &str, &str)| KeyOverride {
         layer: layer.to_owned(),
         keys: keys.to_owned(),
         action: action.to_owned(),
@@ -290,10 +290,10 @@ fn hints_name_the_keys_that_a_file_of_keys_has_changed() {
         ("confirm", "Y", "quit"),
     ];
     let mut screen = Harness::ready(160, 45);
-    screen.state.keys = Keymap::with(&wishes.map(wish)).unwrap();
+    screen.state.keys = Keymap::with_overrides(&wishes.map(wish)).unwrap();
     let shown = |screen: &mut Harness, keys: &str, wanted: &[&str]| {
         screen.press(keys);
-        let shown = screen.shown();
+        let shown = screen.text();
         for words in wanted {
             assert!(shown.contains(words), "`{words}` after {keys}:\n{shown}");
         }
@@ -304,7 +304,7 @@ fn hints_name_the_keys_that_a_file_of_keys_has_changed() {
     shown(&mut screen, "P", &["⏎ use  K enter its key  D forget its key"]);
     shown(&mut screen, "esc T", &["space takes it  esc goes back"]);
     screen.press("esc e ctrl-g esc q");
-    assert!(screen.shown().contains("Y quit   n stay"), "{}", screen.shown());
+    assert!(screen.text().contains("Y quit   n stay"), "{}", screen.text());
 }
 
 #[test]
@@ -318,22 +318,22 @@ fn what_is_pressed_before_anything_is_known_says_what_it_waits_for() {
         ("4 y", "! nothing to copy here"),
     ] {
         screen.press(keys);
-        assert!(screen.shown().contains(wanted), "`{wanted}` after {keys}:\n{}", screen.shown());
-        assert!(!screen.shown().contains("is named"), "{}", screen.shown());
+        assert!(screen.text().contains(wanted), "`{wanted}` after {keys}:\n{}", screen.text());
+        assert!(!screen.text().contains("is named"), "{}", screen.text());
     }
 }
 
 #[test]
 fn a_theme_of_ones_own_that_is_hard_to_read_is_told_of() {
     let muted = [("muted".to_owned(), "#333a4c".to_owned())];
-    let own: &'static Own = Box::leak(Box::new(Own::read("dusk", &muted).unwrap()));
+    let own: &'static CustomTheme = Box::leak(Box::new(CustomTheme::read("dusk", &muted).unwrap()));
     let mut screen = Harness::ready(160, 45);
-    screen.state.own_themes = vec![own];
+    screen.state.custom_themes = vec![own];
     screen.press("T");
     screen.press("end");
-    assert!(screen.shown().contains("! hard to read"), "{}", screen.shown());
+    assert!(screen.text().contains("! hard to read"), "{}", screen.text());
     screen.press("enter");
-    assert_eq!(screen.state.theme, Some(theme::Name::Own(own)));
+    assert_eq!(screen.state.theme, Some(theme::Name::Custom(own)));
     let told = screen.state.notices.past().next().unwrap();
     assert_eq!(told.text, "the theme dusk is hard to read");
     assert!(told.detail.contains("muted on sel is 1."), "{}", told.detail);

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) fn entries(state: &State) -> Vec<Entry> {
     let mut entries = screens(state);
     commands(state, &mut entries);
-    entries.extend(Themes::rows(&state.own_themes).map(|name| Entry {
+    entries.extend(Themes::rows(&state.custom_themes).map(|name| Entry {
         kind: Kind::Command,
         group: "Theme".to_owned(),
         text: name.map_or_else(|| "auto".to_owned(), |name| name.to_string()),

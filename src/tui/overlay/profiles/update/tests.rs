@@ -20,7 +20,7 @@ fn screen() -> Harness {
     let mut screen = Harness::ready(120, 40);
     screen.state.profiles.has_local = true;
     screen.state.profiles.list = vec![Profile { name: "far".to_owned(), addresses: far() }];
-    screen.asked();
+    screen.take_effects();
     screen
 }
 
@@ -33,13 +33,13 @@ fn opened(place: Option<KeyPlace>) -> Event {
 fn a_profile_that_is_chosen_is_opened_and_its_services_are_used() {
     let mut screen = screen();
     screen.press("P down enter");
-    assert_eq!(screen.asked(), [Effect::OpenProfile("far".to_owned())]);
+    assert_eq!(screen.take_effects(), [Effect::OpenProfile("far".to_owned())]);
     screen.take(opened(Some(KeyPlace::Keyring)));
-    assert_eq!(screen.asked().first(), Some(&Effect::Connect(far())));
+    assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(far())));
     assert_eq!(screen.state.profiles.current.as_deref(), Some("far"));
     screen.press("P up enter");
     let local = screen.state.stack.ready.addresses.clone();
-    assert_eq!(screen.asked().first(), Some(&Effect::Connect(local)));
+    assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(local)));
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn what_is_open_stays_open_when_a_profile_is_there() {
 fn a_profile_that_nobody_waits_for_any_more_is_not_used() {
     let mut screen = screen();
     screen.press("P down enter P up enter");
-    screen.asked();
+    screen.take_effects();
     screen.take(opened(None));
-    assert_eq!(screen.asked(), []);
+    assert_eq!(screen.take_effects(), []);
     assert_eq!(screen.state.profiles.current, None);
 }
 
@@ -66,23 +66,23 @@ fn a_key_is_tried_before_it_is_kept_and_then_used() {
     let mut screen = screen();
     screen.press("P down enter");
     screen.take(opened(None));
-    screen.asked();
+    screen.take_effects();
     screen.press("P e");
     screen.take(Event::Paste("UP-short".to_owned()));
     screen.press("enter");
-    assert_eq!(screen.asked(), [], "that is no key");
+    assert_eq!(screen.take_effects(), [], "that is no key");
     screen.press("ctrl-u");
     screen.take(Event::Paste(KEY.to_owned()));
     screen.press("enter enter");
     let key: ApiKey = KEY.parse().unwrap();
     let wish = Effect::KeepKey { profile: "far".to_owned(), addresses: far(), key: key.clone() };
-    assert_eq!(screen.asked(), [wish], "and once only");
+    assert_eq!(screen.take_effects(), [wish], "and once only");
     assert!(!format!("{:?}", screen.state.overlays).contains("0011"));
     let result = Ok((KeyPlace::File, key.clone()));
     screen.take(Event::Profile(ProfileEvent::Kept { profile: "far".to_owned(), result }));
     let with_key = Addresses { api_key: Some(key), ..far() };
-    assert_eq!(screen.asked().first(), Some(&Effect::Connect(with_key)));
-    assert!(screen.shown().contains("in a file only you can read"));
+    assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(with_key)));
+    assert!(screen.text().contains("in a file only you can read"));
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn a_key_that_is_refused_stays_in_the_form_to_be_mended() {
     };
     let result = Err(failure);
     screen.take(Event::Profile(ProfileEvent::Kept { profile: "far".to_owned(), result }));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("401 Invalid API key") && !shown.contains("0011"), "{shown}");
     screen.press("backspace");
-    assert!(!screen.shown().contains("401"));
+    assert!(!screen.text().contains("401"));
 }

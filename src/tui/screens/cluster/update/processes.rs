@@ -8,7 +8,7 @@ use crate::{
     keymap::Layer,
     local::{Level, LocalNode},
     overlay::Overlay,
-    screens::cluster::state::adding::Adding,
+    screens::cluster::state::node_form::NodeForm,
     state::{Screen, State, loadable::Failure},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Usage(usage) => state.stack.measured(usage),
-        Event::ProcessFailed(failure) => state.tell_failure(&failure),
+        Event::ProcessFailed(failure) => state.notify_failure(&failure),
         _ => {}
     }
     Vec::new()
@@ -27,20 +27,20 @@ pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::AddNode => {
             let nodes = state.nodes.all(&state.stack);
-            state.cluster.adding = Adding::new(&nodes);
+            state.cluster.node_form = NodeForm::new(&nodes);
             state.open(Overlay::AddNode);
         }
         Action::StartNode => {
-            if let Some(wish) = state.cluster.adding.wish() {
+            if let Some(wish) = state.cluster.node_form.options() {
                 state.close();
-                state.logs.say(Level::Info, state.now, format!("starting a {}", wish.role));
+                state.logs.log(Level::Info, state.now, format!("starting a {}", wish.role));
                 return vec![Effect::AddNode(wish)];
             }
         }
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
             None => {
                 let detail = "only those of this screen can be stopped".to_owned();
-                state.refuse("no local process is selected".to_owned(), detail);
+                state.notify_refused("no local process is selected".to_owned(), detail);
             }
             Some(process) if process.exited.is_some() => {
                 state.stack.forget(&process.name);
@@ -65,7 +65,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
 
 /// Takes an action while the form of a node is open.
 pub(crate) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
-    let form = &mut state.cluster.adding;
+    let form = &mut state.cluster.node_form;
     match action {
         Action::NextField => form.move_focus(1),
         Action::PreviousField => form.move_focus(-1),
@@ -80,13 +80,13 @@ pub(crate) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
 pub(crate) fn restart(state: &mut State) -> Vec<Effect> {
     let Some(process) = state.cluster.selected_process(&state.stack) else {
         let detail = "only those of this screen can be started again".to_owned();
-        state.refuse("no local process is selected".to_owned(), detail);
+        state.notify_refused("no local process is selected".to_owned(), detail);
         return Vec::new();
     };
     if process.exited.is_none() {
         state.stack.stopping.insert(process.name.clone());
     }
-    state.logs.say(Level::Info, state.now, format!("restarting {}", process.name));
+    state.logs.log(Level::Info, state.now, format!("restarting {}", process.name));
     vec![Effect::RestartProcess(process.name)]
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn restart(state: &mut State) -> Vec<Effect> {
 pub(crate) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
-    state.tell_beside(crate::app::PROCESS_SCREENS, text, detail.to_owned());
+    state.notify_unless_on(crate::app::PROCESS_SCREENS, text, detail.to_owned());
     let is_head_wanted = state.services.addresses.head.is_none();
     match node.rest_api {
         Some(head) if is_head_wanted => {
@@ -114,7 +114,7 @@ pub(crate) fn restarting(
     restart_in: Duration,
 ) -> Vec<Effect> {
     let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
-    state.tell_failure(&Failure {
+    state.notify_failure(&Failure {
         what: format!("keep {name} running"),
         why: format!("it ended {}", ending(code)),
         next: format!(
@@ -138,11 +138,11 @@ fn ending(code: Option<i32>) -> String {
 pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
     let how = ending(code);
     if state.stack.stopping.remove(name) {
-        state.tell_beside(crate::app::PROCESS_SCREENS, format!("{name} stopped"), how);
+        state.notify_unless_on(crate::app::PROCESS_SCREENS, format!("{name} stopped"), how);
     } else {
         let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
         let again = state.keys.key_text(Layer::Cluster, Action::Again);
-        state.tell_failure(&Failure {
+        state.notify_failure(&Failure {
             what: format!("keep {name} running"),
             why: format!("it ended {how}"),
             next: format!("look at its log ({log}), start it again with {again}"),

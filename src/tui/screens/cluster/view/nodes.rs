@@ -76,7 +76,7 @@ pub(crate) fn height(n_nodes: usize) -> u16 {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     let cluster = &state.cluster;
-    let nodes = cluster.nodes(state.known());
+    let nodes = cluster.nodes(state.cluster_context());
     let selected = cluster.node_idx(&nodes);
     let focus = focus_if(is_focused(Pane::Nodes, frame));
     let inside =

@@ -85,14 +85,14 @@ impl Chart {
     }
 
     /// Takes candles that the service gave, in any order, over those of the same moments.
-    pub(crate) fn take_given(&mut self, candles: impl IntoIterator<Item = Candle>) {
+    pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Candle>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.time, candle)));
         self.rebuild();
         self.n_added = 0;
     }
 
     /// Takes rows, new ones and corrections, each as a candle of its own.
-    pub(crate) fn take_rows(&mut self, rows: impl IntoIterator<Item = Candle>) {
+    pub(crate) fn add_live_rows(&mut self, rows: impl IntoIterator<Item = Candle>) {
         let mut touched = BTreeSet::new();
         for row in rows {
             touched.insert(self.resolution.bucket_start(row.time));

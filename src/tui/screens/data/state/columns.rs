@@ -36,7 +36,7 @@ impl State {
             return Some(Shape::Value(column.clone()));
         }
         match self.columns.value() {
-            Some(columns) => Some(Shape::of(&dataset.metadata, columns)),
+            Some(columns) => Some(Shape::from_columns(&dataset.metadata, columns)),
             None => self.tape.front().map(|row| Shape::guess(&dataset.metadata, row)),
         }
     }

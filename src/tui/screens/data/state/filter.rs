@@ -27,7 +27,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// The field and the value in force.
-    pub(crate) const fn chosen(&self) -> Option<&(String, String)> {
+    pub(crate) const fn active(&self) -> Option<&(String, String)> {
         self.chosen.as_ref()
     }
 
@@ -38,7 +38,7 @@ impl Filter {
         known.take(CHOICES_MAX).map(String::as_str).collect()
     }
 
-    pub(crate) fn learn(&mut self, datasets: &[Dataset]) {
+    pub(crate) fn add_values(&mut self, datasets: &[Dataset]) {
         for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
             if self.known.len() < KNOWN_MAX {
                 self.known.insert(format!("{field}={value}"));
@@ -64,14 +64,14 @@ impl Filter {
     }
 
     /// Takes what is typed; whether it is another filter than before.
-    pub(crate) fn take(&mut self) -> bool {
+    pub(crate) fn apply(&mut self) -> bool {
         let pair = self.text.value().split_once('=');
         let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()));
         let pair = pair.filter(|(field, value)| !field.is_empty() && !value.is_empty());
         self.typed = None;
         // What is no pair is typed on.
         if pair.is_some() || self.text.value().trim().is_empty() {
-            self.text.keep();
+            self.text.confirm();
         }
         let is_other = pair != self.chosen;
         self.chosen = pair;
@@ -79,9 +79,9 @@ impl Filter {
     }
 
     /// Filters no longer; whether it did, or was typed.
-    pub(crate) fn leave(&mut self) -> bool {
+    pub(crate) fn clear(&mut self) -> bool {
         self.typed = None;
-        self.text.leave() | self.chosen.take().is_some()
+        self.text.clear() | self.chosen.take().is_some()
     }
 }
 
@@ -98,12 +98,12 @@ mod tests {
     fn a_pair_is_taken_and_what_is_none_is_typed_on() {
         let mut filter = filter(&[], "ticker");
         filter.text.edit();
-        assert!(!filter.take() && filter.text.is_edited());
+        assert!(!filter.apply() && filter.text.is_edited());
         filter.text.set(" ticker = BTC ");
-        assert!(filter.take() && !filter.text.is_edited());
-        assert_eq!(filter.chosen(), Some(&("ticker".to_owned(), "BTC".to_owned())));
-        assert!(!filter.take(), "the same again");
-        assert!(filter.leave() && filter.chosen().is_none());
+        assert!(filter.apply() && !filter.text.is_edited());
+        assert_eq!(filter.active(), Some(&("ticker".to_owned(), "BTC".to_owned())));
+        assert!(!filter.apply(), "the same again");
+        assert!(filter.clear() && filter.active().is_none());
     }
 
     #[test]

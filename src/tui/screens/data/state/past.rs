@@ -15,7 +15,7 @@ const STEP: Duration = Duration::from_micros(1);
 
 /// Whether there is anything before what was read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) enum Older {
+pub(crate) enum OlderRows {
     /// There may be.
     #[default]
     Unknown,
@@ -26,7 +26,7 @@ pub(crate) enum Older {
 }
 
 /// The query for the newest `limit` rows before `moment`, as far back as one may ask.
-pub(crate) fn before(
+pub(crate) fn query_before(
     dataset: DatasetId,
     resolution: Resolution,
     moment: Timestamp,
@@ -38,7 +38,7 @@ pub(crate) fn before(
 }
 
 /// The query for the oldest `limit` rows after `moment`.
-pub(crate) fn after(
+pub(crate) fn query_after(
     dataset: DatasetId,
     resolution: Resolution,
     moment: Timestamp,
@@ -51,18 +51,18 @@ pub(crate) fn after(
 }
 
 /// The query for the newest day before the span of `searched`; none where that had no beginning.
-pub(crate) fn probe(searched: &RowsQuery) -> Option<RowsQuery> {
+pub(crate) fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
     let end = searched.start? - STEP;
     let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
-/// The query that goes on where [`probe`] found a day; none where it found none.
-pub(crate) fn further(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
+/// The query that goes on where [`probe_query`] found a day; none where it found none.
+pub(crate) fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
     let moment = searched.start.map_or(end, |start| start.min(end));
-    Some(before(searched.dataset, searched.resolution, moment, searched.limit))
+    Some(query_before(searched.dataset, searched.resolution, moment, searched.limit))
 }
 
 #[cfg(test)]
@@ -83,21 +83,21 @@ mod tests {
     #[test]
     fn a_span_without_rows_is_not_the_end_of_the_data() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = before(dataset, Resolution::Raw, at(900_000), Limit::clamp(10));
-        let asked = probe(&searched).unwrap();
+        let searched = query_before(dataset, Resolution::Raw, at(900_000), Limit::clamped(10));
+        let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
         assert!(asked.end < searched.start);
-        let next = further(&searched, &Rows::Buckets(vec![day(86_400)])).unwrap();
+        let next = next_query(&searched, &Rows::Buckets(vec![day(86_400)])).unwrap();
         assert_eq!(next.end, Some(at(172_800) - STEP), "the whole of that day");
-        let next = further(&searched, &Rows::Buckets(vec![day(777_600)])).unwrap();
+        let next = next_query(&searched, &Rows::Buckets(vec![day(777_600)])).unwrap();
         assert_eq!(next.end, Some(searched.start.unwrap() - STEP), "what was not searched of it");
-        assert_eq!(further(&searched, &Rows::Buckets(Vec::new())), None);
+        assert_eq!(next_query(&searched, &Rows::Buckets(Vec::new())), None);
     }
 
     #[test]
     fn days_are_asked_for_without_a_span() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = before(dataset, Resolution::Day, at(900_000), Limit::clamp(10));
-        assert_eq!((searched.start, probe(&searched)), (None, None));
+        let searched = query_before(dataset, Resolution::Day, at(900_000), Limit::clamped(10));
+        assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }
 }

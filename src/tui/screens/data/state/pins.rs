@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use model::dataset::DatasetId;
 
-use super::{Live, Spark, State};
+use super::{LiveStream, Sparkline, State};
 use crate::state::loadable::{Failure, Loadable};
 
 /// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
@@ -27,29 +27,29 @@ pub(crate) struct Pin {
     pub(crate) dataset: DatasetId,
     /// What it is called.
     pub(crate) name: String,
-    pub(crate) live: Live,
+    pub(crate) live: LiveStream,
     /// Its newest values.
-    pub(crate) spark: Spark,
+    pub(crate) spark: Sparkline,
     /// Whether the service told of it: one of an earlier session is kept until then.
-    pub(crate) told: Loadable<()>,
+    pub(crate) details: Loadable<()>,
     /// What tells which of its columns matters.
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
 /// A dataset that is pinned or looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watched<'a> {
+pub(crate) struct WatchedDataset<'a> {
     pub(crate) dataset: DatasetId,
     /// What it is called.
     pub(crate) name: &'a str,
     /// Its stream, if it is pinned.
-    pub(crate) live: Option<&'a Live>,
+    pub(crate) live: Option<&'a LiveStream>,
     /// Its newest values, as soon as they are there.
-    pub(crate) spark: Option<&'a Spark>,
+    pub(crate) spark: Option<&'a Sparkline>,
     /// What its values are counted in, where that is told.
     pub(crate) unit: &'a str,
     /// Whether the service told of it, if it is pinned.
-    pub(crate) told: Option<&'a Loadable<()>>,
+    pub(crate) details: Option<&'a Loadable<()>>,
 }
 
 /// The unit of shares.
@@ -71,7 +71,7 @@ pub(crate) fn unit_in_short(unit: &str) -> &str {
     }
 }
 
-impl<'a> From<&'a Pin> for Watched<'a> {
+impl<'a> From<&'a Pin> for WatchedDataset<'a> {
     fn from(pin: &'a Pin) -> Self {
         Self {
             dataset: pin.dataset,
@@ -79,7 +79,7 @@ impl<'a> From<&'a Pin> for Watched<'a> {
             live: Some(&pin.live),
             spark: Some(&pin.spark),
             unit: unit(&pin.metadata),
-            told: Some(&pin.told),
+            details: Some(&pin.details),
         }
     }
 }
@@ -91,17 +91,17 @@ pub(crate) fn is_gone(why: &Failure) -> bool {
 
 impl State {
     /// What is pinned, then others in the order of the list.
-    pub(crate) fn watched(&self) -> Vec<Watched<'_>> {
+    pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
         let others = self.list().iter().filter(|dataset| !self.is_pinned(dataset.id));
-        let others = others.take(OTHERS_MAX).map(|dataset| Watched {
+        let others = others.take(OTHERS_MAX).map(|dataset| WatchedDataset {
             dataset: dataset.id,
             name: &dataset.name,
             live: None,
-            spark: self.sparks.get(&dataset.id),
+            spark: self.sparklines.get(&dataset.id),
             unit: unit(&dataset.metadata),
-            told: None,
+            details: None,
         });
-        self.pins.iter().map(Watched::from).chain(others).collect()
+        self.pins.iter().map(WatchedDataset::from).chain(others).collect()
     }
 
     /// Whether `dataset` is pinned.

@@ -34,7 +34,7 @@ pub(crate) enum Shape {
 
 impl Shape {
     /// The shape of a dataset with these facts and columns.
-    pub(crate) fn of(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
+    pub(crate) fn from_columns(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
         let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
         let has = |name: &str| columns.iter().filter(is_number).any(|column| column.name == name);
         if PRICES.into_iter().all(has) {

@@ -12,7 +12,7 @@ pub(crate) const SPARK_VALUES: usize = 64;
 
 /// The newest values of a dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Spark {
+pub(crate) struct Sparkline {
     /// Moments and values, oldest first.
     values: VecDeque<(Timestamp, f64)>,
     /// When they were read.
@@ -23,7 +23,7 @@ pub(crate) struct Spark {
     n_max: usize,
 }
 
-impl Spark {
+impl Sparkline {
     /// Returns no values, of which `n_max` will be kept.
     pub(crate) const fn new(n_max: usize, now: Timestamp) -> Self {
         Self { values: VecDeque::new(), at: now, came_at: Timestamp::MIN, n_max }
@@ -77,9 +77,9 @@ impl Spark {
 impl State {
     /// The newest values of a dataset that are known: a pinned one's stream may be ahead of what was
     /// read for the list.
-    pub(crate) fn spark(&self, dataset: DatasetId) -> Option<&Spark> {
+    pub(crate) fn sparkline(&self, dataset: DatasetId) -> Option<&Sparkline> {
         let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
-        let read = self.sparks.get(&dataset);
+        let read = self.sparklines.get(&dataset);
         read.into_iter().chain(pinned).max_by_key(|spark| spark.newest().map(|(time, _)| time))
     }
 }

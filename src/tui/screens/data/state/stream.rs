@@ -54,7 +54,7 @@ pub(crate) enum Status {
 
 /// A stream, and what of it is held back.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Live {
+pub(crate) struct LiveStream {
     /// How it stands.
     pub(crate) status: Status,
     /// When anything was last heard of it.
@@ -74,24 +74,24 @@ pub(crate) struct Live {
     /// Whether it was lost since rows were last read.
     pub(crate) was_lost: bool,
     /// What came while paused; none while not.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<HeldRows>,
 }
 
 /// Rows held back.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldRows {
     pub(crate) rows: VecDeque<NamedRow>,
     pub(crate) n_rows: usize,
 }
 
-impl Live {
+impl LiveStream {
     /// It is another stream from now on.
-    pub(crate) fn restart(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// Holds nothing back.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn resume(&mut self) {
         self.held = None;
     }
 
@@ -197,7 +197,7 @@ impl Live {
     }
 
     /// Takes in how it stands from now on.
-    pub(crate) fn hear(&mut self, news: &StreamNews, now: Timestamp) {
+    pub(crate) fn on_event(&mut self, news: &StreamNews, now: Timestamp) {
         if let StreamNews::Lost { why, retry_in } = news {
             self.was_lost = true;
             self.n_tries = self.n_tries.saturating_add(1);

@@ -11,7 +11,7 @@ use model::{
     timestamp::Timestamp,
 };
 
-use super::past::{self, Older};
+use super::past::{self, OlderRows};
 use crate::{
     event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery},
     state::loadable::Failure,
@@ -46,7 +46,7 @@ pub(crate) struct Table {
     chosen: Option<Timestamp>,
     /// Whether newer rows were let go.
     pub(crate) has_newer: bool,
-    older: Older,
+    older: OlderRows,
     asked: Option<RowsQuery>,
     /// Columns scrolled out on the left.
     pub(crate) n_hidden: usize,
@@ -68,7 +68,7 @@ impl Table {
     }
 
     /// The place of the chosen row among those kept.
-    pub(crate) fn chosen(&self) -> usize {
+    pub(crate) fn selected_idx(&self) -> usize {
         let Some(time) = self.chosen else { return 0 };
         let found = self.rows.binary_search_by(|row| time.cmp(&row.time));
         found.unwrap_or_else(|idx| idx).min(self.rows.len().saturating_sub(1))
@@ -85,8 +85,8 @@ impl Table {
     }
 
     /// Whether the oldest row kept is the first one there is.
-    pub(crate) fn has_first(&self) -> bool {
-        self.older == Older::Nothing
+    pub(crate) fn is_at_start(&self) -> bool {
+        self.older == OlderRows::Nothing
     }
 
     /// Lets go of everything.
@@ -97,7 +97,7 @@ impl Table {
     }
 
     /// Takes rows of the stream.
-    pub(crate) fn take_live(&mut self, rows: &[NamedRow]) {
+    pub(crate) fn add_live_rows(&mut self, rows: &[NamedRow]) {
         let is_raw = !self.columns.is_empty() && self.source_is_raw();
         if !is_raw || self.has_newer || self.rows.is_empty() {
             return;
@@ -117,7 +117,7 @@ impl Table {
         }
         if self.rows.len() > ROWS_KEPT_MAX {
             self.rows.truncate(ROWS_KEPT_MAX);
-            self.older = Older::Unknown;
+            self.older = OlderRows::Unknown;
         }
     }
 
@@ -142,7 +142,7 @@ impl Table {
     /// Chooses the row `n` further down, and asks for the page that it nears.
     pub(crate) fn move_by(&mut self, n: isize, source: Source) -> Option<RowsQuery> {
         let last = self.rows.len().checked_sub(1)?;
-        let idx = self.chosen().saturating_add_signed(n).min(last);
+        let idx = self.selected_idx().saturating_add_signed(n).min(last);
         let is_newest = idx == 0 && !self.has_newer;
         self.chosen = self.rows.get(idx).filter(|_| !is_newest).map(|row| row.time);
         self.ask_near(idx, source)
@@ -154,10 +154,10 @@ impl Table {
         }
         let limit = Limit::clamp(PAGE_ROWS);
         let Source { dataset, resolution } = source;
-        let query = if idx + ROWS_AHEAD >= self.rows.len() && self.older == Older::Unknown {
-            past::before(dataset, resolution, self.rows.back()?.time, limit)
+        let query = if idx + ROWS_AHEAD >= self.rows.len() && self.older == OlderRows::Unknown {
+            past::query_before(dataset, resolution, self.rows.back()?.time, limit)
         } else if idx < ROWS_AHEAD && self.has_newer {
-            past::after(dataset, resolution, self.rows.front()?.time, limit)
+            past::query_after(dataset, resolution, self.rows.front()?.time, limit)
         } else {
             return None;
         };
@@ -186,18 +186,18 @@ impl Table {
         };
         self.failure = None;
         let next = match self.older {
-            Older::Probing(searched) if past::probe(&searched) == Some(query) => {
-                let next = past::further(&searched, &page.rows);
-                self.older = if next.is_some() { Older::Unknown } else { Older::Nothing };
+            OlderRows::Probing(searched) if past::probe_query(&searched) == Some(query) => {
+                let next = past::next_query(&searched, &page.rows);
+                self.older = if next.is_some() { OlderRows::Unknown } else { OlderRows::Nothing };
                 next
             }
-            _ => self.take_rows(query, page.rows, columns, now),
+            _ => self.add_rows(query, page.rows, columns, now),
         };
         self.asked = next;
         next
     }
 
-    fn take_rows(
+    fn add_rows(
         &mut self,
         query: RowsQuery,
         rows: Rows,
@@ -219,18 +219,18 @@ impl Table {
             }
             if self.rows.len() > ROWS_KEPT_MAX {
                 self.rows.truncate(ROWS_KEPT_MAX);
-                self.older = Older::Unknown;
+                self.older = OlderRows::Unknown;
             }
             let end = query.end.filter(|end| is_empty && *end < now);
             self.has_newer = !is_empty || end.is_some();
             let limit = query.limit;
-            return end.map(|end| past::after(query.dataset, query.resolution, end, limit));
+            return end.map(|end| past::query_after(query.dataset, query.resolution, end, limit));
         }
         if query.end.is_none() {
             // The newest page of a dataset that was silent for longer than a span is empty, too.
             self.rows = rows.into();
             self.has_newer = false;
-            let searched = past::before(query.dataset, query.resolution, now, query.limit);
+            let searched = past::query_before(query.dataset, query.resolution, now, query.limit);
             return is_empty.then(|| self.probe(searched)).flatten();
         }
         self.rows.extend(rows);
@@ -242,8 +242,9 @@ impl Table {
 
     /// Asks whether there is anything before what was searched in vain.
     fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
-        let probe = past::probe(&searched);
-        self.older = if probe.is_some() { Older::Probing(searched) } else { Older::Nothing };
+        let probe = past::probe_query(&searched);
+        self.older =
+            if probe.is_some() { OlderRows::Probing(searched) } else { OlderRows::Nothing };
         probe
     }
 }

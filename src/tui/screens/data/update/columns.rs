@@ -30,7 +30,7 @@ impl State {
         let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
             return Vec::new();
         };
-        let usual = Shape::of(&dataset.metadata, columns);
+        let usual = Shape::from_columns(&dataset.metadata, columns);
         let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
         let names = columns.iter().filter(is_number).map(|column| &column.name);
         // A bar is charted as a whole, and then column by column.

@@ -7,14 +7,14 @@ use crate::{
     event::Effect,
     screens::data::state::{
         State, chart,
-        past::{self, Older},
+        past::{self, OlderRows},
         zoom::Zoom,
     },
     state::loadable::Loadable,
 };
 
 impl State {
-    pub(crate) fn take_zoom(&mut self, zoom: Zoom, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn set_zoom(&mut self, zoom: Zoom, now: Timestamp) -> Vec<Effect> {
         let is_other = zoom.resolution != self.chart.resolution();
         self.zoom = zoom;
         if !is_other {
@@ -52,13 +52,13 @@ impl State {
         let resolution = self.chart.resolution();
         let oldest = self.chart.candles().first().map(|candle| candle.time);
         let (Some(dataset), Some(oldest)) = (self.selected, oldest) else { return Vec::new() };
-        if self.older != Older::Unknown
+        if self.older != OlderRows::Unknown
             || self.asked.is_some()
             || self.chart.candles().len() >= chart::CANDLES_MAX
         {
             return Vec::new();
         }
-        let limit = Limit::clamp(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
-        vec![self.ask(past::before(dataset, resolution, oldest, limit))]
+        let limit = Limit::clamped(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
+        vec![self.ask(past::query_before(dataset, resolution, oldest, limit))]
     }
 }

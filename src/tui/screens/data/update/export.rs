@@ -36,7 +36,7 @@ impl State {
     pub(crate) fn begin_export(&mut self) -> Vec<Effect> {
         let path = self.export.path.value().trim().to_owned();
         let Some(dataset) = self.selected.filter(|_| !path.is_empty()) else { return Vec::new() };
-        self.export.path.keep();
+        self.export.path.confirm();
         let (start, end) = self.export_bounds();
         let query = DownloadQuery {
             dataset,

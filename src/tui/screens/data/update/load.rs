@@ -15,7 +15,7 @@ use crate::{
     screens::data::state::{
         State,
         chart::Chart,
-        past::{self, Older},
+        past::{self, OlderRows},
     },
     state::loadable::{Failure, Loadable},
     widget::candles::Candle,
@@ -29,18 +29,18 @@ const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
     /// Somebody wants the list of datasets now: a failure is forgotten.
-    pub(crate) fn list_anew(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn reload_list(&mut self, now: Timestamp) -> Vec<Effect> {
         if !self.is_connected {
             return Vec::new();
         }
-        self.datasets.forgive();
+        self.datasets.clear_error();
         self.load_datasets(now)
     }
 
     pub(crate) fn load_datasets(&mut self, now: Timestamp) -> Vec<Effect> {
         self.datasets.begin(now);
         self.is_list_old = false;
-        vec![match self.filter.chosen().cloned() {
+        vec![match self.filter.active().cloned() {
             Some((field, value)) => Effect::FilterDatasets { field, value },
             None => Effect::LoadDatasets { search: self.search.value().to_owned() },
         }]
@@ -53,7 +53,7 @@ impl State {
     ) -> Vec<Effect> {
         self.datasets.settle(result, now);
         let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
-        self.filter.learn(list);
+        self.filter.add_values(list);
         let is_listed = self.datasets.failure().is_none();
         let mut effects = self.keep_selection(now);
         if is_listed {
@@ -105,7 +105,7 @@ impl State {
         effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
         effects.extend(self.load_rows(now));
         effects.extend(self.table.clear());
-        self.live.restart();
+        self.live.reset();
         if self.is_shown {
             effects.extend(self.open_stream());
         }
@@ -125,7 +125,7 @@ impl State {
             return Vec::new();
         }
         self.chart = Chart::new(self.zoom.resolution);
-        self.sparks.retain(|id, _| Some(*id) != self.selected);
+        self.sparklines.retain(|id, _| Some(*id) != self.selected);
         let mut effects: Vec<_> = self.load_rows(now).into_iter().collect();
         effects.extend(self.table.clear());
         effects.extend(self.load_table(now));
@@ -171,7 +171,7 @@ impl State {
     pub(crate) fn load_rows(&mut self, now: Timestamp) -> Option<Effect> {
         let dataset = self.selected?;
         self.rows.begin(now);
-        self.older = Older::Unknown;
+        self.older = OlderRows::Unknown;
         let resolution = self.chart.resolution();
         let limit = if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS };
         Some(self.ask(RowsQuery::newest(dataset, resolution, Limit::clamp(limit))))
@@ -189,8 +189,8 @@ impl State {
         result: Result<RowsPage, Failure>,
         now: Timestamp,
     ) -> Vec<Effect> {
-        if let Older::Probing(searched) = self.older
-            && past::probe(&searched) == Some(query)
+        if let OlderRows::Probing(searched) = self.older
+            && past::probe_query(&searched) == Some(query)
         {
             return self.on_probe(&searched, result, now);
         }
@@ -208,35 +208,37 @@ impl State {
             }
         };
         let n_before = self.chart.candles().len();
-        self.take_page(query, page.rows, now);
+        self.add_page(query, page.rows, now);
         self.rows.settle(Ok(()), now);
         if query.end.is_none() || self.chart.candles().len() > n_before {
             return Vec::new();
         }
         // Nothing in this span says nothing of what is before it.
-        let Some(probe) = past::probe(&query) else {
-            self.older = Older::Nothing;
+        let Some(probe) = past::probe_query(&query) else {
+            self.older = OlderRows::Nothing;
             return Vec::new();
         };
-        self.older = Older::Probing(query);
+        self.older = OlderRows::Probing(query);
         vec![self.ask(probe)]
     }
 
-    fn take_page(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) {
+    fn add_page(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) {
         match rows {
             Rows::Raw(rows) => {
                 let shape = self.shape_of(rows.first());
                 let samples = rows.iter().rev().filter_map(|row| shape.as_ref()?.sample(row));
                 let samples: Vec<_> = samples.collect();
                 if query.end.is_none() {
-                    self.take_own_spark(&samples, now);
+                    self.update_own_sparkline(&samples, now);
                 }
-                self.chart.take_given(samples);
+                self.chart.add_service_candles(samples);
                 if self.tape.is_empty() {
                     self.tape = rows.into_iter().take(TAPE_ROWS).collect();
                 }
             }
-            Rows::Buckets(buckets) => self.chart.take_given(buckets.into_iter().map(Candle::from)),
+            Rows::Buckets(buckets) => {
+                self.chart.add_service_candles(buckets.into_iter().map(Candle::from))
+            }
         }
     }
 
@@ -248,15 +250,15 @@ impl State {
         now: Timestamp,
     ) -> Vec<Effect> {
         match result {
-            Ok(page) => match past::further(searched, &page.rows) {
+            Ok(page) => match past::next_query(searched, &page.rows) {
                 Some(query) => {
-                    self.older = Older::Unknown;
+                    self.older = OlderRows::Unknown;
                     return vec![self.ask(query)];
                 }
-                None => self.older = Older::Nothing,
+                None => self.older = OlderRows::Nothing,
             },
             Err(why) => {
-                self.older = Older::Unknown;
+                self.older = OlderRows::Unknown;
                 self.rows.settle(Err(why), now);
             }
         }
@@ -266,7 +268,7 @@ impl State {
     /// Goes on without the resolutions of our own, at the next coarser one.
     fn leave_resolution(&mut self, now: Timestamp) -> Vec<Effect> {
         self.resolutions = &Resolution::DOCUMENTED;
-        self.take_zoom(self.zoom.coarser(self.resolutions), now)
+        self.set_zoom(self.zoom.coarser(self.resolutions), now)
     }
 }
 

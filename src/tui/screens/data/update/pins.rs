@@ -11,7 +11,7 @@ use super::set_timers;
 use crate::{
     event::{Effect, StreamNews, Timer},
     screens::data::state::{
-        Live, Spark, State,
+        LiveStream, Sparkline, State,
         pins::{PIN_VALUES, PINS_MAX, Pin, is_gone},
         sample::Shape,
     },
@@ -20,24 +20,24 @@ use crate::{
 
 impl State {
     /// The newest values come into view on another screen, or leave it.
-    pub(crate) fn glance(&mut self, is_glanced_at: bool) -> Vec<Effect> {
-        self.is_glanced_at = is_glanced_at;
-        if !is_glanced_at {
-            return vec![Effect::Forget(Timer::Datasets), Effect::Forget(Timer::Rows)];
+    pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) -> Vec<Effect> {
+        self.is_in_overview = is_in_overview;
+        if !is_in_overview {
+            return vec![Effect::ClearTimer(Timer::Datasets), Effect::ClearTimer(Timer::Rows)];
         }
         if self.is_connected { set_timers().into() } else { Vec::new() }
     }
 
     /// Pins datasets again, each by its id and its name, that were pinned in an earlier session.
-    pub(crate) fn remember(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
+    pub(crate) fn restore_pins(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
         for (dataset, name) in datasets {
             if self.pins.len() < PINS_MAX && !self.is_pinned(dataset) {
                 self.pins.push(Pin {
                     dataset,
                     name,
-                    live: Live::default(),
-                    spark: Spark::new(PIN_VALUES, Timestamp::MIN),
-                    told: Loadable::Idle,
+                    live: LiveStream::default(),
+                    spark: Sparkline::new(PIN_VALUES, Timestamp::MIN),
+                    details: Loadable::Idle,
                     metadata: BTreeMap::new(),
                 });
             }
@@ -45,12 +45,12 @@ impl State {
     }
 
     /// Takes what is pinned out, to be remembered: the service is another one, or asked anew.
-    pub(crate) fn taken_pins(&mut self) -> Vec<(DatasetId, String)> {
+    pub(crate) fn take_pins(&mut self) -> Vec<(DatasetId, String)> {
         std::mem::take(&mut self.pins).into_iter().map(|pin| (pin.dataset, pin.name)).collect()
     }
 
     /// Pins nothing any more: the service is another one.
-    pub(crate) fn forget_pins(&mut self) {
+    pub(crate) fn clear_pins(&mut self) {
         self.pins.clear();
     }
 
@@ -58,7 +58,7 @@ impl State {
     /// known by that.
     pub(crate) fn load_pins(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let is_untold = |pin: &&mut Pin| pin.told.value().is_none();
+        let is_untold = |pin: &&mut Pin| pin.details.value().is_none();
         let untold: Vec<_> =
             self.pins.iter_mut().filter(is_untold).map(|pin| pin.dataset).collect();
         for dataset in untold {
@@ -68,7 +68,7 @@ impl State {
             }
             // The list is of the first ones alone.
             if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
-                pin.told.begin(now);
+                pin.details.begin(now);
             }
             effects.push(Effect::LoadPinned { dataset });
         }
@@ -77,7 +77,7 @@ impl State {
 
     /// The service told of a pinned dataset, or why it does not. One that is gone, or not to be seen
     /// any more, is no longer pinned; whatever else failed is tried again.
-    pub(crate) fn on_pinned(
+    pub(crate) fn on_pin_details(
         &mut self,
         id: DatasetId,
         result: Result<Dataset, Failure>,
@@ -90,7 +90,7 @@ impl State {
             }
             Err(why) => {
                 if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == id) {
-                    pin.told.settle(Err(why), now);
+                    pin.details.settle(Err(why), now);
                 }
             }
         }
@@ -100,13 +100,13 @@ impl State {
     /// Follows a pinned dataset, now that it is told of.
     pub(crate) fn pin(&mut self, dataset: Dataset, now: Timestamp) -> Vec<Effect> {
         let is_charted = self.is_shown && self.selected == Some(dataset.id);
-        let live = if is_charted { self.live.clone() } else { Live::default() };
-        let is_this = |pin: &&mut Pin| pin.dataset == dataset.id && pin.told.value().is_none();
+        let live = if is_charted { self.live.clone() } else { LiveStream::default() };
+        let is_this = |pin: &&mut Pin| pin.dataset == dataset.id && pin.details.value().is_none();
         let Some(pin) = self.pins.iter_mut().find(is_this) else { return Vec::new() };
         pin.name = dataset.name;
         pin.metadata = dataset.metadata;
         pin.live = live;
-        pin.told.settle(Ok(()), now);
+        pin.details.settle(Ok(()), now);
         if is_charted { Vec::new() } else { vec![Effect::OpenStream { dataset: dataset.id }] }
     }
 
@@ -131,19 +131,19 @@ impl State {
                 effects.push(Effect::CloseStream { dataset: oldest });
             }
         }
-        let mut spark = Spark::new(PIN_VALUES, now);
+        let mut spark = Sparkline::new(PIN_VALUES, now);
         let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
         if self.chart.resolution().bucket().is_none() {
             spark.take(newest, now);
         }
         let mut live = self.live.clone();
-        live.release();
+        live.resume();
         self.pins.push(Pin {
             dataset: dataset.id,
             name: dataset.name,
             live,
             spark,
-            told: Loadable::Ready { value: (), at: now },
+            details: Loadable::Ready { value: (), at: now },
             metadata: dataset.metadata,
         });
         if !is_charted {
@@ -153,9 +153,9 @@ impl State {
     }
 
     /// Something happened on the stream of a dataset that may be pinned.
-    pub(crate) fn pin_hears(&mut self, dataset: DatasetId, news: &StreamNews, now: Timestamp) {
+    pub(crate) fn on_pin_event(&mut self, dataset: DatasetId, news: &StreamNews, now: Timestamp) {
         let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) else { return };
-        pin.live.hear(news, now);
+        pin.live.on_event(news, now);
         if let StreamNews::Rows(rows) = news {
             let shape = rows.first().map(|row| Shape::guess(&pin.metadata, row));
             let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));

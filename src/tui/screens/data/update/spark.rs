@@ -11,20 +11,20 @@ use crate::{
         State,
         pins::OTHERS_MAX,
         sample::Shape,
-        spark::{SPARK_VALUES, Spark},
+        spark::{SPARK_VALUES, Sparkline},
     },
     widget::candles::Candle,
 };
 
 impl State {
     /// Asks for the newest rows of the dataset whose values were read longest ago.
-    pub(crate) fn load_spark(&mut self) -> Option<Effect> {
+    pub(crate) fn load_sparkline(&mut self) -> Option<Effect> {
         if self.asked.is_some() {
             return None;
         }
         let oldest =
-            self.read_in_turn().min_by_key(|id| self.sparks.get(id).map(|spark| spark.at))?;
-        Some(self.ask(glance(oldest)))
+            self.read_in_turn().min_by_key(|id| self.sparklines.get(id).map(|spark| spark.at))?;
+        Some(self.ask(sparkline_query(oldest)))
     }
 
     /// The datasets whose values are read in turn: those that are seen, and do not come anyway.
@@ -38,14 +38,15 @@ impl State {
     }
 
     /// Whether `query` is of the newest values alone, while the chart is not in view.
-    pub(crate) fn is_glance(&self, query: RowsQuery) -> bool {
-        !self.is_shown && query == glance(query.dataset)
+    pub(crate) fn is_sparkline_query(&self, query: RowsQuery) -> bool {
+        !self.is_shown && query == sparkline_query(query.dataset)
     }
 
     /// How long to wait for the next of these reads: as long as one was not read for a while, as after
     /// another screen was in view, little.
-    pub(crate) fn spark_wait(&self, now: Timestamp) -> Duration {
-        let is_old = |id| self.sparks.get(&id).is_none_or(|it| now.since(it.at) > ROWS_EVERY * 2);
+    pub(crate) fn next_sparkline_wait(&self, now: Timestamp) -> Duration {
+        let is_old =
+            |id| self.sparklines.get(&id).is_none_or(|it| now.since(it.at) > ROWS_EVERY * 2);
         if self.read_in_turn().any(is_old) {
             return ROWS_FIRST;
         }
@@ -54,7 +55,7 @@ impl State {
     }
 
     /// Takes the newest rows of a dataset that is not charted.
-    pub(crate) fn take_spark(&mut self, dataset: DatasetId, rows: &Rows, now: Timestamp) {
+    pub(crate) fn add_sparkline_rows(&mut self, dataset: DatasetId, rows: &Rows, now: Timestamp) {
         let Some(metadata) =
             self.list().iter().find(|one| one.id == dataset).map(|one| one.metadata.clone())
         else {
@@ -63,28 +64,34 @@ impl State {
         let Rows::Raw(rows) = rows else { return };
         let shape = rows.first().map(|row| Shape::guess(&metadata, row));
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row)).collect();
-        self.keep_spark(dataset, samples, now);
+        self.store_sparkline(dataset, samples, now);
     }
 
     /// Takes rows of the dataset that is charted.
-    pub(crate) fn take_own_spark(&mut self, samples: &[Candle], now: Timestamp) {
+    pub(crate) fn update_own_sparkline(&mut self, samples: &[Candle], now: Timestamp) {
         if let Some(dataset) = self.selected {
             let newest = samples.iter().skip(samples.len().saturating_sub(SPARK_VALUES));
-            self.keep_spark(dataset, newest.copied().collect(), now);
+            self.store_sparkline(dataset, newest.copied().collect(), now);
         }
     }
 
-    pub(crate) fn keep_spark(&mut self, dataset: DatasetId, samples: Vec<Candle>, now: Timestamp) {
-        if self.sparks.len() >= SPARKS_MAX && !self.sparks.contains_key(&dataset) {
-            let oldest = self.sparks.iter().min_by_key(|(_, spark)| spark.at).map(|(id, _)| *id);
-            self.sparks.retain(|id, _| Some(*id) != oldest);
+    pub(crate) fn store_sparkline(
+        &mut self,
+        dataset: DatasetId,
+        samples: Vec<Candle>,
+        now: Timestamp,
+    ) {
+        if self.sparklines.len() >= SPARKS_MAX && !self.sparklines.contains_key(&dataset) {
+            let oldest =
+                self.sparklines.iter().min_by_key(|(_, spark)| spark.at).map(|(id, _)| *id);
+            self.sparklines.retain(|id, _| Some(*id) != oldest);
         }
-        let spark = self.sparks.entry(dataset);
-        spark.or_insert_with(|| Spark::new(SPARK_VALUES, now)).take(samples, now);
+        let spark = self.sparklines.entry(dataset);
+        spark.or_insert_with(|| Sparkline::new(SPARK_VALUES, now)).take(samples, now);
     }
 }
 
 /// What is asked for a sparkline.
-fn glance(dataset: DatasetId) -> RowsQuery {
+fn sparkline_query(dataset: DatasetId) -> RowsQuery {
     RowsQuery::newest(dataset, Resolution::Raw, Limit::clamped(SPARK_VALUES))
 }

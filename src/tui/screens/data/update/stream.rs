@@ -7,7 +7,7 @@ use crate::{
     event::{Effect, NamedRow, RowsQuery, StreamNews},
     screens::data::state::{
         State, spark,
-        stream::{HELD_ROWS_MAX, Held, Status},
+        stream::{HELD_ROWS_MAX, HeldRows, Status},
     },
     widget::candles::Candle,
 };
@@ -31,7 +31,7 @@ impl State {
 
     /// Something happened on the stream.
     pub(crate) fn on_stream(&mut self, news: StreamNews, now: Timestamp) -> Vec<Effect> {
-        self.live.hear(&news, now);
+        self.live.on_event(&news, now);
         match news {
             // What came meanwhile comes by the stream, in rows; what is shown may be buckets.
             StreamNews::Connected => {
@@ -53,7 +53,7 @@ impl State {
                     held.rows.drain(..n_over);
                     Vec::new()
                 }
-                None => self.take_rows(rows, now),
+                None => self.add_rows(rows, now),
             },
             StreamNews::Heartbeat | StreamNews::Lost { .. } => Vec::new(),
         }
@@ -62,11 +62,11 @@ impl State {
     /// Holds back what comes from now on, or takes what was held back.
     pub(crate) fn pause(&mut self, now: Timestamp) -> Vec<Effect> {
         let Some(held) = self.live.held.take() else {
-            self.live.held = Some(Held::default());
+            self.live.held = Some(HeldRows::default());
             return Vec::new();
         };
         let is_whole = held.n_rows == held.rows.len();
-        let mut effects = self.take_rows(held.rows.into(), now);
+        let mut effects = self.add_rows(held.rows.into(), now);
         if !is_whole {
             effects = self.load_rows(now).into_iter().collect();
         }
@@ -74,18 +74,18 @@ impl State {
     }
 
     /// Takes rows into the chart, the tape and the sparkline.
-    pub(crate) fn take_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn add_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) -> Vec<Effect> {
         let shape = self.shape_of(rows.first());
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
         let samples: Vec<Candle> = samples.collect();
         let has_new_column = self.has_new_column(&rows);
-        self.table.take_live(&rows);
+        self.table.add_live_rows(&rows);
         for row in rows {
             spark::put_newest(&mut self.tape, row, TAPE_ROWS);
         }
         let newest_before = self.chart.nth_newest(0).map(|candle| candle.time);
-        self.take_own_spark(&samples, now);
-        self.chart.take_rows(samples);
+        self.update_own_sparkline(&samples, now);
+        self.chart.add_live_rows(samples);
         let newest = self.chart.nth_newest(0).map(|candle| candle.time);
         let is_over = newest_before.is_some() && newest > newest_before;
         let mut effects = self.load_again(is_over);

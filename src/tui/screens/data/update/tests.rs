@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     event::{Acquired, ExportNews, Rows, RowsPage, RowsQuery, StreamNews},
     keymap::Chord,
-    screens::data::state::{Live, Spark, fresh_for},
+    screens::data::state::{LiveStream, Sparkline, fresh_for},
     state::loadable::Failure,
 };
 
@@ -114,7 +114,7 @@ fn nothing_is_asked_for_before_the_services_are_known() {
 fn a_screen_out_of_view_follows_nothing() {
     let (mut state, _) = opened();
     assert!(state.hide().contains(&Effect::CloseStream { dataset: id(1) }));
-    assert_eq!(state.woke(Timer::Rows, at(2)), []);
+    assert_eq!(state.on_timer(Timer::Rows, at(2)), []);
     let effects = state.show(at(9));
     assert!(effects.contains(&Effect::OpenStream { dataset: id(1) }));
     assert_eq!(state.show(at(9)), [], "a second time changes nothing");
@@ -130,7 +130,7 @@ fn rows_and_the_stream_make_one_chart() {
         state.tape.iter().map(|row| row.timestamp).collect::<Vec<_>>(),
         [at(3), at(2), at(1)]
     );
-    assert_eq!(state.sparks[&id(1)].values().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+    assert_eq!(state.sparklines[&id(1)].values().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
     state.filter.text.set("ticker=BTC");
     let (field, value) = ("ticker".to_owned(), "BTC".to_owned());
     let want = Effect::FilterDatasets { field: field.clone(), value: value.clone() };
-    assert_eq!(state.entered(at(0)), std::slice::from_ref(&want));
+    assert_eq!(state.confirm_input(at(0)), std::slice::from_ref(&want));
     found(&mut state, &[dataset(7, "late")]);
     assert_eq!(state.list().len(), 2, "an answer to what is no longer asked");
     let result = Ok(page(&[dataset(2, "market")]));
@@ -241,7 +241,7 @@ fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
     assert_eq!(state.list().len(), 1);
     assert!(state.act(Action::Refresh, at(2)).contains(&want));
     assert!(state.back());
-    assert_eq!(state.relist(at(3)), [Effect::LoadDatasets { search: String::new() }]);
+    assert_eq!(state.reload_after_search(at(3)), [Effect::LoadDatasets { search: String::new() }]);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     state.on(DataEvent::Stream { dataset: id(1), news }, at(3));
     assert_eq!(state.pins[0].spark.values().collect::<Vec<_>>(), [5.0, 6.0]);
     assert_eq!(state.pins[0].live.note(at(5)), "live · 2s ago");
-    let known = state.spark(id(1)).and_then(Spark::newest);
+    let known = state.sparkline(id(1)).and_then(Sparkline::newest);
     assert_eq!(known.map(|(_, value)| value), Some(6.0), "the list tells what the card does");
     let effects = state.hide();
     assert!(effects.contains(&Effect::CloseStream { dataset: id(2) }));
@@ -268,7 +268,7 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
 /// When the next of the newest values is read, by what `effects` set.
 fn next_read(effects: &[Effect]) -> Duration {
     let wait = effects.iter().find_map(|effect| match effect {
-        Effect::Wake(Timer::Rows, wait) => Some(*wait),
+        Effect::SetTimer(Timer::Rows, wait) => Some(*wait),
         _ => None,
     });
     wait.expect("the next read is set")
@@ -282,12 +282,12 @@ fn values_that_grew_old_out_of_view_are_read_at_once_and_those_of_streams_never(
     found(&mut state, &listed);
     state.act(Action::Pin, at(0));
     state.hide();
-    state.glance(true);
+    state.set_in_overview(true);
     // Twelve of them are seen; the pinned one is not read, and those out of sight are neither.
     let mut read = BTreeSet::new();
     let mut now = 10;
     for _ in 0..12 {
-        let effects = state.woke(Timer::Rows, at(now));
+        let effects = state.on_timer(Timer::Rows, at(now));
         read.extend(effects.iter().find_map(|effect| match effect {
             Effect::LoadRows(query) => Some(query.dataset),
             _ => None,
@@ -296,14 +296,14 @@ fn values_that_grew_old_out_of_view_are_read_at_once_and_those_of_streams_never(
         assert_eq!(next_read(&effects), ROWS_FIRST);
     }
     assert_eq!(read, (2..=13).map(id).collect());
-    let effects = state.woke(Timer::Rows, at(now));
+    let effects = state.on_timer(Timer::Rows, at(now));
     answered_at(&mut state, &effects, now);
     assert_eq!(next_read(&effects), ROWS_APART, "all are new");
     // Another screen is looked at for a while.
-    state.glance(false);
+    state.set_in_overview(false);
     now += 60;
-    state.glance(true);
-    let effects = state.woke(Timer::Rows, at(now));
+    state.set_in_overview(true);
+    let effects = state.on_timer(Timer::Rows, at(now));
     assert_eq!(next_read(&effects), ROWS_FIRST, "all are old");
 }
 
@@ -312,21 +312,21 @@ fn newest_values_are_read_while_another_screen_shows_them() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     state.hide();
-    assert_eq!(state.woke(Timer::Rows, at(10)), [], "nobody looks");
-    assert_eq!(state.glance(true).len(), 2);
+    assert_eq!(state.on_timer(Timer::Rows, at(10)), [], "nobody looks");
+    assert_eq!(state.set_in_overview(true).len(), 2);
     let names: Vec<_> = state.watched().iter().map(|one| one.name.to_owned()).collect();
     assert_eq!(names.len(), state.list().len());
     for second in 11..20 {
-        let effects = state.woke(Timer::Rows, at(second));
+        let effects = state.on_timer(Timer::Rows, at(second));
         answered(&mut state, &effects, Rows::Raw(vec![row(second, 3.0)]));
     }
     for one in state.watched() {
-        let newest = one.spark.and_then(Spark::newest).map(|(_, value)| value);
+        let newest = one.spark.and_then(Sparkline::newest).map(|(_, value)| value);
         assert_eq!(newest, Some(3.0), "{}", one.name);
         assert!(one.live.is_none());
     }
-    assert_eq!(state.glance(false).len(), 2);
-    assert_eq!(state.woke(Timer::Rows, at(21)), []);
+    assert_eq!(state.set_in_overview(false).len(), 2);
+    assert_eq!(state.on_timer(Timer::Rows, at(21)), []);
 }
 
 /// A state with datasets 1, 2 and 99 pinned in an earlier session, not connected yet.
@@ -338,7 +338,7 @@ fn pinned_before() -> State {
 
 /// What is pinned, by name, and whether the service told of it.
 fn pins(state: &State) -> Vec<(&str, bool)> {
-    state.pins.iter().map(|pin| (pin.name.as_str(), pin.told.value().is_some())).collect()
+    state.pins.iter().map(|pin| (pin.name.as_str(), pin.details.value().is_some())).collect()
 }
 
 fn told(name: &str, n: i64) -> DataEvent {
@@ -378,14 +378,14 @@ fn pins_outlast_a_service_that_is_away_and_go_with_what_is_gone() {
     state.on(refused(2, None), at(2));
     state.on(refused(99, Some(404)), at(2));
     assert_eq!(pins(&state), [("cpu", true), ("pin 2", false)]);
-    assert_eq!(state.pins[1].told.note(at(3)), "failed");
-    let effects = state.woke(Timer::Rows, at(9));
+    assert_eq!(state.pins[1].details.note(at(3)), "failed");
+    let effects = state.on_timer(Timer::Rows, at(9));
     assert!(effects.contains(&Effect::LoadPinned { dataset: id(2) }), "{effects:?}");
     state.on(told("market", 2), at(10));
     // The same service again, with another key.
     state.connected(at(11));
     assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
-    state.forget_pins();
+    state.clear_pins();
     assert_eq!(pins(&state), []);
 }
 
@@ -396,7 +396,7 @@ fn an_export_says_where_what_and_how_far() {
     state.act(Action::Export, at(0));
     assert_eq!(state.export.path.value(), "cpu-raw.csv");
     state.export.path.set("out/cpu.json");
-    let asked = state.entered(at(0));
+    let asked = state.confirm_input(at(0));
     let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
     assert_eq!(path.to_str(), Some("out/cpu.json"));
@@ -478,11 +478,11 @@ fn near_the_oldest_row_older_ones_are_read_within_the_span_that_is_served() {
 fn other_datasets_are_read_in_turn_for_their_sparklines() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
-    let asked = state.woke(Timer::Rows, at(2));
+    let asked = state.on_timer(Timer::Rows, at(2));
     assert!(matches!(asked[0], Effect::LoadRows(RowsQuery { dataset, .. }) if dataset == id(2)));
-    assert!(matches!(asked[1], Effect::Wake(Timer::Rows, _)));
+    assert!(matches!(asked[1], Effect::SetTimer(Timer::Rows, _)));
     answered(&mut state, &asked, Rows::Raw(vec![row(2, 8.0), row(1, 7.0)]));
-    assert_eq!(state.sparks[&id(2)].values().collect::<Vec<_>>(), [7.0, 8.0]);
+    assert_eq!(state.sparklines[&id(2)].values().collect::<Vec<_>>(), [7.0, 8.0]);
     assert_eq!(closes(&state), [1.0], "the chart is of another one");
 }
 
@@ -509,8 +509,8 @@ fn a_search_is_asked_for_as_it_is_typed_and_older_answers_are_dropped() {
     found(&mut state, &[dataset(2, "market")]);
     assert_eq!(state.list().len(), 1);
     assert!(state.back());
-    assert_eq!(state.relist(at(2)), [Effect::LoadDatasets { search: String::new() }]);
-    assert_eq!(state.relist(at(2)), []);
+    assert_eq!(state.reload_after_search(at(2)), [Effect::LoadDatasets { search: String::new() }]);
+    assert_eq!(state.reload_after_search(at(2)), []);
 }
 
 #[test]
@@ -567,10 +567,10 @@ fn a_dataset_is_fresh_for_some_times_its_frequency() {
 
 #[test]
 fn a_pace_is_that_of_now_and_not_of_what_was_caught_up_with() {
-    let mut live = Live::default();
+    let mut live = LiveStream::default();
     let year = 365 * 24 * 3_600;
     let mut hear = |news: StreamNews, second: i64| {
-        live.hear(&news, at(year + second));
+        live.on_event(&news, at(year + second));
         live.note(at(year + second))
     };
     hear(StreamNews::Connected, 0);

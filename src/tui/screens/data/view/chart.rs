@@ -16,7 +16,7 @@ use crate::{
     action::Action,
     keymap::Layer,
     screens::data::state::{
-        Indicators, Kind, Pane, State,
+        ChartKind, Indicators, Pane, State,
         chart::heikin,
         export::{Export, Range},
         pins::PERCENT,
@@ -226,8 +226,8 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
     let end = all.len().saturating_sub(chart.n_newer);
     let start = end.saturating_sub(n_shown + LEAD);
     let part = all.get(start..).unwrap_or(&[]);
-    let smooth = if state.kind == Kind::Heikin { heikin(part) } else { Vec::new() };
-    chart.candles = if state.kind == Kind::Heikin { &smooth } else { part };
+    let smooth = if state.kind == ChartKind::Heikin { heikin(part) } else { Vec::new() };
+    chart.candles = if state.kind == ChartKind::Heikin { &smooth } else { part };
     let lines = indicators((state.indicators, state.chart.resolution()), part, theme);
     let overlays: Vec<_> = lines
         .iter()
@@ -440,9 +440,9 @@ fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let pick = |is_chosen: bool| if is_chosen { chosen } else { theme.muted };
     let is_line = state.is_line();
     let kinds = [
-        ("candles", !is_line && state.kind == Kind::Candles),
+        ("candles", !is_line && state.kind == ChartKind::Candles),
         ("line", is_line),
-        ("heikin", !is_line && state.kind == Kind::Heikin),
+        ("heikin", !is_line && state.kind == ChartKind::Heikin),
     ];
     let of_kinds = |is_listed: &dyn Fn(bool) -> bool| {
         let listed = kinds.into_iter().filter(|(_, is_chosen)| is_listed(*is_chosen));

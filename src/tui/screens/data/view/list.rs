@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Scene;
 use crate::{
     action::Action,
-    screens::data::state::{Pane, SPARK_VALUES, Spark, fresh_for},
+    screens::data::state::{Pane, SPARK_VALUES, Sparkline, fresh_for},
     state::{field::Field, loadable::Loadable},
     theme::Theme,
     widget::{
@@ -48,7 +48,7 @@ struct Columns {
 
 impl Columns {
     /// Divides `width`; the source gives way to names that would not fit beside it.
-    fn of(width: u16, longest_name: usize) -> Self {
+    fn for_width(width: u16, longest_name: usize) -> Self {
         let (source, frequency, spark, last) = match width {
             0..24 => (0, 0, 0, 0),
             24..34 => (0, 0, 0, 9),
@@ -74,7 +74,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         return Vec::new();
     }
     let list = state.list();
-    let filter = state.filter.chosen().map(|(field, value)| format!("{field}={value} · "));
+    let filter = state.filter.active().map(|(field, value)| format!("{field}={value} · "));
     let info = match &state.datasets {
         Loadable::Ready { value, .. } => match value.n_datasets {
             Some(n) if n > list.len() as u64 => format!("{} of {}", list.len(), format::count(n)),
@@ -159,7 +159,7 @@ fn draw_rows(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect
         return Vec::new();
     }
     let longest_name = list.iter().map(|dataset| dataset.name.width()).max().unwrap_or(0);
-    let columns = Columns::of(area.width, longest_name);
+    let columns = Columns::for_width(area.width, longest_name);
     let header = theme.muted.add_modifier(Modifier::BOLD);
     let mut x = 2;
     for (title, width) in [
@@ -197,9 +197,9 @@ fn draw_rows(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect
 fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let is_selected = Some(dataset.id) == state.selected;
-    let spark = state.spark(dataset.id);
+    let spark = state.sparkline(dataset.id);
     let frequency = dataset.metadata.get("frequency").map(String::as_str);
-    let newest = spark.and_then(Spark::newest);
+    let newest = spark.and_then(Sparkline::newest);
     // A dataset that is not followed is read only now and then.
     let fresh_for = fresh_for(frequency).max(READ_WITHIN);
     let is_fresh = spark.is_some_and(|spark| spark.age(scene.now) <= fresh_for);
@@ -254,7 +254,7 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
             note::failed(buf, area, why, theme.down, theme);
         }
         Loadable::Ready { .. }
-            if !state.search.value().is_empty() || state.filter.chosen().is_some() =>
+            if !state.search.value().is_empty() || state.filter.active().is_some() =>
         {
             note::centered(buf, area, &[("nothing found", theme.muted)]);
         }

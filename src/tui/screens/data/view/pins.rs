@@ -12,8 +12,8 @@ use super::{Scene, tape};
 use crate::{
     action::Action,
     screens::data::state::{
-        SPARK_VALUES, Spark, is_past,
-        pins::{PERCENT, PIN_VALUES, Watched},
+        SPARK_VALUES, Sparkline, is_past,
+        pins::{PERCENT, PIN_VALUES, WatchedDataset},
     },
     state::loadable::Loadable,
     theme::Theme,
@@ -56,7 +56,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     }
     let info = format!("{} · {} unpins", pins.len(), scene.key(Action::Pin));
     let inside = pane::Pane::new("Pinned").info(info).draw(area, buf, theme);
-    let pins: Vec<_> = pins.iter().map(Watched::from).collect();
+    let pins: Vec<_> = pins.iter().map(WatchedDataset::from).collect();
     draw_cards(padded(inside), buf, &pins, now, theme);
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 pub(crate) fn draw_cards(
     area: Rect,
     buf: &mut Buffer,
-    watched: &[Watched<'_>],
+    watched: &[WatchedDataset<'_>],
     now: Timestamp,
     theme: &Theme,
 ) -> Vec<(usize, Rect)> {
@@ -94,14 +94,14 @@ pub(crate) fn draw_cards(
     places
 }
 
-fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, theme: &Theme) {
+fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timestamp, theme: &Theme) {
     if area.is_empty() {
         return;
     }
     let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
     let decimals = format::decimals_for(values.iter().copied());
     let (first, last) = (values.first().copied(), values.last().copied());
-    let untold = one.told.filter(|told| told.value().is_none());
+    let untold = one.details.filter(|details| details.value().is_none());
     let (dot, dot_style) = match one.live {
         Some(live) if live.is_up() => ('●', theme.up),
         Some(_) => ('○', theme.warn),
@@ -158,7 +158,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: Watched<'_>, now: Timestamp, the
     };
     let style = if change.0 == 0.0 { theme.muted } else { theme.signed(change.0) };
     // Over how long is left out where there is no room.
-    let length = one.spark.map(Spark::length).unwrap_or_default();
+    let length = one.spark.map(Sparkline::length).unwrap_or_default();
     let over = format!(" over {}", format::span(length));
     let room = usize::from(area.width).saturating_sub(note.width() + 2);
     let mut line = Line::from(Span::styled(moved, style));

@@ -31,7 +31,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     // The last row says what there is beyond those above.
     let body = Rect { height: area.height - 1, ..area };
     let n_shown = usize::from(body.height - 1);
-    let chosen = table.chosen();
+    let chosen = table.selected_idx();
     let n_beyond = table.rows().len().saturating_sub(n_shown);
     let first = chosen.saturating_sub(n_shown / 2).min(n_beyond);
     let shown: Vec<&TableRow> = table.rows().iter().skip(first).take(n_shown).collect();
@@ -80,7 +80,7 @@ fn beyond(table: &Table, chosen: usize) -> String {
     let older = match &table.failure {
         Some(why) => format!("failed to {}: {}", why.what, why.why),
         None if table.is_loading() => "reading older rows…".to_owned(),
-        None if table.has_first() => "the last one is the first there is".to_owned(),
+        None if table.is_at_start() => "the last one is the first there is".to_owned(),
         None => "older ones follow".to_owned(),
     };
     let newest = if table.is_following() { " · follows the newest" } else { "" };

@@ -41,7 +41,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         return;
     }
     let (state, theme) = (scene.state, scene.theme);
-    let inside = pane::Pane::new("Live tape")
+    let inside = pane::Pane::new("LiveStream tape")
         .info(state.live.note(scene.now))
         .focus(scene.focus(Pane::Tape))
         .draw(area, buf, theme);
@@ -116,7 +116,7 @@ struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    fn of(name: &'a str, rows: &[&NamedRow]) -> Self {
+    fn for_dataset(name: &'a str, rows: &[&NamedRow]) -> Self {
         let value = |row: &&NamedRow| row.values.get(name).and_then(Value::as_f64);
         let values: Vec<_> = rows.iter().map(value).collect();
         let decimals = format::decimals_for(values.iter().copied().flatten());

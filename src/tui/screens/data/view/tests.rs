@@ -147,7 +147,7 @@ fn opened(name: &str) -> state::State {
     state.data.on(stream(StreamNews::Connected), now() - Duration::from_secs(2));
     state.data.on(stream(StreamNews::Rows(live)), now() - Duration::from_secs(2));
     for seed in 0..3 {
-        let effects = state.data.woke(crate::event::Timer::Rows, now());
+        let effects = state.data.on_timer(crate::event::Timer::Rows, now());
         let rows = match query(&effects).dataset.get() {
             1 => bars(1_200, 7, 67_431.0).split_off(1_136),
             4 => bars(64, seed, 3_120.0),
@@ -210,7 +210,7 @@ fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Bu
     let theme = Theme::new(name, Depth::TrueColor);
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
-    let tier = Tier::of(buf.area).unwrap_or(Tier::Small);
+    let tier = Tier::for_area(buf.area).unwrap_or(Tier::Small);
     let frame = Frame { state, theme: &theme, tier };
     draw(buf.area, &mut buf, frame, &mut Hits::default());
     buf
@@ -327,7 +327,7 @@ fn a_row_can_be_pointed_at_where_it_is_drawn() {
         (x(0), x(1), x(2)) == ("m", "e", "m")
     });
     let row = row.unwrap();
-    assert_eq!(hits.at(row.x, row.y), Some(Target::Row { pane: 0, row: 2 }));
+    assert_eq!(hits.target_at(row.x, row.y), Some(Target::Row { pane: 0, row: 2 }));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{
     input::{Input, Source},
     words,
 };
-use crate::{screens::cluster::state::Known, state::field::Field};
+use crate::{screens::cluster::state::ClusterContext, state::field::Field};
 
 /// Nodes a first request asks for: as many as the local stack has workers.
 const N_NODES_FIRST: &str = "3";
@@ -179,7 +179,7 @@ impl Form {
     }
 
     /// Takes a pasted id or path for the function, instead of what was there; whether it was one.
-    pub(crate) fn take_paste(&mut self, text: &str) -> bool {
+    pub(crate) fn paste_command(&mut self, text: &str) -> bool {
         let text = text.trim();
         let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
         let is_taken = self.focused() == FormField::Function && is_whole;
@@ -310,7 +310,7 @@ impl Form {
 
     /// Takes the known value `by` places on for the focused field; where there is none, goes to the
     /// next or the previous field.
-    pub(crate) fn choose(&mut self, by: isize, known: Known<'_>) {
+    pub(crate) fn choose(&mut self, by: isize, known: ClusterContext<'_>) {
         match self.focused() {
             FormField::Function if !self.matches().0.is_empty() => {
                 let (found, idx) = self.matches();
@@ -360,7 +360,7 @@ impl Form {
     }
 
     /// These datasets can be read from.
-    pub(crate) fn know_datasets(&mut self, names: impl Iterator<Item = String>) {
+    pub(crate) fn set_datasets(&mut self, names: impl Iterator<Item = String>) {
         self.datasets = names.take(DATASETS_MAX).collect();
     }
 
@@ -392,7 +392,7 @@ impl Form {
 
     /// The request that the form makes, if every field is fit; otherwise goes to the first that is
     /// not.
-    pub(crate) fn request(&mut self, known: Known<'_>) -> Option<ExecuteRequest> {
+    pub(crate) fn request(&mut self, known: ClusterContext<'_>) -> Option<ExecuteRequest> {
         // A file that is still to be given brings its id and method with it.
         let is_brought = |field: &FormField| {
             self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)

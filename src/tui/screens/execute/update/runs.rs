@@ -16,7 +16,7 @@ use crate::{
     event::{ClusterNews, Effect, Event, RunOrder},
     keymap::Layer,
     local::{Level, LocalLog},
-    overlay::{Overlay, copying::state::curl_of},
+    overlay::{Overlay, copy_as::state::curl_of},
     screens::{
         cluster,
         execute::state::{Input, Pane, presets::Preset},
@@ -40,23 +40,23 @@ const FETCHES: &str = "roll call but function not installed, installing now";
 /// Takes in what happened.
 pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
-        Event::Begun(id, request_id) => state.runs.begun(id, request_id),
-        Event::RunTroubled(id, trouble) => {
+        Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
+        Event::RunUnreachable(id, trouble) => {
             let why = trouble.as_ref().map(|failure| failure.why.clone());
-            if state.runs.troubled(id, trouble) {
+            if state.runs.set_unreachable(id, trouble) {
                 let line = match why {
                     Some(why) => format!("run {}: the head does not answer: {why}", id.0),
                     None => format!("run {}: the head answers again", id.0),
                 };
-                state.logs.say(Level::Warn, state.now, line);
+                state.logs.log(Level::Warn, state.now, line);
             }
         }
-        Event::RunTold(id, body) => state.runs.told(id, &body),
+        Event::RunReport(id, body) => state.runs.add_report(id, &body),
         Event::Cluster(news) => return on_cluster(state, news),
-        Event::FunctionAdded(result) => return on_added(state, result),
+        Event::FunctionAdded(result) => return on_function_added(state, result),
         Event::Presets(Ok(list)) => state.execute.presets.list = list,
         Event::Presets(Err(failure)) | Event::PresetsNotSaved(failure) => {
-            state.tell_failure(&failure);
+            state.notify_failure(&failure);
         }
         _ => {}
     }
@@ -95,7 +95,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
         ClusterNews::Lost(failure) => {
             if is_live {
                 let line = format!("failed to {}: {}", failure.what, failure.why);
-                state.logs.say(Level::Warn, state.now, line);
+                state.logs.log(Level::Warn, state.now, line);
             }
             note_stream(state, Service::Head, Some(&failure));
             false
@@ -106,7 +106,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
 }
 
 /// A process of this machine wrote a line: a worker may tell how far it is.
-pub(crate) fn heard(state: &mut State, log: &LocalLog) {
+pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     if log.message != FETCHES {
         return;
     }
@@ -121,16 +121,16 @@ pub(crate) fn heard(state: &mut State, log: &LocalLog) {
 pub(crate) fn run(state: &mut State) -> Vec<Effect> {
     let State { nodes, stack, runs, execute, size, .. } = state;
     let page = crate::state::page_rows(*size);
-    let known = cluster::state::Known { nodes, stack, runs, page };
+    let known = cluster::state::ClusterContext { nodes, stack, runs, page };
     let Some(request) = execute.form.request(known) else {
         state.execute.focus = Pane::Form;
         if state.stack.phase == stack::Phase::Starting {
             let why = "the head is starting, and lists its functions then";
-            state.refuse("nothing can be run yet".to_owned(), why.to_owned());
+            state.notify_refused("nothing can be run yet".to_owned(), why.to_owned());
         }
         return Vec::new();
     };
-    if let Some(effects) = give_file(state) {
+    if let Some(effects) = upload_file(state) {
         state.execute.is_run_next = true;
         return effects;
     }
@@ -139,19 +139,19 @@ pub(crate) fn run(state: &mut State) -> Vec<Effect> {
 }
 
 /// Gives the head the module of this machine that the form names; none if it names none.
-pub(crate) fn give_file(state: &mut State) -> Option<Vec<Effect>> {
+pub(crate) fn upload_file(state: &mut State) -> Option<Vec<Effect>> {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
     let path = form.file().filter(|_| is_asked)?.to_owned();
     if state.services.addresses.head.is_none() {
-        state.tell_failure(&no_head(state));
+        state.notify_failure(&no_head(state));
         return Some(Vec::new());
     }
     state.execute.is_adding = true;
     Some(vec![Effect::AddFunction { path }])
 }
 
-fn on_added(
+fn on_function_added(
     state: &mut State,
     result: Result<wire::functions::FunctionBody, Failure>,
 ) -> Vec<Effect> {
@@ -166,7 +166,7 @@ fn on_added(
                 form.also_named(&function.function_id, &name);
             }
             form.added(&function);
-            state.tell(format!("the head holds {}", function.name), function.function_id);
+            state.notify(format!("the head holds {}", function.name), function.function_id);
             let mut effects = vec![Effect::LoadFunctions];
             if is_run {
                 effects.extend(run(state));
@@ -174,7 +174,7 @@ fn on_added(
             effects
         }
         Err(failure) => {
-            state.tell_failure(&failure);
+            state.notify_failure(&failure);
             Vec::new()
         }
     }
@@ -187,7 +187,7 @@ pub(crate) fn repeat(state: &mut State) -> Vec<Effect> {
         _ => state.execute.selected_run(&state.runs),
     };
     let Some(run) = run else {
-        state.refuse("nothing was run yet".to_owned(), String::new());
+        state.notify_refused("nothing was run yet".to_owned(), String::new());
         return Vec::new();
     };
     let (request, input) = (run.request.clone(), run.input.clone());
@@ -198,7 +198,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     if state.runs.n_waiting() >= RUNS_WAITING_MAX {
         let text = format!("{RUNS_WAITING_MAX} runs are awaited already");
         let key = state.keys.key_text(Layer::Always, Action::Interrupt);
-        state.refuse(text, format!("{key} cancels them"));
+        state.notify_refused(text, format!("{key} cancels them"));
         return Vec::new();
     }
     let id = state.runs.start(request.clone(), input.clone(), state.now);
@@ -213,11 +213,11 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
         nodes,
         request.group().map(|group| format!(" of {group}")).unwrap_or_default()
     );
-    state.logs.say(Level::Info, state.now, line);
+    state.logs.log(Level::Info, state.now, line);
     if state.services.addresses.head.is_none() {
         let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
-        state.tell_failure_beside(crate::app::RUN_SCREENS, &failure);
+        state.notify_failure_unless_on(crate::app::RUN_SCREENS, &failure);
         return Vec::new();
     }
     // A head that lists its nodes is one that tells of its executions, too.
@@ -241,7 +241,7 @@ fn no_head(state: &State) -> Failure {
 }
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
-pub(crate) fn copy_curl(state: &mut State) -> Vec<Effect> {
+pub(crate) fn copy_as_curl(state: &mut State) -> Vec<Effect> {
     let (request, input) = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
         (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
         _ => (state.execute.form.preview(), state.execute.form.input()),
@@ -249,7 +249,7 @@ pub(crate) fn copy_curl(state: &mut State) -> Vec<Effect> {
     let text = curl_of(&state.services.addresses, &request);
     let effects = send_copy(state, Some(text));
     if input != Input::Typed {
-        state.tell("standard input is not in it".to_owned(), String::new());
+        state.notify("standard input is not in it".to_owned(), String::new());
     }
     effects
 }
@@ -270,7 +270,7 @@ pub(crate) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Remove => {
             if let Some(name) = state.execute.presets.remove() {
-                state.tell(format!("preset \"{name}\" removed"), String::new());
+                state.notify(format!("preset \"{name}\" removed"), String::new());
                 return vec![Effect::SavePresets(state.execute.presets.list.clone())];
             }
         }
@@ -287,7 +287,7 @@ pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
             let form = &state.execute.form;
             let preset = Preset { request: form.preview(), input: form.input() };
             let Some((name, left_out)) = presets.keep(preset) else {
-                state.tell("give it a name".to_owned(), String::new());
+                state.notify("give it a name".to_owned(), String::new());
                 return Vec::new();
             };
             state.close();
@@ -295,7 +295,7 @@ pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
                 [] => String::new(),
                 names => format!("without the value of {}", names.join(", ")),
             };
-            state.tell(format!("preset \"{name}\" saved"), detail);
+            state.notify(format!("preset \"{name}\" saved"), detail);
             return vec![Effect::SavePresets(state.execute.presets.list.clone())];
         }
         (Some(Overlay::Presets), Action::Open) => {
@@ -341,9 +341,9 @@ pub(crate) fn on_executed(
             let n_peers = response.cluster.peers.len();
             let text = format!("run {} done in {took}", id.0);
             let (peers, groups) = (counted(n_peers, "peer"), counted(n_groups, "distinct result"));
-            state.tell_beside(RUN_SCREENS, text, format!("{peers}, {groups}"));
+            state.notify_unless_on(RUN_SCREENS, text, format!("{peers}, {groups}"));
         }
-        Phase::Failed(failure) => state.tell_failure_beside(RUN_SCREENS, &failure),
+        Phase::Failed(failure) => state.notify_failure_unless_on(RUN_SCREENS, &failure),
         Phase::Waiting | Phase::Cancelled => {}
     }
     // Counts of runs and agreement are worth a fresh look.
@@ -351,13 +351,13 @@ pub(crate) fn on_executed(
 }
 
 /// Takes in the functions that the head lists; heads of other makes list none.
-pub(crate) fn learn_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
+pub(crate) fn on_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
     match result {
         Ok(functions) => state.execute.form.know(functions),
         Err(failure) if failure.status == Some(404) => {}
         Err(failure) => {
             let line = format!("failed to {}: {}", failure.what, failure.why);
-            state.logs.say(Level::Warn, state.now, line);
+            state.logs.log(Level::Warn, state.now, line);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{
-        cluster::state::Known,
+        cluster::state::ClusterContext,
         execute::state::{Check, FormField, Pane},
         logs,
     },
@@ -63,7 +63,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let is_roomy = inside.height >= 30;
     let mut y = u16::from(is_roomy);
     y = draw_head(inside, buf, frame, y, is_roomy);
-    let known = state.known();
+    let known = state.cluster_context();
     // Only so many fields fit a low pane; the focused one is among them.
     let focused = state.execute.form.focused();
     let focus = LINES.iter().position(|fields| fields.contains(&focused));
@@ -132,7 +132,7 @@ fn draw_line(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (fields, y, is_roomy, known): (&[FormField], u16, bool, Known<'_>),
+    (fields, y, is_roomy, known): (&[FormField], u16, bool, ClusterContext<'_>),
     hits: &mut Hits,
 ) -> u16 {
     let Frame { state, theme, .. } = frame;
@@ -223,7 +223,7 @@ fn draw_one(
         if is_here {
             text.edit();
         } else {
-            text.keep();
+            text.confirm();
         }
         draw_field(text_area, buf, theme, &text, theme.text);
     }

@@ -49,7 +49,7 @@ pub(crate) struct Actor {
 
 /// What is known of actors beside a bundle.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known<'a> {
+pub(crate) struct ActorSources<'a> {
     /// What the list of topics says.
     pub(crate) topic: Option<&'a TopicSummary>,
     /// What the service says beside this bundle.
@@ -160,12 +160,12 @@ impl Sort {
 /// Returns the actors of `bundle` under `label`: inferers, then forecasters, each in this order.
 pub(crate) fn actors(
     bundle: &Bundle,
-    known_beside: Known<'_>,
+    known_beside: ActorSources<'_>,
     label: &str,
     (sort, is_reversed): (Sort, bool),
 ) -> Vec<Actor> {
-    let Known { topic, confidence, leaderboard } = known_beside;
-    let combined = past::of_label(&bundle.combined_value, label);
+    let ActorSources { topic, confidence, leaderboard } = known_beside;
+    let combined = past::label_value(&bundle.combined_value, label);
     let rank_of = |worker: &Address, role| {
         let role = match role {
             Role::Inferer => "inferer",
@@ -181,7 +181,7 @@ pub(crate) fn actors(
         let ActorSummary { name, weight, loss, score, .. } =
             known(worker).cloned().unwrap_or_else(nobody);
         let beside = confidence.and_then(|beside| beside.weights.get(worker.as_str()).copied());
-        let without = without(bundle, worker, role, label);
+        let without = one_out(bundle, worker, role, label);
         let ranked = rank_of(worker, role);
         Actor {
             worker: worker.clone(),
@@ -193,7 +193,7 @@ pub(crate) fn actors(
             influence: combined.zip(without).map(|(combined, without)| combined - without),
             weight: beside.or(weight),
             without,
-            alone: alone(bundle, worker, role, label),
+            alone: one_in(bundle, worker, role, label),
             rank: ranked.map(|(idx, _)| idx + 1),
             mean_loss: ranked.map(|(_, actor)| actor.mean_loss),
             loss,
@@ -202,7 +202,7 @@ pub(crate) fn actors(
     };
     let values = bundle.inferer_values.iter();
     let mut inferers: Vec<Actor> = values
-        .map(|one| actor(&one.worker, Role::Inferer, past::of_label(&one.values, label)))
+        .map(|one| actor(&one.worker, Role::Inferer, past::label_value(&one.values, label)))
         .collect();
     let numbers: Vec<f64> = inferers.iter().map(|one| one.value.unwrap_or(f64::NAN)).collect();
     for (inferer, is_outlier) in inferers.iter_mut().zip(stats::outliers(&numbers)) {
@@ -210,7 +210,7 @@ pub(crate) fn actors(
     }
     let values = bundle.forecaster_values.iter();
     let mut forecasters: Vec<Actor> = values
-        .map(|one| actor(&one.worker, Role::Forecaster, past::of_label(&one.values, label)))
+        .map(|one| actor(&one.worker, Role::Forecaster, past::label_value(&one.values, label)))
         .collect();
     for group in [&mut inferers, &mut forecasters] {
         group.sort_by(|one, other| sort.compare(one, other));
@@ -231,7 +231,7 @@ pub(crate) fn actors(
 }
 
 /// The combined value without this actor.
-fn without(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
+fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let without = match role {
         Role::Inferer => bundle
             .one_out_inferer_values
@@ -244,18 +244,18 @@ fn without(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option
             .find(|one| one.withheld_forecaster == *worker)
             .map(|one| &one.combined_inference),
     };
-    past::of_label(without?, label)
+    past::label_value(without?, label)
 }
 
 /// What the inferers and this forecaster alone combine to.
-fn alone(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
+fn one_in(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let mut values = bundle.one_in_forecaster_values.iter();
     let alone = values.find(|one| role == Role::Forecaster && one.forecaster == *worker)?;
-    past::of_label(&alone.combined_inference, label)
+    past::label_value(&alone.combined_inference, label)
 }
 
 /// An actor of whom nothing is known.
-const fn nobody() -> ActorSummary {
+const fn no_summary() -> ActorSummary {
     ActorSummary {
         worker: String::new(),
         role: String::new(),

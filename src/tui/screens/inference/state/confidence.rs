@@ -23,7 +23,7 @@ pub(crate) struct Confidence {
 
 impl Confidence {
     /// Takes what of `body` is numbers.
-    pub(crate) fn of(body: LatestBody) -> Self {
+    pub(crate) fn from_body(body: LatestBody) -> Self {
         let LatestBody { network_inferences, weights, confidence_intervals, has_outliers, .. } =
             body;
         let weights = weights.inferers.into_iter().chain(weights.forecasters);
@@ -60,7 +60,7 @@ mod tests {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let weights = [("allo1a", "0.75"), ("allo1b", "NaN")];
         let weights = weights.map(|(name, share)| (name.to_owned(), share.to_owned()));
-        let confidence = Confidence::of(LatestBody {
+        let confidence = Confidence::from_body(LatestBody {
             network_inferences: NetworkInferences {
                 nonce: "12".to_owned(),
                 ..NetworkInferences::default()

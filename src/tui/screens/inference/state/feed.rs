@@ -23,7 +23,7 @@ pub(crate) enum Feed {
 
 impl State {
     /// How often the service is asked.
-    pub(crate) fn every(&self) -> Duration {
+    pub(crate) fn poll_interval(&self) -> Duration {
         let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
         self.every.unwrap_or(usual)
     }

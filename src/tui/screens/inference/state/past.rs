@@ -30,20 +30,20 @@ pub(crate) struct Epoch {
 
 /// Epochs by their nonce.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Past {
+pub(crate) struct History {
     epochs: BTreeMap<BlockHeight, Epoch>,
     /// Who said what, of the newest bundles.
     values: BTreeMap<BlockHeight, BTreeMap<Address, BTreeMap<String, f64>>>,
 }
 
-impl Past {
+impl History {
     /// The epochs, oldest first.
     pub(crate) fn epochs(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
         self.epochs.values()
     }
 
     /// The epochs, oldest first, and none in the place of each stretch that was not seen.
-    pub(crate) fn epochs_and_gaps(&self) -> Vec<Option<&Epoch>> {
+    pub(crate) fn epochs_with_gaps(&self) -> Vec<Option<&Epoch>> {
         let step = self.step();
         let mut before = None;
         let mut all = Vec::with_capacity(self.epochs.len());
@@ -82,7 +82,7 @@ impl Past {
 
     /// The same with when, as far as that is known; not a number where it said nothing, and in the
     /// place of epochs that were not seen.
-    pub(crate) fn told_by(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
+    pub(crate) fn timeline_of(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
         let step = self.step();
         let mut before: Option<(BlockHeight, Timestamp)> = None;
         let mut told = Vec::new();
@@ -156,7 +156,7 @@ pub(crate) fn number(text: &str) -> Option<f64> {
 }
 
 /// The value of `label` among `values`.
-pub(crate) fn of_label(values: &[LabeledValue], label: &str) -> Option<f64> {
+pub(crate) fn label_value(values: &[LabeledValue], label: &str) -> Option<f64> {
     values.iter().find(|value| value.label_name == label).and_then(|value| number(&value.value))
 }
 

@@ -19,14 +19,14 @@ const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
 
 impl State {
     /// Asks more often, or less.
-    pub(crate) fn change_every(&mut self, n: isize) -> Vec<Effect> {
-        let seconds = self.every().as_secs();
+    pub(crate) fn change_interval(&mut self, n: isize) -> Vec<Effect> {
+        let seconds = self.poll_interval().as_secs();
         let here = EVERY_SECONDS.iter().position(|each| *each >= seconds);
         let here = here.unwrap_or(EVERY_SECONDS.len() - 1);
         let next = here.saturating_add_signed(n).min(EVERY_SECONDS.len() - 1);
         self.every = EVERY_SECONDS.get(next).copied().map(Duration::from_secs);
         if self.is_shown && !self.is_paused && self.limited_until.is_none() {
-            return vec![Effect::Wake(Timer::Topics, self.every())];
+            return vec![Effect::SetTimer(Timer::Topics, self.poll_interval())];
         }
         Vec::new()
     }
@@ -98,7 +98,7 @@ impl State {
         now: Timestamp,
     ) {
         match result {
-            Ok(body) => self.confidence = Some(Confidence::of(*body)),
+            Ok(body) => self.confidence = Some(Confidence::from_body(*body)),
             // A topic without a bundle has none of this either; then the path may be there.
             Err(why) => {
                 self.lacks_confidence = self.latest.value().is_some() && is_absent(&why);

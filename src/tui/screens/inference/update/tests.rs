@@ -111,8 +111,11 @@ fn opened() -> State {
 #[test]
 fn a_new_nonce_is_what_asks_for_a_new_bundle() {
     let mut state = opened();
-    let asked = state.woke(Timer::Topics, at(3));
-    assert!(matches!(asked[..], [Effect::LoadTopics, Effect::Wake(Timer::Topics, _)]), "{asked:?}");
+    let asked = state.on_timer(Timer::Topics, at(3));
+    assert!(
+        matches!(asked[..], [Effect::LoadTopics, Effect::SetTimer(Timer::Topics, _)]),
+        "{asked:?}"
+    );
     assert_eq!(state.on(list(vec![summary(1, Some(90))]), at(3)), []);
     let asked = state.on(list(vec![summary(1, Some(100))]), at(6));
     assert_eq!(asked[0], Effect::LoadLatest { topic: id(1) });
@@ -182,11 +185,11 @@ fn a_service_that_asks_to_wait_is_left_alone_and_its_values_stay() {
         ..Failure::default()
     };
     let asked = state.on(InferenceEvent::Topics(Err(limited)), at(3));
-    assert_eq!(asked, [Effect::Wake(Timer::Topics, Duration::from_secs(8))]);
+    assert_eq!(asked, [Effect::SetTimer(Timer::Topics, Duration::from_secs(8))]);
     assert!(state.latest.value().is_some());
     let asked = state.act(Action::Refresh, at(5));
-    assert_eq!(asked, [Effect::Wake(Timer::Topics, Duration::from_secs(6))]);
-    assert_eq!(state.woke(Timer::Topics, at(11))[0], Effect::LoadTopics);
+    assert_eq!(asked, [Effect::SetTimer(Timer::Topics, Duration::from_secs(6))]);
+    assert_eq!(state.on_timer(Timer::Topics, at(11))[0], Effect::LoadTopics);
 }
 
 #[test]
@@ -283,12 +286,12 @@ fn paused_the_stream_is_closed_and_then_opened_again() {
 #[test]
 fn the_wait_between_questions_can_be_chosen() {
     let mut state = opened();
-    assert_eq!(state.every(), TOPICS_EVERY);
+    assert_eq!(state.poll_interval(), TOPICS_EVERY);
     let asked = state.act(Action::AskLess, at(0));
-    assert_eq!(asked, [Effect::Wake(Timer::Topics, Duration::from_secs(5))]);
+    assert_eq!(asked, [Effect::SetTimer(Timer::Topics, Duration::from_secs(5))]);
     state.act(Action::AskLess, at(0));
     state.act(Action::AskMore, at(0));
-    assert_eq!(state.every(), Duration::from_secs(5));
+    assert_eq!(state.poll_interval(), Duration::from_secs(5));
     let limited = Failure {
         status: Some(429),
         retry_after: Some(Duration::from_mins(1)),
@@ -356,8 +359,8 @@ fn the_clock_of_the_chain_goes_on_between_answers() {
 fn paused_or_out_of_view_nothing_is_asked_for() {
     let mut state = opened();
     state.act(Action::Pause, at(0));
-    assert_eq!(state.woke(Timer::Topics, at(3)), []);
+    assert_eq!(state.on_timer(Timer::Topics, at(3)), []);
     assert_eq!(state.act(Action::Pause, at(4))[0], Effect::LoadTopics);
-    assert!(state.hide().contains(&Effect::Forget(Timer::Topics)));
-    assert_eq!(state.woke(Timer::Topics, at(6)), []);
+    assert!(state.hide().contains(&Effect::ClearTimer(Timer::Topics)));
+    assert_eq!(state.on_timer(Timer::Topics, at(6)), []);
 }

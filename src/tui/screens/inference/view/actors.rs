@@ -51,7 +51,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(width: u16) -> Self {
+    fn for_width(width: u16) -> Self {
         let name = if width >= 84 { 21 } else { 16 };
         let (first, second, past) = match width {
             0..60 => (0, 0, 0),
@@ -103,7 +103,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         draw_facts(area, buf, area.height - 1 - below, scene);
     }
     let body = Rect { height: body.height - below, ..body };
-    let columns = Columns::of(body.width);
+    let columns = Columns::for_width(body.width);
     draw_header(body, buf, columns, scene);
     let deltas = scene.actors.iter().filter_map(|actor| actor.delta);
     let extreme =
@@ -288,7 +288,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         return;
     };
     let told: Vec<Point> = past
-        .told_by(&actor.worker, state.label())
+        .timeline_of(&actor.worker, state.label())
         .into_iter()
         .map(|(time, value)| Point { time, value })
         .collect();
@@ -296,7 +296,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
     let (Some(first), Some(last)) = (told.iter().find(is_told), told.iter().rfind(is_told)) else {
         return;
     };
-    let all = past.epochs_and_gaps();
+    let all = past.epochs_with_gaps();
     let line =
         |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, state.label(), of);
     let (combined, truth) = (line(|epoch| &epoch.combined), line(|epoch| &epoch.truth));

@@ -13,7 +13,7 @@ use super::Scene;
 use crate::{
     screens::inference::state::{
         Pane,
-        past::{Epoch, Past},
+        past::{Epoch, History},
     },
     widget::{
         format,
@@ -33,7 +33,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         return;
     }
     let (state, theme) = (scene.state, scene.theme);
-    let n_epochs = state.past().map_or(0, Past::len);
+    let n_epochs = state.past().map_or(0, History::len);
     let info = Line::from(vec![
         Span::styled("◆", theme.series(1)),
         Span::styled(" combined  ", theme.muted),
@@ -54,7 +54,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         note::centered(buf, body, &[("no epoch yet", theme.muted)]);
         return;
     };
-    let all = state.past().map_or_else(Vec::new, Past::epochs_and_gaps);
+    let all = state.past().map_or_else(Vec::new, History::epochs_with_gaps);
     let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, label, of);
     let combined = line(|epoch| &epoch.combined);
     let naive = line(|epoch| &epoch.naive);

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Scene;
 use crate::{
-    screens::inference::state::{Feed, actors::Role, past::of_label},
+    screens::inference::state::{Feed, actors::Role, past::label_value},
     state::loadable::Loadable,
     widget::{
         format, paint,
@@ -112,7 +112,7 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
             parts.push(Span::styled(text, theme.warn));
         }
         _ if state.feed == Feed::Up => parts.push("stream".into()),
-        None => parts.push(format!("asked every {}", format::age(state.every())).into()),
+        None => parts.push(format!("asked every {}", format::age(state.poll_interval())).into()),
     }
     let width = |parts: &[Span<'_>]| parts.iter().map(|part| part.width() + 3).sum::<usize>();
     while width(&parts) > room.saturating_add(3) && parts.len() > 1 {
@@ -137,8 +137,8 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let (state, theme) = (scene.state, scene.theme);
     let Some(latest) = state.latest.value() else { return Vec::new() };
     let label = state.label();
-    let combined = of_label(&latest.bundle.combined_value, label);
-    let naive = of_label(&latest.bundle.naive_value, label);
+    let combined = label_value(&latest.bundle.combined_value, label);
+    let naive = label_value(&latest.bundle.naive_value, label);
     let decimals = scene.decimals();
     let number = |value: Option<f64>| {
         value.map_or_else(
@@ -279,7 +279,7 @@ fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let Some(latest) = state.latest.value() else { return };
     let labels = state.labels();
     let values: Vec<_> =
-        labels.iter().map(|label| of_label(&latest.bundle.combined_value, label)).collect();
+        labels.iter().map(|label| label_value(&latest.bundle.combined_value, label)).collect();
     let highest = values.iter().flatten().copied().fold(1.0, f64::max);
     let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     let name_width = u16::try_from(widest).unwrap_or(0).clamp(4, 16);
@@ -291,7 +291,7 @@ fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         let style = if is_chosen { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
         paint::text(buf, area, (0, y), if is_chosen { "▸" } else { " " }, theme.focus);
         paint::text(buf, area, (2, y), &format::fit(label, name_width.into()), style);
-        let naive = of_label(&latest.bundle.naive_value, label);
+        let naive = label_value(&latest.bundle.naive_value, label);
         let number = |value: Option<f64>| {
             value.map_or_else(|| format::NONE.to_owned(), |value| format::fixed(value, 4))
         };

@@ -215,7 +215,7 @@ fn drawn(state: &state::State, width: u16, height: u16, name: theme::Name) -> Bu
     let theme = Theme::new(name, Depth::TrueColor);
     let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
     theme.clear(buf.area, &mut buf);
-    let tier = Tier::of(buf.area).unwrap_or(Tier::Small);
+    let tier = Tier::for_area(buf.area).unwrap_or(Tier::Small);
     let frame = Frame { state, theme: &theme, tier };
     draw(buf.area, &mut buf, frame, &mut Hits::default());
     buf

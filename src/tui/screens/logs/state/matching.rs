@@ -4,7 +4,7 @@ use crate::local::LocalLog;
 
 /// What is looked for, word by word. All of it must fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wanted(Vec<Word>);
+pub(crate) struct LogQuery(Vec<Word>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
@@ -15,9 +15,9 @@ struct Word {
     is_unwanted: bool,
 }
 
-impl Wanted {
+impl LogQuery {
     /// Reads what is typed: words apart by spaces.
-    pub(crate) fn of(typed: &str) -> Self {
+    pub(crate) fn parse(typed: &str) -> Self {
         let word = |word: &str| {
             let (is_unwanted, word) = match word.strip_prefix('-') {
                 Some(rest) if !rest.is_empty() => (true, rest),
@@ -31,8 +31,8 @@ impl Wanted {
     }
 
     /// Whether `log` fits.
-    pub(crate) fn is_in(&self, log: &LocalLog) -> bool {
-        self.0.iter().all(|word| word.is_in(log) != word.is_unwanted)
+    pub(crate) fn matches(&self, log: &LocalLog) -> bool {
+        self.0.iter().all(|word| word.matches(log) != word.is_unwanted)
     }
 
     /// Where in `text` a wanted word begins, and how long it is, in bytes: the first one.
@@ -45,7 +45,7 @@ impl Wanted {
 }
 
 impl Word {
-    fn is_in(&self, log: &LocalLog) -> bool {
+    fn matches(&self, log: &LocalLog) -> bool {
         let holds = |text: &str| find(text, &self.text).is_some();
         let mut fields = log.fields.pairs();
         match &self.field {
@@ -93,7 +93,7 @@ mod tests {
             message: "execution done".to_owned(),
             fields: fields.into_iter().collect(),
         };
-        assert_eq!(Wanted::of(typed).is_in(&log), want, "{typed}");
+        assert_eq!(LogQuery::parse(typed).matches(&log), want, "{typed}");
     }
 
     #[test]
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn what_was_found_can_be_lit() {
-        assert_eq!(Wanted::of("roll CALL").find("a roll call"), Some((2, 4)));
-        assert_eq!(Wanted::of("-roll").find("a roll call"), None);
-        assert_eq!(Wanted::of("ß").find("große"), Some((3, 2)));
+        assert_eq!(LogQuery::parse("roll CALL").find("a roll call"), Some((2, 4)));
+        assert_eq!(LogQuery::parse("-roll").find("a roll call"), None);
+        assert_eq!(LogQuery::parse("ß").find("große"), Some((3, 2)));
     }
 }

@@ -25,7 +25,7 @@ fn check(
     took: Option<u64>,
     counts: (usize, usize),
 ) {
-    let mut live = Live::default();
+    let mut live = LiveStream::default();
     for (kind, ms) in told {
         live.take(kind, at(*ms));
     }
@@ -61,7 +61,7 @@ fn what_is_cancelled_ends_for_those_who_have_not_answered() {
 
 #[test]
 fn a_worker_fetches_only_before_it_has_the_work() {
-    let mut live = Live::default();
+    let mut live = LiveStream::default();
     live.fetching(PEER, at(0));
     assert_eq!(live.parts[0].stage, Stage::Fetching);
     live.take(&dispatched(), at(1));
@@ -71,7 +71,7 @@ fn a_worker_fetches_only_before_it_has_the_work() {
 
 #[test]
 fn the_heads_whole_account_fills_in_what_the_stream_left_out() {
-    let mut live = Live::default();
+    let mut live = LiveStream::default();
     live.settle(&ExecutionBody {
         started_at: "1970-01-01T00:01:40Z".to_owned(),
         peers: vec![ExecutionPeerBody {
@@ -94,14 +94,14 @@ fn the_heads_whole_account_fills_in_what_the_stream_left_out() {
 #[test]
 fn what_comes_before_its_execution_is_known_is_kept_for_it() {
     let mut early = Early::default();
-    early.of("a").take(&dispatched(), at(0));
+    early.progress_of("a").take(&dispatched(), at(0));
     for number in 0..EARLY_MAX - 1 {
-        early.of(&format!("other {number}"));
+        early.progress_of(&format!("other {number}"));
     }
     assert_eq!(early.claim("a").parts.len(), 1);
     assert_eq!(early.claim("a").parts.len(), 0, "it is taken out");
     for number in 0..2 * EARLY_MAX {
-        early.of(&format!("more {number}"));
+        early.progress_of(&format!("more {number}"));
     }
     assert_eq!(early.0.len(), EARLY_MAX);
 }
@@ -112,7 +112,7 @@ fn who_loses_the_race_does_not_stay_fetching() {
         request_id: "r".to_owned(),
         peer_id: peer.to_owned(),
     };
-    let mut live = Live::default();
+    let mut live = LiveStream::default();
     live.take(&reported(PEER), at(0));
     live.take(&reported("two"), at(0));
     live.fetching("two", at(1));

@@ -5,7 +5,7 @@ use crate::{
     event::Timer,
     harness::Harness,
     local::{LocalEvent, NodeWish, Usage},
-    screens::cluster::state::adding::AddField,
+    screens::cluster::state::node_form::NodeField,
 };
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
@@ -19,7 +19,7 @@ fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
     }
 }
 
-fn wish(asked: &[Effect]) -> &NodeWish {
+fn options(asked: &[Effect]) -> &NodeWish {
     let [Effect::AddNode(wish)] = asked else { panic!("{asked:?}") };
     wish
 }
@@ -27,14 +27,14 @@ fn wish(asked: &[Effect]) -> &NodeWish {
 #[test]
 fn a_worker_is_added_with_the_heads_address_filled_in() {
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("a");
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("Start a worker") && shown.contains("/p2p/12D3KooWRvAp"), "{shown}");
     screen.press("tab tab tab");
     screen.type_text("gpu,fast");
     screen.press("enter");
-    let asked = screen.asked();
+    let asked = screen.take_effects();
     let wish = wish(&asked);
     assert_eq!(
         (wish.role.as_str(), wish.subgroups.as_slice()),
@@ -42,8 +42,8 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
     );
     assert!(wish.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{wish:?}");
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
-    assert!(screen.shown().contains("● worker-4"), "{}", screen.shown());
-    assert!(screen.asked().contains(&Effect::LoadNodes));
+    assert!(screen.text().contains("● worker-4"), "{}", screen.text());
+    assert!(screen.take_effects().contains(&Effect::LoadNodes));
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn the_heads_address_is_filled_in_when_it_becomes_known_and_then_left_alone() {
     screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
     screen.press("a up tab tab");
     let led = "/p2p/12D3KooWRvAp";
-    assert!(!screen.shown().contains(led), "{}", screen.shown());
+    assert!(!screen.text().contains(led), "{}", screen.text());
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
-    assert!(screen.shown().contains(led), "{}", screen.shown());
+    assert!(screen.text().contains(led), "{}", screen.text());
     screen.press("ctrl-u");
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
-    assert!(screen.state.cluster.adding.text(AddField::BootNodes).value().is_empty());
+    assert!(screen.state.cluster.node_form.text(NodeField::BootNodes).value().is_empty());
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn letters_in_the_form_of_a_node_are_text() {
     screen.press("a tab");
     screen.type_text("q1");
     screen.press("enter");
-    assert!(screen.shown().contains("1 to 65535"), "{}", screen.shown());
+    assert!(screen.text().contains("1 to 65535"), "{}", screen.text());
     screen.press("esc");
     assert!(screen.state.overlays.is_empty());
 }
@@ -74,18 +74,18 @@ fn letters_in_the_form_of_a_node_are_text() {
 #[test]
 fn a_process_is_stopped_only_when_that_is_meant() {
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
+    screen.take_effects();
     screen.press("tab tab tab down D");
-    assert!(screen.shown().contains("Stop worker-1, pid 48121?"), "{}", screen.shown());
+    assert!(screen.text().contains("Stop worker-1, pid 48121?"), "{}", screen.text());
     screen.press("n");
-    assert_eq!(screen.asked(), []);
+    assert_eq!(screen.take_effects(), []);
     screen.press("D y");
-    assert_eq!(screen.asked(), [Effect::StopProcess("worker-1".to_owned())]);
-    assert!(screen.shown().contains("stopping"));
+    assert_eq!(screen.take_effects(), [Effect::StopProcess("worker-1".to_owned())]);
+    assert!(screen.text().contains("stopping"));
     screen.state.notices.clear();
     let exited = LocalEvent::Exited { process: "worker-1".to_owned(), code: Some(0) };
     screen.take(Event::Local(exited));
-    let shown = screen.shown();
+    let shown = screen.text();
     let row = shown.lines().find(|line| line.contains("– worker-1"));
     assert!(row.is_some_and(|row| row.contains(" stopped")), "{shown}");
     assert!(!shown.contains("failed to"), "{shown}");
@@ -100,12 +100,12 @@ fn a_process_that_ends_by_itself_is_a_failure_and_is_started_again() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-2".to_owned(), code: None };
     screen.take(Event::Local(exited));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("failed to keep worker-2 running"), "{shown}");
     assert!(shown.contains("by a signal"), "{shown}");
-    screen.asked();
+    screen.take_effects();
     screen.press("down down R");
-    assert_eq!(screen.asked(), [Effect::RestartProcess("worker-2".to_owned())]);
+    assert_eq!(screen.take_effects(), [Effect::RestartProcess("worker-2".to_owned())]);
 }
 
 #[test]
@@ -117,20 +117,20 @@ fn a_process_that_is_restarted_is_shown_as_such_until_it_runs() {
         restart_in: Duration::from_millis(400),
     };
     screen.take(Event::Local(restarting.clone()));
-    let shown = screen.shown();
+    let shown = screen.text();
     for want in ["failed to keep worker-2 running", "it restarts in 0.4 s", "restarting"] {
         assert!(shown.contains(want), "{want}: {shown}");
     }
     screen.state.notices.clear();
     screen.take(Event::Local(LocalEvent::Node(node("worker-2", "worker", None))));
-    let shown = screen.shown();
+    let shown = screen.text();
     let row = shown.lines().find(|line| line.contains("● worker-2") && line.contains(" 7 "));
     assert!(row.is_some_and(|row| row.contains("running")), "{shown}");
     assert!(!shown.contains("restarting"), "{shown}");
     screen.take(Event::Local(restarting));
-    screen.asked();
+    screen.take_effects();
     screen.press("tab tab tab down down D");
-    assert_eq!(screen.asked(), [Effect::StopProcess("worker-2".to_owned())]);
+    assert_eq!(screen.take_effects(), [Effect::StopProcess("worker-2".to_owned())]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_node_of_others_cannot_be_stopped() {
     screen.state.stack.ready.nodes.clear();
     screen.press("down D");
     assert!(screen.state.overlays.is_empty());
-    assert!(screen.shown().contains("no local process is selected"));
+    assert!(screen.text().contains("no local process is selected"));
 }
 
 #[test]
@@ -157,18 +157,18 @@ fn a_head_that_is_started_here_is_used_where_none_is_known() {
 #[test]
 fn what_processes_use_is_asked_for_while_it_is_seen() {
     let mut screen = Harness::ready(160, 45);
-    screen.asked();
-    screen.take(Event::Woke(Timer::Nodes));
-    assert!(screen.asked().contains(&Effect::LoadUsage));
+    screen.take_effects();
+    screen.take(Event::TimerDue(Timer::Nodes));
+    assert!(screen.take_effects().contains(&Effect::LoadUsage));
     let usage = Usage { cpu_percent: Some(0.44), memory_bytes: 38 << 20 };
     screen.take(Event::Usage(vec![("head".to_owned(), usage)]));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("0.4%") && shown.contains("38 MiB"), "{shown}");
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
     screen.press("5");
-    screen.asked();
-    screen.take(Event::Woke(Timer::Nodes));
-    assert_eq!(screen.asked(), [Effect::LoadNodes]);
+    screen.take_effects();
+    screen.take(Event::TimerDue(Timer::Nodes));
+    assert_eq!(screen.take_effects(), [Effect::LoadNodes]);
 }
 
 #[test]
@@ -176,19 +176,19 @@ fn quitting_asks_whether_added_nodes_are_to_go_on() {
     let mut screen = Harness::ready(160, 45);
     let added = LocalNode { is_added: true, ..node("worker-4", "worker", None) };
     screen.take(Event::Local(LocalEvent::Node(added.clone())));
-    screen.asked();
+    screen.take_effects();
     screen.press("q");
-    assert_eq!(screen.asked(), []);
-    let shown = screen.shown();
+    assert_eq!(screen.take_effects(), []);
+    let shown = screen.text();
     assert!(shown.contains("1 node that you started") && shown.contains("keep them"), "{shown}");
     screen.press("k");
-    assert_eq!(screen.asked(), [Effect::KeepNodes, Effect::Quit]);
+    assert_eq!(screen.take_effects(), [Effect::DetachNodes, Effect::Quit]);
     screen.press("n");
     let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
     screen.take(Event::Local(exited));
-    screen.asked();
+    screen.take_effects();
     screen.press("q");
-    assert_eq!(screen.asked(), [Effect::Quit], "it is gone");
+    assert_eq!(screen.take_effects(), [Effect::Quit], "it is gone");
 }
 
 #[test]
@@ -197,17 +197,17 @@ fn a_node_that_was_left_running_is_shown_and_can_be_stopped() {
     let found = node("kept-worker-4", "worker", None);
     let found = LocalNode { is_added: true, is_kept: true, ..found };
     screen.take(Event::Local(LocalEvent::Found(found)));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("kept-worker-4 still runs, pid 7"), "{shown}");
-    screen.asked();
+    screen.take_effects();
     screen.press("q");
-    assert_eq!(screen.asked(), [Effect::Quit], "it goes on");
+    assert_eq!(screen.take_effects(), [Effect::Quit], "it goes on");
     let exited = |name: &str| LocalEvent::Exited { process: name.to_owned(), code: Some(0) };
     for name in ["head", "worker-1", "worker-2", "worker-3", "datasets", "inference"] {
         screen.take(Event::Local(exited(name)));
         screen.state.stack.forget(name);
     }
-    screen.asked();
+    screen.take_effects();
     screen.press("tab tab tab D y");
-    assert_eq!(screen.asked(), [Effect::StopProcess("kept-worker-4".to_owned())]);
+    assert_eq!(screen.take_effects(), [Effect::StopProcess("kept-worker-4".to_owned())]);
 }

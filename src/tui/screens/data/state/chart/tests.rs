@@ -34,60 +34,60 @@ fn a_chart_moves_by_steps_and_what_is_added_takes_free_places() {
         count: 1,
     };
     let mut chart = Chart::new(Resolution::Raw);
-    chart.take_given((1..=9).map(candle));
+    chart.add_service_candles((1..=9).map(candle));
     let mut free = vec![chart.n_free(3)];
     for second in 10..=14 {
-        chart.take_rows([candle(second)]);
+        chart.add_live_rows([candle(second)]);
         // A correction takes no place.
-        chart.take_rows([candle(second)]);
+        chart.add_live_rows([candle(second)]);
         free.push(chart.n_free(3));
     }
     assert_eq!(free, [0, 2, 1, 0, 2, 1]);
     assert_eq!((chart.n_free(1), chart.n_free(0)), (0, 0));
-    chart.take_given([candle(14)]);
+    chart.add_service_candles([candle(14)]);
     assert_eq!(chart.n_free(3), 0);
 }
 
 #[test]
 fn live_rows_open_buckets_and_fold_into_them() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
-    chart.take_rows([row(300, 5.0), row(360, 7.0), row(420, 6.0)]);
-    chart.take_rows([row(600, 4.0)]);
+    chart.add_live_rows([row(300, 5.0), row(360, 7.0), row(420, 6.0)]);
+    chart.add_live_rows([row(600, 4.0)]);
     check(&chart, &[(300, [5.0, 7.0, 5.0, 6.0], 3), (600, [4.0; 4], 1)]);
 }
 
 #[test]
 fn a_replayed_row_is_not_counted_twice() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
-    chart.take_given([bucket(300, [1.0, 8.0, 1.0, 5.0], 4)]);
+    chart.add_service_candles([bucket(300, [1.0, 8.0, 1.0, 5.0], 4)]);
     // The newest two of the four rows of that bucket come again, and then a fifth.
-    chart.take_rows([row(420, 4.0), row(480, 5.0)]);
+    chart.add_live_rows([row(420, 4.0), row(480, 5.0)]);
     check(&chart, &[(300, [1.0, 8.0, 1.0, 5.0], 4)]);
-    chart.take_rows([row(540, 9.0)]);
+    chart.add_live_rows([row(540, 9.0)]);
     check(&chart, &[(300, [1.0, 9.0, 1.0, 9.0], 4)]);
 }
 
 #[test]
 fn a_bucket_folded_from_all_its_rows_stands() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
-    chart.take_given([bucket(300, [3.0, 3.0, 3.0, 3.0], 1)]);
-    chart.take_rows([row(300, 3.0), row(360, 2.0)]);
+    chart.add_service_candles([bucket(300, [3.0, 3.0, 3.0, 3.0], 1)]);
+    chart.add_live_rows([row(300, 3.0), row(360, 2.0)]);
     check(&chart, &[(300, [3.0, 3.0, 2.0, 2.0], 2)]);
 }
 
 #[test]
 fn a_corrected_row_changes_its_bucket() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
-    chart.take_rows([row(300, 5.0), row(360, 99.0), row(420, 6.0)]);
-    chart.take_rows([row(360, 7.0)]);
+    chart.add_live_rows([row(300, 5.0), row(360, 99.0), row(420, 6.0)]);
+    chart.add_live_rows([row(360, 7.0)]);
     check(&chart, &[(300, [5.0, 7.0, 5.0, 6.0], 3)]);
 }
 
 #[test]
 fn a_late_row_finds_its_place() {
     let mut chart = Chart::new(Resolution::Raw);
-    chart.take_given([row(1, 1.0), row(3, 3.0)]);
-    chart.take_rows([row(4, 4.0), row(2, 2.0)]);
+    chart.add_service_candles([row(1, 1.0), row(3, 3.0)]);
+    chart.add_live_rows([row(4, 4.0), row(2, 2.0)]);
     check(&chart, &[(1, [1.0; 4], 1), (2, [2.0; 4], 1), (3, [3.0; 4], 1), (4, [4.0; 4], 1)]);
     assert_eq!(chart.from_newest(Timestamp::from_seconds(3)), Some(1));
     assert_eq!(chart.nth_newest(9).map(|candle| candle.time.seconds()), Some(1));
@@ -96,7 +96,7 @@ fn a_late_row_finds_its_place() {
 #[test]
 fn another_resolution_keeps_the_newest_rows() {
     let mut chart = Chart::new(Resolution::Raw);
-    chart.take_rows([row(0, 1.0), row(10, 2.0), row(300, 3.0)]);
+    chart.add_live_rows([row(0, 1.0), row(10, 2.0), row(300, 3.0)]);
     chart.change_resolution(Resolution::FiveMinutes);
     check(&chart, &[(0, [1.0, 2.0, 1.0, 2.0], 2), (300, [3.0; 4], 1)]);
 }
@@ -104,9 +104,9 @@ fn another_resolution_keeps_the_newest_rows() {
 #[test]
 fn a_flood_of_rows_is_held_within_bounds() {
     let mut chart = Chart::new(Resolution::Raw);
-    chart.take_rows((0..30_000).map(|second| row(second, 1.0)));
+    chart.add_live_rows((0..30_000).map(|second| row(second, 1.0)));
     assert!(chart.rows.len() <= ROWS_MAX);
-    chart.take_given((0..30_000).map(|second| row(second, 1.0)));
+    chart.add_service_candles((0..30_000).map(|second| row(second, 1.0)));
     assert!(chart.candles().len() <= CANDLES_MAX);
     assert_eq!(chart.nth_newest(0).map(|candle| candle.time.seconds()), Some(29_999));
 }

@@ -68,7 +68,7 @@ fn scrolling_reads_every_row_once_and_ends_at_the_first() {
     let mut table = Table::default();
     let query = table.newest(source());
     served(&mut table, Some(query), &rows, at(3_000));
-    while !(table.has_first() && table.chosen() + 1 == table.rows().len()) {
+    while !(table.is_at_start() && table.selected_idx() + 1 == table.rows().len()) {
         let query = table.move_by(100, source());
         served(&mut table, query, &rows, at(3_000));
     }
@@ -86,7 +86,7 @@ fn a_silence_longer_than_a_span_is_passed_over() {
         served(&mut table, query, &rows, at(91 * 24 * HOUR));
     }
     assert!(seconds(&table).into_iter().eq(rows.into_iter().rev()));
-    assert!(table.has_first());
+    assert!(table.is_at_start());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn far_down_the_newest_rows_are_let_go_and_read_again_on_the_way_back() {
     }
     assert!(table.has_newer);
     let here = table.chosen;
-    table.take_live(&[row(20_000)]);
+    table.add_live_rows(&[row(20_000)]);
     assert_eq!(table.chosen, here, "what is read does not move");
     for _ in 0..120 {
         let query = table.move_by(-100, source());
@@ -129,8 +129,8 @@ fn a_live_row_is_put_in_front_and_a_corrected_one_in_its_place() {
     table.move_by(1, source());
     let mut corrected = row(2);
     corrected.values.insert("value".to_owned(), Value::Integer(99));
-    table.take_live(&[row(4), corrected]);
+    table.add_live_rows(&[row(4), corrected]);
     assert_eq!(seconds(&table), [4, 3, 2, 1]);
     assert_eq!(table.rows()[2].cells, [Some(Value::Integer(99))]);
-    assert_eq!(table.chosen(), 2, "the chosen row is another one by its place only");
+    assert_eq!(table.selected_idx(), 2, "the chosen row is another one by its place only");
 }

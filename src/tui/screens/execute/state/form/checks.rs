@@ -8,7 +8,7 @@ use model::{
 use super::{Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, variables};
 use crate::{
     screens::{
-        cluster::state::Known,
+        cluster::state::ClusterContext,
         execute::state::{input::Input, words},
     },
     state::stack,
@@ -17,7 +17,7 @@ use crate::{
 
 impl Form {
     /// What is to be said about a field; the text of a fit one explains it.
-    pub(crate) fn check(&self, field: FormField, known: Known<'_>) -> Check {
+    pub(crate) fn check(&self, field: FormField, known: ClusterContext<'_>) -> Check {
         let text = self.text(field).trim();
         match field {
             FormField::Function => self.check_function(known),
@@ -76,7 +76,7 @@ impl Form {
         }
     }
 
-    fn check_function(&self, known: Known<'_>) -> Check {
+    fn check_function(&self, known: ClusterContext<'_>) -> Check {
         let text = self.text(FormField::Function).trim();
         if self.file().is_some() {
             return Check::Fit("a file of this machine: ⏎ gives it to the head".to_owned());
@@ -102,7 +102,7 @@ impl Form {
         }
     }
 
-    fn check_nodes(&self, known: Known<'_>) -> Check {
+    fn check_nodes(&self, known: ClusterContext<'_>) -> Check {
         let Ok(number) = self.text(FormField::Nodes).trim().parse::<i64>() else {
             return Check::Unfit("a whole number, 1 or more; -1 for everyone".to_owned());
         };
@@ -130,7 +130,7 @@ impl Form {
         Check::Fit(format!("of {} known in {place}", counted(n_known, "worker")))
     }
 
-    fn earlier_runs(&self, known: Known<'_>) -> String {
+    fn earlier_runs(&self, known: ClusterContext<'_>) -> String {
         let id = self.text(FormField::FunctionId).trim();
         match known.runs.iter().filter(|run| run.request.function_id == id).count() {
             0 => "not run yet in this session".to_owned(),
@@ -149,7 +149,7 @@ fn check_seconds(text: &str, note: &str) -> Check {
     }
 }
 
-fn check_subgroup(text: &str, known: Known<'_>) -> Check {
+fn check_subgroup(text: &str, known: ClusterContext<'_>) -> Check {
     let groups = known.nodes.subgroups(known.stack);
     if text.is_empty() {
         let hint = "empty: every node";

@@ -8,7 +8,7 @@ use crate::{
 fn said(field: FormField, text: &str) -> Check {
     let mut screen = Harness::ready(160, 45);
     screen.state.execute.form.set(field, text);
-    screen.state.execute.form.check(field, screen.state.known())
+    screen.state.execute.form.check(field, screen.state.cluster_context())
 }
 
 #[track_caller]
@@ -82,10 +82,10 @@ fn a_function_is_named_typed_or_a_file() {
 fn standard_input_is_typed_or_comes_from_elsewhere() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
-    form.know_datasets(["btc", "eth"].map(str::to_owned).into_iter());
+    form.set_datasets(["btc", "eth"].map(str::to_owned).into_iter());
     screen.press("e tab tab tab tab tab tab tab down");
     assert_eq!(screen.state.execute.form.source, Source::File);
-    let known = screen.state.known();
+    let known = screen.state.cluster_context();
     assert!(!screen.state.execute.form.check(FormField::Stdin, known).is_fit());
     screen.press("down");
     assert_eq!(screen.state.execute.form.text(FormField::Stdin), "btc 24h");
@@ -128,17 +128,17 @@ fn content_has_one_entry_with_several_names() {
     screen.press("e ctrl-u c o p y");
     let form = &screen.state.execute.form;
     assert_eq!(form.meant(), Some(&hello), "any of its names means it");
-    assert!(screen.shown().contains("hello · copy"), "{}", screen.shown());
+    assert!(screen.text().contains("hello · copy"), "{}", screen.text());
 }
 
 #[test]
 fn a_dataset_is_found_by_a_part_of_its_name_and_completed() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
-    form.know_datasets(["btc_usd", "eth_usd", "cpu"].map(str::to_owned).into_iter());
+    form.set_datasets(["btc_usd", "eth_usd", "cpu"].map(str::to_owned).into_iter());
     screen.press("e tab tab tab tab tab tab tab down down tab ctrl-u");
     screen.type_text("usd");
-    let shown = screen.shown();
+    let shown = screen.text();
     let listed = |name: &str| shown.lines().any(|line| line.contains(&format!("  {name} ")));
     assert!(listed("btc_usd") && listed("eth_usd") && !listed("cpu"), "{shown}");
     screen.press("down down");
@@ -152,12 +152,15 @@ fn tab_goes_on_while_a_file_is_added() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("./a.wasm");
-    screen.asked();
+    screen.take_effects();
     screen.press("tab");
-    assert_eq!(screen.asked(), [Effect::AddFunction { path: "./a.wasm".to_owned() }]);
+    assert_eq!(screen.take_effects(), [Effect::AddFunction { path: "./a.wasm".to_owned() }]);
     assert_eq!(screen.state.execute.form.focused(), FormField::FunctionId);
     screen.press("tab");
-    assert_eq!((screen.asked(), screen.state.execute.form.focused()), (vec![], FormField::Method));
+    assert_eq!(
+        (screen.take_effects(), screen.state.execute.form.focused()),
+        (vec![], FormField::Method)
+    );
     screen.press("shift-tab shift-tab tab");
-    assert_eq!(screen.asked(), [], "it is under way");
+    assert_eq!(screen.take_effects(), [], "it is under way");
 }

@@ -24,7 +24,7 @@ fn each_peer_is_followed_by_the_heads_events() {
     screen.run_live();
     let answered = Stage::Answered { exit_code: 0 };
     assert_eq!(stages(&screen), [answered, Stage::Running, Stage::Running]);
-    let shown = screen.shown();
+    let shown = screen.text();
     for wanted in ["Per peer", "1 of 3 done", "worker-1", "exit 0", "412 ms", "running"] {
         assert!(shown.contains(wanted), "`{wanted}` in:\n{shown}");
     }
@@ -38,7 +38,7 @@ fn what_the_head_tells_before_it_has_named_a_run_is_not_lost() {
     let (request_id, peer_id) = (REQUEST_ID.to_owned(), PEERS[1].to_owned());
     screen.happens(ClusterEventKind::Dispatched { request_id, peer_id });
     assert_eq!(stages(&screen), []);
-    screen.take(Event::Begun(id, REQUEST_ID.to_owned()));
+    screen.take(Event::RunAccepted(id, REQUEST_ID.to_owned()));
     assert_eq!(stages(&screen), [Stage::Running]);
 }
 
@@ -47,7 +47,7 @@ fn a_local_worker_tells_in_its_log_that_it_fetches() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
-    screen.take(Event::Begun(id, REQUEST_ID.to_owned()));
+    screen.take(Event::RunAccepted(id, REQUEST_ID.to_owned()));
     screen.take(Event::Local(crate::local::LocalEvent::Log(LocalLog {
         process: "worker-2".to_owned(),
         level: Level::Info,
@@ -56,16 +56,16 @@ fn a_local_worker_tells_in_its_log_that_it_fetches() {
         fields: [("request", REQUEST_ID)].into_iter().collect(),
     })));
     assert_eq!(stages(&screen), [Stage::Fetching]);
-    assert!(screen.shown().contains("fetching"), "{}", screen.shown());
+    assert!(screen.text().contains("fetching"), "{}", screen.text());
 }
 
 #[test]
 fn cancelling_tells_the_head_the_name_of_the_run() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
-    screen.asked();
+    screen.take_effects();
     screen.press("ctrl-c");
-    assert_eq!(screen.asked(), [Effect::Cancel(id, Some(REQUEST_ID.to_owned()))]);
+    assert_eq!(screen.take_effects(), [Effect::Cancel(id, Some(REQUEST_ID.to_owned()))]);
     let answered = Stage::Answered { exit_code: 0 };
     assert_eq!(stages(&screen), [answered, Stage::Cancelled, Stage::Cancelled]);
 }
@@ -74,26 +74,26 @@ fn cancelling_tells_the_head_the_name_of_the_run() {
 fn a_head_that_does_not_answer_is_said_so_until_it_does() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
-    screen.take(Event::RunTroubled(id, Some(failure("connection refused"))));
+    screen.take(Event::RunUnreachable(id, Some(failure("connection refused"))));
     let n_lines = screen.state.logs.n_kept();
-    screen.take(Event::RunTroubled(id, Some(failure("connection refused"))));
+    screen.take(Event::RunUnreachable(id, Some(failure("connection refused"))));
     assert_eq!(screen.state.logs.n_kept(), n_lines, "one line for each change");
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("does not answer") && shown.contains("connection refused"), "{shown}");
-    screen.take(Event::RunTroubled(id, None));
-    assert!(!screen.shown().contains("does not answer"));
+    screen.take(Event::RunUnreachable(id, None));
+    assert!(!screen.text().contains("does not answer"));
     screen.take(Event::Executed(id, Err(failure("it is gone"))));
     assert!(matches!(screen.state.runs.newest().unwrap().phase, Phase::Failed(_)));
-    assert!(screen.shown().contains("it is gone"));
+    assert!(screen.text().contains("it is gone"));
 }
 
 #[test]
 fn a_head_without_a_list_of_nodes_is_asked_as_any_head_is() {
     let mut screen = Harness::ready(160, 45);
     screen.state.nodes.listed = crate::state::loadable::Loadable::Idle;
-    screen.asked();
+    screen.take_effects();
     screen.press("e ctrl-r");
-    let Some(Effect::Execute(_, order)) = screen.asked().pop() else { panic!("a run") };
+    let Some(Effect::Execute(_, order)) = screen.take_effects().pop() else { panic!("a run") };
     assert!(!order.is_followed);
 }
 
@@ -106,14 +106,14 @@ fn a_run_is_repeated_as_it_was_asked() {
     screen.press("tab tab tab ctrl-u");
     screen.type_text("1");
     screen.press("esc");
-    screen.asked();
+    screen.take_effects();
     screen.press("R");
-    let Some(Effect::Execute(id, order)) = screen.asked().pop() else { panic!("a run") };
+    let Some(Effect::Execute(id, order)) = screen.take_effects().pop() else { panic!("a run") };
     assert_eq!((id.0, order.request.config.number_of_nodes), (2, 3));
     screen.press(",");
-    assert!(screen.shown().contains("Run 1"));
+    assert!(screen.text().contains("Run 1"));
     screen.press(".");
-    assert!(screen.shown().contains("Run 2"));
+    assert!(screen.text().contains("Run 2"));
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn a_module_of_this_machine_is_given_to_the_head_before_it_is_run() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("bin/mine.wasm");
-    screen.asked();
+    screen.take_effects();
     screen.press("ctrl-r");
-    assert_eq!(screen.asked(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
+    assert_eq!(screen.take_effects(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
     let function = FunctionBody {
         name: "mine".to_owned(),
         function_id: FUNCTION_ID.to_owned(),
@@ -132,7 +132,7 @@ fn a_module_of_this_machine_is_given_to_the_head_before_it_is_run() {
         by_manifest: Vec::new(),
     };
     screen.take(Event::FunctionAdded(Ok(function)));
-    let asked = screen.asked();
+    let asked = screen.take_effects();
     let [Effect::LoadFunctions, Effect::Execute(_, order)] = asked.as_slice() else {
         panic!("{asked:?}");
     };
@@ -145,12 +145,12 @@ fn a_module_that_cannot_be_given_leaves_the_form_as_it_is() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("bin/mine.wasm");
-    screen.asked();
+    screen.take_effects();
     screen.press("enter");
-    assert_eq!(screen.asked(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
+    assert_eq!(screen.take_effects(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
     screen.take(Event::FunctionAdded(Err(failure("no such file or folder"))));
-    assert_eq!(screen.asked(), []);
-    assert!(screen.shown().contains("no such file or folder"), "{}", screen.shown());
+    assert_eq!(screen.take_effects(), []);
+    assert!(screen.text().contains("no such file or folder"), "{}", screen.text());
     assert_eq!(screen.state.execute.form.text(FormField::Function), "bin/mine.wasm");
 }
 
@@ -159,22 +159,22 @@ fn a_form_is_kept_under_a_name_taken_again_and_removed() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab ctrl-u");
     screen.type_text("2");
-    screen.asked();
+    screen.take_effects();
     screen.press("ctrl-s");
-    assert!(screen.shown().contains("hello x2"), "{}", screen.shown());
+    assert!(screen.text().contains("hello x2"), "{}", screen.text());
     screen.press("enter");
-    let asked = screen.asked();
+    let asked = screen.take_effects();
     let [Effect::SavePresets(list)] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!(list.keys().collect::<Vec<_>>(), ["hello x2"]);
 
     screen.press("ctrl-u");
     screen.type_text("3");
     screen.press("ctrl-o");
-    assert!(screen.shown().contains("Presets"));
+    assert!(screen.text().contains("Presets"));
     screen.press("enter");
     assert_eq!(screen.state.execute.form.text(FormField::Nodes), "2");
     screen.press("ctrl-o D");
-    assert_eq!(screen.asked(), [Effect::SavePresets(BTreeMap::new())]);
+    assert_eq!(screen.take_effects(), [Effect::SavePresets(BTreeMap::new())]);
     screen.press("esc");
     assert!(screen.state.overlays.is_empty());
 }
@@ -184,9 +184,9 @@ fn curl_is_given_no_secret() {
     let mut screen = Harness::ready(160, 45);
     screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
     screen.press("e");
-    screen.asked();
+    screen.take_effects();
     screen.press("ctrl-y");
-    let asked = screen.asked();
+    let asked = screen.take_effects();
     let [Effect::Copy(text)] = asked.as_slice() else { panic!("{asked:?}") };
     assert!(text.contains("Bearer $API_KEY") && !text.contains("correct-horse"), "{text}");
     assert!(text.contains("/api/v1/functions/execute") && text.contains("hello.wasm"), "{text}");
@@ -196,9 +196,9 @@ fn curl_is_given_no_secret() {
 fn peers_that_come_or_go_are_asked_about_at_once() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
-    screen.asked();
+    screen.take_effects();
     screen.happens(ClusterEventKind::PeerLeft { peer_id: PEERS[1].to_owned() });
-    assert_eq!(screen.asked(), [Effect::LoadNodes]);
+    assert_eq!(screen.take_effects(), [Effect::LoadNodes]);
 }
 
 #[test]
@@ -207,6 +207,6 @@ fn a_run_that_ended_shows_what_each_peer_came_to() {
     let id = screen.run_live();
     screen.pass(Duration::from_millis(300));
     screen.take(Event::Executed(id, Ok(Box::new(split_response()))));
-    let shown = screen.shown();
+    let shown = screen.text();
     assert!(shown.contains("group 1") && shown.contains("2 distinct results"), "{shown}");
 }

@@ -2,7 +2,7 @@
 
 /// How a chart is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Kind {
+pub(crate) enum ChartKind {
     #[default]
     Candles,
     /// As a line through the closes.
@@ -24,7 +24,7 @@ pub(crate) enum Indicators {
     Off,
 }
 
-impl Kind {
+impl ChartKind {
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::Candles => Self::Line,

@@ -12,7 +12,7 @@ const N_SLOTS_FIRST: &str = "10";
 
 /// A field of the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum AddField {
+pub(crate) enum NodeField {
     /// Head or worker.
     #[default]
     Role,
@@ -33,21 +33,21 @@ pub(crate) enum AddField {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Adding {
+pub(crate) struct NodeForm {
     /// The field that keys go to.
-    pub(crate) focus: AddField,
+    pub(crate) focus: NodeField,
     /// Whether a head is to be started rather than a worker.
     pub(crate) is_head: bool,
     /// Whether it outlives the screen.
     pub(crate) is_kept: bool,
-    texts: [Field; AddField::ALL.len()],
+    texts: [Field; NodeField::ALL.len()],
     /// Whether it was tried to start what the form says: what is wrong is told from then on.
     pub(crate) is_tried: bool,
     /// The address of a head that was filled in; from then on the field is the person's own.
     filled_in: Option<String>,
 }
 
-impl AddField {
+impl NodeField {
     /// All, in their order.
     pub(crate) const ALL: [Self; 8] = [
         Self::Role,
@@ -94,11 +94,11 @@ impl AddField {
     }
 }
 
-impl Adding {
+impl NodeForm {
     /// A form for a worker, with the address of a head among `nodes` filled in.
     pub(crate) fn new(nodes: &[Node]) -> Self {
         let mut form = Self { is_head: nodes.is_empty(), ..Self::default() };
-        form.set(AddField::Slots, N_SLOTS_FIRST);
+        form.set(NodeField::Slots, N_SLOTS_FIRST);
         form.learn(nodes);
         form
     }
@@ -106,7 +106,7 @@ impl Adding {
     /// Fills in the address of a head among `nodes`, once, where nobody has typed one: it may become
     /// known only after the form is open.
     pub(crate) fn learn(&mut self, nodes: &[Node]) {
-        if self.filled_in.is_some() || !self.text(AddField::BootNodes).value().is_empty() {
+        if self.filled_in.is_some() || !self.text(NodeField::BootNodes).value().is_empty() {
             return;
         }
         let head = nodes.iter().find(|node| node.role.as_deref() == Some("head"));
@@ -116,23 +116,23 @@ impl Adding {
             head.addresses.iter().find(is_loopback).or(head.addresses.first())
         });
         if let Some(address) = address {
-            self.set(AddField::BootNodes, address);
+            self.set(NodeField::BootNodes, address);
             self.filled_in = Some(address.clone());
         }
     }
 
     /// The fields that matter for the role, in their order.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = AddField> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = NodeField> {
         let is_head = self.is_head;
-        AddField::ALL.into_iter().filter(move |field| match field {
-            AddField::RestPort => is_head,
-            AddField::Slots | AddField::Runtime => !is_head,
+        NodeField::ALL.into_iter().filter(move |field| match field {
+            NodeField::RestPort => is_head,
+            NodeField::Slots | NodeField::Runtime => !is_head,
             _ => true,
         })
     }
 
     /// The text of a field.
-    pub(crate) fn text(&self, field: AddField) -> &Field {
+    pub(crate) fn text(&self, field: NodeField) -> &Field {
         // There is a text for each field, by the type of the array.
         self.texts.get(field as usize).unwrap_or(&self.texts[0])
     }
@@ -145,7 +145,7 @@ impl Adding {
 
     /// Goes `by` fields on, or back, around the end.
     pub(crate) fn move_focus(&mut self, by: isize) {
-        let fields: Vec<AddField> = self.fields().collect();
+        let fields: Vec<NodeField> = self.fields().collect();
         let idx = fields.iter().position(|field| *field == self.focus).unwrap_or(0);
         let idx = (idx + fields.len()).saturating_add_signed(by) % fields.len();
         self.focus = fields.get(idx).copied().unwrap_or_default();
@@ -154,38 +154,38 @@ impl Adding {
     /// Takes the next value of a field that is chosen; goes on by a field otherwise.
     pub(crate) fn choose(&mut self, by: isize) {
         match self.focus {
-            AddField::Role => self.is_head = !self.is_head,
-            AddField::Kept => self.is_kept = !self.is_kept,
+            NodeField::Role => self.is_head = !self.is_head,
+            NodeField::Kept => self.is_kept = !self.is_kept,
             _ => self.move_focus(by),
         }
     }
 
     /// What is wrong with a field, if anything is.
-    pub(crate) fn trouble(&self, field: AddField) -> Option<String> {
+    pub(crate) fn trouble(&self, field: NodeField) -> Option<String> {
         let text = self.text(field).value().trim();
         match field {
-            AddField::Port | AddField::RestPort => {
+            NodeField::Port | NodeField::RestPort => {
                 port(text).is_none().then(|| "a port, 1 to 65535".to_owned())
             }
-            AddField::BootNodes if !self.is_head && text.is_empty() => {
+            NodeField::BootNodes if !self.is_head && text.is_empty() => {
                 Some("a worker without one finds no head".to_owned())
             }
-            AddField::BootNodes => parts(text)
+            NodeField::BootNodes => parts(text)
                 .find(|address| !address.starts_with('/') || !address.contains("/p2p/"))
                 .map(|address| format!("`{address}` is no multiaddress /ip4/…/tcp/…/p2p/…")),
-            AddField::Subgroups => parts(text)
+            NodeField::Subgroups => parts(text)
                 .find(|name| name.parse::<Subgroup>().is_err())
                 .map(|name| format!("`{name}` is no name of a group")),
-            AddField::Slots => {
+            NodeField::Slots => {
                 let is_fit = text.parse::<u32>().is_ok_and(|n| (1..=10_000).contains(&n));
                 (!self.is_head && !is_fit).then(|| "a number, 1 or more".to_owned())
             }
-            AddField::Role | AddField::Runtime | AddField::Kept => None,
+            NodeField::Role | NodeField::Runtime | NodeField::Kept => None,
         }
     }
 
     /// The node that the form describes; otherwise goes to the first field that is unfit.
-    pub(crate) fn wish(&mut self) -> Option<NodeWish> {
+    pub(crate) fn options(&mut self) -> Option<NodeWish> {
         self.is_tried = true;
         let unfit = self.fields().find(|field| self.trouble(*field).is_some());
         if let Some(unfit) = unfit {
@@ -196,17 +196,17 @@ impl Adding {
         let all = |field| parts(text(field)).map(str::to_owned).collect();
         Some(NodeWish {
             role: if self.is_head { "head" } else { "worker" }.to_owned(),
-            port: port(text(AddField::Port)).unwrap_or_default(),
-            rest_port: port(text(AddField::RestPort)).unwrap_or_default(),
-            boot_nodes: all(AddField::BootNodes),
-            subgroups: all(AddField::Subgroups),
-            n_slots: text(AddField::Slots).parse().unwrap_or(1),
-            runtime: Some(text(AddField::Runtime).to_owned()).filter(|path| !path.is_empty()),
+            port: port(text(NodeField::Port)).unwrap_or_default(),
+            rest_port: port(text(NodeField::RestPort)).unwrap_or_default(),
+            boot_nodes: all(NodeField::BootNodes),
+            subgroups: all(NodeField::Subgroups),
+            n_slots: text(NodeField::Slots).parse().unwrap_or(1),
+            runtime: Some(text(NodeField::Runtime).to_owned()).filter(|path| !path.is_empty()),
             is_kept: self.is_kept,
         })
     }
 
-    fn set(&mut self, field: AddField, text: &str) {
+    fn set(&mut self, field: NodeField, text: &str) {
         if let Some(place) = self.texts.get_mut(field as usize) {
             place.set(text);
         }
@@ -230,9 +230,9 @@ mod tests {
     #[test]
     fn the_heads_address_is_filled_in_and_ports_are_free_ones() {
         let screen = Harness::ready(160, 45);
-        let nodes = screen.state.cluster.nodes(screen.state.known());
-        let mut form = Adding::new(&nodes);
-        let wish = form.wish().unwrap();
+        let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
+        let mut form = NodeForm::new(&nodes);
+        let wish = form.options().unwrap();
         assert_eq!((wish.role.as_str(), wish.port, wish.n_slots), ("worker", 0, 10));
         assert_eq!(wish.boot_nodes, nodes[0].addresses);
         assert!(!wish.is_kept && wish.runtime.is_none());
@@ -240,31 +240,31 @@ mod tests {
 
     #[test]
     fn what_is_unfit_is_gone_to() {
-        let mut form = Adding::new(&[]);
-        assert!(form.is_head && form.wish().is_some(), "a head needs nobody");
+        let mut form = NodeForm::new(&[]);
+        assert!(form.is_head && form.options().is_some(), "a head needs nobody");
         form.is_head = false;
-        assert_eq!((form.wish(), form.focus), (None, AddField::BootNodes));
-        form.set(AddField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW, x");
-        assert!(form.trouble(AddField::BootNodes).unwrap().contains("`x`"));
-        form.set(AddField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW");
-        form.set(AddField::Port, "70000");
-        assert_eq!((form.wish(), form.focus), (None, AddField::Port));
-        form.set(AddField::Port, "9000");
-        form.set(AddField::Slots, "0");
-        assert_eq!((form.wish(), form.focus), (None, AddField::Slots));
+        assert_eq!((form.options(), form.focus), (None, NodeField::BootNodes));
+        form.set(NodeField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW, x");
+        assert!(form.trouble(NodeField::BootNodes).unwrap().contains("`x`"));
+        form.set(NodeField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW");
+        form.set(NodeField::Port, "70000");
+        assert_eq!((form.options(), form.focus), (None, NodeField::Port));
+        form.set(NodeField::Port, "9000");
+        form.set(NodeField::Slots, "0");
+        assert_eq!((form.options(), form.focus), (None, NodeField::Slots));
     }
 
     #[test]
     fn only_fields_of_the_role_are_passed() {
-        let mut form = Adding::new(&[]);
+        let mut form = NodeForm::new(&[]);
         form.is_head = false;
         let n_fields = form.fields().count();
         for _ in 0..n_fields {
-            assert_ne!(form.focus, AddField::RestPort);
+            assert_ne!(form.focus, NodeField::RestPort);
             form.move_focus(1);
         }
-        assert_eq!(form.focus, AddField::Role);
+        assert_eq!(form.focus, NodeField::Role);
         form.choose(1);
-        assert!(form.is_head && form.fields().all(|field| field != AddField::Slots));
+        assert!(form.is_head && form.fields().all(|field| field != NodeField::Slots));
     }
 }

@@ -8,7 +8,7 @@ use super::{
 
 /// A theme of a person's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Own {
+pub struct CustomTheme {
     /// What it is called.
     pub name: String,
     pub(super) palette: Palette,
@@ -25,7 +25,7 @@ pub struct Fault {
 
 /// A color that is hard to read on a background it may stand on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Faint {
+pub struct LowContrast {
     /// The token of the letters.
     pub token: &'static str,
     /// The token of what is behind them.
@@ -70,7 +70,7 @@ const TOKENS: [&str; 23] = [
     "overlay-3",
 ];
 
-impl Own {
+impl CustomTheme {
     /// The theme `name` of these tokens and colors, such as `("focus", "#6ea8fe")`.
     ///
     /// The token `base` names the theme whose colors hold for tokens that are left out; that of dark
@@ -93,11 +93,11 @@ impl Own {
     }
 }
 
-impl Own {
+impl CustomTheme {
     /// What of it is hard to read, the worst first: text on any background, lines on that of panes,
     /// each held to what the themes of the program reach.
     #[must_use]
-    pub fn faint(&self) -> Vec<Faint> {
+    pub fn low_contrast(&self) -> Vec<LowContrast> {
         let mut palette = self.palette.clone();
         let lines = TOKENS.iter().filter(|token| token.contains('-'));
         let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));
@@ -105,7 +105,7 @@ impl Own {
         let mut rgb = |token| slot(&mut palette, token).map(|color| color.parts());
         let ratio = |(token, on)| {
             let ratio = contrast(rgb(token)?, rgb(on)?);
-            (ratio < CONTRAST_MIN).then_some(Faint { token, on, ratio })
+            (ratio < CONTRAST_MIN).then_some(LowContrast { token, on, ratio })
         };
         let mut faint: Vec<_> = pairs.into_iter().filter_map(ratio).collect();
         faint.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
@@ -121,7 +121,7 @@ pub fn text_of(name: Name) -> Option<String> {
         "# The colors of the theme {name}. Put a file like this into the folder themes beside the\n\
          # configuration file; what is left out is as in the base.\n{BASE} = {:?}\n",
         match name {
-            Name::Own(_) => Name::Dark.to_string(),
+            Name::Custom(_) => Name::Dark.to_string(),
             name => name.to_string(),
         }
     );
@@ -193,16 +193,17 @@ mod tests {
 
     #[test]
     fn tokens_go_over_those_of_the_base_wherever_it_stands() {
-        let own = Own::read("mine", &tokens(&[("focus", "#010203"), ("base", "light")])).unwrap();
+        let own =
+            CustomTheme::read("mine", &tokens(&[("focus", "#010203"), ("base", "light")])).unwrap();
         let light = &palette::LIGHT;
         assert_eq!((own.palette.focus, own.palette.bg), (Rgb(0x0001_0203), light.bg));
     }
 
     #[test]
     fn what_is_hard_to_read_is_named_the_worst_first() {
-        let own = |lines: &[(&str, &str)]| Own::read("mine", &tokens(lines)).unwrap();
+        let own = |lines: &[(&str, &str)]| CustomTheme::read("mine", &tokens(lines)).unwrap();
         let own = own(&[("muted", "#333a4c"), ("series-2", "#11131a")]);
-        let faint = own.faint();
+        let faint = own.low_contrast();
         let named: Vec<_> = faint.iter().map(|faint| (faint.token, faint.on)).collect();
         assert_eq!(
             named,
@@ -214,15 +215,15 @@ mod tests {
     #[test]
     fn the_themes_of_the_program_are_legible_as_ones_own() {
         for base in ["dark", "light", "cvd", "high-contrast"] {
-            let own = Own::read("mine", &tokens(&[("base", base)])).unwrap();
-            assert_eq!(own.faint(), [], "{base}");
+            let own = CustomTheme::read("mine", &tokens(&[("base", base)])).unwrap();
+            assert_eq!(own.low_contrast(), [], "{base}");
         }
     }
 
     #[test]
     fn what_cannot_be_followed_is_told_line_by_line() {
         let lines = [("fokus", "#010203"), ("bg", "blue"), ("base", "mono"), ("series-7", "#0")];
-        let faults = Own::read("mine", &tokens(&lines)).unwrap_err();
+        let faults = CustomTheme::read("mine", &tokens(&lines)).unwrap_err();
         let told: Vec<usize> = faults.iter().map(|fault| fault.token).collect();
         assert_eq!(told, [0, 1, 2, 3]);
         assert!(faults[0].why.contains("focus") && faults[1].why.contains("#rrggbb"));
@@ -234,7 +235,7 @@ mod tests {
             let text = text_of(name).unwrap();
             let lines = text.lines().filter_map(|line| line.split_once(" = "));
             let read: Vec<_> = lines.map(|(a, b)| (a, b.trim_matches('"'))).collect();
-            let own = Own::read("again", &tokens(&read)).unwrap();
+            let own = CustomTheme::read("again", &tokens(&read)).unwrap();
             assert_eq!(Some(&own.palette), name.palette(), "{name}");
         }
         assert_eq!(text_of(Name::Mono), None);

@@ -2,7 +2,7 @@
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::state::Copying;
+use super::state::CopyMenu;
 use crate::{
     action::Action,
     event::Target,
@@ -22,17 +22,17 @@ pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    copying: &Copying,
+    copy_as: &CopyMenu,
     hits: &mut Hits,
 ) {
     let theme = frame.theme;
-    let n_rows = u16::try_from(copying.forms.len()).unwrap_or(u16::MAX);
+    let n_rows = u16::try_from(copy_as.forms.len()).unwrap_or(u16::MAX);
     let place = centered(area, WIDTH.min(area.width), n_rows.saturating_add(2));
     let of = Pane::new("Copy as").info(
         frame.hints(Layer::Choice, &[(Action::Open, "copies it"), (Action::Back, "goes back")]),
     );
     let inside = raise(place, buf, frame, of, hits);
-    for ((y, row), (name, text)) in (0..inside.height).zip(0..).zip(&copying.forms) {
+    for ((y, row), (name, text)) in (0..inside.height).zip(0..).zip(&copy_as.forms) {
         paint::text(buf, inside, (2, y), name, theme.text);
         let room = usize::from(inside.width.saturating_sub(TEXT_FROM));
         // No more than fits is looked at: a text may be long.
@@ -40,7 +40,7 @@ pub(crate) fn draw(
         let words: Vec<&str> = start.split_whitespace().collect();
         let words = words.join(" ");
         paint::text(buf, inside, (TEXT_FROM, y), &format::fit(&words, room), theme.muted);
-        if row == copying.row {
+        if row == copy_as.row {
             mark(inside, buf, y, frame);
         }
         let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };

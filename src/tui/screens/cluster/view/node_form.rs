@@ -6,7 +6,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{cluster::state::adding::AddField, execute::view::draw_field},
+    screens::{cluster::state::node_form::NodeField, execute::view::draw_field},
     view::{Frame, centered, hits::Hits, wrap::wrapped},
     widget::{
         format, paint,
@@ -23,7 +23,7 @@ const WIDTH_MAX: u16 = 104;
 /// Draws the form over `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    let form = &state.cluster.adding;
+    let form = &state.cluster.node_form;
     let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
     // What is to be said stands below each field where there is room for it.
     let is_roomy = area.height >= n_fields.saturating_mul(2) + 6;
@@ -63,18 +63,18 @@ fn draw_one(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (field, y, is_roomy): (AddField, u16, bool),
+    (field, y, is_roomy): (NodeField, u16, bool),
 ) {
     let Frame { state, theme, .. } = frame;
-    let form = &state.cluster.adding;
+    let form = &state.cluster.node_form;
     let is_here = form.focus == field;
     let label_style = if is_here { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
     let label = format::right(field.label(), LABEL_WIDTH.into());
     paint::text(buf, area, (0, y), &label, label_style);
     let width = match field {
-        AddField::BootNodes | AddField::Runtime => area.width,
-        AddField::Subgroups => 40,
-        AddField::Kept => 26,
+        NodeField::BootNodes | NodeField::Runtime => area.width,
+        NodeField::Subgroups => 40,
+        NodeField::Kept => 26,
         _ => 12,
     };
     let place = Rect {
@@ -87,8 +87,8 @@ fn draw_one(
     buf.set_style(place, if is_here { theme.sel } else { theme.bg });
     let text_area = pane::padded(place);
     let choice = match field {
-        AddField::Role => Some(if form.is_head { "head" } else { "worker" }),
-        AddField::Kept => Some(if form.is_kept { "it keeps running" } else { "it ends with me" }),
+        NodeField::Role => Some(if form.is_head { "head" } else { "worker" }),
+        NodeField::Kept => Some(if form.is_kept { "it keeps running" } else { "it ends with me" }),
         _ => None,
     };
     if let Some(choice) = choice {
@@ -114,8 +114,8 @@ fn draw_one(
 }
 
 /// What is to be said about a field.
-fn note(frame: Frame<'_>, field: AddField) -> (String, ratatui::style::Style) {
-    let form = &frame.state.cluster.adding;
+fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
+    let form = &frame.state.cluster.node_form;
     match form.trouble(field).filter(|_| form.is_tried) {
         Some(trouble) => (format!("└ {trouble}"), frame.theme.down),
         None => (field.note().to_owned(), frame.theme.muted),

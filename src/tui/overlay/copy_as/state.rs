@@ -1,4 +1,4 @@
-//! Copying what is selected in another form: its id, JSON, CSV, or a command line for curl.
+//! CopyMenu what is selected in another form: its id, JSON, CSV, or a command line for curl.
 //!
 //! No form holds a key or a token: a command line names the variable that has it.
 
@@ -17,16 +17,16 @@ const KEY_VARIABLE: &str = "$API_KEY";
 
 /// The choice of a form.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Copying {
+pub(crate) struct CopyMenu {
     /// The form pointed at.
     pub(crate) row: usize,
     /// What each is called, and its text.
     pub(crate) forms: Vec<(&'static str, String)>,
 }
 
-impl Copying {
+impl CopyMenu {
     /// The forms of what is selected on the screen in view.
-    pub(crate) fn of(state: &State) -> Self {
+    pub(crate) fn for_selection(state: &State) -> Self {
         let mut forms = match state.screen {
             Screen::Cluster => of_cluster(state),
             Screen::Execute => {
@@ -84,7 +84,7 @@ fn cells<const N: usize>(cells: [String; N]) -> Vec<Option<String>> {
 }
 
 fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
-    let known = state.known();
+    let known = state.cluster_context();
     match state.cluster.focus {
         Pane::Nodes => of_node(state).unwrap_or_default(),
         Pane::Runs | Pane::Groups => state
@@ -100,7 +100,7 @@ fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
 
 /// The forms of the selected node; the table is of all of them.
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
-    let nodes = state.cluster.nodes(state.known());
+    let nodes = state.cluster.nodes(state.cluster_context());
     let node = nodes.get(state.cluster.node_idx(&nodes))?;
     let bodies = state.nodes.listed.value().map_or(&[][..], Vec::as_slice);
     let body = bodies.iter().find(|body| body.peer_id == node.peer_id);
@@ -190,7 +190,7 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
 /// The forms of the topic, and of the actor selected in it; the tables are of its epochs.
 fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
     let topic = state.inference.selected?.get().to_string();
-    let table = Table::of(state);
+    let table = Table::for_screen(state);
     let text = |is_json| if table.rows.is_empty() { String::new() } else { table.text(is_json) };
     let actor = state.inference.actor.as_ref().map(ToString::to_string);
     let addresses = &state.services.addresses;
@@ -207,7 +207,7 @@ fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
 
 fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
     let line = state.logs.line()?;
-    let table = Table::of_lines([&line.log]);
+    let table = Table::from_log_lines([&line.log]);
     Some(vec![
         ("text", state.logs.selection()?),
         ("message", line.log.message.clone()),
@@ -230,9 +230,9 @@ mod tests {
         for _ in 0..row {
             screen.press("down");
         }
-        screen.asked();
+        screen.take_effects();
         screen.press("enter");
-        let asked = screen.asked();
+        let asked = screen.take_effects();
         let [Effect::Copy(text)] = asked.as_slice() else { panic!("{asked:?}") };
         text.clone()
     }
