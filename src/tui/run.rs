@@ -516,7 +516,7 @@ impl Loop {
             match guard::guarded(draw) {
                 Ok(drawn) => hits = drawn,
                 Err(why) => {
-                    view::draw_broken(area, buf, (state, &theme), &why);
+                    view::draw_broken(area, buf, state, &theme, &why);
                     broken = Some(state.screen);
                 }
             }

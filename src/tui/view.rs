@@ -135,12 +135,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
 }
 
 /// Draws what can be said where a screen broke while it was drawn: the way to the others, and why.
-pub(crate) fn draw_broken(
-    area: Rect,
-    buf: &mut Buffer,
-    (state, theme): (&State, &Theme),
-    why: &str,
-) {
+pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme, why: &str) {
     theme.clear(area, buf);
     let frame = Frame { state, theme, tier: Tier::for_area(area).unwrap_or(Tier::Small) };
     let [top, middle, bottom] = rows(area, footer::height(frame, area.width));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    event::InferenceEvent,
+    event::{DataEvent, InferenceEvent, StreamNews},
     harness::{FUNCTION_ID, Harness, split_response},
     screens::execute::state::FormField,
     state::{loadable::Failure, stack},

@@ -87,7 +87,7 @@ impl ResultView {
             return true;
         }
         let n_lines = response.map_or(0, |response| self.n_lines(response));
-        self.act(action, response.map_or(0, |response| response.results.len()), (n_lines, page))
+        self.act(action, response.map_or(0, |response| response.results.len()), n_lines, page)
     }
 
     /// What is looked at of another run: the same text, set in the same way, from its start.
@@ -116,7 +116,7 @@ impl ResultView {
 
     /// Takes an action, where there are `n_groups` groups, and `n_lines` lines of which a page has
     /// `page`; whether it was one of its own.
-    fn act(&mut self, action: Action, n_groups: usize, (n_lines, page): (usize, usize)) -> bool {
+    fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) -> bool {
         let last = n_groups.saturating_sub(1);
         let half = (page / 2).max(1);
         match action {

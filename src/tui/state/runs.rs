@@ -10,7 +10,7 @@ use wire::{
     functions::{ExecuteRequest, ExecuteResponse},
 };
 
-use self::live::{Early, LiveStream};
+use self::live::{Early, RunProgress};
 use super::loadable::Failure;
 use crate::screens::execute::state::Input;
 
@@ -49,7 +49,7 @@ pub(crate) struct Run {
     /// What the head calls it, once it has said so.
     pub(crate) request_id: Option<String>,
     /// How far each peer is, as far as the head tells.
-    pub(crate) live: LiveStream,
+    pub(crate) live: RunProgress,
     /// Why the head cannot be asked how far it is, while that is so.
     pub(crate) trouble: Option<Failure>,
     /// How far it is.
@@ -139,7 +139,7 @@ impl Runs {
             request,
             input,
             request_id: None,
-            live: LiveStream::default(),
+            live: RunProgress::default(),
             trouble: None,
             phase: Phase::Waiting,
             took: None,

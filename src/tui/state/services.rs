@@ -32,7 +32,7 @@ pub(crate) enum Health {
         latency: Option<Duration>,
     },
     /// A stream of it is open.
-    LiveStream,
+    Live,
     /// It refuses the API key or the token.
     Refused { why: Failure },
     /// It asks to come back later.
@@ -150,7 +150,7 @@ impl Services {
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
         let place = self.place(service);
         // A single answer says nothing about a stream that is up.
-        if *place == Health::LiveStream && matches!(health, Health::Idle { .. }) {
+        if *place == Health::Live && matches!(health, Health::Idle { .. }) {
             return false;
         }
         // Nor does an answer to a request from before the refusal say that the limit is over.
@@ -179,7 +179,7 @@ impl Services {
     /// No stream of `service` is open any more.
     pub(crate) fn stream_closed(&mut self, service: Service) {
         let place = self.place(service);
-        if *place == Health::LiveStream {
+        if *place == Health::Live {
             *place = Health::Idle { latency: None };
         }
     }
@@ -265,7 +265,7 @@ mod tests {
         let down = Health::Down { why: Failure::default() };
         assert_eq!(is_after(&down, Some(&Ok(()))), idle);
         assert_eq!(is_after(&refused, Some(&Err(Failure::default()))), down);
-        assert_eq!(is_after(&Health::LiveStream, None), Health::Unknown);
+        assert_eq!(is_after(&Health::Live, None), Health::Unknown);
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn draw(out: &mut Vec<u8>, next: &Buffer, cells: &[Told<'_>]) {
         pen.go(*x, *y);
         pen.put(cell);
     }
-    if pen.result_view != Look::default() {
+    if pen.look != Look::default() {
         pen.out.extend_from_slice(b"\x1b[m");
     }
 }
@@ -148,10 +148,10 @@ impl Pen<'_> {
             Some(at) if at == (x, y) => {}
             Some((from, row)) if row == y && from < x => {
                 if !self.write_over(from, x, y) {
-                    self.notify(&[x.saturating_add(1)], b'G');
+                    self.tell(&[x.saturating_add(1)], b'G');
                 }
             }
-            _ => self.notify(&[y.saturating_add(1), x.saturating_add(1)], b'H'),
+            _ => self.tell(&[y.saturating_add(1), x.saturating_add(1)], b'H'),
         }
         self.at = Some((x, y));
     }
@@ -159,8 +159,7 @@ impl Pen<'_> {
     /// Writes what is there already from column `from` to before `end`, if that is short.
     fn write_over(&mut self, from: u16, end: u16, y: u16) -> bool {
         let cells = (from..end).filter_map(|x| self.next.cell((x, y)));
-        let is_plain =
-            |cell: &Cell| cell.symbol().len() == 1 && self.look_of(cell) == self.result_view;
+        let is_plain = |cell: &Cell| cell.symbol().len() == 1 && self.look_of(cell) == self.look;
         if end - from > GAP_MAX || !cells.clone().all(is_plain) {
             return false;
         }
@@ -183,20 +182,20 @@ impl Pen<'_> {
     fn look_of(&self, cell: &Cell) -> Look {
         let look = Look { fg: cell.fg, bg: cell.bg, weight: cell.modifier };
         let is_blank = cell.symbol() == " " && !cell.modifier.intersects(SEEN_ON_BLANK);
-        if is_blank && !self.result_view.weight.intersects(SEEN_ON_BLANK) {
-            return Look { bg: cell.bg, ..self.result_view };
+        if is_blank && !self.look.weight.intersects(SEEN_ON_BLANK) {
+            return Look { bg: cell.bg, ..self.look };
         }
         look
     }
 
     /// Makes what is written from now on look like `wanted`.
     fn take(&mut self, wanted: Look) {
-        if wanted == self.result_view {
+        if wanted == self.look {
             return;
         }
         let mut numbers: Vec<u16> = Vec::new();
-        let gone = self.result_view.weight.difference(wanted.weight);
-        let mut had = self.result_view.weight;
+        let gone = self.look.weight.difference(wanted.weight);
+        let mut had = self.look.weight;
         for (weights, number) in OFF {
             if gone.intersects(weights) {
                 numbers.push(number.into());
@@ -207,14 +206,14 @@ impl Pen<'_> {
         numbers.extend(
             ON.iter().filter(|(weight, _)| new.contains(*weight)).map(|it| u16::from(it.1)),
         );
-        if wanted.fg != self.result_view.fg {
+        if wanted.fg != self.look.fg {
             color(&mut numbers, wanted.fg, 0);
         }
-        if wanted.bg != self.result_view.bg {
+        if wanted.bg != self.look.bg {
             color(&mut numbers, wanted.bg, 10);
         }
-        self.notify(&numbers, b'm');
-        self.result_view = wanted;
+        self.tell(&numbers, b'm');
+        self.look = wanted;
     }
 
     /// Tells the terminal to do what `letter` stands for.

@@ -98,7 +98,7 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
                 Health::Absent => ('○', theme.faint),
                 Health::Unknown => ('◌', theme.muted),
                 Health::Idle { .. } => ('◉', theme.up),
-                Health::RunProgress => ('●', theme.up),
+                Health::Live => ('●', theme.up),
                 Health::Refused { .. } => ('⊘', theme.down),
                 Health::Limited { .. } => ('◐', theme.warn),
                 Health::Down { .. } => ('✗', theme.down),
@@ -142,7 +142,7 @@ fn note(service: Service, state: &State) -> String {
             let key = state.keys.key_text(Layer::Global, Action::Profiles);
             format!("refused · {key}")
         }
-        Health::RunProgress => "live".to_owned(),
+        Health::Live => "live".to_owned(),
         Health::Limited { until, .. } => {
             format!("429 · retry {}", format::age(until.since(state.now)))
         }

@@ -32,12 +32,13 @@ pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (response, look): (&ExecuteResponse, ResultView),
+    response: &ExecuteResponse,
+    look: ResultView,
 ) -> u16 {
     let theme = frame.theme;
     let (text, is_pretty) = look.shown_text(response);
     let lines: Vec<&str> = text.lines().take(TEXT_LINES_MAX).collect();
-    let end = draw_tabs(area, buf, frame, (response, look, is_pretty));
+    let end = draw_tabs(area, buf, frame, response, look, is_pretty);
     if lines.is_empty() {
         paint::text(buf, area, (2, 1), "empty", theme.muted);
         return 2;
@@ -47,7 +48,7 @@ pub(crate) fn draw(
     let room = usize::from(area.width).saturating_sub(number_width + 1).max(1);
     let rows_of = |line: &str| if look.is_wrapped { cut(line, room).len() } else { 1 };
     let first = first_line(&lines, look, height, rows_of);
-    draw_note(area, buf, frame, (first, lines.len(), end));
+    draw_note(area, buf, frame, first, lines.len(), end);
     let wanted = frame.state.output_search.value();
     let mut y = 1;
     let mut n_seen = 0;
@@ -74,7 +75,7 @@ pub(crate) fn draw(
             y += 1;
         }
     }
-    draw_scrollbar(area, buf, frame, (first, n_seen, lines.len()));
+    draw_scrollbar(area, buf, frame, first, n_seen, lines.len());
     y.min(area.height)
 }
 
@@ -83,7 +84,9 @@ fn draw_tabs(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (response, look, is_pretty): (&ExecuteResponse, ResultView, bool),
+    response: &ExecuteResponse,
+    look: ResultView,
+    is_pretty: bool,
 ) -> u16 {
     let theme = frame.theme;
     let shown = look.output(response);
@@ -116,7 +119,9 @@ fn draw_note(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (first, n_lines, end): (usize, usize, u16),
+    first: usize,
+    n_lines: usize,
+    end: u16,
 ) {
     let height = usize::from(area.height.saturating_sub(1));
     if n_lines <= height {
@@ -150,7 +155,9 @@ fn draw_scrollbar(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (first, n_seen, n_lines): (usize, usize, usize),
+    first: usize,
+    n_seen: usize,
+    n_lines: usize,
 ) {
     let height = area.height.saturating_sub(1);
     let Some(x) = area.width.checked_sub(1).filter(|_| n_seen < n_lines && height > 1) else {

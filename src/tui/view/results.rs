@@ -17,9 +17,11 @@ use super::{
 };
 use crate::{
     event::Target,
+    screens::{cluster, execute::view::RESULTS},
     state::{
+        Screen,
         loadable::Failure,
-        results::{self, Change, DIFF_LINES_MAX, ResultView, text::Position},
+        results::{self, Change, DIFF_LINES_MAX, text::Position},
         runs::{Phase, Run},
     },
     theme::Theme,
@@ -36,13 +38,7 @@ const GIST_CHARS_MAX: usize = 400;
 const DIFF_ROWS_MIN: u16 = 3;
 
 /// Draws what `run` came to.
-pub(crate) fn draw(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    (run, look, pane): (&Run, ResultView, usize),
-    hits: &mut Hits,
-) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run, hits: &mut Hits) {
     match &run.phase {
         Phase::Waiting => {
             paint::text(buf, area, (0, 1), "waiting for the head", frame.theme.info);
@@ -51,7 +47,7 @@ pub(crate) fn draw(
             paint::text(buf, area, (0, 1), "cancelled: nobody waits for it", frame.theme.muted);
         }
         Phase::Failed(failure) => draw_failure(area, buf, frame, failure),
-        Phase::Done(response) => draw_groups(area, buf, frame, (response, look, pane), hits),
+        Phase::Done(response) => draw_groups(area, buf, frame, response, hits),
     }
 }
 
@@ -73,10 +69,14 @@ fn draw_groups(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (response, look, pane): (&ExecuteResponse, ResultView, usize),
+    response: &ExecuteResponse,
     hits: &mut Hits,
 ) {
-    let theme = frame.theme;
+    let Frame { state, theme, .. } = frame;
+    let (look, pane) = match state.screen {
+        Screen::Cluster => (state.cluster.result_view, cluster::state::Pane::Groups.number()),
+        _ => (state.execute.result_view, RESULTS),
+    };
     let n_peers = response.cluster.peers.len();
     let n_groups = response.results.len();
     let top = u16::from(area.height > 12);
@@ -91,7 +91,7 @@ fn draw_groups(
     paint::text(buf, area, (0, top), &format::fit(&sentence, area.width.into()), style);
     for (idx, group) in response.results.iter().enumerate().skip(first).take(n_fit) {
         let place = Rect { y: area.y.saturating_add(y), height: 2, ..area };
-        draw_group(place.intersection(area), buf, frame, (idx, group, n_peers));
+        draw_group(place.intersection(area), buf, frame, idx, group, n_peers);
         if n_groups > 1 && idx == selected {
             paint::row_style(buf, area, y, theme.sel);
         }
@@ -103,7 +103,7 @@ fn draw_groups(
     }
     let without = without_result(response);
     if !without.is_empty() {
-        let stack = &frame.state.stack;
+        let stack = &state.stack;
         let peers: Vec<_> = without.iter().map(|peer| stack.node_name(peer)).collect();
         let line = format!("no result: {}", peers.join(" "));
         let room = usize::from(area.width.saturating_sub(2));
@@ -116,10 +116,9 @@ fn draw_groups(
         && let (Some(group), Some(other)) =
             (response.results.get(first), response.results.get(second))
     {
-        let numbers = (first + 1, second + 1);
-        draw_diff(below, buf, frame, (numbers, look.position, group, other));
+        draw_diff(below, buf, frame, [(first, group), (second, other)], look.position);
     } else {
-        let height = output::draw(below, buf, frame, (response, look));
+        let height = output::draw(below, buf, frame, response, look);
         let [_, mut below] = split_rows(below, height + 1);
         let Some(group) = response.results.get(selected) else { return };
         // Where there is room left, how the others differ from it.
@@ -128,8 +127,8 @@ fn draw_groups(
             if below.height < DIFF_ROWS_MIN {
                 break;
             }
-            let numbers = (selected + 1, idx + 1);
-            let height = draw_diff(below, buf, frame, (numbers, Position::default(), group, other));
+            let pair = [(selected, group), (idx, other)];
+            let height = draw_diff(below, buf, frame, pair, Position::default());
             [_, below] = split_rows(below, height + 1);
         }
     }
@@ -171,7 +170,9 @@ fn draw_group(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (idx, group, n_peers): (usize, &ResultGroupBody, usize),
+    idx: usize,
+    group: &ResultGroupBody,
+    n_peers: usize,
 ) {
     let theme = frame.theme;
     let style = match (idx, group.result.exit_code) {
@@ -226,14 +227,11 @@ fn draw_diff(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (numbers, position, group, other): (
-        (usize, usize),
-        Position,
-        &ResultGroupBody,
-        &ResultGroupBody,
-    ),
+    [(first, group), (second, other)]: [(usize, &ResultGroupBody); 2],
+    position: Position,
 ) -> u16 {
     let theme = frame.theme;
+    let numbers = (first + 1, second + 1);
     let title = format!("group {} ▸ group {}", numbers.0, numbers.1);
     let end = paint::text(buf, area, (0, 0), &title, theme.muted);
     let comparison = results::diff(&group.result.stdout, &other.result.stdout);

@@ -192,7 +192,7 @@ fn overlays() {
         screen.press("esc T down");
         check(&format!("themes-{width}x{height}"), &screen);
         screen.press("esc Y");
-        check(&format!("copy_as-{width}x{height}"), &screen);
+        check(&format!("copy-as-{width}x{height}"), &screen);
         screen.press("esc !");
         check(&format!("notices-{width}x{height}"), &screen);
         screen.press("esc ?");

@@ -84,7 +84,7 @@ fn draw_list(list: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Palette, 
         let Some(found) = palette.matches.get(row) else { continue };
         let Some(entry) = palette.entries.get(found.entry_idx) else { continue };
         let place = Rect { y: list.y.saturating_add(y), height: 1, ..list };
-        draw_entry(place, buf, frame, (entry, found));
+        draw_entry(place, buf, frame, entry, found);
         if row == palette.row {
             mark(list, buf, y, frame);
         }
@@ -92,7 +92,7 @@ fn draw_list(list: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Palette, 
     }
 }
 
-fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, (entry, found): (&Entry, &Match)) {
+fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Entry, found: &Match) {
     let theme = frame.theme;
     let group = format::left(&entry.group, usize::from(GROUP_WIDTH) - 3);
     paint::text(buf, row, (2, 0), &group, theme.muted);

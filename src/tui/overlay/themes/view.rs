@@ -47,7 +47,7 @@ pub(crate) fn draw(
         }
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
         paint::text(buf, inside, (2, y), &text, theme.text);
-        let is_faint = matches!(name, Some(Name::Custom(own)) if !own.faint().is_empty());
+        let is_faint = matches!(name, Some(Name::Custom(own)) if !own.low_contrast().is_empty());
         let (words, style) =
             if is_faint { ("! hard to read", theme.warn) } else { (words(name), theme.muted) };
         paint::text(buf, inside, (17, y), words, style);

@@ -122,14 +122,13 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         .focus(focus_if(is_focused(Pane::Groups, frame)));
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
     if let Some(run) = run {
-        let pane = Pane::Groups.number();
         let peers_height = peers::height(run);
         let has_peers = peers_height > 0 && peers_height <= inside.height / 3;
         let [place, inside] = split_rows(inside, if has_peers { peers_height } else { 0 });
         if has_peers {
             peers::draw(place, buf, frame, run);
         }
-        results::draw(inside, buf, frame, (run, state.cluster.result_view, pane), hits);
+        results::draw(inside, buf, frame, run, hits);
     }
 }
 

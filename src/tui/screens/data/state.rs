@@ -32,8 +32,8 @@ use self::{
 };
 pub(crate) use self::{
     chart_style::{ChartKind, Indicators},
-    spark::{SPARK_VALUES, Sparkline},
-    stream::{LiveStream, Status, fresh_for, is_past},
+    spark::{RecentValues, SPARK_VALUES},
+    stream::{LiveStream, fresh_for, is_past},
 };
 use crate::{
     event::{Acquired, DatasetsPage, NamedRow, RowsQuery},
@@ -90,7 +90,7 @@ pub(crate) struct State {
     /// Its newest rows, newest first.
     pub(crate) tape: VecDeque<NamedRow>,
     /// The newest values of datasets in the list.
-    pub(crate) sparklines: BTreeMap<DatasetId, Sparkline>,
+    pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
     /// How acquiring a tag went.
     pub(crate) tag: Loadable<Acquired>,
     /// The tags of the dataset that is charted.

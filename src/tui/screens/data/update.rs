@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
 
-use super::state::{Pane, State, pins};
+use super::state::{Pane, State, pins::is_gone};
 use crate::{
     action::Action,
     event::{DataEvent, Effect, StreamNews, Target, Timer},
@@ -339,7 +339,7 @@ fn failure(event: &DataEvent) -> Option<&Failure> {
             result.as_ref().err()
         }
         DataEvent::Columns { result, .. } => result.as_ref().err(),
-        DataEvent::Pinned { result, .. } => result.as_ref().err().filter(|why| !pins::is_gone(why)),
+        DataEvent::Pinned { result, .. } => result.as_ref().err().filter(|why| !is_gone(why)),
         DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => result.as_ref().err(),
         DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => Some(why),
         _ => None,
@@ -355,7 +355,7 @@ impl State {
     pub(crate) fn edit_filter(&mut self) {
         self.is_list_old |= self.search.clear();
         self.filter.text.edit();
-        self.pane = super::state::Pane::List;
+        self.pane = Pane::List;
     }
 
     /// What is typed is meant.

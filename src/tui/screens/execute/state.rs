@@ -5,7 +5,7 @@ pub(crate) mod input;
 pub(crate) mod presets;
 pub(crate) mod words;
 
-pub(crate) use form::{Check, Form, FormField, Place};
+pub(crate) use form::{Check, Form, FormField};
 pub(crate) use input::{Input, Source, Window};
 
 use self::presets::Presets;

@@ -95,7 +95,6 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     };
     let [rest, below] = split_rows(rest, rest.height - n_below);
     let rest = draw_peers(rest, buf, frame, run);
-    let look = state.execute.result_view;
     match (&run.phase, state.runs.previous_result(run.id)) {
         (Phase::Waiting, Some(previous)) => {
             let title = format!(
@@ -104,10 +103,10 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
             );
             paint::text(buf, rest, (0, 1), &title, theme.muted);
             let [_, rest] = split_rows(rest, 2);
-            results::draw(rest, buf, frame, (previous, look, RESULTS), hits);
+            results::draw(rest, buf, frame, previous, hits);
         }
         (Phase::Waiting, None) => draw_meanwhile(rest, buf, frame, run),
-        _ => results::draw(rest, buf, frame, (run, look, RESULTS), hits),
+        _ => results::draw(rest, buf, frame, run, hits),
     }
     draw_durations(below, buf, frame);
 }
@@ -157,7 +156,7 @@ fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let look =
         LineLook { has_times: true, has_fields: true, is_exact: false, has_whole_ids: false };
     for (y, line) in (0..rest.height).zip(lines) {
-        logs::view::draw_line(rest, buf, (0, y), &logs::view::line(&line.log, state, theme, look));
+        paint::line_cut(buf, rest, (0, y), &logs::view::line(&line.log, state, theme, look));
     }
 }
 

@@ -144,16 +144,15 @@ impl State {
     /// The actors of the newest bundle under the label in view, as they are sorted.
     pub(crate) fn actors(&self) -> Vec<Actor> {
         let Some(latest) = self.latest.value() else { return Vec::new() };
-        let order = (self.sort, self.is_reversed);
         // Weights of another bundle say nothing of this one.
         let nonce = latest.bundle.nonce;
         let confidence = self.confidence.as_ref().filter(|beside| beside.nonce == nonce);
-        let known = actors::ActorSources {
+        let sources = actors::ActorSources {
             topic: self.topic(),
             confidence,
             leaderboard: self.leaderboard.as_ref(),
         };
-        actors::actors(&latest.bundle, known, self.label(), order)
+        actors::actors(&latest.bundle, sources, self.label(), self.sort, self.is_reversed)
     }
 
     /// The height of the chain by now: as of the last answer, and the blocks since.

@@ -172,7 +172,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         middle.saturating_sub(height / 2).min(n_over).min(marked.start)
     });
     for (y, (idx, row)) in (0..area.height).zip(rows.iter().enumerate().skip(top)) {
-        draw_line(area, buf, (0, y), row);
+        paint::line_cut(buf, area, (0, y), row);
         if marked.as_ref().is_some_and(|marked| marked.contains(&idx)) {
             paint::row_style(buf, area, y, theme.sel);
         }
@@ -223,11 +223,6 @@ fn broken(line: Line<'_>, width: u16) -> Vec<Line<'static>> {
         }
     }
     lines
-}
-
-/// Writes a line; what does not fit is cut, and said to be.
-pub(crate) fn draw_line(area: Rect, buf: &mut Buffer, (x, y): (u16, u16), line: &Line<'_>) {
-    paint::line_cut(buf, area, (x, y), line);
 }
 
 /// A line of a log: `14:02:29 INF head      roll call  peers=4`.

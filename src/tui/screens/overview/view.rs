@@ -130,7 +130,8 @@ fn draw_absent<T>(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (list, every): (&Loadable<T>, Duration),
+    list: &Loadable<T>,
+    every: Duration,
     [unnamed, empty]: [&str; 2],
 ) {
     let theme = frame.theme;
@@ -164,7 +165,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if nodes.is_empty() {
         let place = Rect { height: inside.height.min(2), ..inside };
         let words = ["no head is named", "the head lists no nodes"];
-        draw_absent(place, buf, frame, (listed, NODES_SELDOM), words);
+        draw_absent(place, buf, frame, listed, NODES_SELDOM, words);
     } else {
         draw_nodes(inside, buf, frame, &nodes);
     }
@@ -231,7 +232,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             }
             Health::Idle { latency: None } => ('◉', theme.up, "idle".to_owned()),
             Health::Refused { why } => ('⊘', theme.down, format!("refused: {}", why.why)),
-            Health::LiveStream => ('●', theme.up, "live".to_owned()),
+            Health::Live => ('●', theme.up, "live".to_owned()),
             Health::Limited { until, .. } => {
                 ('◐', theme.warn, format!("retry {}", format::age(until.since(state.now))))
             }
@@ -344,7 +345,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let inside = pane::padded(of.draw(area, buf, theme));
     if watched.is_empty() {
         let words = ["no dataset service is named", "no datasets yet"];
-        draw_absent(inside, buf, frame, (&state.data.datasets, DATASETS_EVERY), words);
+        draw_absent(inside, buf, frame, &state.data.datasets, DATASETS_EVERY, words);
         return;
     }
     let first = state.runs.iter().len().min(RUNS_MAX);
@@ -367,7 +368,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let topics = list.map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         let words = ["no inference service is named", "no topics yet"];
-        draw_absent(inside, buf, frame, (&state.inference.topics, TOPICS_EVERY), words);
+        draw_absent(inside, buf, frame, &state.inference.topics, TOPICS_EVERY, words);
         return;
     }
     let first = state.runs.iter().len().min(RUNS_MAX) + state.data.watched().len();
@@ -383,7 +384,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         let known = model::topic::TopicId::new(topic.topic_id)
             .and_then(|id| state.overview.topics.get(&id));
         let title = format!("Topic {} · {}", topic.topic_id, topic.name);
-        draw_topic(place, buf, frame, (&title, known));
+        draw_topic(place, buf, frame, &title, known);
         mark(place, buf, frame, first + idx, hits);
     }
 }
@@ -412,12 +413,7 @@ fn topic_note(topic: &Topic, frame: Frame<'_>) -> String {
     }
 }
 
-fn draw_topic(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    (title, topic): (&str, Option<&Topic>),
-) {
+fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, title: &str, topic: Option<&Topic>) {
     let theme = frame.theme;
     let bold = theme.text.add_modifier(Modifier::BOLD);
     let note = topic.map_or_else(String::new, |topic| topic_note(topic, frame));

@@ -56,7 +56,7 @@ pub(crate) struct Part {
 
 /// How far a run is, as the head tells it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct LiveStream {
+pub(crate) struct RunProgress {
     /// The peers, in the order in which they were heard of.
     pub(crate) parts: Vec<Part>,
     /// Whether the head looks for workers.
@@ -67,7 +67,7 @@ pub(crate) struct LiveStream {
 
 /// What was told of executions that nobody here has asked for, or not yet heard of.
 #[derive(Debug, Default)]
-pub(crate) struct Early(VecDeque<(String, LiveStream)>);
+pub(crate) struct Early(VecDeque<(String, RunProgress)>);
 
 impl Stage {
     /// Whether the peer is done, one way or another.
@@ -76,7 +76,7 @@ impl Stage {
     }
 }
 
-impl LiveStream {
+impl RunProgress {
     /// How many peers were given the work and not replaced, and how many of those have answered.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
@@ -216,20 +216,20 @@ impl LiveStream {
 
 impl Early {
     /// What is kept of execution `request_id`.
-    pub(crate) fn progress_of(&mut self, request_id: &str) -> &mut LiveStream {
+    pub(crate) fn progress_of(&mut self, request_id: &str) -> &mut RunProgress {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         let idx = idx.unwrap_or_else(|| {
             if self.0.len() >= EARLY_MAX {
                 self.0.pop_front();
             }
-            self.0.push_back((request_id.to_owned(), LiveStream::default()));
+            self.0.push_back((request_id.to_owned(), RunProgress::default()));
             self.0.len() - 1
         });
         &mut self.0[idx].1
     }
 
     /// Takes out what is kept of execution `request_id`.
-    pub(crate) fn claim(&mut self, request_id: &str) -> LiveStream {
+    pub(crate) fn claim(&mut self, request_id: &str) -> RunProgress {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         idx.and_then(|idx| self.0.remove(idx)).map(|(_, live)| live).unwrap_or_default()
     }

@@ -42,7 +42,7 @@ fn the_key_of_the_execute_screen_goes_to_the_form() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("1 2");
-    assert_eq!(screen.state.execute.focus, crate::screens::execute::state::Pane::Form);
+    assert_eq!(screen.state.execute.focus, Pane::Form);
     // Who only passes by is not held by it.
     screen.press("3");
     assert_eq!(screen.state.screen, Screen::Data);
@@ -50,7 +50,7 @@ fn the_key_of_the_execute_screen_goes_to_the_form() {
     assert_eq!(screen.state.screen, Screen::Execute, "a digit is text once the form is edited");
     screen.press("esc 3");
     screen.take(Event::Click(Target::Screen(Screen::Execute)));
-    assert_eq!(screen.state.execute.focus, crate::screens::execute::state::Pane::Form);
+    assert_eq!(screen.state.execute.focus, Pane::Form);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
     let mut y = u16::from(is_roomy);
     for field in form.fields() {
-        draw_one(inside, buf, frame, (field, y, is_roomy));
+        draw_node_field(inside, buf, frame, field, y, is_roomy);
         y = y.saturating_add(step);
     }
     // Where notes have no room of their own, that of the focused field stands at the end.
@@ -59,11 +59,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add(button.intersection(inside), Target::Action(Action::StartNode));
 }
 
-fn draw_one(
+fn draw_node_field(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (field, y, is_roomy): (NodeField, u16, bool),
+    field: NodeField,
+    y: u16,
+    is_roomy: bool,
 ) {
     let Frame { state, theme, .. } = frame;
     let form = &state.cluster.node_form;

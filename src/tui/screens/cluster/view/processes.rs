@@ -24,7 +24,7 @@ use crate::{
     },
     widget::{
         format::{self, NONE},
-        pane,
+        paint, pane,
     },
 };
 
@@ -108,7 +108,7 @@ fn draw_log(area: Rect, buf: &mut Buffer, frame: Frame<'_>, only: Option<&str>) 
         has_whole_ids: false,
     };
     for (y, line) in (0..area.height).zip(lines) {
-        logs::view::draw_line(area, buf, (0, y), &logs::view::line(&line.log, state, theme, look));
+        paint::line_cut(buf, area, (0, y), &logs::view::line(&line.log, state, theme, look));
     }
 }
 

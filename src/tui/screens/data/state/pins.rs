@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use model::dataset::DatasetId;
 
-use super::{LiveStream, Sparkline, State};
+use super::{LiveStream, RecentValues, State};
 use crate::state::loadable::{Failure, Loadable};
 
 /// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
@@ -29,7 +29,7 @@ pub(crate) struct Pin {
     pub(crate) name: String,
     pub(crate) live: LiveStream,
     /// Its newest values.
-    pub(crate) spark: Sparkline,
+    pub(crate) spark: RecentValues,
     /// Whether the service told of it: one of an earlier session is kept until then.
     pub(crate) details: Loadable<()>,
     /// What tells which of its columns matters.
@@ -45,7 +45,7 @@ pub(crate) struct WatchedDataset<'a> {
     /// Its stream, if it is pinned.
     pub(crate) live: Option<&'a LiveStream>,
     /// Its newest values, as soon as they are there.
-    pub(crate) spark: Option<&'a Sparkline>,
+    pub(crate) spark: Option<&'a RecentValues>,
     /// What its values are counted in, where that is told.
     pub(crate) unit: &'a str,
     /// Whether the service told of it, if it is pinned.

@@ -12,18 +12,18 @@ pub(crate) const SPARK_VALUES: usize = 64;
 
 /// The newest values of a dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sparkline {
+pub(crate) struct RecentValues {
     /// Moments and values, oldest first.
     values: VecDeque<(Timestamp, f64)>,
     /// When they were read.
-    at: Timestamp,
+    pub(crate) at: Timestamp,
     /// When the newest one came: its own moment as far as that was not seen here.
     came_at: Timestamp,
     /// How many are kept.
     n_max: usize,
 }
 
-impl Sparkline {
+impl RecentValues {
     /// Returns no values, of which `n_max` will be kept.
     pub(crate) const fn new(n_max: usize, now: Timestamp) -> Self {
         Self { values: VecDeque::new(), at: now, came_at: Timestamp::MIN, n_max }
@@ -77,7 +77,7 @@ impl Sparkline {
 impl State {
     /// The newest values of a dataset that are known: a pinned one's stream may be ahead of what was
     /// read for the list.
-    pub(crate) fn sparkline(&self, dataset: DatasetId) -> Option<&Sparkline> {
+    pub(crate) fn sparkline(&self, dataset: DatasetId) -> Option<&RecentValues> {
         let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
         let read = self.sparklines.get(&dataset);
         read.into_iter().chain(pinned).max_by_key(|spark| spark.newest().map(|(time, _)| time))

@@ -11,7 +11,7 @@ use super::set_timers;
 use crate::{
     event::{Effect, StreamNews, Timer},
     screens::data::state::{
-        LiveStream, Sparkline, State,
+        LiveStream, RecentValues, State,
         pins::{PIN_VALUES, PINS_MAX, Pin, is_gone},
         sample::Shape,
     },
@@ -36,7 +36,7 @@ impl State {
                     dataset,
                     name,
                     live: LiveStream::default(),
-                    spark: Sparkline::new(PIN_VALUES, Timestamp::MIN),
+                    spark: RecentValues::new(PIN_VALUES, Timestamp::MIN),
                     details: Loadable::Idle,
                     metadata: BTreeMap::new(),
                 });
@@ -131,7 +131,7 @@ impl State {
                 effects.push(Effect::CloseStream { dataset: oldest });
             }
         }
-        let mut spark = Sparkline::new(PIN_VALUES, now);
+        let mut spark = RecentValues::new(PIN_VALUES, now);
         let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
         if self.chart.resolution().bucket().is_none() {
             spark.take(newest, now);

@@ -11,7 +11,7 @@ use crate::{
         State,
         pins::OTHERS_MAX,
         sample::Shape,
-        spark::{SPARK_VALUES, Sparkline},
+        spark::{RecentValues, SPARK_VALUES},
     },
     widget::candles::Candle,
 };
@@ -87,7 +87,7 @@ impl State {
             self.sparklines.retain(|id, _| Some(*id) != oldest);
         }
         let spark = self.sparklines.entry(dataset);
-        spark.or_insert_with(|| Sparkline::new(SPARK_VALUES, now)).take(samples, now);
+        spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).take(samples, now);
     }
 }
 

@@ -1,16 +1,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    dataset::{Column, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId, Dtype},
     resolution::Resolution,
     row::{Bucket, Value},
 };
 
 use super::*;
 use crate::{
-    event::{Acquired, ExportNews, Rows, RowsPage, RowsQuery, StreamNews},
+    event::{Acquired, DatasetsPage, ExportNews, NamedRow, Rows, RowsPage, RowsQuery, StreamNews},
     keymap::Chord,
-    screens::data::state::{LiveStream, Sparkline, fresh_for},
+    screens::data::state::{LiveStream, RecentValues, export::Progress, fresh_for},
     state::loadable::Failure,
 };
 
@@ -254,7 +254,7 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     state.on(DataEvent::Stream { dataset: id(1), news }, at(3));
     assert_eq!(state.pins[0].spark.values().collect::<Vec<_>>(), [5.0, 6.0]);
     assert_eq!(state.pins[0].live.note(at(5)), "live · 2s ago");
-    let known = state.sparkline(id(1)).and_then(Sparkline::newest);
+    let known = state.sparkline(id(1)).and_then(RecentValues::newest);
     assert_eq!(known.map(|(_, value)| value), Some(6.0), "the list tells what the card does");
     let effects = state.hide();
     assert!(effects.contains(&Effect::CloseStream { dataset: id(2) }));
@@ -321,7 +321,7 @@ fn newest_values_are_read_while_another_screen_shows_them() {
         answered(&mut state, &effects, Rows::Raw(vec![row(second, 3.0)]));
     }
     for one in state.watched() {
-        let newest = one.spark.and_then(Sparkline::newest).map(|(_, value)| value);
+        let newest = one.spark.and_then(RecentValues::newest).map(|(_, value)| value);
         assert_eq!(newest, Some(3.0), "{}", one.name);
         assert!(one.live.is_none());
     }
@@ -400,7 +400,7 @@ fn an_export_says_where_what_and_how_far() {
     let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
     assert_eq!(path.to_str(), Some("out/cpu.json"));
-    let progress = export::Progress { n_rows: 1, n_all: Some(2), n_bytes: 20 };
+    let progress = Progress { n_rows: 1, n_all: Some(2), n_bytes: 20 };
     state.on(DataEvent::Export(ExportNews::Written(progress.clone())), at(1));
     assert_eq!(state.export.progress, Some(progress));
     assert_eq!(state.act(Action::Export, at(1)), [Effect::DropExport]);

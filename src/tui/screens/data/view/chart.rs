@@ -228,7 +228,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
     let part = all.get(start..).unwrap_or(&[]);
     let smooth = if state.kind == ChartKind::Heikin { heikin(part) } else { Vec::new() };
     chart.candles = if state.kind == ChartKind::Heikin { &smooth } else { part };
-    let lines = indicators((state.indicators, state.chart.resolution()), part, theme);
+    let lines = indicators(state.indicators, state.chart.resolution(), part, theme);
     let overlays: Vec<_> = lines
         .iter()
         .map(|line| Overlay { values: &line.values, style: line.style })
@@ -265,7 +265,8 @@ struct Indicator {
 
 /// The indicators of `candles`, the most important first.
 fn indicators(
-    (chosen, resolution): (Indicators, Resolution),
+    chosen: Indicators,
+    resolution: Resolution,
     candles: &[Candle],
     theme: &Theme,
 ) -> Vec<Indicator> {
@@ -323,7 +324,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
     let volumes: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.volume }).collect();
     let lead = end.saturating_sub(n_shown + LEAD);
     let part = all.get(lead..end).unwrap_or(seen);
-    let indicators = indicators((state.indicators, state.chart.resolution()), part, theme);
+    let indicators = indicators(state.indicators, state.chart.resolution(), part, theme);
     let paths: Vec<(Vec<Point>, Style)> = indicators
         .iter()
         .map(|line| {
@@ -454,7 +455,7 @@ fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     };
     // Of the newest candles alone: only the names are wanted here.
     let newest = state.chart.candles().iter().rev().take(1).copied().collect::<Vec<_>>();
-    let lines = indicators((state.indicators, state.chart.resolution()), &newest, theme);
+    let lines = indicators(state.indicators, state.chart.resolution(), &newest, theme);
     let mut names: Vec<_> =
         lines.iter().map(|line| Span::styled(format!(" {}", line.name), line.style)).collect();
     if !lines.is_empty() {

@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Scene;
 use crate::{
     action::Action,
-    screens::data::state::{Pane, SPARK_VALUES, Sparkline, fresh_for},
+    screens::data::state::{Pane, RecentValues, SPARK_VALUES, fresh_for},
     state::{field::Field, loadable::Loadable},
     theme::Theme,
     widget::{
@@ -199,7 +199,7 @@ fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, sc
     let is_selected = Some(dataset.id) == state.selected;
     let spark = state.sparkline(dataset.id);
     let frequency = dataset.metadata.get("frequency").map(String::as_str);
-    let newest = spark.and_then(Sparkline::newest);
+    let newest = spark.and_then(RecentValues::newest);
     // A dataset that is not followed is read only now and then.
     let fresh_for = fresh_for(frequency).max(READ_WITHIN);
     let is_fresh = spark.is_some_and(|spark| spark.age(scene.now) <= fresh_for);

@@ -12,7 +12,7 @@ use super::{Scene, tape};
 use crate::{
     action::Action,
     screens::data::state::{
-        SPARK_VALUES, Sparkline, is_past,
+        RecentValues, SPARK_VALUES, is_past,
         pins::{PERCENT, PIN_VALUES, WatchedDataset},
     },
     state::loadable::Loadable,
@@ -158,7 +158,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     };
     let style = if change.0 == 0.0 { theme.muted } else { theme.signed(change.0) };
     // Over how long is left out where there is no room.
-    let length = one.spark.map(Sparkline::length).unwrap_or_default();
+    let length = one.spark.map(RecentValues::length).unwrap_or_default();
     let over = format!(" over {}", format::span(length));
     let room = usize::from(area.width).saturating_sub(note.width() + 2);
     let mut line = Line::from(Span::styled(moved, style));

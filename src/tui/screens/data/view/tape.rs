@@ -41,7 +41,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         return;
     }
     let (state, theme) = (scene.state, scene.theme);
-    let inside = pane::Pane::new("LiveStream tape")
+    let inside = pane::Pane::new("Live tape")
         .info(state.live.note(scene.now))
         .focus(scene.focus(Pane::Tape))
         .draw(area, buf, theme);
@@ -54,7 +54,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         return;
     };
     let shown: Vec<&NamedRow> = state.tape.iter().take(usize::from(body.height) + 1).collect();
-    let main = Numbers::of(column, &shown);
+    let main = Numbers::from_rows(column, &shown);
     let main_width = main.width;
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, scene.now));
     let has_dates = !is_today && body.width >= DATED_FROM;
@@ -62,7 +62,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let mut columns = vec![main];
     let mut room = body.width.saturating_sub(time_width + main_width + ARROW_WIDTH);
     for name in other_columns(column, state.tape.front()) {
-        let numbers = Numbers::of(name, &shown);
+        let numbers = Numbers::from_rows(name, &shown);
         let Some(left) = room.checked_sub(numbers.width + GAP) else { continue };
         room = left;
         columns.push(numbers);
@@ -116,7 +116,7 @@ struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    fn for_dataset(name: &'a str, rows: &[&NamedRow]) -> Self {
+    fn from_rows(name: &'a str, rows: &[&NamedRow]) -> Self {
         let value = |row: &&NamedRow| row.values.get(name).and_then(Value::as_f64);
         let values: Vec<_> = rows.iter().map(value).collect();
         let decimals = format::decimals_for(values.iter().copied().flatten());

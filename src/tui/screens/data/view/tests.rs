@@ -430,7 +430,7 @@ fn a_gap_between_raw_rows_is_marked_with_its_length() {
     let mut state = opened("synthetic-btc");
     let effects = state.data.act(Action::Refresh, now());
     assert!(!text(&state, 160, 43).contains('╎'));
-    state.data.chart = state::data::chart::Chart::new(Resolution::Raw);
+    state.data.chart = crate::screens::data::state::chart::Chart::new(Resolution::Raw);
     give(&mut state, &effects, newest_first(rows));
     let shown = text(&state, 160, 43);
     assert!(shown.contains("╎6h"), "{shown}");

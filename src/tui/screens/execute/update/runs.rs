@@ -88,7 +88,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
             if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
                 event.kind
             {
-                return crate::app::load_nodes(state);
+                return load_nodes(state);
             }
             is_live
         }
@@ -151,10 +151,7 @@ pub(crate) fn upload_file(state: &mut State) -> Option<Vec<Effect>> {
     Some(vec![Effect::AddFunction { path }])
 }
 
-fn on_function_added(
-    state: &mut State,
-    result: Result<wire::functions::FunctionBody, Failure>,
-) -> Vec<Effect> {
+fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) -> Vec<Effect> {
     state.execute.is_adding = false;
     let is_run = std::mem::take(&mut state.execute.is_run_next);
     match result {
@@ -217,7 +214,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     if state.services.addresses.head.is_none() {
         let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
-        state.notify_failure_unless_on(crate::app::RUN_SCREENS, &failure);
+        state.notify_failure_unless_on(RUN_SCREENS, &failure);
         return Vec::new();
     }
     // A head that lists its nodes is one that tells of its executions, too.

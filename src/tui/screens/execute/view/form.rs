@@ -14,7 +14,6 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{
-        cluster::state::ClusterContext,
         execute::state::{Check, FormField, Pane},
         logs,
     },
@@ -51,6 +50,15 @@ const LINES: [&[FormField]; 8] = [
     &[FormField::Timeout, FormField::RunLimit],
 ];
 
+/// Where a line of fields is drawn.
+#[derive(Clone, Copy)]
+struct LinePlace {
+    /// The row within the pane.
+    y: u16,
+    /// Whether there is a row for a note below each line.
+    is_roomy: bool,
+}
+
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     hits.add(area, Target::Pane(FORM));
@@ -63,7 +71,6 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let is_roomy = inside.height >= 30;
     let mut y = u16::from(is_roomy);
     y = draw_head(inside, buf, frame, y, is_roomy);
-    let known = state.cluster_context();
     // Only so many fields fit a low pane; the focused one is among them.
     let focused = state.execute.form.focused();
     let focus = LINES.iter().position(|fields| fields.contains(&focused));
@@ -84,7 +91,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         if fields.contains(&FormField::Stdin) {
             stdin_y = Some(y);
         }
-        y = draw_line(inside, buf, frame, (fields, y, is_roomy, known), hits);
+        y = draw_line(inside, buf, frame, fields, LinePlace { y, is_roomy }, hits);
     }
     // Fields close together leave room below as well, on a pane that is high enough.
     let is_open = is_roomy || inside.height.saturating_sub(y) >= BELOW_MIN;
@@ -132,11 +139,12 @@ fn draw_line(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (fields, y, is_roomy, known): (&[FormField], u16, bool, ClusterContext<'_>),
+    fields: &[FormField],
+    LinePlace { y, is_roomy }: LinePlace,
     hits: &mut Hits,
 ) -> u16 {
     let Frame { state, theme, .. } = frame;
-    let form = &state.execute.form;
+    let (form, context) = (&state.execute.form, state.cluster_context());
     let n_fields = u16::try_from(fields.len()).unwrap_or(1).max(1);
     let width = area.width / n_fields;
     let mut note: Option<(u8, String, Style)> = None;
@@ -147,8 +155,8 @@ fn draw_line(
             FormField::Stdin => split_columns(area, SOURCE_WIDTH.min(area.width))[1],
             _ => Rect { x: area.x.saturating_add(idx * width), width, ..area },
         };
-        let check = form.check(*field, known);
-        draw_one(place, buf, frame, (*field, y, &check), hits);
+        let check = form.check(*field, context);
+        draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check, hits);
         let is_here = state.execute.focus == Pane::Form && form.focused() == *field;
         let (_, style) = mark(&check, theme);
         // What is wrong comes first, then what concerns the field that keys go to.
@@ -184,11 +192,12 @@ fn draw_line(
     }
 }
 
-fn draw_one(
+fn draw_form_field(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    (field, y, check): (FormField, u16, &Check),
+    field: FormField,
+    check: &Check,
     hits: &mut Hits,
 ) {
     let Frame { state, theme, .. } = frame;
@@ -198,7 +207,7 @@ fn draw_one(
     let is_labelled = !field.label().is_empty();
     if is_labelled {
         let label = format::right(field.label(), LABEL_WIDTH.into());
-        paint::text(buf, area, (0, y), &label, label_style);
+        paint::text(buf, area, (0, 0), &label, label_style);
     }
     let x = if is_labelled { area.x.saturating_add(LABEL_WIDTH + 1) } else { area.x };
     let width = match field {
@@ -209,8 +218,7 @@ fn draw_one(
     };
     let mark_width = if field == FormField::Source { 1 } else { 3 };
     let room = area.right().saturating_sub(x).saturating_sub(mark_width);
-    let place = Rect { x, y: area.y.saturating_add(y), width: width.min(room), height: 1 }
-        .intersection(area);
+    let place = Rect { x, width: width.min(room), height: 1, ..area }.intersection(area);
     buf.set_style(place, if is_here { theme.sel } else { theme.bar });
     let text_area = pane::padded(place);
     if field == FormField::Source {
@@ -233,7 +241,7 @@ fn draw_one(
     let (mark, style) = mark(check, theme);
     let is_empty = form.text(field).is_empty();
     if is_told && field != FormField::Source && !(is_empty && check.is_fit()) {
-        paint::text(buf, area, (place.right().saturating_sub(area.x) + 1, y), mark, style);
+        paint::text(buf, area, (place.right().saturating_sub(area.x) + 1, 0), mark, style);
     }
 }
 

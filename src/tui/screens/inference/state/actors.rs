@@ -157,14 +157,15 @@ impl Sort {
     }
 }
 
-/// Returns the actors of `bundle` under `label`: inferers, then forecasters, each in this order.
+/// Returns the actors of `bundle` under `label`: inferers, then forecasters, each sorted by `sort`.
 pub(crate) fn actors(
     bundle: &Bundle,
-    known_beside: ActorSources<'_>,
+    sources: ActorSources<'_>,
     label: &str,
-    (sort, is_reversed): (Sort, bool),
+    sort: Sort,
+    is_reversed: bool,
 ) -> Vec<Actor> {
-    let ActorSources { topic, confidence, leaderboard } = known_beside;
+    let ActorSources { topic, confidence, leaderboard } = sources;
     let combined = past::label_value(&bundle.combined_value, label);
     let rank_of = |worker: &Address, role| {
         let role = match role {
@@ -179,7 +180,7 @@ pub(crate) fn actors(
     };
     let actor = |worker: &Address, role, value: Option<f64>| {
         let ActorSummary { name, weight, loss, score, .. } =
-            known(worker).cloned().unwrap_or_else(nobody);
+            known(worker).cloned().unwrap_or_else(no_summary);
         let beside = confidence.and_then(|beside| beside.weights.get(worker.as_str()).copied());
         let without = one_out(bundle, worker, role, label);
         let ranked = rank_of(worker, role);

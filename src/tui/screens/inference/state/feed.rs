@@ -25,6 +25,6 @@ impl State {
     /// How often the service is asked.
     pub(crate) fn poll_interval(&self) -> Duration {
         let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
-        self.every.unwrap_or(usual)
+        self.interval.unwrap_or(usual)
     }
 }

@@ -24,7 +24,7 @@ impl State {
         let here = EVERY_SECONDS.iter().position(|each| *each >= seconds);
         let here = here.unwrap_or(EVERY_SECONDS.len() - 1);
         let next = here.saturating_add_signed(n).min(EVERY_SECONDS.len() - 1);
-        self.every = EVERY_SECONDS.get(next).copied().map(Duration::from_secs);
+        self.interval = EVERY_SECONDS.get(next).copied().map(Duration::from_secs);
         if self.is_shown && !self.is_paused && self.limited_until.is_none() {
             return vec![Effect::SetTimer(Timer::Topics, self.poll_interval())];
         }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use model::bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues};
 use wire::inference::{
-    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory,
+    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory, TopicSummary,
     leaderboard::{Leaderboard, RankedActor},
 };
 

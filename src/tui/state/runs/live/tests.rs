@@ -25,7 +25,7 @@ fn check(
     took: Option<u64>,
     counts: (usize, usize),
 ) {
-    let mut live = LiveStream::default();
+    let mut live = RunProgress::default();
     for (kind, ms) in told {
         live.take(kind, at(*ms));
     }
@@ -61,7 +61,7 @@ fn what_is_cancelled_ends_for_those_who_have_not_answered() {
 
 #[test]
 fn a_worker_fetches_only_before_it_has_the_work() {
-    let mut live = LiveStream::default();
+    let mut live = RunProgress::default();
     live.fetching(PEER, at(0));
     assert_eq!(live.parts[0].stage, Stage::Fetching);
     live.take(&dispatched(), at(1));
@@ -71,7 +71,7 @@ fn a_worker_fetches_only_before_it_has_the_work() {
 
 #[test]
 fn the_heads_whole_account_fills_in_what_the_stream_left_out() {
-    let mut live = LiveStream::default();
+    let mut live = RunProgress::default();
     live.settle(&ExecutionBody {
         started_at: "1970-01-01T00:01:40Z".to_owned(),
         peers: vec![ExecutionPeerBody {
@@ -112,7 +112,7 @@ fn who_loses_the_race_does_not_stay_fetching() {
         request_id: "r".to_owned(),
         peer_id: peer.to_owned(),
     };
-    let mut live = LiveStream::default();
+    let mut live = RunProgress::default();
     live.take(&reported(PEER), at(0));
     live.take(&reported("two"), at(0));
     live.fetching("two", at(1));
