@@ -2,7 +2,7 @@
 
 use crate::state::Screen;
 
-/// Something to do.
+/// A command of the key table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     // Everywhere.
@@ -26,7 +26,7 @@ pub enum Action {
     PreviousPane,
     /// Gives the focused pane the whole screen, or takes it back.
     Zoom,
-    /// Asks the services anew.
+    /// Reloads from the services.
     Refresh,
     /// Opens the form that runs a function.
     OpenForm,
@@ -36,7 +36,7 @@ pub enum Action {
     CopyAs,
     /// Opens the palette, or closes it.
     Palette,
-    /// Labels everything that can be pointed at, to be taken by a letter.
+    /// Labels everything that can be clicked, to be taken by a letter.
     Jump,
     /// Opens the choice of a theme.
     Themes,
@@ -68,7 +68,7 @@ pub enum Action {
     ResetLayout,
     /// Takes the mouse from the terminal, or gives it back.
     ToggleMouse,
-    /// Draws everything anew.
+    /// Redraws the whole screen.
     Redraw,
     /// Edits the filter of the focused list.
     Filter,
@@ -102,7 +102,7 @@ pub enum Action {
     AddNode,
     /// Asks whether to stop the selected local process.
     StopProcess,
-    /// Stops it.
+    /// Stops the selected process, after the question.
     StopNow,
     /// Starts the node that the form describes.
     StartNode,

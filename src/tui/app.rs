@@ -1,4 +1,6 @@
-//! What becomes of the state when something happens. No I/O, no clock: effects ask for those.
+//! Routes events: (state, event) → effects. Does no I/O and reads no clock; effects request those.
+//!
+//! Screens and overlays handle their own events in their `update` modules; what they share is here.
 
 pub(crate) mod health;
 mod output;
@@ -49,10 +51,11 @@ pub enum Start {
     Profile(String),
     /// On this machine, once they are started.
     Local,
+    /// At no known address.
     Nowhere,
 }
 
-/// What is asked for when the screen opens.
+/// Returns the effects for opening the screen.
 pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
     let mut effects = Vec::new();
     match start {
@@ -80,15 +83,11 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
     settled(state, effects)
 }
 
-/// Takes in what happened, and returns what is to be done about it.
+/// The reducer: changes the state for `event` and returns the effects to perform.
 pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let dirty = urgency(state, &event);
     state.mark_dirty(dirty);
     let effects = match event {
-        Event::Time(now) => {
-            state.now = now;
-            return Vec::new();
-        }
         Event::Key(chord) => press(state, chord),
         Event::Paste(text) => paste(state, &text),
         Event::Click(target) => click(state, target),
@@ -148,12 +147,12 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     settled(state, effects)
 }
 
-/// How soon what `event` changes is to be seen.
+/// How urgent a redraw after `event` is.
 fn urgency(state: &State, event: &Event) -> Dirty {
     let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
     match event {
-        // A probe soils the frame itself, if the service is not as it was.
-        Event::Time(_) | Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
+        // A probe requests a frame itself, if the health changed.
+        Event::TimerDue(Timer::Probe) | Event::Probed { .. } => Dirty::Clean,
         // What is not in view is not worth a frame.
         Event::Local(LocalEvent::Log(_)) if !has_logs => Dirty::Clean,
         Event::Data(_) if !matches!(state.screen, Screen::Data | Screen::Overview) => Dirty::Clean,
@@ -178,7 +177,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
-/// Has notices taken away in time, and the header know of a stream that is closed.
+/// Adds the effects that follow every event: expiring notices, closed streams, the saved selection.
 fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
     let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
     if effects.iter().any(is_close) && !state.data.has_streams() {
@@ -264,7 +263,7 @@ fn click(state: &mut State, target: Target) -> Vec<Effect> {
     }
 }
 
-/// Gives what was pointed at to the screen in view.
+/// Handles a click on the current screen.
 fn point(state: &mut State, target: Target) -> Vec<Effect> {
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let page = 1;
@@ -318,7 +317,7 @@ fn on_timer(state: &mut State, timer: Timer) -> Vec<Effect> {
     }
 }
 
-/// The services are at `addresses` from now on.
+/// Connects to the services at `addresses`.
 pub(crate) fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
     let now = state.now;
     let before = state.services.addresses.datasets.take();
@@ -374,7 +373,7 @@ fn on_nodes(
     }
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
-    // A head that is away is asked ever more seldom, up to once in the seldom case.
+    // Back off exponentially from a head that is down, capped at `NODES_SELDOM`.
     let wait = wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_SELDOM.max(wait));
     let mut effects = vec![Effect::SetTimer(Timer::Nodes, wait)];
     // Another head may have come up at the address, with other functions.
@@ -384,7 +383,7 @@ fn on_nodes(
     effects
 }
 
-/// A function of the local stack, as its head would list it.
+/// A function of the local stack, in the shape of the head's list.
 fn function(function: &LocalFunction) -> FunctionBody {
     let LocalFunction { name, function_id, method } = function.clone();
     FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }

@@ -19,7 +19,6 @@ use model::{
     bundle::Bundle,
     dataset::{Column, Dataset, DatasetId},
     key::ApiKey,
-    timestamp::Timestamp,
     topic,
 };
 use wire::{
@@ -46,11 +45,9 @@ use crate::{
     state::{loadable::Failure, runs::RunId, services::Service},
 };
 
-/// All that can happen.
+/// Everything that can change the state.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// It is now this late. Comes before every batch of events and before every frame.
-    Time(Timestamp),
     /// A key was pressed.
     Key(Chord),
     /// A text was pasted.
@@ -65,7 +62,7 @@ pub(crate) enum Event {
     Background([u8; 3]),
     /// The terminal came to the front, or left it.
     Focused(bool),
-    /// A timer is due.
+    /// Handles a due timer.
     TimerDue(Timer),
     /// The program is asked to end.
     Terminate,
@@ -86,15 +83,15 @@ pub(crate) enum Event {
     },
     /// The answer to [`Effect::LoadFunctions`].
     Functions(Result<Vec<FunctionBody>, Failure>),
-    /// The head has taken a run, and calls it so.
+    /// The head accepted a run under this request id.
     RunAccepted(RunId, String),
-    /// The head cannot be asked how far a run is, or can again.
+    /// The head became unreachable during a run, or is reachable again (none).
     RunUnreachable(RunId, Option<Failure>),
-    /// What the head tells of a run that ended. Comes before [`Event::Executed`].
+    /// The head's report of a run that ended. Comes before [`Event::Executed`].
     RunReport(RunId, Box<ExecutionBody>),
     /// The answer to [`Effect::Execute`].
     Executed(RunId, Result<Box<ExecuteResponse>, Failure>),
-    /// Something happened to a profile.
+    /// Handles an event of a profile.
     Profile(ProfileEvent),
     /// Something happened in the head's cluster.
     Cluster(ClusterNews),
@@ -118,7 +115,7 @@ pub(crate) enum Event {
     Inference(InferenceEvent),
 }
 
-/// What happens to profiles and their keys.
+/// Events of profiles and their keys.
 #[derive(Debug)]
 pub(crate) enum ProfileEvent {
     /// The answer to [`Effect::OpenProfile`].
@@ -152,15 +149,15 @@ pub(crate) enum ClusterNews {
 /// A run, as it is to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunOrder {
-    /// What is asked; standard input that comes from elsewhere is still to be put in.
+    /// The request; standard input from a file or a dataset is filled in later.
     pub(crate) request: ExecuteRequest,
-    /// Where standard input comes from.
+    /// The source of standard input.
     pub(crate) input: Input,
-    /// Whether the head tells how far a run is while it is under way.
+    /// Whether the head reports progress.
     pub(crate) is_followed: bool,
 }
 
-/// What happens to the Data screen.
+/// Events of the Data screen.
 #[derive(Debug)]
 pub(crate) enum DataEvent {
     /// The answer to [`Effect::LoadDatasets`].
@@ -201,7 +198,6 @@ pub(crate) enum DataEvent {
     Pinned {
         /// Which was asked for.
         dataset: DatasetId,
-        /// What is told of it.
         result: Result<Box<Dataset>, Failure>,
     },
     /// The answer to [`Effect::LoadTable`].
@@ -227,7 +223,7 @@ pub(crate) enum DataEvent {
     },
 }
 
-/// How far an export is.
+/// The progress of an export.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExportNews {
     /// So much is written.
@@ -256,7 +252,7 @@ pub(crate) enum StreamNews {
     /// It is down, and tried again by itself.
     Lost {
         why: Failure,
-        /// When it is tried again.
+        /// When the next attempt is made.
         retry_in: Duration,
     },
 }
@@ -271,14 +267,14 @@ pub(crate) enum BundleNews {
     /// It is down, and tried again by itself.
     Lost {
         why: Failure,
-        /// When it is tried again.
+        /// When the next attempt is made.
         retry_in: Duration,
     },
     /// The service has none.
     NotServed,
 }
 
-/// What happens to the Inference screen.
+/// Events of the Inference screen.
 #[derive(Debug)]
 pub(crate) enum InferenceEvent {
     /// The answer to [`Effect::LoadTopics`].
@@ -333,7 +329,7 @@ pub(crate) enum InferenceEvent {
     },
 }
 
-/// All that can be asked for.
+/// Everything that the state can request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     /// Starts the local stack.
@@ -361,7 +357,7 @@ pub(crate) enum Effect {
     FollowCluster,
     /// Runs a function.
     Execute(RunId, Box<RunOrder>),
-    /// Cancels a run: the head is told, if its name for it is known.
+    /// Cancels a run, at the head too if its request id is known.
     Cancel(RunId, Option<String>),
     /// Gives the head a module of this machine.
     AddFunction { path: String },
@@ -447,13 +443,13 @@ pub(crate) enum Effect {
     SetTimer(Timer, Duration),
     /// Takes a timer back.
     ClearTimer(Timer),
-    /// Puts a text on the clipboard of whoever sits at the terminal.
+    /// Copies a text to the terminal's clipboard.
     Copy(String),
     /// Takes the mouse from the terminal, or gives it back.
     CaptureMouse(bool),
     /// Shows a text in the program that `PAGER` names, which has the terminal until it ends.
     Page(String),
-    /// Draws everything anew.
+    /// Redraws the whole screen.
     Redraw,
     /// Stops the program until the shell brings it back.
     Suspend,
@@ -461,7 +457,7 @@ pub(crate) enum Effect {
     Quit,
 }
 
-/// What a timer is for. There is one of each.
+/// The purpose of a timer. There is one of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Timer {
     /// The next frame for the sake of ages, which nothing else asks for.
@@ -486,7 +482,7 @@ pub(crate) enum Timer {
     Notice,
 }
 
-/// Something a frame shows that can be pointed at.
+/// Something in a frame that can be clicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A screen's name in the header.

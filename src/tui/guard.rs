@@ -26,11 +26,11 @@ static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 thread_local! {
     /// Whether a panic of this thread is caught.
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// What the last one was.
+    /// The text of the last one.
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Has panics reported from now on, in `folder` where there is one.
+/// Installs the panic hook that writes reports to `folder`.
 pub(crate) fn watch(folder: Option<&Path>) {
     static ONCE: Once = Once::new();
     if let Some(folder) = folder {
@@ -53,10 +53,10 @@ pub(crate) fn watch(folder: Option<&Path>) {
     });
 }
 
-/// Draws, and returns what a panic in that said.
+/// Draws; returns the text of a panic in it.
 pub(crate) fn guarded<T>(draw: impl FnOnce() -> T) -> Result<T, String> {
     IS_GUARDED.set(true);
-    // What it was drawing on is drawn on anew, and all else it only looked at.
+    // Its buffer is drawn again, and it only reads the rest.
     let drawn = catch_unwind(AssertUnwindSafe(draw));
     IS_GUARDED.set(false);
     drawn.map_err(|_| LAST.take())

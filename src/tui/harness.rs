@@ -27,7 +27,6 @@ pub(crate) const FUNCTION_ID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdet
 /// What the head calls a run.
 pub(crate) const REQUEST_ID: &str = "6f0e1d2c-0000-4000-8000-00000000a91c";
 
-/// A screen.
 pub(crate) struct Harness {
     /// What it knows.
     pub(crate) state: State,
@@ -79,8 +78,7 @@ impl Harness {
 
     /// Lets time pass. Timers are the test's to ring.
     pub(crate) fn pass(&mut self, time: Duration) {
-        let now = self.state.now + time;
-        self.take(Event::Time(now));
+        self.state.now = self.state.now + time;
     }
 
     /// Presses keys named as in the table, apart by spaces.
@@ -151,7 +149,7 @@ impl Harness {
         id
     }
 
-    /// The head tells of something.
+    /// Delivers an event of the head.
     pub(crate) fn happens(&mut self, kind: ClusterEventKind) {
         let time = self.state.now.to_string();
         let event = ClusterEvent { time, kind };
@@ -177,7 +175,7 @@ impl Harness {
         rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// What can be pointed at.
+    /// What can be clicked.
     pub(crate) fn hits(&self) -> Hits {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);

@@ -49,13 +49,13 @@ pub enum Layer {
     Logs,
     /// The Overview screen.
     Overview,
-    /// The help.
+    /// The help overlay.
     Help,
     /// A question to be answered with yes or no.
     Confirm,
     /// A filter that is edited.
     Edit,
-    /// The palette.
+    /// The palette overlay.
     Palette,
     /// A list to choose from that lies over the screen.
     Choice,
@@ -63,7 +63,7 @@ pub enum Layer {
     Profiles,
     /// The form that takes a key.
     Secret,
-    /// The form of a node to be started.
+    /// The form that starts a node.
     NodeForm,
     /// The list of presets.
     Presets,
@@ -73,18 +73,18 @@ pub enum Layer {
     ConfirmStop,
     /// The form that asks for a file.
     Save,
-    /// Labels on everything that can be pointed at.
+    /// Labels on everything that can be clicked.
     Jump,
 }
 
 /// What a key does in a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
-    /// Where.
+    /// The layer it holds in.
     pub layer: Layer,
     /// The keys, each alone enough; one of several presses has them apart by spaces: `g g`.
     pub keys: &'static [&'static str],
-    /// What.
+    /// The action it performs.
     pub action: Action,
     /// What the footer says, empty for nothing.
     pub hint: &'static str,
@@ -93,11 +93,11 @@ pub struct Binding {
 /// What a press comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolved {
-    /// Something to do.
+    /// A command of the key table.
     Action(Action),
     /// The start of a longer sequence.
     Pending,
-    /// Nothing.
+    /// No binding matches.
     Nothing,
 }
 

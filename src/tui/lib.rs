@@ -1,4 +1,4 @@
-//! The screen: what a person sees of the three services, and what they can do there.
+//! The screen: what the user sees of the three services, and what they can do there.
 //!
 //! One loop owns the [`State`](state::State). Keys, answers and timers are [`Event`](event::Event)s;
 //! [`update`](update::update) turns each into a changed state and [`Effect`](event::Effect)s, which

@@ -1,8 +1,8 @@
-//! What lies over the screen: one thing above the other, of which the topmost has the keys.
+//! The stack of modal overlays; the topmost one has focus.
 //!
-//! Each overlay has its state in `overlay/x.rs`, its drawing in `view/overlay/x.rs`, and its layer
-//! of keys in `keymap/table.rs`. [`State::open`](crate::state::State::open) lays one on top, and
-//! [`State::close`](crate::state::State::close) takes the topmost away.
+//! Each overlay is a folder with its `state` and `view`; its layer of keys is in `keymap/table.rs`.
+//! [`State::open`](crate::state::State::open) pushes one,
+//! [`State::close`](crate::state::State::close) pops the topmost.
 
 pub(crate) mod copy_as;
 pub(crate) mod help;
@@ -27,24 +27,24 @@ use self::{
 };
 use crate::{action::Action, keymap::Layer, state::field::Field};
 
-/// Something laid over the screen.
+/// A modal overlay.
 #[derive(Debug, Clone)]
 pub(crate) enum Overlay {
     Help(Help),
-    /// Labels on everything that can be pointed at, and what is typed of one.
+    /// Labels on everything that can be clicked, and the typed part of a label.
     Jump(String),
     /// Whether to quit although a run is awaited.
     ConfirmQuit,
-    /// Everything that can be done and opened, to be found by a few letters.
+    /// The command palette.
     Palette(Box<Palette>),
-    /// The themes, each shown as soon as it is pointed at.
+    /// The choice of a theme, with a live preview.
     Themes(Themes),
-    /// The notices there were.
+    /// The list of past notices.
     Notices(Notices),
     Profiles(Profiles),
     /// The form that takes a profile's key.
     Key(KeyForm),
-    /// The form of a node to be started on this machine.
+    /// The form that starts a node on this machine.
     AddNode,
     /// Whether to stop the selected local process.
     ConfirmStop,
@@ -53,7 +53,7 @@ pub(crate) enum Overlay {
     PresetName,
     /// The form that asks for a file to write to.
     Save(SaveForm),
-    /// The forms that what is selected can be copied in.
+    /// The choice of a format to copy the selection in.
     CopyAs(CopyMenu),
 }
 
@@ -78,7 +78,7 @@ impl Overlay {
         }
     }
 
-    /// The text that letters go to, where the overlay has it itself.
+    /// The text field that has focus, if the overlay owns it.
     pub(crate) const fn field(&mut self) -> Option<&mut Field> {
         match self {
             Self::Help(help) => Some(&mut help.filter),
@@ -89,7 +89,7 @@ impl Overlay {
         }
     }
 
-    /// Whether what is beneath is to step back.
+    /// Whether the screen beneath is dimmed.
     pub(crate) const fn is_fading(&self) -> bool {
         // A theme is chosen by what it does to the rest of the screen.
         !matches!(self, Self::Themes(_))

@@ -1,5 +1,4 @@
-//! Sets of addresses that a person keeps, each with its API key: what the screen asks of whoever
-//! keeps them.
+//! Profiles: named sets of addresses, each with its API key, and the trait that stores them.
 //!
 //! The command line room implements [`Profiles`] over its configuration file, the system's keyring
 //! and files. Nothing here reads one.
@@ -14,7 +13,7 @@ use crate::local::Addresses;
 /// A set of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// What it is called.
+    /// The display name.
     pub name: String,
     /// Where its services are, without the key.
     pub addresses: Addresses,

@@ -1,7 +1,7 @@
-//! All that the screen knows. Changed by `update` alone, drawn by `view`.
+//! The state of the screen: what all screens share, and the state of each screen.
 //!
-//! One file for each screen, beside those for what screens share: the services' health, the local
-//! stack, nodes, runs, notices. Nothing here waits, sends, reads a clock or names a client.
+//! Changed by `app` and the `update` modules, drawn by the `view` modules. Does no I/O and reads no
+//! clock.
 
 pub(crate) mod field;
 pub(crate) mod layout;
@@ -33,11 +33,11 @@ use crate::{
     widget::symbols::Symbols,
 };
 
-/// How long a screen on which nothing happens is left as it is, at the least, before it is drawn
-/// again for the sake of its ages: within the first minute nobody takes it for another moment's.
+/// The shortest time before an idle screen is redrawn to refresh its ages: within the first
+/// minute they are right enough.
 const REST_MIN: Duration = Duration::from_mins(1);
 
-/// The same at the most: what is left alone for an hour is told to a quarter.
+/// The longest time: ages over an hour are right to a quarter.
 const REST_MAX: Duration = Duration::from_mins(16);
 
 /// One of the screens.
@@ -46,32 +46,32 @@ pub enum Screen {
     /// Nodes, runs, result groups, local processes.
     #[default]
     Cluster,
-    /// The form, and what a run comes to.
+    /// The form, and the results of a run.
     Execute,
     /// Datasets and charts.
     Data,
-    /// Topics and what a network infers.
+    /// Topics and their combined values.
     Inference,
-    /// Lines of logs.
+    /// Log lines of all local processes.
     Logs,
-    /// The few things one watches all day.
+    /// A summary of all services.
     Overview,
 }
 
-/// What a frame would have to show that the last one did not, the least urgent first.
+/// Why the next frame is needed, least urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Dirty {
     #[default]
     Clean,
     /// A spinner that moved.
     Animation,
-    /// What services told.
+    /// An answer or event of a service.
     Data,
-    /// What a person did, or waits for.
+    /// User input, or something the user waits for.
     Input,
 }
 
-/// All that the screen knows.
+/// The whole state of the screen.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
 pub(crate) struct State {
@@ -88,46 +88,45 @@ pub(crate) struct State {
     pub(crate) initial_theme: theme::InitialTheme,
     /// The theme of the last session; none for the one that suits the terminal.
     pub(crate) session_theme: Option<theme::Name>,
-    /// The themes of a person's own.
+    /// The user-defined themes.
     pub(crate) custom_themes: Vec<&'static theme::custom::CustomTheme>,
     /// What charts and marks are drawn with.
     pub(crate) symbols: Symbols,
     /// How far the panes' dividers were moved.
     pub(crate) layout: Layout,
-    /// What the last session had selected, and is not listed yet.
+    /// The selection of the last session that is not listed yet.
     pub(crate) saved_selection: SavedSelection,
     pub(crate) profiles: Profiles,
-    /// The terminal's background, once it has told it.
+    /// The terminal's background color; none until it is reported.
     pub(crate) background: Option<[u8; 3]>,
-    /// Whether the mouse is taken from the terminal.
+    /// Whether mouse capture is on.
     pub(crate) has_mouse: bool,
-    /// Whether the terminal is behind others.
+    /// Whether the terminal has lost focus.
     pub(crate) is_behind: bool,
-    /// What lies over the screen, the topmost last.
+    /// The open overlays, topmost last.
     pub(crate) overlays: Vec<Overlay>,
     /// What every key does.
     pub(crate) keys: Keymap,
-    /// Presses that may start a sequence.
+    /// The typed prefix of a key sequence.
     pub(crate) pending: Vec<Chord>,
     /// Whether `^C` was the last key, and not long ago.
     pub(crate) is_interrupted: bool,
-    /// What the next frame is for.
+    /// Why the next frame is needed.
     pub(crate) dirty: Dirty,
-    /// When the last frame was drawn: the moment as of which everything in view is told.
+    /// When the last frame was drawn; ages in view refer to it.
     pub(crate) drawn_at: Timestamp,
-    /// When the last frame was drawn that showed more than later ages.
+    /// When the last frame was drawn that changed more than ages.
     pub(crate) changed_at: Timestamp,
-    /// How the services are doing.
+    /// The services and their health.
     pub(crate) services: Services,
     /// The local stack.
     pub(crate) stack: Stack,
     pub(crate) nodes: Nodes,
     pub(crate) runs: Runs,
-    /// Words that come by themselves.
     pub(crate) notices: Notices,
     /// The Cluster screen.
     pub(crate) cluster: screens::cluster::state::State,
-    /// What is searched for in the output of a run.
+    /// The search text in the output of a run.
     pub(crate) output_search: Field,
     /// The Execute screen.
     pub(crate) execute: screens::execute::state::State,
@@ -142,11 +141,11 @@ pub(crate) struct State {
 }
 
 impl Screen {
-    /// All, in the order of their keys.
+    /// All screens, in the order of their keys.
     pub const ALL: [Self; 6] =
         [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs, Self::Overview];
 
-    /// What the header calls it.
+    /// The name in the header.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -159,7 +158,7 @@ impl Screen {
         }
     }
 
-    /// What a narrow header calls it.
+    /// The name in a narrow header.
     #[must_use]
     pub const fn short_name(self) -> &'static str {
         match self {
@@ -172,7 +171,7 @@ impl Screen {
         }
     }
 
-    /// Its place among [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     #[must_use]
     pub fn number(self) -> usize {
         Self::ALL.iter().position(|screen| *screen == self).unwrap_or(0)
@@ -201,7 +200,7 @@ impl State {
         }
     }
 
-    /// The text that letters go to.
+    /// The text field that has focus.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_form = self.screen == Screen::Execute && self.execute.focus == Pane::Form;
         let is_output_searched = self.is_output_searched() && !is_form;
@@ -233,18 +232,18 @@ impl State {
         }
     }
 
-    /// Whether letters go to the search in the output of a run, on a screen that has one.
+    /// Whether the search in the output of a run has focus, on a screen that has one.
     fn is_output_searched(&self) -> bool {
         matches!(self.screen, Screen::Cluster | Screen::Execute) && self.output_search.is_edited()
     }
 
-    /// Lays `overlay` over all there is.
+    /// Opens `overlay` on top.
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.pending.clear();
         self.overlays.push(overlay);
     }
 
-    /// Takes the topmost overlay away; whether there was one. A theme that was only looked at goes.
+    /// Closes the topmost overlay; returns whether there was one. Reverts a theme preview.
     pub(crate) fn close(&mut self) -> bool {
         let closed = self.overlays.pop();
         if let Some(Overlay::Themes(themes)) = closed {
@@ -260,7 +259,7 @@ impl State {
         self.theme.unwrap_or_else(suitable)
     }
 
-    /// Says what is hard to read in the theme in use, where it is one of a person's own.
+    /// Warns of low contrast in the current theme, if it is user-defined.
     pub(crate) fn warn_low_contrast(&mut self) {
         let theme::Name::Custom(own) = self.theme_name() else { return };
         let faint = own.low_contrast();
@@ -288,7 +287,7 @@ impl State {
         dataset.map_or("", |dataset| screens::data::state::pins::unit(&dataset.metadata))
     }
 
-    /// Says which themes of a person's own cannot be used.
+    /// Warns of user-defined themes that cannot be used.
     pub(crate) fn warn_theme_errors(&mut self, faults: &[String]) {
         let Some(first) = faults.first() else { return };
         for fault in faults {
@@ -298,7 +297,7 @@ impl State {
         self.notices.add(Level::Warn, "a theme cannot be used".to_owned(), detail, self.now);
     }
 
-    /// The theme that the session keeps: not one that was given for this start alone.
+    /// The theme to save in the session: not one given for this start only.
     pub(crate) fn theme_to_save(&self) -> Option<theme::Name> {
         match self.initial_theme {
             theme::InitialTheme::Given(given) if given == self.theme => self.session_theme,
@@ -306,7 +305,7 @@ impl State {
         }
     }
 
-    /// What the Cluster and the Execute screen look at but do not own.
+    /// The shared state that the Cluster and the Execute screen read.
     pub(crate) fn cluster_context(&self) -> ClusterContext<'_> {
         ClusterContext {
             nodes: &self.nodes,
@@ -321,7 +320,7 @@ impl State {
         page_rows(self.size)
     }
 
-    /// Whether seconds are counted that somebody waits for.
+    /// Whether a countdown or an elapsed time is in view.
     fn is_counting(&self) -> bool {
         let is_awaited = self.runs.n_waiting() > 0 || self.stack.step().is_some();
         let has_streams = matches!(self.screen, Screen::Data | Screen::Overview);
@@ -330,12 +329,12 @@ impl State {
             || (has_streams && self.data.is_counting(self.now))
     }
 
-    /// How long the frame just drawn is left as it is, if nothing happens; none for ever.
+    /// How long until ages need a redraw, if nothing happens; none for never.
     ///
-    /// A frame is as of a moment, which the header names, and so are the ages in it. So they need
-    /// not be drawn again each second: a screen on which nothing happens is drawn again after a
-    /// minute, then after twice as long each time. Its ages are right to a half, and cost nothing.
-    /// Where somebody waits for seconds to pass, these are counted.
+    /// The header names the time of the frame, which its ages refer to. So they need
+    /// not be redrawn each second: an idle screen is redrawn after a
+    /// minute, then after twice as long each time. Its ages are right to a half.
+    /// Countdowns are redrawn each second.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
         if self.is_counting() {
             let left = 1_000_000 - self.now.micros().rem_euclid(1_000_000);
@@ -345,7 +344,7 @@ impl State {
         self.services.is_any_known().then_some(rest)
     }
 
-    /// Whether something in view moves by itself, such as a spinner.
+    /// Whether a spinner is in view.
     pub(crate) fn is_animated(&self) -> bool {
         self.runs.n_waiting() > 0
             || self.stack.step().is_some()
@@ -365,12 +364,12 @@ impl State {
         matches!(self.overlays.last(), Some(Overlay::Key(form)) if form.step == KeyStep::Tried)
     }
 
-    /// The next frame is for this, too.
+    /// Requests a redraw of at least this urgency.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
 
-    /// Tells of something that failed: a notice, and a line of the log.
+    /// Reports a failure: a notice and a log line.
     pub(crate) fn notify_failure(&mut self, failure: &Failure) {
         self.notify_failure_unless_on(&[], failure);
     }
@@ -387,7 +386,7 @@ impl State {
         self.show_notice(screens, Level::Error, text, detail);
     }
 
-    /// Shows a notice, or only keeps it where the screen in view is one of `screens`.
+    /// Shows a notice, or only records it where the current screen is one of `screens`.
     fn show_notice(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
         if screens.contains(&self.screen) && self.overlays.is_empty() {
             self.notices.record(level, text, detail, self.now);
@@ -396,14 +395,14 @@ impl State {
         }
     }
 
-    /// Tells why nothing was done: a notice, and a line of the log.
+    /// Reports why an action did nothing: a notice and a log line.
     pub(crate) fn notify_refused(&mut self, text: String, detail: String) {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
         self.logs.log(Level::Info, self.now, line);
         self.notices.add(Level::Warn, text, detail, self.now);
     }
 
-    /// Tells of something that went well: a notice, and a line of the log.
+    /// Reports a success: a notice and a log line.
     pub(crate) fn notify(&mut self, text: String, detail: String) {
         self.notify_unless_on(&[], text, detail);
     }

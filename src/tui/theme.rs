@@ -37,7 +37,7 @@ pub enum Name {
     Mono,
     /// The sixteen colors of the user's own palette, on their own background.
     Ansi16,
-    /// One of a person's own, which is there as long as the program.
+    /// One of the user's own, which is there as long as the program.
     Custom(&'static CustomTheme),
 }
 
@@ -76,7 +76,7 @@ enum Part {
 pub struct Theme {
     /// Which theme this was made from.
     pub name: Name,
-    /// The screen.
+    /// The background of the screen.
     pub bg: Style,
     /// The first and the last line, and small boxes over a chart.
     pub bar: Style,
@@ -96,13 +96,13 @@ pub struct Theme {
     pub accent2: Style,
     /// Risen, well, done.
     pub up: Style,
-    /// Fallen, failed.
+    /// Fallen values and failures.
     pub down: Style,
     /// To be looked at.
     pub warn: Style,
     /// Keys to press.
     pub key: Style,
-    /// Going on.
+    /// Work in progress.
     pub info: Style,
     /// Lines and dots that only need to differ from one another.
     pub series: [Style; 6],

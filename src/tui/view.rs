@@ -1,4 +1,4 @@
-//! Draws the state. Reads it, changes nothing, and tells only what can be pointed at.
+//! Draws the state. Reads it, changes nothing, and tells only what can be clicked.
 //!
 //! ```text
 //! ◆ TRIPTYCH  1 Cluster  2 Execute …            head ● 12 ms  data ● live  infer ●  as of 14:02:31
@@ -104,7 +104,7 @@ impl Tier {
     }
 }
 
-/// Draws the whole screen; returns what can be pointed at.
+/// Draws the whole screen; returns what can be clicked.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
     let mut hits = Hits::default();
     theme.clear(area, buf);
@@ -123,7 +123,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
         Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
     }
     overlay::view::draw(middle, buf, frame, &mut hits);
-    // After the overlay, which leaves nothing of the screen to be pointed at.
+    // After the overlay, which leaves nothing of the screen to be selected.
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {

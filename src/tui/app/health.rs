@@ -22,7 +22,7 @@ pub(crate) fn probe(state: &State) -> Vec<Effect> {
     vec![Effect::Probe, Effect::SetTimer(Timer::Probe, PROBE_EVERY)]
 }
 
-/// Takes in the outcome of a probe; `answer` is none if it did not come in time.
+/// Handles the outcome of a probe; `answer` is none after a timeout.
 pub(crate) fn on_probe(
     state: &mut State,
     service: Service,
@@ -40,7 +40,7 @@ pub(crate) fn on_probe(
     if is_back { load_again(state, service) } else { Vec::new() }
 }
 
-/// Asks for what `service` lists: it is back, and its panes would say otherwise until their turn.
+/// Reloads the lists of `service` after it recovered.
 fn load_again(state: &mut State, service: Service) -> Vec<Effect> {
     match service {
         Service::Head => {
@@ -53,7 +53,7 @@ fn load_again(state: &mut State, service: Service) -> Vec<Effect> {
     }
 }
 
-/// Takes in how a service answered, and notifies once if it went away or came back.
+/// Records a service's answer, and notifies once when it goes down or recovers.
 pub(crate) fn note<T>(
     state: &mut State,
     service: Service,
@@ -64,7 +64,7 @@ pub(crate) fn note<T>(
     note_health(state, service, health);
 }
 
-/// Takes in how a stream of `service` is doing: open, or lost for this reason.
+/// Records the state of a stream of `service`: open, or lost with an error.
 pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
     let health = match lost {
         Some(why) => Services::health_by(&Err::<(), _>(why.clone()), None, state.now),

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Takes an action that concerns the text in view; none if it is not one, or none is in view.
+/// Handles an action on the text in view; none if the action is another or no text is in view.
 pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
     if !state.is_output_focused() {
         return None;
@@ -78,7 +78,7 @@ fn find(state: &mut State, is_forward: bool, is_other: bool) {
 }
 
 impl State {
-    /// Whether keys go to the text of a result.
+    /// Whether the text of a result has focus.
     pub(crate) fn is_output_focused(&self) -> bool {
         match self.screen {
             Screen::Cluster => self.cluster.focus == cluster::state::Pane::Groups,
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// The text of the result in view, as it is shown, and the name of a file for it.
+    /// A file name for the result in view, and its text as shown.
     pub(crate) fn output(&self) -> Option<(String, String)> {
         let (run, look) = match self.screen {
             Screen::Cluster => (self.cluster.selected_run(&self.runs)?, self.cluster.result_view),

@@ -1,4 +1,4 @@
-//! What each action does.
+//! Performs actions: those of every screen here, the rest in the screen or overlay in view.
 
 use super::{INTERRUPT_WITHIN, load_nodes, output, point};
 use crate::{
@@ -90,7 +90,7 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
     }
 }
 
-/// Brings the form into view with the keys on it, until another screen's key is pressed at once.
+/// Shows the form with focus, unless the next key selects another screen.
 fn enter_form(state: &mut State) -> Vec<Effect> {
     let effects = show(state, Screen::Execute);
     state.execute.focus = Pane::Form;
@@ -98,13 +98,13 @@ fn enter_form(state: &mut State) -> Vec<Effect> {
     effects
 }
 
-/// Brings a screen into view, with nothing over it.
+/// Shows a screen and closes all overlays.
 pub(crate) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
     while state.close() {}
     enter(state, screen)
 }
 
-/// Brings a screen into view, below what lies over it.
+/// Shows a screen beneath the open overlays.
 pub(crate) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
     let now = state.now;
     let mut effects = match state.screen {
@@ -136,7 +136,7 @@ pub(crate) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
     effects
 }
 
-/// Gives an action to what is in view: the overlay, the filter that is edited, or the screen.
+/// Handles an action in the overlay, the focused filter, or the current screen.
 fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
     match state.overlays.last() {
         Some(Overlay::AddNode) => return processes::in_form(state, action),
@@ -187,7 +187,7 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Goes back one step; whether there was one.
+/// Goes back one step; returns whether there was one.
 fn back(state: &mut State) -> bool {
     if state.close() {
         return true;
@@ -214,7 +214,7 @@ fn back(state: &mut State) -> bool {
     }
 }
 
-/// Repeats the selected run, or starts the selected process again: whatever has the keys.
+/// Repeats the selected run, or restarts the selected process, by focus.
 fn again(state: &mut State) -> Vec<Effect> {
     let is_process = state.screen == Screen::Cluster
         && matches!(
@@ -304,7 +304,7 @@ fn copy(state: &mut State) -> Vec<Effect> {
     send_copy(state, text)
 }
 
-/// Opens the choice of a form to copy what is selected in.
+/// Opens the choice of a format to copy the selection in.
 fn copy_as(state: &mut State) -> Vec<Effect> {
     let copy_as = CopyMenu::for_selection(state);
     if copy_as.forms.is_empty() {
@@ -314,7 +314,7 @@ fn copy_as(state: &mut State) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Sends `text` to the terminal's clipboard, and says so: whether it took it cannot be known.
+/// Sends `text` to the terminal's clipboard and notifies; the terminal gives no confirmation.
 pub(crate) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         state.notify_refused("nothing to copy here".to_owned(), String::new());

@@ -28,13 +28,13 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
         DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => {
             note(state, Service::Data, result, None);
         }
-        // Not every service tells of tags.
+        // Not every service serves tags.
         DataEvent::Tags { .. }
         | DataEvent::Pinned { .. }
         | DataEvent::Export(ExportNews::Written(_)) => {}
         DataEvent::Export(ExportNews::Done { progress, path }) => {
-            let n_rows = counted(progress.n_rows, "row");
-            let n_bytes = crate::widget::format::bytes(progress.n_bytes);
+            let n_rows = counted(progress.rows, "row");
+            let n_bytes = crate::widget::format::bytes(progress.bytes);
             let text = format!("exported to {}", path.display());
             state.notify(text, format!("{n_rows}, {n_bytes}"));
         }
@@ -73,7 +73,7 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effe
         InferenceEvent::Bundle { news: BundleNews::Lost { why, .. }, .. } => {
             note_stream(state, Service::Inference, Some(why));
         }
-        // What not every service has says nothing of how it is doing.
+        // What not every service has says nothing about how it is doing.
         InferenceEvent::Confidence { .. }
         | InferenceEvent::PastBundles { .. }
         | InferenceEvent::Leaderboard { .. }

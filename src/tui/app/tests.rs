@@ -350,8 +350,6 @@ fn what_is_pointed_at_is_selected() {
 fn keys_are_seen_at_once_and_answers_soon() {
     let mut screen = Harness::ready(160, 45);
     screen.state.dirty = Dirty::Clean;
-    screen.take(Event::Time(screen.state.now));
-    assert_eq!(screen.state.dirty, Dirty::Clean);
     screen.take(Event::TimerDue(Timer::Age));
     assert_eq!(screen.state.dirty, Dirty::Animation);
     screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));

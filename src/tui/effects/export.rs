@@ -73,22 +73,22 @@ async fn write(
 ) -> Result<Progress, ExportError> {
     let mut file = DownloadFile::create(path).await?;
     let mut download = service.download(query).await?;
-    let mut counter = RowCounter::new(query.output);
-    let mut progress = Progress { n_all: download.n_rows(), ..Progress::default() };
-    let mut sent_at = Instant::now();
+    let mut counter = RowCounter::of(query.output);
+    let mut progress = Progress { total_rows: download.n_rows(), ..Progress::default() };
+    let mut told_at = Instant::now();
     while let Some(bytes) = download.next().await? {
         file.write(&bytes).await?;
         counter.count(&bytes);
-        progress.n_bytes += bytes.len() as u64;
-        progress.n_rows = counter.n_rows().unwrap_or(0);
-        if sent_at.elapsed() >= PROGRESS_EVERY {
-            sent_at = Instant::now();
+        progress.bytes += bytes.len() as u64;
+        progress.rows = counter.n_rows().unwrap_or(0);
+        if told_at.elapsed() >= TELL_EVERY {
+            told_at = Instant::now();
             let news = ExportNews::Written(progress.clone());
             let event = Event::Data(DataEvent::Export(news));
             events.send(event).await.map_err(|_| ExportError::Cancelled)?;
         }
     }
-    progress.n_rows = counter.n_rows().or(download.n_rows()).unwrap_or(0);
+    progress.rows = counter.n_rows().or(download.n_rows()).unwrap_or(0);
     file.finish().await?;
     Ok(progress)
 }

@@ -1,4 +1,4 @@
-//! The bindings in force: those of the table, with what a person has changed in a file of keys.
+//! The bindings in force: those of the table, with what the user has changed in a file of keys.
 //!
 //! What a file may hold is judged here, in its own words; reading it is the caller's part.
 
@@ -14,11 +14,11 @@ const NOTHING: &str = "none";
 /// What a key does in a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
-    /// Where.
+    /// The name of the layer.
     pub layer: Layer,
     /// The keys, each alone enough, each of one press or several.
     pub sequences: Vec<Vec<Chord>>,
-    /// What.
+    /// The name of the action, or `none` to unbind.
     pub action: Action,
     /// What the footer says, empty for nothing.
     pub hint: &'static str,
@@ -226,7 +226,7 @@ impl Keymap {
     }
 }
 
-/// The table as a file of keys: what a person may copy lines from.
+/// The table as a file of keys: what the user may copy lines from.
 #[must_use]
 pub fn defaults_text() -> String {
     let mut text = String::from(

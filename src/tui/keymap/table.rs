@@ -12,7 +12,7 @@ const fn bind(
     Binding { layer, keys, action, hint }
 }
 
-/// Every binding.
+/// Every binding, in the order of the help.
 pub const TABLE: &[Binding] = &[
     bind(Layer::Always, &["ctrl-c"], Action::Interrupt, ""),
     bind(Layer::Always, &["ctrl-z"], Action::Suspend, ""),

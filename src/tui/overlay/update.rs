@@ -1,4 +1,4 @@
-//! What becomes of overlays: opened, moved in, and left by doing what was pointed at.
+//! Updates of overlays: opening, moving the selection, confirming it.
 
 use model::timestamp::Timestamp;
 use wire::functions::FunctionBody;
@@ -59,7 +59,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
     state.open(overlay);
 }
 
-/// Gives an action to the topmost overlay; none if there is no overlay.
+/// Handles an action in the topmost overlay; none if there is no overlay.
 pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
     if action == Action::Open {
         return take(state);
@@ -84,7 +84,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
     Some(Vec::new())
 }
 
-/// Opens the form for a key, or forgets it: of the profile pointed at, else of the one in use.
+/// Opens the form for a key, or forgets it: of the profile selected, else of the one in use.
 pub(crate) fn key(state: &mut State, action: Action) -> Vec<Effect> {
     let row = match state.overlays.last() {
         Some(Overlay::Profiles(profiles)) => Some(profiles.row),
@@ -93,7 +93,7 @@ pub(crate) fn key(state: &mut State, action: Action) -> Vec<Effect> {
     profiles::update::act(state, action, row)
 }
 
-/// A letter of a label was typed, or something that begins none, which ends the choice.
+/// Handles a typed character of a jump label; any other key closes the labels.
 pub(crate) fn spell(state: &mut State, chord: Chord) {
     match (state.overlays.last_mut(), chord.letter()) {
         (Some(Overlay::Jump(typed)), Some(letter)) if typed.is_empty() => typed.push(letter),
@@ -103,7 +103,7 @@ pub(crate) fn spell(state: &mut State, chord: Chord) {
     }
 }
 
-/// Its text changed.
+/// Handles an edit of the overlay's text field; returns whether there is an overlay.
 pub(crate) fn edited(state: &mut State) -> bool {
     match state.overlays.last_mut() {
         Some(Overlay::Palette(palette)) => palette.find(),
@@ -115,7 +115,7 @@ pub(crate) fn edited(state: &mut State) -> bool {
     true
 }
 
-/// Something of the topmost overlay was pointed at; none if there is no overlay.
+/// Handles a click in the topmost overlay; none if there is no overlay.
 pub(crate) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
     let overlay = state.overlays.last_mut()?;
     let Target::Row { row, .. } = target else { return Some(Vec::new()) };
@@ -140,7 +140,7 @@ pub(crate) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
     take(state)
 }
 
-/// Does what is pointed at, and closes the overlay.
+/// Confirms the selection and closes the overlay.
 fn take(state: &mut State) -> Option<Vec<Effect>> {
     match state.overlays.last()? {
         Overlay::Help(help) if help.filter.value().is_empty() => Some(Vec::new()),
@@ -183,7 +183,7 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
     }
 }
 
-/// Writes what is in view to the file that is named; nothing while none is.
+/// Writes the current view to the named file; does nothing without a name.
 fn save(state: &mut State) -> Vec<Effect> {
     let Some(Overlay::Save(form)) = state.overlays.last() else { return Vec::new() };
     let (path, is_json) = (form.path.value().trim().to_owned(), form.is_json());
@@ -202,7 +202,7 @@ fn save(state: &mut State) -> Vec<Effect> {
     vec![Effect::Save { path: path.into(), text, what }]
 }
 
-/// Does what an entry of the palette is for.
+/// Opens or does what a palette entry is for.
 pub(crate) fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
     let now = state.now;
     match goal {

@@ -1,4 +1,4 @@
-//! Draws what lies over the screen: the topmost overlay alone, with the rest stepped back.
+//! Draws the topmost overlay, with the screen beneath dimmed.
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Draws the topmost overlay over `area`, if there is one. What is beneath cannot be pointed at; a
+/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked; a
 /// click beside the overlay closes it.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Some(overlay) = frame.state.overlays.last() else { return };
@@ -46,7 +46,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
 }
 
-/// Draws a raised box at `place`, and returns what is inside of it.
+/// Draws a raised box at `place` and returns its inner area.
 pub(crate) fn raise(
     place: Rect,
     buf: &mut Buffer,
@@ -67,7 +67,7 @@ pub(crate) fn window(row: usize, n_rows: usize, height: u16) -> std::ops::Range<
     first..n_rows.min(first + height)
 }
 
-/// Marks row `y` of a list as the one pointed at.
+/// Highlights row `y` of a list as selected.
 pub(crate) fn mark(inside: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
     paint::row_style(buf, inside, y, frame.theme.sel);
     paint::put(buf, inside, (0, y), '▌', frame.theme.focus);

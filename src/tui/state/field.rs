@@ -8,7 +8,7 @@ use crate::keymap::Chord;
 /// The longest text taken, in characters. A row of a dataset pasted as standard input is far less.
 pub(crate) const CHARS_MAX: usize = 64 * 1024;
 
-/// A line of text, its caret, and whether letters go to it.
+/// A line of text with a caret.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Field {
     input: Input,
@@ -45,22 +45,22 @@ impl Field {
         self.input.visual_cursor()
     }
 
-    /// Whether letters go to it.
+    /// Whether the field has focus.
     pub(crate) const fn is_edited(&self) -> bool {
         self.is_edited
     }
 
-    /// Letters go to it from now on.
+    /// Gives the field focus.
     pub(crate) const fn edit(&mut self) {
         self.is_edited = true;
     }
 
-    /// Letters go to it no longer; its text stays.
+    /// Takes focus from the field and keeps its text.
     pub(crate) const fn confirm(&mut self) {
         self.is_edited = false;
     }
 
-    /// Letters go to it no longer, and its text is gone; whether there was anything of either.
+    /// Takes focus from the field and clears its text; returns whether that changed anything.
     pub(crate) fn clear(&mut self) -> bool {
         let was = self.is_edited || !self.value().is_empty();
         self.is_edited = false;
@@ -68,7 +68,7 @@ impl Field {
         was
     }
 
-    /// Takes a key; whether that changed the text or moved the caret.
+    /// Takes a key; returns whether that changed the text or moved the caret.
     pub(crate) fn press(&mut self, chord: Chord) -> bool {
         let request = match (chord.code, chord.is_ctrl) {
             (KeyCode::Left, true) => InputRequest::GoToPrevWord,

@@ -1,4 +1,4 @@
-//! Where panes stand: how far a person moved the dividers, and which pane is beside which.
+//! Pane layout: how far the user moved the dividers, and which panes are adjacent.
 
 use super::{Screen, State};
 use crate::{
@@ -133,7 +133,7 @@ impl State {
         self.grid().iter().find(|(pane, _)| *pane == focused).map_or((0, 0), |(_, cell)| *cell)
     }
 
-    /// The number of the pane that keys go to.
+    /// The number of the focused pane.
     pub(crate) fn focused_pane(&self) -> usize {
         match self.screen {
             Screen::Cluster => self.cluster.focus.number(),

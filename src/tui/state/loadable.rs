@@ -1,10 +1,10 @@
-//! Something that comes from a service: not asked for, under way, there, old, or refused.
+//! A value loaded from a service: idle, loading, ready, stale or failed.
 
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
 
-/// Why something did not work, in words for people.
+/// A failure, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Failure {
     /// What was tried: fits after "failed to".
@@ -19,28 +19,27 @@ pub(crate) struct Failure {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// A value of a service, and how fresh it is.
+/// A value loaded from a service, and how fresh it is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Loadable<T> {
-    /// Nobody asked for it.
     #[default]
     Idle,
-    /// Asked for, never there.
+    /// Requested for the first time.
     Loading { since: Timestamp },
     Ready {
         value: T,
         /// As of when.
         at: Timestamp,
     },
-    /// There, but the last try to renew it failed.
+    /// Loaded, but the last reload failed.
     Stale {
         value: T,
         /// As of when.
         at: Timestamp,
-        /// Why it was not renewed.
+        /// Why the reload failed.
         why: Failure,
     },
-    /// Never there, and the last try failed.
+    /// Never loaded, and the last attempt failed.
     Failed { why: Failure, at: Timestamp },
 }
 
@@ -53,14 +52,14 @@ impl<T> Loadable<T> {
         }
     }
 
-    /// Forgets a failure: somebody asks for it, and is to see that it is asked for.
+    /// Clears a failure, so that a reload by hand shows as loading.
     pub(crate) fn clear_error(&mut self) {
         if matches!(self, Self::Failed { .. }) {
             *self = Self::Idle;
         }
     }
 
-    /// The answer is there. One that failed leaves an older value as it was, but marks it.
+    /// Takes the result. A failure keeps an older value and marks it stale.
     pub(crate) fn settle(&mut self, result: Result<T, Failure>, now: Timestamp) {
         *self = match (result, std::mem::take(self)) {
             (Ok(value), _) => Self::Ready { value, at: now },
@@ -79,14 +78,6 @@ impl<T> Loadable<T> {
         }
     }
 
-    /// As [`Self::value`], to be changed by what a stream brings.
-    pub(crate) const fn value_mut(&mut self) -> Option<&mut T> {
-        match self {
-            Self::Ready { value, .. } | Self::Stale { value, .. } => Some(value),
-            _ => None,
-        }
-    }
-
     /// Why the last try failed, if it did.
     pub(crate) const fn failure(&self) -> Option<&Failure> {
         match self {
@@ -95,7 +86,7 @@ impl<T> Loadable<T> {
         }
     }
 
-    /// Whether the first answer is still awaited.
+    /// Whether the first answer is pending.
     pub(crate) const fn is_loading(&self) -> bool {
         matches!(self, Self::Loading { .. })
     }
@@ -108,7 +99,7 @@ impl<T> Loadable<T> {
         }
     }
 
-    /// How it stands, as a pane's title says it: `2s ago`, `stale 1m`, `loading`, `failed`.
+    /// The state for a pane's title: `2s ago`, `stale 1m`, `loading`, `failed`.
     pub(crate) fn note(&self, now: Timestamp) -> String {
         match self {
             Self::Idle => String::new(),

@@ -1,4 +1,4 @@
-//! The nodes: those the head lists, and peers that results have named beside them.
+//! The nodes: those that the head lists, and further peers named by results.
 
 mod activity;
 
@@ -11,13 +11,13 @@ pub(crate) use self::activity::{Activity, PERIOD};
 use super::{
     loadable::{Failure, Loadable},
     services::is_about,
-    stack::Stack,
+    stack::{Exit, Stack},
 };
 
-/// The most peers remembered that no list names; the least lately seen gives way.
+/// The maximum of unlisted peers; the least recently seen is evicted.
 const SEEN_MAX: usize = 1_000;
 
-/// Where knowledge of a node comes from.
+/// The origin of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// The screen started it.
@@ -30,14 +30,12 @@ pub(crate) enum Origin {
     Seen,
 }
 
-/// A node, with all that is known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     /// Its peer id.
     pub(crate) peer_id: String,
     /// `head` or `worker`, where that is known.
     pub(crate) role: Option<String>,
-    /// How it is known.
     pub(crate) origin: Origin,
     /// Its groups beside the general one; none where that is not known.
     pub(crate) subgroups: Option<Vec<String>>,
@@ -59,10 +57,10 @@ pub(crate) struct Node {
     /// Name and process number, if it is a local one.
     pub(crate) process: Option<(String, u32)>,
     /// Its exit code, if its process ended.
-    pub(crate) exited: Option<Option<i32>>,
+    pub(crate) exited: Option<Exit>,
 }
 
-/// What results told of a peer.
+/// What results say of a peer.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     at: Timestamp,
@@ -76,7 +74,7 @@ pub(crate) struct Nodes {
     /// What the head lists.
     pub(crate) listed: Loadable<Vec<NodeBody>>,
     seen: BTreeMap<String, Seen>,
-    /// What each listed node did lately.
+    /// The recent activity of each listed node.
     activity: BTreeMap<String, Activity>,
     /// Whether a list is under way.
     pub(crate) is_asked: bool,
@@ -133,7 +131,7 @@ impl Nodes {
         nodes
     }
 
-    /// Takes in what the head lists, or why it does not.
+    /// Takes the head's list of nodes, or its failure.
     pub(crate) fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
         if let Ok(bodies) = &mut result {
             self.keep_latencies(bodies);
@@ -162,12 +160,12 @@ impl Nodes {
         }
     }
 
-    /// What a node did lately, if the head lists it.
+    /// The recent activity of a node, if the head lists it.
     pub(crate) fn activity(&self, peer_id: &str) -> Option<&Activity> {
         self.activity.get(peer_id)
     }
 
-    /// Takes in which peers took part in an execution.
+    /// Counts the peers of an execution's results.
     pub(crate) fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
         let agreed = response.results.first().map(|group| group.peers.as_slice());
         for peer_id in &response.cluster.peers {

@@ -6,25 +6,25 @@ use model::timestamp::Timestamp;
 
 use crate::local::Level;
 
-/// Notices shown at once; the oldest gives way.
+/// Notices shown at once; the oldest is evicted.
 const NOTICES_MAX: usize = 3;
 
-/// Notices kept to be read later; the oldest gives way.
+/// Notices kept to be read later; the oldest is evicted.
 const PAST_MAX: usize = 200;
 
-/// How long good news is shown.
+/// How long info notices are shown.
 const SHOWN_FOR: Duration = Duration::from_secs(5);
 
-/// How long bad news is shown: longer, for it says what to do.
+/// How long warnings and errors are shown: longer, since they say what to do.
 const BAD_SHOWN_FOR: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) level: Level,
     pub(crate) text: String,
-    /// More of it: why, and what to do. May be empty.
+    /// The reason and what to do; may be empty.
     pub(crate) detail: String,
-    /// When it was told.
+    /// When it was added.
     pub(crate) at: Timestamp,
     /// How long it is shown.
     pub(crate) until: Timestamp,
@@ -38,7 +38,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Shows a notice. One that says the same is shown longer instead.
+    /// Shows a notice. It replaces one with the same text.
     pub(crate) fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
         self.list.retain(|notice| notice.text != text);
@@ -63,13 +63,13 @@ impl Notices {
         self.past.push_front(notice);
     }
 
-    /// Drops those that were shown long enough; returns when to look again.
+    /// Drops expired notices; returns when the next one expires.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Duration> {
         self.list.retain(|notice| notice.until > now);
         self.list.iter().map(|notice| notice.until.since(now)).min()
     }
 
-    /// Drops all; whether there was one.
+    /// Drops all notices shown; returns whether there was one.
     pub(crate) fn clear(&mut self) -> bool {
         let was = !self.list.is_empty();
         self.list.clear();

@@ -25,7 +25,7 @@ pub struct Profiles {
 pub enum Choice<'a> {
     /// The stack of this machine.
     Local,
-    /// A profile.
+    /// A named profile.
     Named(&'a Profile),
 }
 

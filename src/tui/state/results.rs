@@ -7,7 +7,7 @@ use wire::functions::{ExecuteResponse, ResultGroupBody};
 use self::text::Position;
 use crate::action::Action;
 
-/// One of the texts that a group left behind.
+/// One of the outputs of a result group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Output {
     #[default]
@@ -17,7 +17,7 @@ pub(crate) enum Output {
     Json,
 }
 
-/// What is looked at.
+/// The view of a run's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ResultView {
     /// The selected group.
@@ -41,10 +41,10 @@ pub(crate) struct ResultView {
 }
 
 impl Output {
-    /// All, in their order.
+    /// All variants, in display order.
     pub(crate) const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Json];
 
-    /// What it is called.
+    /// The display name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -72,7 +72,7 @@ impl Output {
 }
 
 impl ResultView {
-    /// Takes an action, where `response` is looked at and a page has `page` lines; whether it was
+    /// Handles an action, where `response` is looked at and a page has `page` lines; whether it was
     /// one of its own.
     pub(crate) fn take(
         &mut self,
@@ -114,8 +114,8 @@ impl ResultView {
         self.found = None;
     }
 
-    /// Takes an action, where there are `n_groups` groups, and `n_lines` lines of which a page has
-    /// `page`; whether it was one of its own.
+    /// Handles an action, where there are `n_groups` groups, and `n_lines` lines of which a page has
+    /// `page`; returns whether it was one of its own.
     fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) -> bool {
         let last = n_groups.saturating_sub(1);
         let half = (page / 2).max(1);
@@ -309,12 +309,12 @@ mod tests {
         let mut look = ResultView::default();
         assert_eq!(look.compared(4), (0, 1));
         for action in [Action::Down, Action::Mark, Action::Down, Action::Down, Action::Diff] {
-            look.act(action, 4, (50, 10));
+            look.act(action, 4, 50, 10);
         }
         assert_eq!((look.is_diff, look.compared(4)), (true, (1, 3)));
         look.select(1);
         assert_eq!(look.compared(4), (1, 2), "itself says nothing");
-        look.act(Action::Mark, 4, (50, 10));
+        look.act(Action::Mark, 4, 50, 10);
         look.select(3);
         assert_eq!((look.marked, look.compared(4)), (None, (3, 0)));
     }
@@ -322,12 +322,12 @@ mod tests {
     #[test]
     fn groups_are_chosen_and_a_single_one_scrolls() {
         let mut look = ResultView::default();
-        look.act(Action::Down, 3, (50, 10));
-        look.act(Action::Down, 3, (50, 10));
-        look.act(Action::Down, 3, (50, 10));
+        look.act(Action::Down, 3, 50, 10);
+        look.act(Action::Down, 3, 50, 10);
+        look.act(Action::Down, 3, 50, 10);
         assert_eq!((look.group_idx, look.position), (2, Position::FromTop(0)));
         let mut look = ResultView::default();
-        look.act(Action::Down, 1, (50, 10));
+        look.act(Action::Down, 1, 50, 10);
         assert_eq!((look.group_idx, look.position), (0, Position::FromTop(1)));
     }
 }

@@ -14,13 +14,13 @@ use self::live::{Early, RunProgress};
 use super::loadable::Failure;
 use crate::screens::execute::state::Input;
 
-/// Runs kept; the oldest gives way. A result holds up to some hundred kilobytes.
+/// Runs kept; the oldest is evicted. A result holds up to some hundred kilobytes.
 const RUNS_MAX: usize = 200;
 
 /// What a head answers when all went well, in the body's own `code`, by document 1.
 const CODE_OK: &str = "200";
 
-/// A run's number within the session, from 1.
+/// A run's number in this session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunId(pub u32);
 
@@ -33,7 +33,7 @@ pub(crate) enum Phase {
     Done(Box<ExecuteResponse>),
     /// The head answered without, or not at all.
     Failed(Failure),
-    /// Nobody waits for it any more.
+    /// Cancelled by the user.
     Cancelled,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) sent_at: Timestamp,
     /// What was asked.
     pub(crate) request: ExecuteRequest,
-    /// Where its standard input comes from.
+    /// The source of its standard input.
     pub(crate) input: Input,
     /// What the head calls it, once it has said so.
     pub(crate) request_id: Option<String>,
@@ -52,7 +52,6 @@ pub(crate) struct Run {
     pub(crate) live: RunProgress,
     /// Why the head cannot be asked how far it is, while that is so.
     pub(crate) trouble: Option<Failure>,
-    /// How far it is.
     pub(crate) phase: Phase,
     /// How long it took, once it ended.
     pub(crate) took: Option<Duration>,
@@ -67,7 +66,7 @@ pub(crate) struct Runs {
 }
 
 impl Run {
-    /// The answer, if it holds results.
+    /// The response, if it holds results.
     pub(crate) fn response(&self) -> Option<&ExecuteResponse> {
         match &self.phase {
             Phase::Done(response) => Some(response),
@@ -157,7 +156,7 @@ impl Runs {
         }
     }
 
-    /// The head told what happens; returns whether that is about a run of this session.
+    /// Handles an event of the head; returns whether it belongs to a run of this session.
     pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) -> bool {
         let Some(request_id) = event.kind.request_id() else { return false };
         if let Some(run) = self.called(request_id) {
@@ -177,14 +176,14 @@ impl Runs {
         false
     }
 
-    /// The head gave its whole account of a run.
+    /// Takes the head's final report of a run.
     pub(crate) fn add_report(&mut self, id: RunId, body: &ExecutionBody) {
         if let Some(run) = self.list.iter_mut().find(|run| run.id == id) {
             run.live.settle(body);
         }
     }
 
-    /// A worker of this machine gets the function of execution `request_id`.
+    /// Records that a local worker fetches the function of execution `request_id`.
     pub(crate) fn fetching(&mut self, request_id: &str, peer_id: &str, now: Timestamp) {
         match self.called(request_id) {
             Some(run) => run.live.fetching(peer_id, now),
@@ -192,7 +191,7 @@ impl Runs {
         }
     }
 
-    /// The head cannot be asked about a run, or can again; returns whether that is news.
+    /// Records that the head is unreachable, or reachable again; returns whether that changed.
     pub(crate) fn set_unreachable(&mut self, id: RunId, trouble: Option<Failure>) -> bool {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
@@ -205,7 +204,7 @@ impl Runs {
         self.list.iter_mut().find(|run| run.request_id.as_deref() == Some(request_id))
     }
 
-    /// The answer is there; whether anybody still waited for it.
+    /// Takes the response of a run; returns whether the run was still waiting.
     pub(crate) fn finish(
         &mut self,
         id: RunId,
@@ -222,7 +221,7 @@ impl Runs {
         self.end(id, phase, now)
     }
 
-    /// Nobody waits for a run any more; whether somebody did.
+    /// Cancels a run; returns whether it was waiting.
     pub(crate) fn cancel(&mut self, id: RunId, now: Timestamp) -> bool {
         self.end(id, Phase::Cancelled, now)
     }
@@ -241,7 +240,7 @@ impl Runs {
     }
 }
 
-/// What a head's own failure code means to who asked.
+/// The failure for an error code of the head.
 fn refused(response: &ExecuteResponse) -> Failure {
     let code = response.code.as_str();
     let (why, next) = match code {

@@ -1,4 +1,4 @@
-//! How the three services are doing, as the header tells it.
+//! The health of the three services.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use model::timestamp::Timestamp;
 use super::loadable::Failure;
 use crate::local::Addresses;
 
-/// One of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Service {
     /// The head of a cluster.
@@ -18,7 +17,7 @@ pub(crate) enum Service {
     Inference,
 }
 
-/// How a service is doing.
+/// The health of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Health {
     /// No address is known.
@@ -35,11 +34,11 @@ pub(crate) enum Health {
     Live,
     /// It refuses the API key or the token.
     Refused { why: Failure },
-    /// It asks to come back later.
+    /// It limits our rate.
     Limited {
-        /// When it said so.
+        /// When the limit was reported.
         since: Timestamp,
-        /// When to come back.
+        /// When the limit ends.
         until: Timestamp,
     },
     /// It cannot be reached, or fails.
@@ -54,10 +53,9 @@ pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(2);
 /// the next probe to be on time.
 pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The three services.
+/// The addresses and health of the services.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Services {
-    /// Where they are.
     pub(crate) addresses: Addresses,
     head: Health,
     data: Health,
@@ -65,10 +63,10 @@ pub(crate) struct Services {
 }
 
 impl Service {
-    /// All three, in the header's order.
+    /// All services, in the header's order.
     pub(crate) const ALL: [Self; 3] = [Self::Head, Self::Data, Self::Inference];
 
-    /// What the header calls it.
+    /// The name in the header.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Head => "head",
@@ -77,7 +75,7 @@ impl Service {
         }
     }
 
-    /// What a narrow header calls it.
+    /// The name in a narrow header.
     pub(crate) const fn short_name(self) -> &'static str {
         match self {
             Self::Inference => "inf",
@@ -100,7 +98,7 @@ pub(crate) fn is_about(one_ms: f64, other_ms: f64) -> bool {
 }
 
 impl Services {
-    /// They are at `addresses` from now on.
+    /// Sets the addresses and resets the health.
     pub(crate) fn connect(&mut self, addresses: &Addresses) {
         let asked = |address: &Option<String>| match address {
             Some(_) => Health::Unknown,
@@ -129,7 +127,7 @@ impl Services {
             .any(|health| matches!(health, Health::Limited { until, .. } if is_short(*until)))
     }
 
-    /// How `service` is doing.
+    /// The health of `service`.
     pub(crate) const fn health(&self, service: Service) -> &Health {
         match service {
             Service::Head => &self.head,
@@ -202,7 +200,7 @@ impl Services {
         }
     }
 
-    /// What an answer says about its service.
+    /// The health that an answer indicates.
     pub(crate) fn health_by<T>(
         result: &Result<T, Failure>,
         latency: Option<Duration>,

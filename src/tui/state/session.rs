@@ -1,4 +1,4 @@
-//! What outlives the program: which screen was in view, how it was arranged, what was selected.
+//! The saved session: the current screen, its layout and selection.
 //!
 //! Written as JSON when the screen closes and read before it opens. What cannot be read is as if it
 //! were not there: a session is a convenience. It holds no key, no token and nothing typed.
@@ -12,7 +12,7 @@ use crate::{
     theme::{InitialTheme, Name},
 };
 
-/// What was selected, until the services have listed it.
+/// The selection of the last session, until the services list it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SavedSelection {
     /// The dataset that was charted.
@@ -48,7 +48,7 @@ pub(crate) fn text(state: &State) -> String {
     format!("{session:#}\n")
 }
 
-/// Has `state` take up the session in `text`, as far as it is one, and the theme of this start.
+/// Restores the session in `text`, as far as it is valid, and the theme of this start.
 pub(crate) fn take_up(state: &mut State, text: &str) {
     if let InitialTheme::Given(theme) = state.initial_theme {
         state.theme = theme;
@@ -104,7 +104,7 @@ pub fn has_mouse(text: &str) -> Option<bool> {
     serde_json::from_str::<Value>(text).ok()?["mouse"].as_bool()
 }
 
-/// Selects what was selected, once it is listed.
+/// Restores the selection once it is listed.
 pub(crate) fn select(state: &mut State) -> Vec<Effect> {
     let (now, mut effects) = (state.now, Vec::new());
     if let Some(dataset) = state.saved_selection.dataset

@@ -16,7 +16,7 @@ use crate::{
 /// The most names of ended processes kept; a stack has a handful.
 const EXITED_MAX: usize = 256;
 
-/// How far the local stack is.
+/// The phase of the local stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     /// There is none: the services run elsewhere.
@@ -28,41 +28,47 @@ pub(crate) enum Phase {
     Failed(Failure),
 }
 
-/// The local stack, as its events tell it.
+/// The local stack, by its events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
-    /// How far it is.
     pub(crate) phase: Phase,
     /// What was started so far, in its order.
     pub(crate) steps: Vec<String>,
     /// What runs, once it does.
     pub(crate) ready: LocalReady,
     /// Name of each process that ended, and its exit code.
-    pub(crate) exited: BTreeMap<String, Option<i32>>,
+    pub(crate) exited: BTreeMap<String, Exit>,
     /// Names of those that ended and are about to be restarted.
     restarting: BTreeSet<String>,
     /// Names of those that were asked to end.
     pub(crate) stopping: BTreeSet<String>,
     /// When each was started.
     since: BTreeMap<String, Timestamp>,
-    /// What each uses.
+    /// The resource usage of each.
     usage: BTreeMap<String, Usage>,
 }
 
-/// A local process, with all that is known of it.
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit {
+    /// Its exit code; none if a signal ended it.
+    pub(crate) code: Option<i32>,
+}
+
+/// A local process.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Process {
-    /// What the screen calls it.
+    /// The display name.
     pub(crate) name: String,
     pub(crate) pid: u32,
     /// Its node, if it is one.
     pub(crate) node: Option<LocalNode>,
     /// When it was started.
     pub(crate) since: Option<Timestamp>,
-    /// What it uses, as of the last look.
+    /// Its resource usage at the last sample.
     pub(crate) usage: Option<Usage>,
     /// Its exit code, if it ended.
-    pub(crate) exited: Option<Option<i32>>,
+    pub(crate) exited: Option<Exit>,
     /// Whether it ended and is about to be restarted.
     pub(crate) is_restarting: bool,
     /// Whether it was asked to end.
@@ -75,7 +81,7 @@ impl Stack {
         *self = Self { phase: Phase::Starting, ..Self::default() };
     }
 
-    /// Takes in what happened at `now`; lines of logs are not its business.
+    /// Handles an event of the stack; log lines are ignored.
     pub(crate) fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {
@@ -123,14 +129,14 @@ impl Stack {
                     _ => self.restarting.remove(process),
                 };
                 if self.exited.len() < EXITED_MAX {
-                    self.exited.insert(process.clone(), *code);
+                    self.exited.insert(process.clone(), Exit { code: *code });
                 }
             }
             LocalEvent::Log(_) => {}
         }
     }
 
-    /// Takes in what the processes use.
+    /// Takes the resource usage of the processes.
     pub(crate) fn measured(&mut self, usage: Vec<(String, Usage)>) {
         self.usage = usage.into_iter().collect();
     }
@@ -275,7 +281,7 @@ mod tests {
         let [process] = stack.processes().try_into().unwrap();
         assert_eq!(
             (process.exited, process.usage, process.is_stopping),
-            (Some(Some(0)), None, true)
+            (Some(Exit { code: Some(0) }), None, true)
         );
         stack.on(&LocalEvent::Node(node(8)), at(3));
         let [process] = stack.processes().try_into().unwrap();

@@ -1,4 +1,4 @@
-//! Themes of a person's own: tokens and their colors, over those of a theme there is.
+//! Themes of the user's own: tokens and their colors, over those of a theme there is.
 
 use super::{
     Name,
@@ -6,10 +6,10 @@ use super::{
     palette::{self, Palette, Rgb},
 };
 
-/// A theme of a person's own.
+/// A theme of the user's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CustomTheme {
-    /// What it is called.
+    /// The display name.
     pub name: String,
     pub(super) palette: Palette,
 }

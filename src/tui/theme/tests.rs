@@ -62,7 +62,7 @@ fn rules_and_borders_can_be_seen_but_do_not_shout() {
     }
 }
 
-/// What a person without red (protanopia) or green (deuteranopia) receptors sees: the projection
+/// What the user without red (protanopia) or green (deuteranopia) receptors sees: the projection
 /// of Viénot, Brettel and Mollon (1999) in linear light.
 fn seen_without(receptor: &str, rgb: [u8; 3]) -> [f64; 3] {
     let [r, g, b] = rgb.map(|part| (f64::from(part) / 255.0).powf(2.2));

@@ -50,7 +50,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let rights =
         [(is_narrow, true), (is_narrow, false), (true, true)].map(|(is_short, has_time)| {
             let mut right = Line::from(health(state, theme, is_short));
-            let moment = moment(state, is_short);
+            let moment = frame_time(state, is_short);
             if has_time && !moment.is_empty() {
                 right.push_span(Span::styled(format!("  {moment} "), theme.muted));
             }
@@ -67,9 +67,9 @@ pub(crate) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &T
     paint::line(buf, area, (0, 0), &Line::from(health(state, theme, true)));
 }
 
-/// The moment as of which everything in view is told. A clock it is not: where nothing happens it
+/// The time that ages in view refer to. It is not a clock: on an idle screen it
 /// stands still.
-fn moment(state: &State, is_narrow: bool) -> String {
+fn frame_time(state: &State, is_narrow: bool) -> String {
     if !state.services.is_any_known() {
         return String::new();
     }

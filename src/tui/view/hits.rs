@@ -1,4 +1,4 @@
-//! What a frame shows that can be pointed at, and where.
+//! What a frame shows that can be clicked, and where.
 
 use ratatui::layout::{Position, Rect};
 
@@ -32,7 +32,7 @@ impl Hits {
         self.places.clear();
     }
 
-    /// Everything that can be pointed at, from the top left on, with a label of a letter each, or of
+    /// Everything that can be clicked, from the top left on, with a label of a letter each, or of
     /// two where there is more than letters.
     pub(crate) fn labels(&self) -> Vec<(String, Rect, Target)> {
         let mut places: Vec<(Rect, Target)> = Vec::new();

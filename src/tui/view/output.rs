@@ -255,7 +255,7 @@ fn push(line: &mut Line<'static>, letter: char, style: Style) {
     }
 }
 
-/// Takes the last letter of a line away; whether there was one.
+/// Takes the last letter of a line away; returns whether there was one.
 fn pop(line: &mut Line<'static>) -> bool {
     let Some(last) = line.spans.last_mut() else { return false };
     if last.content.to_mut().pop().is_none() || last.content.is_empty() {

@@ -40,7 +40,7 @@ pub(crate) struct Table<'a> {
     pub(crate) n_rows: usize,
     /// The selected row.
     pub(crate) selected: Option<usize>,
-    /// The pane it is in, for what is pointed at.
+    /// The pane it is in, for what is selected.
     pub(crate) pane: usize,
 }
 

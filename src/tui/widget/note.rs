@@ -6,7 +6,7 @@ use super::{format, paint};
 use crate::{state::loadable::Failure, theme::Theme};
 
 /// Draws what failed, why, and what to do about it; `what` is the style of the first.
-pub fn failed(buf: &mut Buffer, area: Rect, why: &Failure, what: Style, theme: &Theme) {
+pub(crate) fn failed(buf: &mut Buffer, area: Rect, why: &Failure, what: Style, theme: &Theme) {
     let first = format!("failed to {}", why.what);
     let lines = [(&*first, what), (&*why.why, theme.text), (&*why.next, theme.muted)];
     centered(buf, area, &lines);

@@ -1,6 +1,6 @@
-//! CopyMenu what is selected in another form: its id, JSON, CSV, or a command line for curl.
+//! Formats to copy the selection in: its id, JSON, CSV, or a curl command.
 //!
-//! No form holds a key or a token: a command line names the variable that has it.
+//! No format holds a key or a token: a command names the variable that has it.
 
 use wire::{functions::ExecuteRequest, paths};
 
@@ -15,17 +15,17 @@ use crate::{
 /// What stands for the key in a command line.
 const KEY_VARIABLE: &str = "$API_KEY";
 
-/// The choice of a form.
+/// The choice of a format.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CopyMenu {
-    /// The form pointed at.
+    /// The selected format.
     pub(crate) row: usize,
-    /// What each is called, and its text.
+    /// The name and the text of each format.
     pub(crate) forms: Vec<(&'static str, String)>,
 }
 
 impl CopyMenu {
-    /// The forms of what is selected on the screen in view.
+    /// The formats for the selection of the current screen.
     pub(crate) fn for_selection(state: &State) -> Self {
         let mut forms = match state.screen {
             Screen::Cluster => of_cluster(state),
@@ -42,12 +42,12 @@ impl CopyMenu {
         Self { row: 0, forms }
     }
 
-    /// Takes an action.
+    /// Handles an action.
     pub(crate) fn act(&mut self, action: Action) {
         self.row = overlay::moved(action, self.row, self.forms.len());
     }
 
-    /// The text of the form pointed at.
+    /// The text of the selected format.
     pub(crate) fn pointed(&self) -> Option<String> {
         self.forms.get(self.row).map(|(_, text)| text.clone())
     }

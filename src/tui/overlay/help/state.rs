@@ -2,17 +2,17 @@
 
 use crate::{action::Action, keymap::Bound, state::field::Field};
 
-/// The help, as it is looked at.
+/// The state of the help overlay.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Help {
-    /// What keys and titles shown hold.
+    /// The text filter over keys and titles.
     pub(crate) filter: Field,
     /// The first row shown.
     pub(crate) scroll: usize,
 }
 
 impl Help {
-    /// Takes an action.
+    /// Handles an action.
     pub(crate) const fn act(&mut self, action: Action) {
         /// Rows of a page: fewer than are ever shown.
         const PAGE: usize = 10;

@@ -1,4 +1,4 @@
-//! Draws labels over everything that can be pointed at.
+//! Draws labels over everything that can be clicked.
 
 use ratatui::buffer::Buffer;
 

@@ -1,16 +1,16 @@
-//! The notices there were: which of them is read.
+//! The list of past notices.
 
 use crate::{action::Action, overlay};
 
-/// The list of notices, as it is looked at.
+/// The selection in the list of past notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Notices {
-    /// The notice pointed at, counted from the newest.
+    /// The selected notice, counted from the newest.
     pub(crate) row: usize,
 }
 
 impl Notices {
-    /// Takes an action, in a list of `n_rows`.
+    /// Handles an action, in a list of `n_rows` rows.
     pub(crate) fn act(&mut self, action: Action, n_rows: usize) {
         self.row = overlay::moved(action, self.row, n_rows);
     }

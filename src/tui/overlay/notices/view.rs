@@ -14,7 +14,7 @@ use crate::{
 /// The widest the list is.
 const WIDTH_MAX: u16 = 110;
 
-/// Rows for the whole text of the notice pointed at.
+/// Rows for the whole text of the notice selected.
 const DETAIL_ROWS: u16 = 4;
 
 pub(crate) fn draw(

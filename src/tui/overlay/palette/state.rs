@@ -18,10 +18,10 @@ use crate::{
     theme::Name,
 };
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Something to do.
+    /// A command of the key table.
     Command,
     Dataset,
     Run,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Function,
 }
 
-/// What choosing an entry does.
+/// What an entry opens or does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// Does something on a screen, or on whichever is in view.
@@ -49,49 +49,48 @@ pub(crate) enum Goal {
     Function(String, String),
 }
 
-/// Something that can be found.
+/// A searchable entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What it is.
+    /// The kind of the entry.
     pub(crate) kind: Kind,
     /// Where it belongs: `Data`, `View`, `node`.
     pub(crate) group: String,
-    /// What it is called.
+    /// The display name.
     pub(crate) text: String,
-    /// What else tells it apart; may be empty.
+    /// Additional text, searched too; may be empty.
     pub(crate) detail: String,
     /// The keys that do the same; may be empty.
     pub(crate) keys: String,
-    /// What choosing it does.
+    /// What the entry opens or does.
     pub(crate) goal: Goal,
 }
 
-/// An entry that was found.
+/// A search hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) entry_idx: usize,
-    /// The letters that were found, by their places in [`Entry::haystack`], in rising order.
+    /// The indices of the matched characters in [`Entry::haystack`], ascending.
     pub(crate) letters: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Palette {
-    /// What is looked for.
+    /// The search text.
     pub(crate) input: Field,
-    /// All that can be found.
     pub(crate) entries: Vec<Entry>,
-    /// What was found, the best first.
+    /// The hits, best first.
     pub(crate) matches: Vec<Match>,
-    /// The one pointed at, of those found.
+    /// The index of the selected hit.
     pub(crate) row: usize,
 }
 
 impl Kind {
-    /// All, in the order of the list.
+    /// All variants, in display order.
     pub(crate) const ALL: [Self; 6] =
         [Self::Command, Self::Dataset, Self::Function, Self::Run, Self::Node, Self::Topic];
 
-    /// The letter that leaves this kind only.
+    /// The prefix that restricts a search to this kind.
     pub(crate) const fn sign(self) -> char {
         match self {
             Self::Command => '>',
@@ -103,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// What several of them are called.
+    /// The plural, for the list's legend.
     pub(crate) const fn plural(self) -> &'static str {
         match self {
             Self::Command => "commands",
@@ -117,7 +116,7 @@ impl Kind {
 }
 
 impl Entry {
-    /// What letters are looked for in: the name, then the detail, then the group.
+    /// The searched text: name, detail, group.
     pub(crate) fn haystack(&self) -> String {
         format!("{} {} {}", self.text, self.detail, self.group)
     }
@@ -131,7 +130,7 @@ impl Palette {
         palette
     }
 
-    /// Finds anew: what is looked for has changed.
+    /// Searches again after the search text changed.
     pub(crate) fn find(&mut self) {
         self.row = 0;
         let typed = self.input.value().trim_start();
@@ -161,12 +160,12 @@ impl Palette {
         self.matches = found.into_iter().map(|(_, found)| found).collect();
     }
 
-    /// Takes an action.
+    /// Handles an action.
     pub(crate) fn act(&mut self, action: Action) {
         self.row = overlay::moved(action, self.row, self.matches.len());
     }
 
-    /// What is pointed at.
+    /// The selected entry.
     pub(crate) fn pointed(&self) -> Option<&Entry> {
         self.entries.get(self.matches.get(self.row)?.entry_idx)
     }

@@ -117,7 +117,7 @@ fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Entry, foun
     paint::line(buf, room, (0, 0), &line);
 }
 
-/// A letter, set off if it is one of those looked for.
+/// A character, highlighted if it matched the search.
 fn found_or(
     letter: char,
     idx: usize,

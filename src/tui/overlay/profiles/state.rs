@@ -13,34 +13,33 @@ use crate::{
 /// The choice of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Profiles {
-    /// The row pointed at, of `state::profiles::Profiles::choices`.
+    /// The row selected, of `state::profiles::Profiles::choices`.
     pub(crate) row: usize,
 }
 
 /// The form that takes a key. What is typed is never shown.
 #[derive(Clone)]
 pub(crate) struct KeyForm {
-    /// The profile whose key it is.
+    /// The profile that the key belongs to.
     pub(crate) profile: String,
     /// What is typed.
     pub(crate) input: Field,
-    /// How far it is.
     pub(crate) step: KeyStep,
 }
 
-/// How far a key is.
+/// The state of an entered key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyStep {
     /// It is typed.
     Typed,
-    /// A service is asked whether it is good.
+    /// The key is being checked with a service.
     Tried,
-    /// It was refused, or nobody could be asked.
+    /// The key was refused, or no service could be reached.
     Refused(Failure),
 }
 
 impl Profiles {
-    /// Takes an action, in a list of `n_rows`.
+    /// Handles an action, in a list of `n_rows` rows.
     pub(crate) fn act(&mut self, action: Action, n_rows: usize) {
         self.row = overlay::moved(action, self.row, n_rows);
     }
@@ -54,7 +53,7 @@ impl KeyForm {
         Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
     }
 
-    /// The key that was typed; else says what a key looks like.
+    /// The typed key; otherwise sets an error that describes the format.
     pub(crate) fn key(&mut self) -> Option<ApiKey> {
         let key = self.input.value().parse().ok();
         self.step = match key {

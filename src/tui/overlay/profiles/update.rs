@@ -1,4 +1,4 @@
-//! What becomes of profiles and their keys: chosen, opened, tried, kept.
+//! Updates of profiles and their keys: choosing, opening, checking and storing.
 
 use super::state::{KeyForm, KeyStep, Profiles};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Opens the choice of a profile, with the one in use pointed at.
+/// Opens the choice of a profile, with the current one selected.
 pub(crate) fn choose(state: &mut State) {
     let current = state.profiles.current.as_deref();
     let is_current = |choice: &Choice<'_>| match choice {
@@ -25,7 +25,7 @@ pub(crate) fn choose(state: &mut State) {
     state.open(Overlay::Profiles(Profiles { row }));
 }
 
-/// Does something with the profile of `row`, or with the one in use.
+/// Handles an action on the profile at `row`, or on the current one.
 pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) -> Vec<Effect> {
     let named = row.map_or_else(
         || Some(state.profiles.key_name().to_owned()),
@@ -79,7 +79,7 @@ fn take_local(state: &mut State) -> Vec<Effect> {
     }
 }
 
-/// Has the key that was typed tried and kept.
+/// Checks the typed key and stores it.
 pub(crate) fn try_key(state: &mut State) -> Vec<Effect> {
     let current = state.services.addresses.clone();
     let is_current = |name: &str| name == state.profiles.key_name();
@@ -98,7 +98,7 @@ pub(crate) fn try_key(state: &mut State) -> Vec<Effect> {
     vec![Effect::KeepKey { profile, addresses, key }]
 }
 
-/// Something happened to a profile.
+/// Handles an event of a profile.
 pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
     match event {
         ProfileEvent::Opened { name, result } => opened(state, name, result),
@@ -129,7 +129,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
         ProfileEvent::Forgotten { profile, result } => {
             match result {
                 Ok(true) => {
-                    state.notify(format!("the key of {profile} is forgotten"), String::new())
+                    state.notify(format!("the key of {profile} is forgotten"), String::new());
                 }
                 Ok(false) => state.notify(format!("no key of {profile} was kept"), String::new()),
                 Err(failure) => state.notify_failure(&failure),

@@ -14,18 +14,18 @@ use crate::{
 /// The form that asks for a file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SaveForm {
-    /// Where to, as it is typed.
+    /// The path, as typed.
     pub(crate) path: Field,
-    /// What to write, as it is; none for the table in view.
+    /// The text to write; none for the table in view.
     pub(crate) text: Option<String>,
 }
 
-/// A table to be written.
+/// A table for export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Table {
     /// The names of its columns.
     pub(crate) columns: Vec<String>,
-    /// Its rows; a cell that is left out is none.
+    /// The rows; an absent cell is none.
     pub(crate) rows: Vec<Vec<Option<String>>>,
 }
 

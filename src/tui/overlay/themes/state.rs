@@ -1,4 +1,4 @@
-//! The choice of a theme: what is pointed at is shown at once.
+//! The choice of a theme: what is selected is shown at once.
 
 use crate::{
     action::Action,
@@ -9,32 +9,32 @@ use crate::{
 /// The choice of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Themes {
-    /// The theme there was before, for whoever goes back.
+    /// The theme to restore on cancel.
     pub(crate) before: Option<Name>,
-    /// The row pointed at, of [`Self::rows`].
+    /// The row selected, of [`Self::rows`].
     pub(crate) row: usize,
 }
 
 impl Themes {
-    /// The choice, with `current` pointed at.
+    /// The choice, with `current` selected.
     pub(crate) fn new(current: Option<Name>, own: &[&'static CustomTheme]) -> Self {
         let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
         Self { before: current, row }
     }
 
-    /// What can be chosen: none is the theme that suits the terminal; `own` come last.
+    /// All choices: none is automatic; custom themes come last.
     pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
         let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
         std::iter::once(None).chain(all.map(Some))
     }
 
-    /// Takes an action; returns what is pointed at.
+    /// Handles an action; returns the selected theme.
     pub(crate) fn act(&mut self, action: Action, own: &[&'static CustomTheme]) -> Option<Name> {
         self.row = overlay::moved(action, self.row, Self::rows(own).count());
         self.pointed(own)
     }
 
-    /// What is pointed at.
+    /// The selected entry.
     pub(crate) fn pointed(&self, own: &[&'static CustomTheme]) -> Option<Name> {
         Self::rows(own).nth(self.row).flatten()
     }

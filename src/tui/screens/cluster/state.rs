@@ -51,30 +51,30 @@ pub(crate) enum NodeOrder {
     Group,
 }
 
-/// What the Cluster screen shows.
+/// The state of the Cluster screen.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Where keys go.
+    /// The focused pane.
     pub(crate) focus: Pane,
     /// The selected node; the first one if that is gone.
     pub(crate) node: Option<String>,
     /// The selected run; the newest one if that is gone.
     pub(crate) run: Option<RunId>,
-    /// What is looked at of its results.
+    /// The view of its results.
     pub(crate) result_view: ResultView,
-    /// What ids, roles and groups of the nodes shown hold.
+    /// The text filter over ids, roles and groups.
     pub(crate) filter: Field,
     /// The order of the nodes.
     pub(crate) order: NodeOrder,
-    /// Whether that order is turned around.
+    /// Whether the order is reversed.
     pub(crate) is_reversed: bool,
     /// The name of the selected local process; the first one if that is gone.
     pub(crate) process: Option<String>,
-    /// The form of a node to be started.
+    /// The form that starts a node.
     pub(crate) node_form: NodeForm,
 }
 
-/// What the screen looks at but does not own.
+/// The shared state that the screen reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterContext<'a> {
     pub(crate) nodes: &'a Nodes,
@@ -86,10 +86,10 @@ pub(crate) struct ClusterContext<'a> {
 }
 
 impl Pane {
-    /// All, in the order of `Tab`.
+    /// All variants, in the order of `Tab`.
     pub(crate) const ALL: [Self; 4] = [Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
 
-    /// Its number among [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     pub(crate) fn number(self) -> usize {
         Self::ALL.iter().position(|pane| *pane == self).unwrap_or(0)
     }
@@ -101,7 +101,7 @@ impl Pane {
 }
 
 impl NodeOrder {
-    /// What the table's title calls it.
+    /// The name in the table's title.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Listed => "as listed",
@@ -168,7 +168,7 @@ impl State {
         nodes
     }
 
-    /// The place of the selected node among `nodes`.
+    /// The index of the selected node in `nodes`.
     pub(crate) fn node_idx(&self, nodes: &[Node]) -> usize {
         let is_selected = |node: &Node| Some(&node.peer_id) == self.node.as_ref();
         nodes.iter().position(is_selected).unwrap_or(0)
@@ -179,7 +179,7 @@ impl State {
         self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
-    /// What `y` copies.
+    /// The text that the copy action takes.
     pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
             Pane::Nodes => {
@@ -209,7 +209,7 @@ impl State {
         processes.into_iter().nth(idx)
     }
 
-    /// The place of the selected process among `processes`.
+    /// The index of the selected process in `processes`.
     pub(crate) fn process_idx(&self, processes: &[Process]) -> usize {
         let is_selected = |process: &Process| Some(&process.name) == self.process.as_ref();
         processes.iter().position(is_selected).unwrap_or(0)

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl State {
-    /// Takes an action.
+    /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
         match action {
             Action::NextPane => self.focus = self.focus.moved(1),
@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; whether there was one.
+    /// Goes back one step; returns whether there was one.
     pub(crate) fn back(&mut self) -> bool {
         if self.result_view.is_diff {
             self.result_view.is_diff = false;
@@ -41,7 +41,7 @@ impl State {
         self.filter.clear()
     }
 
-    /// Something was pointed at.
+    /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, known: ClusterContext<'_>) {
         let (number, row) = match target {
             Target::Pane(number) => (number, None),
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// A run was started: it is the one to look at.
+    /// Selects the run that was just started.
     pub(crate) fn started(&mut self, id: RunId) {
         self.run = Some(id);
         self.result_view = self.result_view.of_another();

@@ -2,7 +2,7 @@
 //!
 //! One dataset is selected: its columns, its rows at a resolution, and its stream are asked for. Of
 //! the others in the list a few newest rows are read in turn, for their sparklines. The crosshair is
-//! a moment, not a place, so that live rows do not move it. While paused, what the stream brings is
+//! a time, not a place, so that live rows do not move it. While paused, what the stream brings is
 //! held back.
 
 pub(crate) mod chart;
@@ -52,28 +52,28 @@ pub(crate) enum Pane {
     Tape,
 }
 
-/// What the Data screen shows.
+/// The state of the Data screen.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
     /// The datasets found.
     pub(crate) datasets: Loadable<DatasetsPage>,
-    /// What is searched for, and whether it is edited.
+    /// The search field over names and descriptions.
     pub(crate) search: Field,
     /// Whether the screen is in view.
     pub(crate) is_shown: bool,
-    /// Whether the newest values alone are in view, on another screen.
+    /// Whether the newest values are in view on the Overview screen.
     pub(crate) is_in_overview: bool,
-    /// The pane that keys go to.
+    /// The focused pane.
     pub(crate) pane: Pane,
     /// The dataset that is charted.
     pub(crate) selected: Option<DatasetId>,
     pub(crate) columns: Loadable<Vec<Column>>,
-    /// Columns of rows that were not among those, and were asked for since.
+    /// Columns seen in rows that were not listed, each requested once.
     pub(crate) new_columns: BTreeSet<String>,
-    /// The column charted of each dataset where another than its usual one was chosen.
+    /// The charted column of each dataset, where the user chose one.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
-    /// Whether its rows are there.
+    /// Whether its rows are loaded.
     pub(crate) rows: Loadable<()>,
     pub(crate) chart: Chart,
     /// How much of them is shown.
@@ -91,31 +91,31 @@ pub(crate) struct State {
     pub(crate) tape: VecDeque<NamedRow>,
     /// The newest values of datasets in the list.
     pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
-    /// How acquiring a tag went.
+    /// The outcome of acquiring a tag.
     pub(crate) tag: Loadable<Acquired>,
     /// The tags of the dataset that is charted.
     pub(crate) tags: Loadable<Vec<String>>,
     /// The field of metadata that the list is filtered by.
     pub(crate) filter: Filter,
-    /// What is watched whatever is charted.
+    /// The pinned datasets.
     pub(crate) pins: Vec<Pin>,
     /// The rows as a table.
     pub(crate) table: Table,
     /// Writing rows to a file.
     pub(crate) export: Export,
-    /// The resolutions that the service has, as far as that is known.
+    /// The resolutions that the service supports, as far as known.
     pub(crate) resolutions: &'static [Resolution],
-    /// Whether the services are known.
+    /// Whether the services' addresses are known.
     pub(crate) is_connected: bool,
-    /// Whether the list is of a search that was left.
+    /// Whether the list still shows a search that was cleared.
     pub(crate) is_list_old: bool,
-    /// The rows asked for last, as long as there is no answer.
+    /// The pending query of rows.
     pub(crate) asked: Option<RowsQuery>,
     /// Whether there are rows before the oldest one.
     pub(crate) older: OlderRows,
-    /// Until when the service asked to be left alone.
+    /// The end of the service's rate limit.
     pub(crate) limited_until: Option<Timestamp>,
-    /// When rows that did not come are asked for again.
+    /// When failed requests are retried.
     pub(crate) retry_at: Option<Timestamp>,
 }
 
@@ -159,18 +159,18 @@ impl Default for State {
 }
 
 impl State {
-    /// The text that letters go to.
+    /// The text field that has focus.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let fields = [&mut self.export.path, &mut self.filter.text, &mut self.search];
         fields.into_iter().find(|field| field.is_edited())
     }
 
-    /// Whether letters go to a text.
+    /// Whether a text field has focus.
     pub(crate) const fn is_edited(&self) -> bool {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
 
-    /// What `y` copies, if something is selected.
+    /// The text that the copy action takes; none without a selection.
     pub(crate) fn selection(&self) -> Option<String> {
         let dataset = self.dataset()?;
         let candle = self.crosshair.and_then(|time| self.candle_at(time));
@@ -183,12 +183,12 @@ impl State {
         ))
     }
 
-    /// Whether something on the screen moves by itself, such as a spinner.
+    /// Whether a spinner is in view.
     pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.datasets.is_loading() || self.rows.is_loading())
     }
 
-    /// Whether seconds are counted: until a stream is tried again, or its service asked.
+    /// Whether a countdown to a retry is in view.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
         streams.any(LiveStream::is_counting) || self.limited_until.is_some_and(|at| at > now)
@@ -210,9 +210,9 @@ impl State {
         self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
     }
 
-    /// The candle at this moment.
+    /// The candle at `time`.
     pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Candle> {
-        self.chart.nth_newest(self.chart.from_newest(time)?)
+        self.chart.nth_newest(self.chart.index_from_newest(time)?)
     }
 }
 
@@ -225,7 +225,7 @@ impl Pane {
         }
     }
 
-    /// The number by which hits name it.
+    /// The number used by click targets.
     pub(crate) const fn number(self) -> usize {
         self as usize
     }

@@ -52,7 +52,7 @@ pub(crate) const ROWS_FIRST: Duration = Duration::from_millis(150);
 const PAGE_ROWS: usize = 20;
 
 impl State {
-    /// The services are known, or changed. What is pinned stays, and is asked for anew.
+    /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
     pub(crate) fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
         let search = std::mem::take(&mut self.search);
         let pins = self.take_pins();
@@ -68,7 +68,7 @@ impl State {
         effects
     }
 
-    /// The screen comes into view.
+    /// Called when the screen comes into view.
     pub(crate) fn show(&mut self, now: Timestamp) -> Vec<Effect> {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return Vec::new();
@@ -84,7 +84,7 @@ impl State {
         effects
     }
 
-    /// The screen leaves the view.
+    /// Called when the screen leaves the view.
     pub(crate) fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
         let mut effects = self.close_stream();
@@ -92,7 +92,7 @@ impl State {
         effects
     }
 
-    /// A service answered.
+    /// Handles an answer of the service.
     pub(crate) fn on(&mut self, event: DataEvent, now: Timestamp) -> Vec<Effect> {
         if let Some(why) = failure(&event) {
             self.note_limit(why, now);
@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// A timer is due.
+    /// Handles a due timer.
     pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
         if !self.is_shown && !self.is_in_overview {
             return Vec::new();
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// A key asked for something.
+    /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
         if let Some(n) = steps(action) {
             return self.move_by(n, now);
@@ -262,7 +262,7 @@ impl State {
         Vec::new()
     }
 
-    /// Goes back one step; whether there was one.
+    /// Goes back one step; returns whether there was one.
     pub(crate) fn back(&mut self) -> bool {
         if self.export.path.is_edited() {
             return self.export.path.clear();
@@ -300,7 +300,7 @@ impl State {
         Vec::new()
     }
 
-    /// Something was pointed at.
+    /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
         match target {
             Target::Pane(pane) => self.pane = Pane::numbered(pane),
@@ -351,14 +351,14 @@ pub(crate) const fn set_timers() -> [Effect; 2] {
 }
 
 impl State {
-    /// Lets a filter be typed: one takes the place of a search.
+    /// Focuses the filter field; a filter replaces a search.
     pub(crate) fn edit_filter(&mut self) {
         self.is_list_old |= self.search.clear();
         self.filter.text.edit();
         self.pane = Pane::List;
     }
 
-    /// What is typed is meant.
+    /// Confirms the focused text field.
     pub(crate) fn apply_filter(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.filter.apply() { self.load_datasets(now) } else { Vec::new() }
     }

@@ -13,7 +13,7 @@
 //! ╰────────────────────────╯╰───────────────────────────────╯
 //! ```
 //!
-//! Called with the part of the screen between header and footer. What can be pointed at goes into
+//! Called with the part of the screen between header and footer. What can be clicked goes into
 //! `hits`, in the numbers that `state/data.rs` knows.
 
 mod chart;

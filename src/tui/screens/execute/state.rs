@@ -14,7 +14,7 @@ use crate::state::{
     runs::{Run, RunId, Runs},
 };
 
-/// Where keys go.
+/// The focused pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Pane {
     /// To the form: letters are text.
@@ -24,17 +24,17 @@ pub(crate) enum Pane {
     Results,
 }
 
-/// What the Execute screen shows.
+/// The state of the Execute screen.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Where keys go.
+    /// The focused pane.
     pub(crate) focus: Pane,
     pub(crate) form: Form,
-    /// The run looked at; the newest one if that is gone.
+    /// The selected run; the newest one if that is gone.
     pub(crate) run: Option<RunId>,
-    /// What is looked at of its results.
+    /// The view of its results.
     pub(crate) result_view: ResultView,
-    /// The forms that are kept.
+    /// The saved presets.
     pub(crate) presets: Presets,
     /// Whether nothing was pressed since a key of the screens led to the form: further such keys lead
     /// on, and are no text.
@@ -46,12 +46,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The run looked at.
+    /// The selected run.
     pub(crate) fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
         self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
-    /// What `y` copies.
+    /// The text that the copy action takes.
     pub(crate) fn selection(&self, runs: &Runs) -> Option<String> {
         Some(self.result_view.text(self.selected_run(runs)?.response()?))
     }

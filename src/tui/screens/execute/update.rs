@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl State {
-    /// Takes an action that concerns neither the form's request nor the run's life.
+    /// Handles an action that neither sends a request nor changes a run.
     pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
         match (self.focus, action) {
             (Pane::Form, Action::NextField) => self.form.move_focus(1),
@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; whether there was one.
+    /// Goes back one step; returns whether there was one.
     pub(crate) fn back(&mut self) -> bool {
         if self.focus == Pane::Form {
             self.focus = Pane::Results;
@@ -38,7 +38,7 @@ impl State {
         std::mem::take(&mut self.result_view.is_diff)
     }
 
-    /// Something was pointed at.
+    /// Handles a click.
     pub(crate) fn click(&mut self, target: Target) {
         match target {
             Target::Row { pane: 0, row } => {
@@ -55,14 +55,14 @@ impl State {
         }
     }
 
-    /// A run was started: it is the one to look at.
+    /// Selects the run that was just started.
     pub(crate) fn started(&mut self, id: RunId) {
         self.run = Some(id);
         self.focus = Pane::Results;
         self.result_view = self.result_view.of_another();
     }
 
-    /// Looks at the run `by` places older.
+    /// Selects the run `by` places older.
     pub(crate) fn look_at_run(&mut self, by: isize, runs: &Runs) {
         let selected = self.selected_run(runs).map(|run| run.id);
         let idx = runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);

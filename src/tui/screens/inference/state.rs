@@ -1,6 +1,6 @@
 //! The Inference screen: the topics, and the newest bundle and the past of one.
 //!
-//! Topics carry the chain's clock and the nonce of each newest bundle. They are read often; the
+//! Topics carry the chain's clock and the nonce of each newest bundle. They are polled often; the
 //! bundle and the past only when their nonce has changed, or where a service lists no topics, by
 //! the clock of the wall. A service that asks to wait is left alone for as long as it asks, and the
 //! last good values stay.
@@ -45,7 +45,7 @@ pub(crate) enum Pane {
     Losses,
 }
 
-/// What the Inference screen shows.
+/// The state of the Inference screen.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
@@ -53,9 +53,9 @@ pub(crate) struct State {
     pub(crate) topics: Loadable<TopicList>,
     /// Whether the screen is in view.
     pub(crate) is_shown: bool,
-    /// Whether the services are known.
+    /// Whether the services' addresses are known.
     pub(crate) is_connected: bool,
-    /// The pane that keys go to.
+    /// The focused pane.
     pub(crate) pane: Pane,
     /// The topic in view.
     pub(crate) selected: Option<TopicId>,
@@ -67,29 +67,29 @@ pub(crate) struct State {
     pub(crate) label: Option<String>,
     /// What actors are sorted by.
     pub(crate) sort: Sort,
-    /// Whether their order is turned around.
+    /// Whether the order is reversed.
     pub(crate) is_reversed: bool,
     /// The chosen actor.
     pub(crate) actor: Option<Address>,
-    /// Whether nothing new is taken in.
+    /// Whether updates are paused.
     pub(crate) is_paused: bool,
-    /// What is shown of each actor beside its value.
+    /// The detail shown beside each actor's value.
     pub(crate) detail: Detail,
     /// Whether outliers are left out of the bundle.
     pub(crate) is_resistant: bool,
-    /// What stands beside the newest bundle, where that is served.
+    /// The weights and intervals of the newest bundle, where served.
     pub(crate) confidence: Option<Confidence>,
-    /// Whether the service does not serve that.
+    /// Whether the service does not serve it.
     pub(crate) lacks_confidence: bool,
-    /// Who did how well in the topic in view; none before the first answer.
+    /// The leaderboard of the topic in view; none before the first answer.
     pub(crate) leaderboard: Option<Leaderboard>,
-    /// Whether the service does not serve that.
+    /// Whether the service does not serve it.
     pub(crate) lacks_leaderboard: bool,
-    /// How the stream of bundles stands.
+    /// The status of the stream of bundles.
     pub(crate) feed: Feed,
-    /// How often the service is asked, where that was chosen.
+    /// The poll interval, if the user chose one.
     pub(crate) interval: Option<Duration>,
-    /// Until when the service asked to be left alone.
+    /// The end of the service's rate limit.
     pub(crate) limited_until: Option<Timestamp>,
 }
 
@@ -107,7 +107,7 @@ impl State {
             .map(|value| value.value.clone())
     }
 
-    /// Whether something on the screen moves by itself, such as a spinner or a countdown.
+    /// Whether a spinner is in view.
     pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
     }
@@ -185,7 +185,7 @@ impl Pane {
         }
     }
 
-    /// The number by which hits name it.
+    /// The number used by click targets.
     pub(crate) const fn number(self) -> usize {
         self as usize
     }

@@ -26,7 +26,7 @@ const PASTS_MAX: usize = 16;
 const PAGE_ROWS: usize = 10;
 
 impl State {
-    /// The services are known, or changed.
+    /// Called when the services' addresses are known or have changed.
     pub(crate) fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
         let Self { pane, sort, is_shown, interval, detail, .. } = *self;
         let kept = Self { is_shown, pane, sort, detail, interval, ..Self::default() };
@@ -39,7 +39,7 @@ impl State {
         effects
     }
 
-    /// The screen comes into view.
+    /// Called when the screen comes into view.
     pub(crate) fn show(&mut self, now: Timestamp) -> Vec<Effect> {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return Vec::new();
@@ -49,7 +49,7 @@ impl State {
         effects
     }
 
-    /// The screen leaves the view.
+    /// Called when the screen leaves the view.
     pub(crate) fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
         let mut effects =
@@ -58,7 +58,7 @@ impl State {
         effects
     }
 
-    /// A service answered.
+    /// Handles an answer of the service.
     pub(crate) fn on(&mut self, event: InferenceEvent, now: Timestamp) -> Vec<Effect> {
         match event {
             InferenceEvent::Topics(result) => self.on_topics(result, now),
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// A timer is due.
+    /// Handles a due timer.
     pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
         match timer {
             Timer::Topics | Timer::Latest if self.is_shown && !self.is_paused => self.load(now),
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// A key asked for something.
+    /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
         match action {
             Action::NextTopic => return self.select_topic(self.topic_by(1), now),
@@ -158,12 +158,12 @@ impl State {
         Vec::new()
     }
 
-    /// Goes back one step; whether there was one.
+    /// Goes back one step; returns whether there was one.
     pub(crate) fn back(&mut self) -> bool {
         self.actor.take().is_some()
     }
 
-    /// Something was pointed at.
+    /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
         let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return Vec::new() };
         self.pane = Pane::numbered(pane);
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// Asks for the topics, and for the newest bundle where no topic tells of new ones.
+    /// Loads the topics, and the newest bundle where the list of topics is unavailable.
     pub(crate) fn load(&mut self, now: Timestamp) -> Vec<Effect> {
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
             if !left.is_zero() {
@@ -211,7 +211,7 @@ impl State {
         [newest].into_iter().chain(self.load_beside(topic)).collect()
     }
 
-    /// Asks for the topics alone, for who only looks at their list.
+    /// Loads the list of topics only.
     pub(crate) fn reload_list(&mut self, now: Timestamp) -> Vec<Effect> {
         if !self.is_connected || self.limited_until.is_some_and(|until| until > now) {
             return Vec::new();
@@ -276,7 +276,7 @@ impl State {
         }
     }
 
-    /// Remembers how long the service asked to be left alone.
+    /// Records the service's rate limit.
     pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
         /// Too many requests, by HTTP.
         pub(crate) const LIMITED: u16 = 429;
@@ -309,7 +309,7 @@ impl State {
         effects
     }
 
-    /// The topic `n` after the one in view, counted round; the next number where none is listed.
+    /// The topic `n` after the current one, wrapping around; the next number if none is listed.
     pub(crate) fn topic_by(&self, n: isize) -> Option<TopicId> {
         let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
             let is_known = self.latest.value().is_some();
@@ -340,7 +340,7 @@ impl State {
     }
 }
 
-/// The place `n` after `here` among `len` places, counted round; the first if there is no `here`.
+/// The index `n` after `here`, wrapping around; 0 without `here`.
 fn wrapped_index(here: Option<usize>, n: isize, len: usize) -> usize {
     let len = len.max(1).cast_signed();
     here.map_or(0, |here| (here.cast_signed() + n % len).rem_euclid(len).cast_unsigned())

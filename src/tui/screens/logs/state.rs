@@ -13,7 +13,7 @@ use crate::{
 
 pub(crate) use self::matching::LogQuery;
 
-/// Lines kept; the oldest gives way. About five megabytes.
+/// The maximum of lines; the oldest is evicted. About five megabytes.
 pub(crate) const LINES_MAX: usize = 20_000;
 
 /// Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
@@ -40,7 +40,7 @@ pub(crate) struct Window<'a> {
     pub(crate) selected: Option<usize>,
 }
 
-/// What the Logs screen shows.
+/// The state of the Logs screen.
 #[derive(Debug)]
 pub(crate) struct State {
     /// Sorted by time; lines of the same time in the order in which they came.
@@ -55,9 +55,9 @@ pub(crate) struct State {
     pub(crate) level: Level,
     /// The one source shown; none for all.
     pub(crate) source: Option<String>,
-    /// What lines must hold.
+    /// The text filter.
     pub(crate) filter: Field,
-    /// What lines were to hold before that was taken back: to go from one to the next.
+    /// The last filter, used to go from match to match after it was cleared.
     pub(crate) search: String,
     /// The number of the selected line; none to follow the newest.
     pub(crate) selected: Option<u64>,
@@ -89,7 +89,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Takes in a line.
+    /// Adds a line.
     pub(crate) fn push(&mut self, log: LocalLog) {
         if !self.sources.contains(&log.process) && self.sources.len() < SOURCES_MAX {
             self.sources.push(log.process.clone());
@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// Takes in a line of the screen's own.
+    /// Adds a line of the screen itself.
     pub(crate) fn log(&mut self, level: Level, time: Timestamp, message: String) {
         let process = OWN_SOURCE.to_owned();
         self.push(LocalLog { process, level, time, message, fields: Fields::default() });
@@ -114,7 +114,7 @@ impl State {
         self.lines.len()
     }
 
-    /// How many lines gave way.
+    /// Lines that were evicted.
     pub(crate) fn n_dropped(&self) -> u64 {
         self.n_lines - self.lines.len() as u64
     }
@@ -188,7 +188,7 @@ impl State {
         Some(self.lines.iter().rposition(|line| line.number == selected).unwrap_or(0))
     }
 
-    /// What is looked for: what lines must hold, else what they had to before.
+    /// The query to jump between: the filter, or the last one.
     pub(crate) fn search_query(&self) -> LogQuery {
         match self.filter.value() {
             "" => LogQuery::parse(&self.search),
@@ -196,7 +196,7 @@ impl State {
         }
     }
 
-    /// What lines must hold.
+    /// The text filter.
     pub(crate) fn query(&self) -> LogQuery {
         LogQuery::parse(self.filter.value())
     }
@@ -295,7 +295,7 @@ mod tests {
     fn an_opened_line_stays_while_others_come() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Open, 10);
-        state.say(Level::Info, Timestamp::default(), "c".to_owned());
+        state.log(Level::Info, Timestamp::default(), "c".to_owned());
         assert!(state.is_open);
         check(&state, &["b", "a"]);
         assert!(state.back() && !state.is_open);
@@ -309,7 +309,7 @@ mod tests {
         state.act(Action::Up, 10);
         check_selected(&state, "a");
         check(&state, &["b", "a"]);
-        state.say(Level::Info, Timestamp::default(), "c".to_owned());
+        state.log(Level::Info, Timestamp::default(), "c".to_owned());
         check(&state, &["b", "a"]);
         assert_eq!(state.n_held(), 1);
         state.act(Action::Down, 10);
@@ -350,7 +350,7 @@ mod tests {
     fn lines_that_come_late_stand_where_their_time_is() {
         let mut state = State::default();
         for (second, message) in [(1, "a"), (3, "c"), (2, "b"), (3, "d"), (0, "0")] {
-            state.say(Level::Info, Timestamp::from_seconds(second), message.to_owned());
+            state.log(Level::Info, Timestamp::from_seconds(second), message.to_owned());
         }
         check(&state, &["d", "c", "b", "a", "0"]);
     }
@@ -358,9 +358,9 @@ mod tests {
     #[test]
     fn a_search_through_all_lines_finds_the_one() {
         let mut state = State::default();
-        state.say(Level::Info, Timestamp::default(), "the needle".to_owned());
+        state.log(Level::Info, Timestamp::default(), "the needle".to_owned());
         for n in 1..LINES_MAX {
-            state.say(Level::Info, Timestamp::default(), format!("hay {n}"));
+            state.log(Level::Info, Timestamp::default(), format!("hay {n}"));
         }
         state.filter.set("NEEDLE -straw");
         check(&state, &["the needle"]);
@@ -370,7 +370,7 @@ mod tests {
     fn the_oldest_lines_give_way_and_are_counted() {
         let mut state = State::default();
         for _ in 0..LINES_MAX + 5 {
-            state.say(Level::Info, Timestamp::default(), String::new());
+            state.log(Level::Info, Timestamp::default(), String::new());
         }
         assert_eq!((state.n_kept(), state.n_dropped()), (LINES_MAX, 5));
     }

@@ -4,7 +4,7 @@ use super::state::{Line, State, matching::LogQuery};
 use crate::{action::Action, local::Level};
 
 impl State {
-    /// Takes an action, where a page has `page` lines.
+    /// Handles an action, where a page has `page` lines.
     pub(crate) fn act(&mut self, action: Action, page: usize) {
         match action {
             Action::Up => self.move_up(1),
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; whether there was one.
+    /// Goes back one step; returns whether there was one.
     pub(crate) fn back(&mut self) -> bool {
         if std::mem::take(&mut self.is_open) {
             return true;

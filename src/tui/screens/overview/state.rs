@@ -1,4 +1,4 @@
-//! The Overview screen: the newest value of every topic, and what is pointed at.
+//! The Overview screen: the newest value of every topic, and what is selected.
 //!
 //! The rest of what it shows is known already: nodes, runs, pinned datasets, notices.
 
@@ -22,7 +22,7 @@ pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
 /// Topics shown. More than fit on any screen are not asked for.
 pub(crate) const TOPICS_MAX: usize = 12;
 
-/// Panes with rows that can be pointed at: runs, datasets, topics.
+/// Panes with rows that can be clicked: runs, datasets, topics.
 pub(crate) const N_PANES: usize = 3;
 
 pub(crate) const RUNS_MAX: usize = 8;
@@ -30,7 +30,7 @@ pub(crate) const RUNS_MAX: usize = 8;
 /// Values kept of each topic, for a line of them.
 pub(crate) const VALUES_MAX: usize = 120;
 
-/// What a topic last came to.
+/// The newest values of a topic.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topic {
     /// Its newest bundle.
@@ -40,14 +40,14 @@ pub(crate) struct Topic {
     pub(crate) values: VecDeque<(BlockHeight, f64)>,
 }
 
-/// What the Overview screen shows.
+/// The state of the Overview screen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     /// Whether the screen is in view.
     pub(crate) is_shown: bool,
-    /// The row pointed at, of all panes' rows.
+    /// The selected row, counted over all panes.
     pub(crate) row: usize,
-    /// What each topic last came to.
+    /// The newest values of each topic.
     pub(crate) topics: BTreeMap<TopicId, Topic>,
 }
 
@@ -70,7 +70,7 @@ impl Topic {
 }
 
 impl State {
-    /// The pane whose row is pointed at.
+    /// The pane of the selected row.
     pub(crate) fn pane(&self, n_rows: [usize; N_PANES]) -> usize {
         let mut end = 0;
         let ends = n_rows.map(|n| {
@@ -83,7 +83,7 @@ impl State {
 }
 
 impl Whole {
-    /// What the rows of the Overview screen lead to, from the top left down, then the right.
+    /// What each row of the Overview screen opens, left column first.
     pub(crate) fn overview_rows(&self) -> Vec<Goal> {
         let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
         let watched = self.data.watched().into_iter();

@@ -24,13 +24,13 @@ use crate::{
 const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
 
 impl State {
-    /// The screen comes into view, with these topics listed.
+    /// Called when the screen comes into view, with the topics that are listed.
     pub(crate) fn show(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
         self.is_shown = true;
         self.load(topics, now)
     }
 
-    /// The screen leaves the view.
+    /// Called when the screen leaves the view.
     pub(crate) fn hide(&mut self) -> Vec<Effect> {
         self.is_shown = false;
         vec![Effect::ClearTimer(Timer::Overview)]
@@ -52,7 +52,7 @@ impl State {
         effects
     }
 
-    /// A service told what a topic combined to before.
+    /// Takes the history of a topic.
     pub(crate) fn on_history(&mut self, topic: TopicId, history: &TopicHistory) {
         let Some(known) = self.topics.get_mut(&topic) else { return };
         let epochs = &history.epochs;
@@ -71,7 +71,7 @@ impl State {
         known.values = values;
     }
 
-    /// A service answered about a topic.
+    /// Takes the newest bundle of a topic.
     pub(crate) fn on_latest(
         &mut self,
         topic: TopicId,
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Takes an action, where the panes have so many rows.
+    /// Handles an action; `n_rows` is the number of rows of each pane.
     pub(crate) fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
         let n_all: usize = n_rows.iter().sum();
         let pane = self.pane(n_rows);
@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    /// Points at the first row of a pane, or stays if it has none.
+    /// Selects the first row of a pane, if it has one.
     pub(crate) fn enter(&mut self, pane: usize, n_rows: [usize; N_PANES]) {
         if n_rows.get(pane).is_some_and(|n| *n > 0) {
             self.row = n_rows.iter().take(pane).sum();
@@ -131,7 +131,7 @@ pub(crate) fn load_topics(state: &mut Whole) -> Vec<Effect> {
     effects
 }
 
-/// Takes an action on the Overview screen, whose rows lead to where the palette's do.
+/// Handles an action on the Overview screen, whose rows lead to where the palette's do.
 pub(crate) fn act(state: &mut Whole, action: Action) -> Vec<Effect> {
     let rows = state.overview_rows();
     if action == Action::Open {

@@ -105,14 +105,14 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
         let [notices, processes] = split_rows(notices, height.min(notices.height / 2));
         draw_notices(notices, buf, frame);
-        // What is there is pointed at on the Cluster screen.
+        // What is there is selected on the Cluster screen.
         cluster::view::processes::draw(processes, buf, frame, &mut Hits::default());
     }
     draw_pins(pins, buf, frame, hits);
     draw_topics(topics, buf, frame, hits);
 }
 
-/// The number of the pane whose row is pointed at.
+/// The number of the pane whose row is selected.
 fn focused(frame: Frame<'_>) -> usize {
     frame.state.overview.pane(frame.state.overview_counts())
 }
@@ -249,7 +249,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Sets off row `row` of all rows, and has it be pointed at.
+/// Sets off row `row` of all rows, and has it be selected.
 fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize, hits: &mut Hits) {
     if place.is_empty() {
         return;

@@ -14,7 +14,7 @@ const PERIODS_A_MINUTE: i64 = 3;
 /// Periods kept: more than a bar each has room for.
 const PERIODS_MAX: usize = 120;
 
-/// What a node did lately.
+/// The recent activity of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
     /// The count of the last list.

@@ -1,4 +1,4 @@
-//! How far each peer of a run is, as the head tells it while the run is under way.
+//! The progress of each peer of a run, by the head's events.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,7 +6,7 @@ use model::timestamp::Timestamp;
 use wire::executions::{ClusterEventKind, ExecutionBody, Usage};
 
 /// Executions told of before it was known whose they are. Others have runs at the same head, too;
-/// the oldest gives way.
+/// the oldest is evicted.
 const EARLY_MAX: usize = 64;
 
 /// The most peers of a run that are listed.
@@ -15,11 +15,11 @@ const PARTS_MAX: usize = 10_000;
 /// How far a peer is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It said that it can, and waits.
+    /// It answered the roll call and waits.
     Ready,
-    /// It gets the function from somebody.
+    /// It fetches the function.
     Fetching,
-    /// It was given the work.
+    /// It executes the work order.
     Running,
     Answered {
         /// The exit code of its run.
@@ -31,7 +31,7 @@ pub(crate) enum Stage {
         /// Whether another took its place.
         is_replaced: bool,
     },
-    /// Its work was not needed any more.
+    /// Its work was cancelled: the quorum was met.
     Cancelled,
     /// It was ready, and others were enough.
     Spare,
@@ -43,7 +43,6 @@ pub(crate) enum Stage {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
     pub(crate) peer_id: String,
-    /// How far it is.
     pub(crate) stage: Stage,
     pub(crate) since: Timestamp,
     /// How long it had the work, once that is over.
@@ -54,7 +53,7 @@ pub(crate) struct Part {
     sent_at: Option<Timestamp>,
 }
 
-/// How far a run is, as the head tells it.
+/// The progress of a run, by the head's events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct RunProgress {
     /// The peers, in the order in which they were heard of.
@@ -65,7 +64,7 @@ pub(crate) struct RunProgress {
     is_over: bool,
 }
 
-/// What was told of executions that nobody here has asked for, or not yet heard of.
+/// The progress of executions whose run is not known yet.
 #[derive(Debug, Default)]
 pub(crate) struct Early(VecDeque<(String, RunProgress)>);
 
@@ -88,7 +87,7 @@ impl RunProgress {
         (given.count(), n_answered)
     }
 
-    /// Takes in what the head told at `now`.
+    /// Handles an event of the head.
     pub(crate) fn take(&mut self, kind: &ClusterEventKind, now: Timestamp) {
         match kind {
             ClusterEventKind::RollCall { .. } => self.is_calling = true,
@@ -180,7 +179,7 @@ impl RunProgress {
         }
     }
 
-    /// The run ended without a word of those who have not answered.
+    /// Marks peers without an answer as unreported: the run has ended.
     pub(crate) fn lose(&mut self) {
         self.is_calling = false;
         self.is_over = true;
@@ -215,7 +214,7 @@ impl RunProgress {
 }
 
 impl Early {
-    /// What is kept of execution `request_id`.
+    /// The progress of execution `request_id`.
     pub(crate) fn progress_of(&mut self, request_id: &str) -> &mut RunProgress {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         let idx = idx.unwrap_or_else(|| {
@@ -228,7 +227,7 @@ impl Early {
         &mut self.0[idx].1
     }
 
-    /// Takes out what is kept of execution `request_id`.
+    /// Removes and returns the progress of execution `request_id`.
     pub(crate) fn claim(&mut self, request_id: &str) -> RunProgress {
         let idx = self.0.iter().position(|(id, _)| id == request_id);
         idx.and_then(|idx| self.0.remove(idx)).map(|(_, live)| live).unwrap_or_default()

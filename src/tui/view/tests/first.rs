@@ -4,6 +4,7 @@
 use ratatui::layout::Position;
 
 use super::*;
+use crate::screens::execute::state::Pane;
 
 /// The share of rows that say nothing in the part of the screen between header and footer.
 fn empty_share(screen: &Harness) -> f64 {

@@ -9,7 +9,7 @@ use crate::{
     widget::format,
 };
 
-/// Everything that can be found now: what the screen in view can do comes first.
+/// All entries, commands of the current screen first.
 pub(crate) fn entries(state: &State) -> Vec<Entry> {
     let mut entries = screens(state);
     commands(state, &mut entries);

@@ -1,4 +1,4 @@
-//! The form of a node to be started on this machine.
+//! The form that starts a node on this machine.
 
 use model::node::Subgroup;
 
@@ -28,27 +28,27 @@ pub(crate) enum NodeField {
     Slots,
     /// The folder of a runtime.
     Runtime,
-    /// Whether it outlives the screen.
+    /// Whether the node keeps running when the screen closes.
     Kept,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct NodeForm {
-    /// The field that keys go to.
+    /// The focused field.
     pub(crate) focus: NodeField,
     /// Whether a head is to be started rather than a worker.
     pub(crate) is_head: bool,
-    /// Whether it outlives the screen.
+    /// Whether the node keeps running when the screen closes.
     pub(crate) is_kept: bool,
     texts: [Field; NodeField::ALL.len()],
-    /// Whether it was tried to start what the form says: what is wrong is told from then on.
+    /// Whether a start was attempted; errors are shown from then on.
     pub(crate) is_tried: bool,
-    /// The address of a head that was filled in; from then on the field is the person's own.
+    /// The head's address that was filled in; it is filled in once.
     filled_in: Option<String>,
 }
 
 impl NodeField {
-    /// All, in their order.
+    /// All variants, in display order.
     pub(crate) const ALL: [Self; 8] = [
         Self::Role,
         Self::Port,
@@ -60,7 +60,7 @@ impl NodeField {
         Self::Kept,
     ];
 
-    /// What the form calls it.
+    /// The label in the form.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Role => "role",
@@ -74,7 +74,7 @@ impl NodeField {
         }
     }
 
-    /// What is to be said about it, while it is fit.
+    /// The hint shown while the field is valid.
     pub(crate) const fn note(self) -> &'static str {
         match self {
             Self::Role => "↑↓ worker or head",
@@ -88,7 +88,7 @@ impl NodeField {
         }
     }
 
-    /// Whether it is chosen rather than typed.
+    /// Whether the field is a choice, not a text.
     pub(crate) const fn is_choice(self) -> bool {
         matches!(self, Self::Role | Self::Kept)
     }
@@ -103,8 +103,8 @@ impl NodeForm {
         form
     }
 
-    /// Fills in the address of a head among `nodes`, once, where nobody has typed one: it may become
-    /// known only after the form is open.
+    /// Fills in the address of a head among `nodes`, once, unless the user has typed one: a head may
+    /// become known only after the form is open.
     pub(crate) fn learn(&mut self, nodes: &[Node]) {
         if self.filled_in.is_some() || !self.text(NodeField::BootNodes).value().is_empty() {
             return;
@@ -137,13 +137,13 @@ impl NodeForm {
         self.texts.get(field as usize).unwrap_or(&self.texts[0])
     }
 
-    /// The text that letters go to.
+    /// The text field that has focus.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let field = self.focus;
         self.texts.get_mut(field as usize).filter(|_| !field.is_choice())
     }
 
-    /// Goes `by` fields on, or back, around the end.
+    /// Moves the focus by `by` fields, wrapping around.
     pub(crate) fn move_focus(&mut self, by: isize) {
         let fields: Vec<NodeField> = self.fields().collect();
         let idx = fields.iter().position(|field| *field == self.focus).unwrap_or(0);
@@ -151,7 +151,7 @@ impl NodeForm {
         self.focus = fields.get(idx).copied().unwrap_or_default();
     }
 
-    /// Takes the next value of a field that is chosen; goes on by a field otherwise.
+    /// Selects the next value of a choice; moves to the next field otherwise.
     pub(crate) fn choose(&mut self, by: isize) {
         match self.focus {
             NodeField::Role => self.is_head = !self.is_head,
@@ -160,7 +160,7 @@ impl NodeForm {
         }
     }
 
-    /// What is wrong with a field, if anything is.
+    /// The error of a field; none while it is valid.
     pub(crate) fn trouble(&self, field: NodeField) -> Option<String> {
         let text = self.text(field).value().trim();
         match field {
@@ -184,7 +184,7 @@ impl NodeForm {
         }
     }
 
-    /// The node that the form describes; otherwise goes to the first field that is unfit.
+    /// The node that the form describes; otherwise focuses the first invalid field.
     pub(crate) fn options(&mut self) -> Option<NodeWish> {
         self.is_tried = true;
         let unfit = self.fields().find(|field| self.trouble(*field).is_some());

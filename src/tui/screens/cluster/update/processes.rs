@@ -12,7 +12,7 @@ use crate::{
     state::{Screen, State, loadable::Failure},
 };
 
-/// Takes in what happened.
+/// Handles an event.
 pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Usage(usage) => state.stack.measured(usage),
@@ -22,7 +22,7 @@ pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Does what concerns local processes.
+/// Handles an action on local processes.
 pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::AddNode => {
@@ -63,7 +63,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Takes an action while the form of a node is open.
+/// Handles an action while the node form is open.
 pub(crate) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
     let form = &mut state.cluster.node_form;
     match action {
@@ -106,7 +106,7 @@ pub(crate) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
     }
 }
 
-/// A process ended unasked, and is about to be restarted.
+/// Handles a crashed process that is about to be restarted.
 pub(crate) fn restarting(
     state: &mut State,
     name: &str,

@@ -115,7 +115,7 @@ fn draw_node_field(
     }
 }
 
-/// What is to be said about a field.
+/// The hint or error of a field.
 fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
     let form = &frame.state.cluster.node_form;
     match form.trouble(field).filter(|_| form.is_tried) {

@@ -42,7 +42,7 @@ const NAME: &str = "NODE";
 /// The title of the peer ids.
 const PEER: &str = "PEER";
 
-/// The least letters of a peer id: peers begin alike, and are told apart by their ends.
+/// The shortest peer id: ids share a prefix and differ at the end.
 const PEER_WIDTH_MIN: u16 = 10;
 
 const PEER_WIDTH_MAX: u16 = 19;
@@ -198,7 +198,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
             Some((name, _)) => (name.clone(), theme.accent2),
             None => (NONE.to_owned(), theme.muted),
         },
-        // Peers begin alike, and are told apart by their ends.
+        // Ids share a prefix and differ at the end.
         (format::shorten(&node.peer_id, peer_width.saturating_sub(7), 6).into_owned(), theme.text),
         (role.to_owned(), role_style),
         (origin.to_owned(), origin_style),
@@ -235,10 +235,10 @@ fn ping(node: &Node) -> String {
 /// their peers several times in a minute, and each time would be worth a frame.
 const SILENT_MAX: Duration = Duration::from_mins(1);
 
-/// When a node was last heard: its exit, `now`, or its age.
+/// When a node was last seen: its exit code, `now`, or an age.
 fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
-    if let Some(code) = node.exited {
-        return code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
+    if let Some(exit) = node.exited {
+        return exit.code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
     }
     match (node.is_connected, node.last_seen) {
         (Some(true), Some(at)) if now.since(at) < SILENT_MAX => "now".to_owned(),

@@ -1,4 +1,4 @@
-//! The local processes: what each uses, and what they wrote last.
+//! The local processes: resource usage and last log lines.
 
 use ratatui::{
     buffer::Buffer,
@@ -116,7 +116,7 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let picture = spinner::picture(state.now);
     let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
-    let (glyph, word, style) = match (process.exited, process.is_stopping) {
+    let (glyph, word, style) = match (process.exited.map(|exit| exit.code), process.is_stopping) {
         (Some(_), _) if process.is_restarting => (picture, "restarting".to_owned(), theme.warn),
         (Some(Some(0)), _) => ('–', "stopped".to_owned(), theme.muted),
         (Some(Some(code)), _) => ('✗', format!("exit {code}"), theme.down),

@@ -1,4 +1,4 @@
-//! What to do first, in the place of runs and results until there is a run.
+//! First steps, shown in place of runs and results until there is a run.
 
 use ratatui::{
     buffer::Buffer,

@@ -11,27 +11,27 @@ use model::{resolution::Resolution, timestamp::Timestamp};
 
 use crate::widget::candles::Candle;
 
-/// The newest rows kept to fold buckets from: half an hour of one a second. Older ones are let go;
+/// The newest rows kept to fold buckets from: half an hour of one a second. Older ones are dropped;
 /// their buckets stand as the service gave them.
 const ROWS_MAX: usize = 2_000;
 
-/// The most candles kept. Older ones are let go, and are asked for again when scrolled to.
+/// The most candles kept. Older ones are dropped, and are asked for again when scrolled to.
 pub(crate) const CANDLES_MAX: usize = 12_000;
 
-/// How many candles are let go at once: a thousand rows a second move what is kept once a second.
+/// How many candles are dropped at once: a thousand rows a second move what is kept once a second.
 const CANDLES_STEP: usize = 1_000;
 
 /// The candles of a chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     resolution: Resolution,
-    /// What the service gave.
+    /// The candles of the service.
     given: BTreeMap<Timestamp, Candle>,
     /// The newest rows, each as a candle of its own.
     rows: BTreeMap<Timestamp, Candle>,
     /// Both together, oldest first.
     candles: Vec<Candle>,
-    /// How many were added at the newest end since the service gave any.
+    /// Candles appended since the service's last answer.
     n_added: usize,
 }
 
@@ -67,7 +67,7 @@ impl Chart {
     }
 
     /// The candle at `time`, counted from the newest one, which is 0.
-    pub(crate) fn from_newest(&self, time: Timestamp) -> Option<usize> {
+    pub(crate) fn index_from_newest(&self, time: Timestamp) -> Option<usize> {
         let idx = self.candles.binary_search_by_key(&time, |candle| candle.time).ok()?;
         Some(self.candles.len() - 1 - idx)
     }
@@ -84,7 +84,7 @@ impl Chart {
         self.rebuild();
     }
 
-    /// Takes candles that the service gave, in any order, over those of the same moments.
+    /// Adds the service's candles, in any order; they replace those with the same timestamp.
     pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Candle>) {
         self.given.extend(candles.into_iter().map(|candle| (candle.time, candle)));
         self.rebuild();
@@ -122,7 +122,7 @@ impl Chart {
         }
     }
 
-    /// The bucket that starts at `start`, of what is known of it.
+    /// The bucket that starts at `start`, from the service's candle and the live rows.
     fn merged(&self, start: Timestamp) -> Option<Candle> {
         let given = self.given.get(&start).copied();
         let folded = match self.resolution.bucket() {

@@ -11,8 +11,8 @@ impl State {
         self.chosen_columns.get(&self.selected?)
     }
 
-    /// What the values charted are counted in, as far as the dataset says so; empty where a column
-    /// is charted that it does not speak of.
+    /// The unit of the charted values, by the dataset's metadata; empty where a column
+    /// is charted that the metadata does not mention.
     pub(crate) fn unit(&self) -> &str {
         let metadata = self.dataset().map(|dataset| &dataset.metadata);
         match (metadata, self.chosen_column()) {

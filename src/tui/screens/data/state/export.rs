@@ -15,30 +15,30 @@ pub(crate) enum Range {
     All,
 }
 
-/// The form, and the export that is under way.
+/// The form, and the running export.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Export {
-    /// Where to, as it is typed.
+    /// The path, as typed.
     pub(crate) path: Field,
     pub(crate) range: Range,
-    /// How far it is; none while nothing is written.
+    /// The progress; none without a running export.
     pub(crate) progress: Option<Progress>,
 }
 
-/// How far an export is.
+/// The progress of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    pub(crate) n_rows: u64,
-    /// Rows in all, where the service tells.
-    pub(crate) n_all: Option<u64>,
-    pub(crate) n_bytes: u64,
+    pub(crate) rows: u64,
+    /// Total rows, if the service reports it.
+    pub(crate) total_rows: Option<u64>,
+    pub(crate) bytes: u64,
 }
 
 impl Range {
-    /// All, the narrowest first: the order in which the form offers them.
+    /// All ranges, the narrowest first: the order in the form.
     const ALL: [Self; 4] = [Self::Loaded, Self::Day, Self::Week, Self::All];
 
-    /// What the form calls it.
+    /// The label in the form.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Loaded => "what is charted",
@@ -69,7 +69,7 @@ impl Export {
         formats.into_iter().find(|format| *format == ending).unwrap_or("csv")
     }
 
-    /// Takes what is told of the export that is under way.
+    /// Takes the progress of the running export.
     pub(crate) fn take(&mut self, news: &ExportNews) {
         self.progress = match news {
             ExportNews::Written(progress) => Some(progress.clone()),

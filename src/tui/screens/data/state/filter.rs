@@ -12,7 +12,7 @@ const KNOWN_MAX: usize = 500;
 /// Pairs shown below what is typed.
 pub(crate) const CHOICES_MAX: usize = 8;
 
-/// What is filtered by.
+/// The metadata filter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     /// `field=value`, as it is typed.
@@ -46,12 +46,12 @@ impl Filter {
         }
     }
 
-    /// Letters changed what is typed.
+    /// Handles an edit of the filter text.
     pub(crate) fn edited(&mut self) {
         self.typed = None;
     }
 
-    /// Takes the known pair `n` after the one that is typed.
+    /// Selects the known pair `n` after the current one.
     pub(crate) fn choose(&mut self, n: isize) {
         let choices = self.choices();
         let here = choices.iter().position(|choice| *choice == self.text.value());
@@ -63,7 +63,7 @@ impl Filter {
         self.text.set(&choice);
     }
 
-    /// Takes what is typed; whether it is another filter than before.
+    /// Applies the typed filter; returns whether it changed.
     pub(crate) fn apply(&mut self) -> bool {
         let pair = self.text.value().split_once('=');
         let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()));
@@ -78,7 +78,7 @@ impl Filter {
         is_other
     }
 
-    /// Filters no longer; whether it did, or was typed.
+    /// Removes the filter; returns whether there was one.
     pub(crate) fn clear(&mut self) -> bool {
         self.typed = None;
         self.text.clear() | self.chosen.take().is_some()

@@ -10,22 +10,22 @@ use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::
 
 use crate::event::{Order, Rows, RowsQuery};
 
-/// The smallest step of a moment.
+/// The smallest step between timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Whether there is anything before what was read.
+/// Whether there are rows before the oldest one read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum OlderRows {
-    /// There may be.
+    /// There may be older rows.
     #[default]
     Unknown,
     /// Not in the span of this query; days before it are asked for.
     Probing(RowsQuery),
-    /// There is not.
+    /// There are no older rows.
     Nothing,
 }
 
-/// The query for the newest `limit` rows before `moment`, as far back as one may ask.
+/// The query for the newest `limit` rows before `time`, as far back as the resolution allows.
 pub(crate) fn query_before(
     dataset: DatasetId,
     resolution: Resolution,
@@ -37,7 +37,7 @@ pub(crate) fn query_before(
     RowsQuery { start, end: Some(end), ..RowsQuery::newest(dataset, resolution, limit) }
 }
 
-/// The query for the oldest `limit` rows after `moment`.
+/// The query for the oldest `limit` rows after `time`.
 pub(crate) fn query_after(
     dataset: DatasetId,
     resolution: Resolution,

@@ -12,7 +12,7 @@ use crate::state::loadable::{Failure, Loadable};
 /// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
 pub(crate) const PINS_MAX: usize = 6;
 
-/// Datasets looked at without being pinned: more than fit on most screens.
+/// Datasets shown on the Overview without being pinned: more than fit on most screens.
 pub(crate) const OTHERS_MAX: usize = 12;
 
 /// Values kept of a pinned dataset: two for each column of the widest sparkline.
@@ -21,18 +21,18 @@ pub(crate) const PIN_VALUES: usize = 240;
 /// What a service answers of a dataset that is gone, or that it does not show.
 const GONE: [u16; 2] = [404, 410];
 
-/// A dataset that is watched.
+/// A pinned dataset.
 #[derive(Debug, Clone)]
 pub(crate) struct Pin {
     pub(crate) dataset: DatasetId,
-    /// What it is called.
+    /// The display name.
     pub(crate) name: String,
     pub(crate) live: LiveStream,
     /// Its newest values.
     pub(crate) spark: RecentValues,
-    /// Whether the service told of it: one of an earlier session is kept until then.
+    /// Whether its details are loaded: a pin of an earlier session waits for them.
     pub(crate) details: Loadable<()>,
-    /// What tells which of its columns matters.
+    /// The metadata, which names the charted column.
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
@@ -40,27 +40,27 @@ pub(crate) struct Pin {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WatchedDataset<'a> {
     pub(crate) dataset: DatasetId,
-    /// What it is called.
+    /// The display name.
     pub(crate) name: &'a str,
     /// Its stream, if it is pinned.
     pub(crate) live: Option<&'a LiveStream>,
     /// Its newest values, as soon as they are there.
     pub(crate) spark: Option<&'a RecentValues>,
-    /// What its values are counted in, where that is told.
+    /// The unit of its values; may be empty.
     pub(crate) unit: &'a str,
-    /// Whether the service told of it, if it is pinned.
+    /// Whether its details are loaded, if it is pinned.
     pub(crate) details: Option<&'a Loadable<()>>,
 }
 
 /// The unit of shares.
 pub(crate) const PERCENT: &str = "%";
 
-/// What values are counted in, by the metadata of a dataset: in short where that is common.
+/// The unit of a dataset's values by its metadata, abbreviated where common.
 pub(crate) fn unit(metadata: &BTreeMap<String, String>) -> &str {
     unit_in_short(metadata.get("unit").map_or("", String::as_str))
 }
 
-/// A unit in short where that is common.
+/// Abbreviates a common unit.
 pub(crate) fn unit_in_short(unit: &str) -> &str {
     match unit {
         "percent" => PERCENT,
@@ -84,7 +84,7 @@ impl<'a> From<&'a Pin> for WatchedDataset<'a> {
     }
 }
 
-/// Whether a dataset is not there any more, or not to be seen.
+/// Whether a dataset is deleted or not visible.
 pub(crate) fn is_gone(why: &Failure) -> bool {
     why.status.is_some_and(|status| GONE.contains(&status))
 }

@@ -1,4 +1,4 @@
-//! What of a row is charted: its prices where it is a bar, else its one value that matters.
+//! The charted value of a row: its prices if it is a bar, otherwise its main value.
 //!
 //! The same rule as the service's own buckets, so that a bucket folded here from live rows is the
 //! one that the service answers with later.

@@ -13,11 +13,11 @@ pub(crate) const SPARK_VALUES: usize = 64;
 /// The newest values of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecentValues {
-    /// Moments and values, oldest first.
+    /// Timestamps and values, oldest first.
     values: VecDeque<(Timestamp, f64)>,
     /// When they were read.
     pub(crate) at: Timestamp,
-    /// When the newest one came: its own moment as far as that was not seen here.
+    /// When the newest value arrived; its own timestamp if it was loaded.
     came_at: Timestamp,
     /// How many are kept.
     n_max: usize,
@@ -40,7 +40,7 @@ impl RecentValues {
         ends.map_or(Duration::ZERO, |((first, _), (last, _))| last.since(*first))
     }
 
-    /// The newest moment and value.
+    /// The newest timestamp and value.
     pub(crate) fn newest(&self) -> Option<(Timestamp, f64)> {
         self.values.back().copied()
     }
@@ -50,7 +50,7 @@ impl RecentValues {
         now.since(self.came_at)
     }
 
-    /// Takes values, each in the place of an older one of its moment.
+    /// Adds values; each replaces an older one with the same timestamp.
     pub(crate) fn take(&mut self, samples: impl IntoIterator<Item = Candle>, now: Timestamp) {
         let newest_before = self.newest().map(|(time, _)| time);
         for sample in samples {
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// The newest rows as they are kept: newest first, each moment once, at most `n_max`.
+/// Inserts a row: newest first, each timestamp once, at most `n_max` rows.
 pub(crate) fn put_newest(tape: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
     match tape.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
         Ok(idx) => {

@@ -11,7 +11,7 @@ use crate::{
     widget::format,
 };
 
-/// Rows held back while paused. What is more is let go, and asked for again on going on.
+/// Rows held back while paused. What is more is dropped, and asked for again on going on.
 pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 
 /// How long after a stream opened its rows say nothing about their pace: it begins with the newest
@@ -34,32 +34,31 @@ const REPLAY_PACE_MIN: f64 = 1.5;
 /// Tries whose waits are counted down: later ones are far apart, and go on for as long as it takes.
 const TRIES_COUNTED: u32 = 5;
 
-/// How a stream stands.
+/// The status of a stream.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Status {
     #[default]
     Closed,
     Opening,
     Up {
-        /// When something was last heard.
+        /// When the last event arrived.
         heard: Timestamp,
     },
-    /// Down, and tried again by itself.
+    /// Lost; it reconnects by itself.
     Lost {
         why: Failure,
-        /// When it is tried again.
+        /// When the next attempt is made.
         retry_at: Timestamp,
     },
 }
 
-/// A stream, and what of it is held back.
+/// A stream, and the rows held back while paused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveStream {
-    /// How it stands.
     pub(crate) status: Status,
-    /// When anything was last heard of it.
+    /// When the last event arrived.
     heard_at: Option<Timestamp>,
-    /// When it last brought rows.
+    /// When the last rows arrived.
     rows_at: Option<Timestamp>,
     /// When it was last opened.
     opened_at: Option<Timestamp>,
@@ -69,7 +68,7 @@ pub(crate) struct LiveStream {
     pace_from: Option<(Timestamp, Timestamp)>,
     /// The same of a later row, from which on it is measured after [`PACE_WINDOW`].
     pace_next: Option<(Timestamp, Timestamp)>,
-    /// Tries since it was last up.
+    /// Attempts since the last connection.
     n_tries: u32,
     /// Whether it was lost since rows were last read.
     pub(crate) was_lost: bool,
@@ -85,7 +84,7 @@ pub(crate) struct HeldRows {
 }
 
 impl LiveStream {
-    /// It is another stream from now on.
+    /// Resets the state for another stream.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -107,12 +106,12 @@ impl LiveStream {
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= SILENCE_MAX)
     }
 
-    /// When it last brought rows.
+    /// When the last rows arrived.
     pub(crate) const fn rows_at(&self) -> Option<Timestamp> {
         self.rows_at
     }
 
-    /// Whether it is up.
+    /// Whether the stream is connected.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self.status, Status::Up { .. })
     }
@@ -196,7 +195,7 @@ impl LiveStream {
         }
     }
 
-    /// Takes in how it stands from now on.
+    /// Handles an event of the stream.
     pub(crate) fn on_event(&mut self, news: &StreamNews, now: Timestamp) {
         if let StreamNews::Lost { why, retry_in } = news {
             self.was_lost = true;
@@ -222,7 +221,7 @@ impl LiveStream {
 }
 
 impl State {
-    /// Whether any stream is wanted.
+    /// Whether any stream is open.
     pub(crate) fn has_streams(&self) -> bool {
         self.live.status != Status::Closed || !self.pins.is_empty()
     }

@@ -42,9 +42,9 @@ pub(crate) struct Table {
     /// The names of the columns.
     pub(crate) columns: Vec<String>,
     rows: VecDeque<TableRow>,
-    /// The chosen row; none while the newest is followed.
+    /// The timestamp of the selected row; none while the newest is followed.
     chosen: Option<Timestamp>,
-    /// Whether newer rows were let go.
+    /// Whether newer rows were dropped.
     pub(crate) has_newer: bool,
     older: OlderRows,
     asked: Option<RowsQuery>,
@@ -67,7 +67,7 @@ impl Table {
         &self.rows
     }
 
-    /// The place of the chosen row among those kept.
+    /// The index of the selected row among those kept.
     pub(crate) fn selected_idx(&self) -> usize {
         let Some(time) = self.chosen else { return 0 };
         let found = self.rows.binary_search_by(|row| time.cmp(&row.time));
@@ -89,7 +89,7 @@ impl Table {
         self.older == OlderRows::Nothing
     }
 
-    /// Lets go of everything.
+    /// Drops all rows.
     pub(crate) fn clear(&mut self) -> Option<Effect> {
         let was_asked = self.asked.is_some();
         *self = Self { n_hidden: self.n_hidden, ..Self::default() };
@@ -139,7 +139,7 @@ impl Table {
         query
     }
 
-    /// Chooses the row `n` further down, and asks for the page that it nears.
+    /// Moves the selection by `n` rows and returns the query for the next page, if needed.
     pub(crate) fn move_by(&mut self, n: isize, source: Source) -> Option<RowsQuery> {
         let last = self.rows.len().checked_sub(1)?;
         let idx = self.selected_idx().saturating_add_signed(n).min(last);
@@ -165,7 +165,7 @@ impl Table {
         Some(query)
     }
 
-    /// Takes a page; returns what to ask for next.
+    /// Takes a page; returns the next query, if any.
     pub(crate) fn take(
         &mut self,
         query: RowsQuery,
@@ -240,7 +240,7 @@ impl Table {
         if is_empty { self.probe(query) } else { None }
     }
 
-    /// Asks whether there is anything before what was searched in vain.
+    /// Returns the query that finds rows before an empty span.
     fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
         let probe = past::probe_query(&searched);
         self.older =

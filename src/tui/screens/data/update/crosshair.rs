@@ -31,7 +31,7 @@ impl State {
 
     /// Moves the crosshair into the past, and asks for older rows where it nears the oldest.
     pub(crate) fn move_crosshair(&mut self) -> Vec<Effect> {
-        let n = self.crosshair.and_then(|time| self.chart.from_newest(time));
+        let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
         let n = n.map_or(0, |n| n + self.stride());
         self.crosshair = self.chart.nth_newest(n).map(|candle| candle.time);
         let n_left = self.chart.candles().len().saturating_sub(n);
@@ -39,7 +39,7 @@ impl State {
     }
 
     pub(crate) fn move_crosshair_later(&mut self) {
-        let n = self.crosshair.and_then(|time| self.chart.from_newest(time));
+        let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
         let n = n.and_then(|n| n.checked_sub(self.stride()));
         self.crosshair = n.and_then(|n| self.chart.nth_newest(n)).map(|candle| candle.time);
     }

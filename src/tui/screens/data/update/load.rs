@@ -28,7 +28,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(3);
 const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
-    /// Somebody wants the list of datasets now: a failure is forgotten.
+    /// Reloads the list of datasets and clears a failure.
     pub(crate) fn reload_list(&mut self, now: Timestamp) -> Vec<Effect> {
         if !self.is_connected {
             return Vec::new();
@@ -155,7 +155,7 @@ impl State {
         effects
     }
 
-    /// Remembers how long the service asked to be left alone, and that something did not come.
+    /// Records the service's rate limit, and when to retry.
     pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
         /// Too many requests, by HTTP.
         const LIMITED: u16 = 429;
@@ -213,7 +213,7 @@ impl State {
         if query.end.is_none() || self.chart.candles().len() > n_before {
             return Vec::new();
         }
-        // Nothing in this span says nothing of what is before it.
+        // Nothing in this span says nothing about what is before it.
         let Some(probe) = past::probe_query(&query) else {
             self.older = OlderRows::Nothing;
             return Vec::new();
@@ -237,7 +237,7 @@ impl State {
                 }
             }
             Rows::Buckets(buckets) => {
-                self.chart.add_service_candles(buckets.into_iter().map(Candle::from))
+                self.chart.add_service_candles(buckets.into_iter().map(Candle::from));
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl State {
-    /// The newest values come into view on another screen, or leave it.
+    /// Starts or stops reading the newest values for the Overview screen.
     pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) -> Vec<Effect> {
         self.is_in_overview = is_in_overview;
         if !is_in_overview {
@@ -28,7 +28,7 @@ impl State {
         if self.is_connected { set_timers().into() } else { Vec::new() }
     }
 
-    /// Pins datasets again, each by its id and its name, that were pinned in an earlier session.
+    /// Restores the pins of an earlier session, each by id and name.
     pub(crate) fn restore_pins(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
         for (dataset, name) in datasets {
             if self.pins.len() < PINS_MAX && !self.is_pinned(dataset) {
@@ -44,17 +44,17 @@ impl State {
         }
     }
 
-    /// Takes what is pinned out, to be remembered: the service is another one, or asked anew.
+    /// Removes and returns the pins, to restore them after a reconnect.
     pub(crate) fn take_pins(&mut self) -> Vec<(DatasetId, String)> {
         std::mem::take(&mut self.pins).into_iter().map(|pin| (pin.dataset, pin.name)).collect()
     }
 
-    /// Pins nothing any more: the service is another one.
+    /// Removes all pins: they belong to another service.
     pub(crate) fn clear_pins(&mut self) {
         self.pins.clear();
     }
 
-    /// Asks for the pinned datasets that the service has not told of; those that are listed are
+    /// Loads the details of pins that have none; those of listed datasets are
     /// known by that.
     pub(crate) fn load_pins(&mut self, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -75,8 +75,8 @@ impl State {
         effects
     }
 
-    /// The service told of a pinned dataset, or why it does not. One that is gone, or not to be seen
-    /// any more, is no longer pinned; whatever else failed is tried again.
+    /// Takes the details of a pinned dataset. One that is deleted or no longer visible
+    /// is unpinned; other failures are retried.
     pub(crate) fn on_pin_details(
         &mut self,
         id: DatasetId,
@@ -97,7 +97,7 @@ impl State {
         Vec::new()
     }
 
-    /// Follows a pinned dataset, now that it is told of.
+    /// Follows a pinned dataset once its details are loaded.
     pub(crate) fn pin(&mut self, dataset: Dataset, now: Timestamp) -> Vec<Effect> {
         let is_charted = self.is_shown && self.selected == Some(dataset.id);
         let live = if is_charted { self.live.clone() } else { LiveStream::default() };
@@ -110,7 +110,7 @@ impl State {
         if is_charted { Vec::new() } else { vec![Effect::OpenStream { dataset: dataset.id }] }
     }
 
-    /// Pins the dataset that is charted, or no longer.
+    /// Pins or unpins the charted dataset.
     pub(crate) fn toggle_pin(&mut self, now: Timestamp) -> Vec<Effect> {
         let Some(dataset) = self.dataset().cloned() else { return Vec::new() };
         let is_charted = self.is_shown;
@@ -152,7 +152,7 @@ impl State {
         effects
     }
 
-    /// Something happened on the stream of a dataset that may be pinned.
+    /// Handles an event on the stream of a dataset that may be pinned.
     pub(crate) fn on_pin_event(&mut self, dataset: DatasetId, news: &StreamNews, now: Timestamp) {
         let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) else { return };
         pin.live.on_event(news, now);

@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    /// Something happened on the stream.
+    /// Handles an event of the charted dataset's stream.
     pub(crate) fn on_stream(&mut self, news: StreamNews, now: Timestamp) -> Vec<Effect> {
         self.live.on_event(&news, now);
         match news {

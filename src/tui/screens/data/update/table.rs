@@ -38,7 +38,7 @@ impl State {
         self.table.move_by(n, source).map(Effect::LoadTable).into_iter().collect()
     }
 
-    /// A page of the table is there.
+    /// Handles a page of the table.
     pub(crate) fn on_table(
         &mut self,
         query: RowsQuery,

@@ -62,7 +62,7 @@ fn answered(state: &mut State, effects: &[Effect], rows: Rows) -> Vec<Effect> {
     )
 }
 
-/// As [`answered`], that late, with a row of that moment.
+/// As [`answered`], that late, with a row of that time.
 fn answered_at(state: &mut State, effects: &[Effect], second: i64) {
     for effect in effects {
         if let Effect::LoadRows(query) = effect {
@@ -332,7 +332,7 @@ fn newest_values_are_read_while_another_screen_shows_them() {
 /// A state with datasets 1, 2 and 99 pinned in an earlier session, not connected yet.
 fn pinned_before() -> State {
     let mut state = State { is_shown: true, ..State::default() };
-    state.remember([1, 2, 99].map(|n| (id(n), format!("pin {n}"))));
+    state.restore_pins([1, 2, 99].map(|n| (id(n), format!("pin {n}"))));
     state
 }
 
@@ -400,7 +400,7 @@ fn an_export_says_where_what_and_how_far() {
     let [Effect::Export { query, path }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((query.output, query.start, query.end), ("json", Some(at(1)), Some(at(9))));
     assert_eq!(path.to_str(), Some("out/cpu.json"));
-    let progress = Progress { n_rows: 1, n_all: Some(2), n_bytes: 20 };
+    let progress = Progress { rows: 1, total_rows: Some(2), bytes: 20 };
     state.on(DataEvent::Export(ExportNews::Written(progress.clone())), at(1));
     assert_eq!(state.export.progress, Some(progress));
     assert_eq!(state.act(Action::Export, at(1)), [Effect::DropExport]);

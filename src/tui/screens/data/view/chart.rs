@@ -49,7 +49,7 @@ const BANDS: (usize, f64) = (20, 2.0);
 const MISSING: u32 = 6;
 
 /// A live chart moves by this part of its width at once. Moving it writes nearly all of its cells
-/// anew, so that fewer steps are fewer bytes to a terminal far away, and more of it stays free.
+/// again, so that fewer steps are fewer bytes to a terminal far away, and more of it stays free.
 const STEPS_ACROSS: usize = 8;
 
 /// The rows of the form above a chart that is exported.
@@ -138,11 +138,11 @@ fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 /// How far the export is, where one is under way.
 fn export_note(export: &Export) -> Option<String> {
     let progress = export.progress.as_ref()?;
-    let n_rows = format::counted(progress.n_rows, "row");
+    let n_rows = format::counted(progress.rows, "row");
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-    let share = progress.n_all.map(|n| progress.n_rows as f64 / n.max(1) as f64 * 100.0);
+    let share = progress.total_rows.map(|n| progress.rows as f64 / n.max(1) as f64 * 100.0);
     let share = share.map_or_else(String::new, |share| format!(" {share:.0}%"));
-    Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.n_bytes)))
+    Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.bytes)))
 }
 
 /// What the border says: the resolution, the bucket that is open, how live it is. What matters most
@@ -188,7 +188,7 @@ fn open_bucket(scene: Scene<'_>) -> Option<model::timestamp::Timestamp> {
 /// None, until the crosshair leaves on the left; then as many half charts as bring it back.
 fn n_newer(scene: Scene<'_>, n_shown: usize) -> usize {
     let state = scene.state;
-    let n = state.crosshair.and_then(|time| state.chart.from_newest(time)).unwrap_or(0);
+    let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
     let half = (n_shown / 2).max(1);
     match n.checked_sub(n_shown) {
         Some(beyond) => (beyond / half + 1) * half,

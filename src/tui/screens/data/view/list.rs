@@ -47,7 +47,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Divides `width`; the source gives way to names that would not fit beside it.
+    /// Divides `width`; the source is evicted to names that would not fit beside it.
     fn for_width(width: u16, longest_name: usize) -> Self {
         let (source, frequency, spark, last) = match width {
             0..24 => (0, 0, 0, 0),
@@ -184,7 +184,7 @@ fn draw_rows(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect
         let y = area.y + 1 + u16::try_from(idx - first).unwrap_or(0);
         let row = Rect { y, height: 1, ..area };
         draw_row(row, buf, dataset, columns, scene);
-        // The whole row between the borders can be pointed at, and is lit where it is selected.
+        // The whole row between the borders can be clicked, and is lit where it is selected.
         let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
         if Some(idx) == selected {
             paint::row_style(buf, whole, 0, theme.sel);

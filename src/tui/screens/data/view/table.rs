@@ -15,7 +15,7 @@ use crate::{
 /// The widest column of text.
 const TEXT_MAX: usize = 32;
 
-/// The columns of a moment.
+/// The columns of a timestamp.
 const TIME_WIDTH: u16 = 19;
 
 /// Draws the rows around the chosen one into `area`; returns where each of the list is.
@@ -50,7 +50,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         let width = u16::try_from(width.unwrap_or(0)).unwrap_or(u16::MAX);
         end = end.saturating_add(width).saturating_add(2);
         if end > body.width {
-            // That there are more is told where they would begin.
+            // The hint at more rows stands where they would begin.
             paint::text_before(buf, body, (body.width, 0), "…", header);
             break;
         }

@@ -1,4 +1,4 @@
-//! The form: its fields, what is wrong with them, and the request they make.
+//! The form: its fields, their errors, and the request they make.
 
 mod checks;
 mod names;
@@ -47,7 +47,7 @@ pub(crate) enum FormField {
     Subgroup,
     Arguments,
     Environment,
-    /// Where standard input comes from.
+    /// The source of standard input.
     Source,
     /// Standard input: itself, a file's path, or a dataset and a window.
     Stdin,
@@ -57,22 +57,22 @@ pub(crate) enum FormField {
     RunLimit,
 }
 
-/// What is to be said about a field.
+/// The hint or error of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// It is fit.
+    /// Valid, with a hint.
     Fit(String),
-    /// It is fit, but the head may refuse it.
+    /// Valid, but the head may refuse it.
     Doubtful(String),
-    /// It is not.
+    /// Invalid, with the error.
     Unfit(String),
 }
 
-/// A field, and whether it was left once: what is wrong with it is not told before.
+/// A field. Its error is shown after the field was left once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
     pub(crate) text: Field,
-    /// Whether it was left.
+    /// Whether the field was left once.
     pub(crate) is_left: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Form {
     other_names: BTreeMap<String, Vec<String>>,
     /// Names of datasets, offered as input.
     pub(crate) datasets: Vec<String>,
-    /// Where standard input comes from.
+    /// The source of standard input.
     pub(crate) source: Source,
     /// Whether the known functions are listed below their field.
     pub(crate) is_open: bool,
@@ -111,7 +111,7 @@ impl Default for Form {
 }
 
 impl FormField {
-    /// All, in their order.
+    /// All variants, in display order.
     pub(crate) const ALL: [Self; 11] = [
         Self::Function,
         Self::FunctionId,
@@ -126,7 +126,7 @@ impl FormField {
         Self::RunLimit,
     ];
 
-    /// What the form calls it.
+    /// The label in the form.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Function => "function",
@@ -156,7 +156,7 @@ impl Check {
 }
 
 impl Form {
-    /// The field that letters go to.
+    /// The focused field.
     pub(crate) fn focused(&self) -> FormField {
         FormField::ALL.get(self.focus).copied().unwrap_or(FormField::Function)
     }
@@ -172,13 +172,13 @@ impl Form {
         self.place(field).text.value()
     }
 
-    /// The text that letters go to; none where there is only something to choose.
+    /// The text field that has focus; none while the focused field is a choice.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_text = self.focused() != FormField::Source;
         self.places.get_mut(self.focus).map(|place| &mut place.text).filter(|_| is_text)
     }
 
-    /// Takes a pasted id or path for the function, instead of what was there; whether it was one.
+    /// Takes a pasted function id or path in place of the text; returns whether it was one.
     pub(crate) fn paste_command(&mut self, text: &str) -> bool {
         let text = text.trim();
         let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);

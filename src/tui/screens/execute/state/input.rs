@@ -8,7 +8,7 @@ const SPAN_MAX: Duration = Duration::from_hours(24);
 /// The most rows by number: a page of the dataset service.
 const ROWS_MAX: u32 = 10_000;
 
-/// Where standard input comes from.
+/// The source of standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Input {
     /// The request holds it.
@@ -48,7 +48,7 @@ impl Source {
     /// All, in the order in which they are offered.
     pub(crate) const ALL: [Self; 3] = [Self::Typed, Self::File, Self::Rows];
 
-    /// What the form calls it.
+    /// The label in the form.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Typed => "typed",

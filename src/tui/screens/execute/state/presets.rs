@@ -10,7 +10,7 @@ use wire::functions::ExecuteRequest;
 use super::input::{Input, Source};
 use crate::state::field::Field;
 
-/// The most presets kept; a person finds nothing among more.
+/// The most presets kept; the user finds nothing among more.
 pub(crate) const PRESETS_MAX: usize = 200;
 
 /// The longest name of one, in characters.
@@ -24,11 +24,11 @@ const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CRE
 pub(crate) struct Preset {
     /// What it asks.
     pub(crate) request: ExecuteRequest,
-    /// Where its standard input comes from.
+    /// The source of its standard input.
     pub(crate) input: Input,
 }
 
-/// The forms that are kept.
+/// The saved presets.
 #[derive(Debug, Default)]
 pub(crate) struct Presets {
     pub(crate) list: BTreeMap<String, Preset>,

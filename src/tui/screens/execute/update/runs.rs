@@ -37,7 +37,7 @@ const RUNS_WAITING_MAX: usize = 16;
 /// What a worker writes when it gets a function before it says that it can run it.
 const FETCHES: &str = "roll call but function not installed, installing now";
 
-/// Takes in what happened.
+/// Handles an event.
 pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
@@ -63,7 +63,7 @@ pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
     Vec::new()
 }
 
-/// How soon what the head tells is to be seen.
+/// How urgent a redraw after an event of the head is.
 pub(crate) fn urgency(state: &State, news: &ClusterNews) -> Dirty {
     match news {
         // A heartbeat and the like change nothing that is shown.
@@ -105,7 +105,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
     Vec::new()
 }
 
-/// A process of this machine wrote a line: a worker may tell how far it is.
+/// Handles a log line of a local process: a worker may report progress.
 pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     if log.message != FETCHES {
         return;
@@ -117,7 +117,7 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
     }
 }
 
-/// Runs what the form says; gives the head a module of this machine first, if the form names one.
+/// Runs the form's request; uploads a module of this machine first, if the form names one.
 pub(crate) fn run(state: &mut State) -> Vec<Effect> {
     let State { nodes, stack, runs, execute, size, .. } = state;
     let page = crate::state::page_rows(*size);
@@ -138,7 +138,7 @@ pub(crate) fn run(state: &mut State) -> Vec<Effect> {
     send(state, request, input)
 }
 
-/// Gives the head the module of this machine that the form names; none if it names none.
+/// Uploads the local module that the form names; none if it names none.
 pub(crate) fn upload_file(state: &mut State) -> Option<Vec<Effect>> {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
@@ -177,7 +177,7 @@ fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) -
     }
 }
 
-/// Runs the selected run again, as it was asked.
+/// Repeats the selected run with the same request.
 pub(crate) fn repeat(state: &mut State) -> Vec<Effect> {
     let run = match state.screen {
         Screen::Cluster => state.cluster.selected_run(&state.runs),
@@ -217,7 +217,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
         state.notify_failure_unless_on(RUN_SCREENS, &failure);
         return Vec::new();
     }
-    // A head that lists its nodes is one that tells of its executions, too.
+    // A head that lists its nodes also reports progress.
     let is_followed = state.nodes.listed.value().is_some();
     vec![Effect::Execute(id, Box::new(RunOrder { request, input, is_followed }))]
 }
@@ -251,7 +251,7 @@ pub(crate) fn copy_as_curl(state: &mut State) -> Vec<Effect> {
     effects
 }
 
-/// Opens what there is to do with presets, or removes one.
+/// Handles an action on presets.
 pub(crate) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::Presets => state.open(Overlay::Presets),
@@ -276,7 +276,7 @@ pub(crate) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Takes an action while the presets are shown, or one is named.
+/// Handles an action while the presets are shown or one is named.
 pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
     let presets = &mut state.execute.presets;
     match (state.overlays.last(), action) {
@@ -347,7 +347,7 @@ pub(crate) fn on_executed(
     load_nodes(state)
 }
 
-/// Takes in the functions that the head lists; heads of other makes list none.
+/// Takes the head's list of functions; other implementations list none.
 pub(crate) fn on_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
     match result {
         Ok(functions) => state.execute.form.know(functions),

@@ -75,7 +75,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     if !is_wide {
         columns.remove(MEMORY);
     }
-    // Whoever still works stands where it can be seen.
+    // Working peers come first.
     let mut shown: Vec<&Part> = parts.iter().collect();
     if parts.len() > n_fit {
         shown.sort_by_key(|part| part.stage.is_over());

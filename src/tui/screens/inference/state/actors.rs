@@ -8,7 +8,7 @@ use wire::inference::{ActorSummary, TopicSummary, leaderboard::Leaderboard};
 use super::{confidence::Confidence, past};
 use crate::widget::stats;
 
-/// What an actor does.
+/// The role of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     Inferer,
@@ -20,9 +20,8 @@ pub(crate) enum Role {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Actor {
     pub(crate) worker: Address,
-    /// Who is behind the address, where that is known.
+    /// The registered name of the address; none if unknown.
     pub(crate) name: Option<String>,
-    /// What it does.
     pub(crate) role: Role,
     /// Whether its value is far from the others'.
     pub(crate) is_outlier: bool,
@@ -47,18 +46,17 @@ pub(crate) struct Actor {
     pub(crate) score: Option<f64>,
 }
 
-/// What is known of actors beside a bundle.
+/// The sources on actors beside a bundle.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ActorSources<'a> {
-    /// What the list of topics says.
+    /// The topic's entry in the list.
     pub(crate) topic: Option<&'a TopicSummary>,
-    /// What the service says beside this bundle.
+    /// The weights of this bundle.
     pub(crate) confidence: Option<&'a Confidence>,
-    /// Who did how well.
     pub(crate) leaderboard: Option<&'a Leaderboard>,
 }
 
-/// What is shown of each actor beside its value.
+/// The detail shown beside each actor's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Detail {
     /// Its mean loss over recent epochs, and its weight.
@@ -68,12 +66,12 @@ pub(crate) enum Detail {
     Influence,
     /// What the others combine to without it, and a forecaster alone.
     LeaveOuts,
-    /// What was learned of it.
+    /// Its regret, loss and score.
     Learned,
 }
 
 impl Detail {
-    /// The next one, in turn.
+    /// The next variant, wrapping around.
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::MeanLoss => Self::Influence,
@@ -110,7 +108,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    /// The next one, in turn.
+    /// The next variant, wrapping around.
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::MeanLoss => Self::Influence,
@@ -122,7 +120,7 @@ impl Sort {
         }
     }
 
-    /// What the pane calls it.
+    /// The name in the pane's title.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::MeanLoss => "MEAN LOSS",
@@ -255,7 +253,7 @@ fn one_in(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<
     past::label_value(&alone.combined_inference, label)
 }
 
-/// An actor of whom nothing is known.
+/// The summary of an unknown actor.
 const fn no_summary() -> ActorSummary {
     ActorSummary {
         worker: String::new(),

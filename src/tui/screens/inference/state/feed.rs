@@ -6,14 +6,14 @@ use model::timestamp::Timestamp;
 
 use super::{LATEST_EVERY, State, TOPICS_EVERY};
 
-/// How the stream of the topic's bundles stands.
+/// The status of the stream of the topic's bundles.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Feed {
     #[default]
     Closed,
     Opening,
     Up,
-    /// Down, and tried again by itself.
+    /// Lost; it reconnects by itself.
     Lost {
         retry_at: Timestamp,
     },
@@ -22,7 +22,7 @@ pub(crate) enum Feed {
 }
 
 impl State {
-    /// How often the service is asked.
+    /// The poll interval.
     pub(crate) fn poll_interval(&self) -> Duration {
         let usual = if self.topics.failure().is_none() { TOPICS_EVERY } else { LATEST_EVERY };
         self.interval.unwrap_or(usual)

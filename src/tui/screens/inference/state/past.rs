@@ -24,7 +24,7 @@ pub(crate) struct Epoch {
     pub(crate) combined: BTreeMap<String, f64>,
     /// Label to naive value.
     pub(crate) naive: BTreeMap<String, f64>,
-    /// Label to what came true; empty until known.
+    /// Label to ground truth; empty until known.
     pub(crate) truth: BTreeMap<String, f64>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Epoch {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct History {
     epochs: BTreeMap<BlockHeight, Epoch>,
-    /// Who said what, of the newest bundles.
+    /// The actors' values in the newest bundles.
     values: BTreeMap<BlockHeight, BTreeMap<Address, BTreeMap<String, f64>>>,
 }
 
@@ -65,11 +65,6 @@ impl History {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.epochs.len()
-    }
-
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.epochs.is_empty()
     }
 
     /// What `worker` said under `label` in the newest bundles, oldest first; none where it did not.

@@ -51,7 +51,7 @@ impl State {
         Some(Effect::CloseBundles)
     }
 
-    /// Something happened on the stream of the topic in view.
+    /// Handles an event on the stream of the topic in view.
     pub(crate) fn on_bundle(
         &mut self,
         topic: TopicId,
@@ -77,7 +77,7 @@ impl State {
         Vec::new()
     }
 
-    /// What is asked for beside a bundle.
+    /// The requests that accompany a bundle.
     pub(crate) fn load_beside(&self, topic: TopicId) -> Vec<Effect> {
         let history = Effect::LoadHistory { topic, limit: HISTORY_EPOCHS };
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
@@ -85,13 +85,13 @@ impl State {
         [history].into_iter().chain(confidence).chain(leaderboard).collect()
     }
 
-    /// Takes the bundles without outliers, or with them.
+    /// Toggles the bundles without outliers.
     pub(crate) fn toggle_resistant(&mut self, now: Timestamp) -> Vec<Effect> {
         self.is_resistant = !self.is_resistant;
         self.load_latest(now)
     }
 
-    /// What stands beside the newest bundle is there, or is not served.
+    /// Takes the weights and intervals, or that they are not served.
     pub(crate) fn on_confidence(
         &mut self,
         result: Result<Box<LatestBody>, Failure>,
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    /// Who did how well is known, or is not served.
+    /// Takes the leaderboard, or that it is not served.
     pub(crate) fn on_leaderboard(&mut self, result: Result<Leaderboard, Failure>, now: Timestamp) {
         match result {
             Ok(leaderboard) => self.leaderboard = Some(leaderboard),

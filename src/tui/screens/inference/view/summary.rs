@@ -202,7 +202,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     figures
 }
 
-/// How much of the combined value the spread is; of shares no share is told.
+/// The spread relative to the combined value; none for shares.
 fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -> String {
     if scene.is_percent() {
         return "points".to_owned();

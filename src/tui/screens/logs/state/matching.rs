@@ -66,7 +66,7 @@ fn find(text: &str, wanted: &str) -> Option<usize> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     let Some((first, _)) = wanted.split_first() else { return Some(0) };
     let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
-    // Most bytes are told by the first letter alone: all lines are looked through for each frame.
+    // The first byte rules most positions out: all lines are searched for each frame.
     let last = text.len().checked_sub(wanted.len())?;
     let starts = text.get(..=last)?.iter().enumerate();
     let mut starts = starts.filter(|(_, byte)| **byte == lower || **byte == upper);

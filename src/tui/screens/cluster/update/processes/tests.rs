@@ -19,9 +19,9 @@ fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {
     }
 }
 
-fn options(asked: &[Effect]) -> &NodeWish {
-    let [Effect::AddNode(wish)] = asked else { panic!("{asked:?}") };
-    wish
+fn added_node(asked: &[Effect]) -> &NodeWish {
+    let [Effect::AddNode(node)] = asked else { panic!("{asked:?}") };
+    node
 }
 
 #[test]
@@ -35,12 +35,12 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
     screen.type_text("gpu,fast");
     screen.press("enter");
     let asked = screen.take_effects();
-    let wish = wish(&asked);
+    let node = added_node(&asked);
     assert_eq!(
-        (wish.role.as_str(), wish.subgroups.as_slice()),
+        (node.role.as_str(), node.subgroups.as_slice()),
         ("worker", ["gpu", "fast"].map(str::to_owned).as_slice())
     );
-    assert!(wish.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{wish:?}");
+    assert!(node.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{node:?}");
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
     assert!(screen.text().contains("● worker-4"), "{}", screen.text());
     assert!(screen.take_effects().contains(&Effect::LoadNodes));

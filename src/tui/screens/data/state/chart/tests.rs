@@ -89,7 +89,7 @@ fn a_late_row_finds_its_place() {
     chart.add_service_candles([row(1, 1.0), row(3, 3.0)]);
     chart.add_live_rows([row(4, 4.0), row(2, 2.0)]);
     check(&chart, &[(1, [1.0; 4], 1), (2, [2.0; 4], 1), (3, [3.0; 4], 1), (4, [4.0; 4], 1)]);
-    assert_eq!(chart.from_newest(Timestamp::from_seconds(3)), Some(1));
+    assert_eq!(chart.index_from_newest(Timestamp::from_seconds(3)), Some(1));
     assert_eq!(chart.nth_newest(9).map(|candle| candle.time.seconds()), Some(1));
 }
 
