@@ -50,9 +50,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let rights =
         [(is_narrow, true), (is_narrow, false), (true, true)].map(|(is_short, has_time)| {
             let mut right = Line::from(health(state, theme, is_short));
-            let moment = frame_time(state, is_short);
-            if has_time && !moment.is_empty() {
-                right.push_span(Span::styled(format!("  {moment} "), theme.muted));
+            let time = frame_time(state, is_short);
+            if has_time && !time.is_empty() {
+                right.push_span(Span::styled(format!("  {time} "), theme.muted));
             }
             right
         });

@@ -277,8 +277,8 @@ fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
 }
 
 /// The first `width` letters of the time of day: 8 for seconds, 12 for milliseconds.
-pub(crate) fn time_of_day(moment: Timestamp, width: usize) -> String {
-    let micros = moment.micros().rem_euclid(86_400_000_000);
+pub(crate) fn time_of_day(time: Timestamp, width: usize) -> String {
+    let micros = time.micros().rem_euclid(86_400_000_000);
     let (seconds, millis) = (micros / 1_000_000, micros / 1_000 % 1_000);
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     let text = format!("{hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60);

@@ -29,10 +29,10 @@ pub(crate) enum OlderRows {
 pub(crate) fn query_before(
     dataset: DatasetId,
     resolution: Resolution,
-    moment: Timestamp,
+    time: Timestamp,
     limit: Limit,
 ) -> RowsQuery {
-    let end = moment - STEP;
+    let end = time - STEP;
     let start = resolution.span_max().map(|span| end - span);
     RowsQuery { start, end: Some(end), ..RowsQuery::newest(dataset, resolution, limit) }
 }
@@ -41,10 +41,10 @@ pub(crate) fn query_before(
 pub(crate) fn query_after(
     dataset: DatasetId,
     resolution: Resolution,
-    moment: Timestamp,
+    time: Timestamp,
     limit: Limit,
 ) -> RowsQuery {
-    let start = moment + STEP;
+    let start = time + STEP;
     let end = resolution.span_max().map(|span| start + span);
     let newest = RowsQuery::newest(dataset, resolution, limit);
     RowsQuery { start: Some(start), end, order: Order::Ascending, ..newest }
@@ -61,8 +61,8 @@ pub(crate) fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
 pub(crate) fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
-    let moment = searched.start.map_or(end, |start| start.min(end));
-    Some(query_before(searched.dataset, searched.resolution, moment, searched.limit))
+    let time = searched.start.map_or(end, |start| start.min(end));
+    Some(query_before(searched.dataset, searched.resolution, time, searched.limit))
 }
 
 #[cfg(test)]
