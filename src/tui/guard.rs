@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_breaks_in_drawing_is_caught_and_what_it_said_is_known() {
+    fn a_panic_in_drawing_is_caught_with_its_text() {
         watch(None);
         assert_eq!(guarded(|| 3), Ok(3));
         let broken = guarded(|| panic!("no room")).unwrap_err();

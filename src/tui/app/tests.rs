@@ -26,7 +26,7 @@ fn without_a_profile_the_local_stack_is_started_at_once() {
 }
 
 #[test]
-fn a_ready_stack_is_connected_and_told_of() {
+fn a_ready_stack_is_connected_and_announced() {
     let mut screen = Harness::starting(160, 45);
     screen.take_effects();
     let ready = Harness::ready(160, 45).state.stack.ready;
@@ -41,7 +41,7 @@ fn a_ready_stack_is_connected_and_told_of() {
 }
 
 #[test]
-fn the_overview_asks_again_for_a_list_of_topics_that_failed() {
+fn the_overview_retries_a_failed_list_of_topics() {
     let mut screen = Harness::ready(160, 45);
     screen.press("0");
     screen.take(Event::Inference(InferenceEvent::Topics(Err(failure()))));
@@ -76,7 +76,7 @@ fn the_overview_lists_topics_again_once_a_minute() {
 }
 
 #[test]
-fn the_head_that_somebody_named_is_told_from_those_it_lists() {
+fn the_named_head_differs_from_the_nodes_it_lists() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
     let head = Some("http://10.0.0.1:8080".to_owned());
@@ -99,7 +99,7 @@ fn a_profile_needs_no_local_stack() {
 }
 
 #[test]
-fn nodes_are_asked_for_every_two_seconds_while_they_are_in_view() {
+fn nodes_are_polled_every_two_seconds_while_in_view() {
     let mut screen = Harness::ready(160, 45);
     assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes, NODES_EVERY)));
     screen.effects.clear();
@@ -113,7 +113,7 @@ fn nodes_are_asked_for_every_two_seconds_while_they_are_in_view() {
 }
 
 #[test]
-fn the_form_is_filled_in_and_runs() {
+fn a_filled_form_runs() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e");
@@ -135,7 +135,7 @@ fn the_form_is_filled_in_and_runs() {
 }
 
 #[test]
-fn an_unfit_form_asks_for_nothing_and_says_why() {
+fn an_invalid_form_sends_nothing_and_shows_its_errors() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e tab ctrl-u");
@@ -148,7 +148,7 @@ fn an_unfit_form_asks_for_nothing_and_says_why() {
 }
 
 #[test]
-fn more_nodes_than_known_are_doubted_but_sent() {
+fn more_nodes_than_known_give_a_warning_and_are_sent() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab ctrl-u");
     screen.type_text("4");
@@ -159,7 +159,7 @@ fn more_nodes_than_known_are_doubted_but_sent() {
 }
 
 #[test]
-fn letters_in_the_form_are_text_and_escape_leaves_it() {
+fn letters_are_text_in_the_form_and_escape_leaves_it() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab tab");
     screen.type_text("q1?");
@@ -169,7 +169,7 @@ fn letters_in_the_form_are_text_and_escape_leaves_it() {
 }
 
 #[test]
-fn known_values_are_chosen_with_arrows() {
+fn arrows_select_known_values() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e down");
     assert_eq!(screen.state.execute.form.text(FormField::Method), "mean.wasm");
@@ -180,7 +180,7 @@ fn known_values_are_chosen_with_arrows() {
 }
 
 #[test]
-fn a_run_before_the_head_is_there_fails_with_a_next_step() {
+fn a_run_without_a_head_fails_and_says_what_to_do() {
     let mut screen = Harness::starting(160, 45);
     screen.take_effects();
     screen.press("e tab");
@@ -193,7 +193,7 @@ fn a_run_before_the_head_is_there_fails_with_a_next_step() {
 }
 
 #[test]
-fn a_failed_run_is_told_and_the_form_is_intact() {
+fn a_failed_run_is_reported_and_keeps_the_form() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -219,7 +219,7 @@ fn interrupting_cancels_the_run_and_twice_quits() {
 }
 
 #[test]
-fn a_lone_interrupt_is_forgotten() {
+fn a_single_interrupt_expires() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("ctrl-c");
@@ -229,7 +229,7 @@ fn a_lone_interrupt_is_forgotten() {
 }
 
 #[test]
-fn quitting_asks_only_while_a_run_is_awaited() {
+fn quitting_asks_only_while_a_run_is_waiting() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("e ctrl-r");
@@ -255,7 +255,7 @@ fn a_signal_ends_the_program_without_a_question() {
 }
 
 #[test]
-fn a_sequence_that_breaks_off_starts_something_else() {
+fn an_unfinished_key_sequence_gives_way_to_the_next_key() {
     let mut screen = Harness::ready(160, 45);
     screen.press("g 5");
     assert_eq!((screen.state.screen, screen.state.pending.len()), (Screen::Logs, 0));
@@ -278,7 +278,7 @@ fn a_selection_stays_with_its_node_when_the_list_changes() {
 }
 
 #[test]
-fn a_filter_is_typed_kept_and_cleared() {
+fn a_filter_is_typed_confirmed_and_cleared() {
     let mut screen = Harness::ready(160, 45);
     screen.press("/");
     screen.type_text("gpu");
@@ -290,7 +290,7 @@ fn a_filter_is_typed_kept_and_cleared() {
 }
 
 #[test]
-fn a_service_that_goes_away_is_told_of_once_and_keeps_what_it_gave() {
+fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
     let mut screen = Harness::ready(160, 45);
     screen.pass(Duration::from_mins(2));
     screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
@@ -305,7 +305,7 @@ fn a_service_that_goes_away_is_told_of_once_and_keeps_what_it_gave() {
 }
 
 #[test]
-fn notices_go_by_themselves() {
+fn notices_expire() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     screen.take(Event::LocalFailed(failure()));
@@ -336,7 +336,7 @@ fn curl_carries_the_request_and_no_key() {
 }
 
 #[test]
-fn what_is_pointed_at_is_selected() {
+fn a_click_selects_a_row() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Click(Target::Row { pane: 0, row: 2 }));
     assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[2]));
@@ -347,7 +347,7 @@ fn what_is_pointed_at_is_selected() {
 }
 
 #[test]
-fn keys_are_seen_at_once_and_answers_soon() {
+fn keys_are_drawn_before_answers() {
     let mut screen = Harness::ready(160, 45);
     screen.state.dirty = Dirty::Clean;
     screen.take(Event::TimerDue(Timer::Age));
@@ -359,7 +359,7 @@ fn keys_are_seen_at_once_and_answers_soon() {
 }
 
 #[test]
-fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
+fn the_header_says_live_only_while_a_stream_is_open() {
     let mut screen = Harness::ready(160, 45);
     screen.press("3");
     let dataset = model::dataset::DatasetId::new(1).unwrap();
@@ -384,7 +384,7 @@ fn the_header_says_live_while_a_stream_is_open_and_no_longer() {
 }
 
 #[test]
-fn ages_are_drawn_ever_more_seldom_and_seconds_counted_only_where_they_are_waited_for() {
+fn an_idle_screen_redraws_ages_rarely_and_countdowns_each_second() {
     let minutes = |n| Some(Duration::from_mins(n));
     let mut nowhere = Harness::ready(160, 45);
     nowhere.state.services.connect(&Addresses::default());
@@ -403,7 +403,7 @@ fn ages_are_drawn_ever_more_seldom_and_seconds_counted_only_where_they_are_waite
 }
 
 #[test]
-fn a_head_that_is_away_is_asked_ever_more_seldom() {
+fn polling_backs_off_from_a_head_that_is_down() {
     let mut screen = Harness::ready(160, 45);
     let mut waits = Vec::new();
     for _ in 0..6 {

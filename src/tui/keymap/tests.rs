@@ -131,7 +131,7 @@ fn the_help_of_every_screen_lists_every_key_in_force() {
 }
 
 #[test]
-fn an_action_is_somewhere_in_a_layer_that_is_in_force() {
+fn every_action_is_in_a_reachable_layer() {
     let reachable: HashSet<Layer> = chains().into_iter().flatten().copied().collect();
     for binding in TABLE {
         assert!(reachable.contains(&binding.layer), "{:?}", binding.action);
@@ -139,7 +139,7 @@ fn an_action_is_somewhere_in_a_layer_that_is_in_force() {
 }
 
 #[test]
-fn chains_are_known_where_a_file_of_keys_is_judged() {
+fn key_sequences_are_checked_in_a_key_file() {
     for chain in chains() {
         assert!(Layer::CHAINS.contains(&chain), "{chain:?}");
     }
@@ -155,7 +155,7 @@ fn wishes(lines: &[(&str, &str, &str)]) -> Vec<KeyOverride> {
 }
 
 #[test]
-fn keys_of_a_persons_own_go_over_those_of_the_table() {
+fn user_keys_override_the_table() {
     let lines = [
         ("global", "alt-t", "themes"),
         ("global", "Z", "zoom"),
@@ -179,7 +179,7 @@ fn keys_of_a_persons_own_go_over_those_of_the_table() {
 }
 
 #[test]
-fn keys_that_cannot_be_followed_are_told_one_by_one() {
+fn each_invalid_key_entry_is_reported() {
     let faults = |lines: &[(&str, &str, &str)]| -> Vec<(usize, String)> {
         let faults = Keymap::with_overrides(&wishes(lines)).unwrap_err();
         faults.into_iter().map(|fault| (fault.entry, fault.why)).collect()
@@ -216,7 +216,7 @@ fn keys_that_cannot_be_followed_are_told_one_by_one() {
 }
 
 #[test]
-fn every_key_of_the_table_may_stand_in_a_file() {
+fn every_key_of_the_table_parses_from_a_file() {
     let mut lines: Vec<KeyOverride> = Vec::new();
     let mut layer = String::new();
     for line in defaults_text().lines() {
@@ -244,7 +244,7 @@ fn every_key_of_the_table_may_stand_in_a_file() {
 }
 
 #[test]
-fn a_label_leads_to_what_it_stands_on() {
+fn a_jump_label_clicks_its_target() {
     let mut screen = Harness::ready(160, 45);
     screen.press(";");
     let labels = screen.hits().labels();
@@ -274,7 +274,7 @@ fn sequences_and_earlier_layers_resolve() {
 }
 
 #[test]
-fn presses_are_read_as_people_write_them() {
+fn chords_parse_from_their_common_names() {
     let chord = |code, modifiers| Chord::from_event(&KeyEvent::new(code, modifiers)).to_string();
     assert_eq!(chord(KeyCode::Char('R'), KeyModifiers::CONTROL), "^R");
     assert_eq!(chord(KeyCode::Char('g'), KeyModifiers::SHIFT), "G");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn dividers_move_so_that_the_focused_pane_grows() {
+    fn dividers_grow_the_focused_pane() {
         let none = Nudge::default();
         check("> } }", (0, Nudge { columns: 2, left_rows: 2, ..none }));
         check("L > {", (1, Nudge { columns: -2, right_rows: -1, ..none }));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn panes_are_reached_by_their_direction() {
+    fn directions_move_between_panes() {
         let none = Nudge::default();
         check("L J H", (3, none));
         check("J", (3, none));

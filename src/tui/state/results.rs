@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_stdout_gives_way_to_stderr_until_one_is_chosen() {
+    fn stderr_is_shown_for_an_empty_stdout_by_default() {
         let mut response = crate::harness::failed_response();
         response.results.truncate(1);
         let mut look = ResultView::default();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_chosen_and_a_single_one_scrolls() {
+    fn groups_are_selected_and_a_single_one_scrolls() {
         let mut look = ResultView::default();
         look.act(Action::Down, 3, 50, 10);
         look.act(Action::Down, 3, 50, 10);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_of_kind_is_news() {
+    fn only_a_change_of_kind_notifies() {
         let mut services = Services::default();
         services.connect(&Addresses { head: Some(String::new()), ..Addresses::default() });
         let up = |ms| Health::Idle { latency: Some(Duration::from_millis(ms)) };

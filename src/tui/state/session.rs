@@ -140,7 +140,7 @@ mod tests {
     use crate::harness::Harness;
 
     #[test]
-    fn a_session_is_taken_up_where_it_was_left() {
+    fn a_session_round_trips() {
         let mut left = Harness::ready(160, 45);
         left.press("j > > 3 > }");
         left.state.theme = Some(Name::Light);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_theme_given_for_one_start_is_not_kept() {
+    fn a_theme_given_for_one_start_is_not_saved() {
         let mut state =
             State { initial_theme: InitialTheme::Given(Some(Name::Mono)), ..State::default() };
         take_up(&mut state, "{\"theme\": \"light\"}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_of_an_older_session_are_taken_up_by_their_ids() {
+    fn pins_of_an_older_session_restore_by_id() {
         let mut state = State::default();
         take_up(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", 3]}");
         let pins: Vec<_> = state.data.pins.iter().map(|pin| pin.name.as_str()).collect();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_session_changes_nothing() {
+    fn an_invalid_session_changes_nothing() {
         for text in ["", "{", "[]", "{\"screen\": 3, \"panes\": [[\"x\"], 4]}"] {
             let mut state = State::default();
             take_up(&mut state, text);

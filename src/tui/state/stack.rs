@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(stack.summary().as_deref(), Some("head :41233 · 2 workers · datasets"));
     }
     #[test]
-    fn a_process_that_ended_is_started_again_or_forgotten() {
+    fn an_ended_process_is_restarted_or_removed() {
         let at = Timestamp::from_seconds;
         let node = |pid| LocalNode { name: "worker-4".to_owned(), pid, ..LocalNode::default() };
         let mut stack = Stack::default();

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_go_over_those_of_the_base_wherever_it_stands() {
+    fn tokens_override_the_base_in_any_order() {
         let own =
             CustomTheme::read("mine", &tokens(&[("focus", "#010203"), ("base", "light")])).unwrap();
         let light = &palette::LIGHT;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hard_to_read_is_named_the_worst_first() {
+    fn low_contrast_is_listed_worst_first() {
         let own = |lines: &[(&str, &str)]| CustomTheme::read("mine", &tokens(lines)).unwrap();
         let own = own(&[("muted", "#333a4c"), ("series-2", "#11131a")]);
         let faint = own.low_contrast();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_themes_of_the_program_are_legible_as_ones_own() {
+    fn built_in_themes_are_legible_as_custom_ones() {
         for base in ["dark", "light", "cvd", "high-contrast"] {
             let own = CustomTheme::read("mine", &tokens(&[("base", base)])).unwrap();
             assert_eq!(own.low_contrast(), [], "{base}");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_told_line_by_line() {
+    fn each_invalid_line_is_reported() {
         let lines = [("fokus", "#010203"), ("bg", "blue"), ("base", "mono"), ("series-7", "#0")];
         let faults = CustomTheme::read("mine", &tokens(&lines)).unwrap_err();
         let told: Vec<usize> = faults.iter().map(|fault| fault.token).collect();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_as_the_same_theme() {
+    fn printed_themes_round_trip() {
         for name in [Name::Dark, Name::Light, Name::Cvd, Name::HighContrast] {
             let text = text_of(name).unwrap();
             let lines = text.lines().filter_map(|line| line.split_once(" = "));

@@ -53,7 +53,7 @@ fn every_text_is_legible_on_every_background_it_may_stand_on() {
 }
 
 #[test]
-fn rules_and_borders_can_be_seen_but_do_not_shout() {
+fn borders_are_visible_but_faint() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::TrueColor);
         let faint = contrast(rgb(theme.faint.fg), rgb(theme.bg.bg));
@@ -94,7 +94,7 @@ fn difference(one: [f64; 3], other: [f64; 3]) -> f64 {
 }
 
 #[test]
-fn rises_and_falls_differ_for_those_who_see_no_red_or_no_green() {
+fn rises_and_falls_differ_for_color_blindness() {
     for name in PAINTED {
         let theme = Theme::new(name, Depth::TrueColor);
         // Twice what is just noticed, and far more in the theme made for this purpose. Both

@@ -237,7 +237,7 @@ fn profiles_and_keys() {
 }
 
 #[test]
-fn a_click_beside_an_overlay_closes_it_and_one_on_a_row_takes_it() {
+fn a_click_closes_an_overlay_or_confirms_its_row() {
     let mut screen = Harness::ready(160, 45);
     screen.press(":");
     let theme = Theme::new(theme::Name::Dark, theme::depth::Depth::TrueColor);
@@ -283,7 +283,7 @@ fn the_header_shows_the_screen_in_view_by_its_color() {
 }
 
 #[test]
-fn without_colors_none_is_drawn() {
+fn no_color_means_no_color() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     for keys in ["1", "2", "3", "4", "5", "?"] {
@@ -300,7 +300,7 @@ fn without_colors_none_is_drawn() {
 }
 
 #[test]
-fn the_selected_row_is_inverted_in_whole_where_colors_are_few() {
+fn the_selected_row_is_inverted_with_few_colors() {
     let screen = Harness::ready(160, 45);
     for name in [theme::Name::Mono, theme::Name::Ansi16] {
         let buffer = screen.drawn(name);

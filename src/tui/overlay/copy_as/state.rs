@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_copied_in_each_form_without_a_secret() {
+    fn a_run_is_copied_in_each_format_without_a_secret() {
         let mut screen = Harness::ready(160, 45);
         screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
         screen.run_split();

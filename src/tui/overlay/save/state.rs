@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_in_view_are_written_where_one_says() {
+    fn visible_lines_are_saved_to_the_named_file() {
         let mut screen = Harness::ready(160, 45);
         screen.press("5 /");
         screen.type_text("lost");

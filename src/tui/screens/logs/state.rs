@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_searched_for_is_gone_through_among_all_lines() {
+    fn search_jumps_between_matches_in_all_lines() {
         let names = ["a match", "b", "c", "d match", "e"];
         let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
         state.act(Action::NextMatch, 10);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opened_line_stays_while_others_come() {
+    fn an_open_line_stays_while_others_arrive() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Open, 10);
         state.log(Level::Info, Timestamp::default(), "c".to_owned());
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_line_does_not_move_what_is_read_until_followed_again() {
+    fn new_lines_do_not_move_the_view_until_followed() {
         let mut state = logs(&[("head", Level::Info, "a"), ("head", Level::Info, "b")]);
         state.act(Action::Up, 10);
         check_selected(&state, "a");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_come_late_stand_where_their_time_is() {
+    fn late_lines_are_sorted_by_time() {
         let mut state = State::default();
         for (second, message) in [(1, "a"), (3, "c"), (2, "b"), (3, "d"), (0, "0")] {
             state.log(Level::Info, Timestamp::from_seconds(second), message.to_owned());
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_lines_give_way_and_are_counted() {
+    fn the_oldest_lines_are_evicted_and_counted() {
         let mut state = State::default();
         for _ in 0..LINES_MAX + 5 {
             state.log(Level::Info, Timestamp::default(), String::new());

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_values_has_a_gap_where_epochs_are_missing_and_not_where_one_is_late() {
+    fn values_have_a_gap_at_missing_epochs_and_none_at_late_ones() {
         let mut topic = Topic::default();
         topic.values.extend([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, 1.0)));
         let is_gap: Vec<bool> = topic.values_with_gaps().iter().map(Option::is_none).collect();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_go_from_pane_to_pane_as_far_as_they_have_rows() {
+    fn tab_skips_panes_without_rows() {
         let next = Action::NextPane;
         check(&[], [2, 3, 1], (0, 0));
         check(&[next], [2, 3, 1], (2, 1));

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_that_grows_fills_the_period_it_grew_in_and_a_restart_loses_nothing() {
+    fn growth_is_counted_in_its_period_across_restarts() {
         let mut activity = Activity::default();
         for (second, n_runs) in [(0, 40), (5, 43), (21, 44), (70, 2)] {
             activity.take(n_runs, Timestamp::from_seconds(second));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_periods_give_way() {
+    fn the_oldest_periods_are_evicted() {
         let mut activity = Activity::default();
         for period in 0..500 {
             activity.take(0, Timestamp::from_seconds(period * 20));

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_reached_and_left_again_at_once() {
+    fn scrolling_stops_at_the_end_and_returns_at_once() {
         let end = Position::FromEnd(0);
         assert_eq!(end.first(100, 10), 90);
         assert_eq!(end.moved(-1, 100, 10).first(100, 10), 89);
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn json_is_set_and_other_text_is_not() {
+    fn only_json_is_formatted() {
         assert_eq!(pretty("{\"a\":[1]}").as_deref(), Some("{\n  \"a\": [\n    1\n  ]\n}"));
         assert_eq!(pretty("12"), None);
         assert_eq!(pretty("{not json}"), None);
     }
 
     #[test]
-    fn searches_go_around_the_end_in_both_directions() {
+    fn searches_wrap_around_in_both_directions() {
         let text = "Mean 1\nx\nmean 2";
         assert_eq!(find(text, "mean", None, true), Some(0));
         assert_eq!(find(text, "mean", Some(0), true), Some(2));

@@ -55,7 +55,7 @@ fn the_key_of_the_execute_screen_goes_to_the_form() {
 }
 
 #[test]
-fn nodes_of_this_machine_have_names_wherever_they_stand() {
+fn local_nodes_have_names_everywhere() {
     for (width, height) in [(160, 45), (80, 24)] {
         let mut screen = Harness::ready(width, height);
         screen.state.notices.clear();
@@ -102,7 +102,7 @@ fn a_notice_covers_no_figure() {
 }
 
 #[test]
-fn what_a_pane_says_is_no_notice_besides() {
+fn a_visible_pane_replaces_its_notice() {
     let screen = Harness::ready(160, 45);
     assert!(!screen.text().contains("✓ local stack"), "the processes say what runs");
     let n_past = screen.state.notices.past().len();
@@ -147,7 +147,7 @@ fn hints_name_both_keys_and_follow_the_mode() {
 }
 
 #[test]
-fn what_is_wrong_with_a_field_is_said_in_whole() {
+fn field_errors_are_not_cut() {
     for (width, height) in [(160, 45), (80, 24), (60, 16)] {
         let mut screen = Harness::ready(width, height);
         screen.press("e tab tab tab tab tab tab");

@@ -34,7 +34,7 @@ fn check_shown(screen: &Harness, wanted: &[&str], unwanted: &[&str]) {
 }
 
 #[test]
-fn the_end_of_an_output_is_a_key_away_and_left_by_the_next() {
+fn one_key_jumps_to_the_end_of_an_output() {
     for (screen, leave) in [("2 esc", "2 esc"), ("1 tab tab", "1")] {
         for key in ["end", "G"] {
             let mut output = printed(&lines(300));
@@ -56,7 +56,7 @@ fn the_end_of_an_output_is_a_key_away_and_left_by_the_next() {
 }
 
 #[test]
-fn long_lines_are_wrapped_or_moved_to_the_side() {
+fn long_lines_wrap_or_scroll_sideways() {
     let mut screen =
         printed(&format!("start {} middle {} the end\n", "a".repeat(90), "b".repeat(90)));
     check_shown(&screen, &["1 start aaa"], &["the end", "middle"]);
@@ -83,7 +83,7 @@ fn an_output_is_searched_in_both_directions() {
 }
 
 #[test]
-fn json_is_set_a_member_a_line_and_as_it_was_written() {
+fn json_is_formatted_or_raw() {
     let mut screen = printed("{\"mean\":67431.22,\"n\":288}");
     check_shown(&screen, &["stdout as JSON", "1 {", "2   \"mean\": 67431.22,"], &[]);
     screen.press("p");

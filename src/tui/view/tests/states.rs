@@ -67,7 +67,7 @@ fn the_overview_without_answers() {
 }
 
 #[test]
-fn the_cluster_screen_of_a_head_that_went_away() {
+fn the_cluster_screen_after_the_head_went_down() {
     for (width, height) in [(80, 24), (60, 16)] {
         let mut screen = Harness::ready(width, height);
         screen.pass(Duration::from_mins(1));
@@ -258,7 +258,7 @@ fn tokens(screen: &Harness, name: theme::Name) -> String {
 }
 
 #[test]
-fn every_cell_is_written_in_a_token_of_the_theme() {
+fn every_cell_uses_a_theme_token() {
     let mut screen = Harness::ready(80, 24);
     screen.state.notices.clear();
     screen.run_split();
@@ -272,7 +272,7 @@ fn every_cell_is_written_in_a_token_of_the_theme() {
 }
 
 #[test]
-fn hints_name_the_keys_that_a_file_of_keys_has_changed() {
+fn hints_show_overridden_keys() {
     let wish = |(layer, keys, action): (&str, &str, &str)| KeyOverride {
         layer: layer.to_owned(),
         keys: keys.to_owned(),
@@ -308,7 +308,7 @@ fn hints_name_the_keys_that_a_file_of_keys_has_changed() {
 }
 
 #[test]
-fn what_is_pressed_before_anything_is_known_says_what_it_waits_for() {
+fn actions_without_data_say_what_they_wait_for() {
     let mut screen = Harness::starting(160, 45);
     for (keys, wanted) in [
         ("0", "starting the local stack"),
@@ -324,7 +324,7 @@ fn what_is_pressed_before_anything_is_known_says_what_it_waits_for() {
 }
 
 #[test]
-fn a_theme_of_ones_own_that_is_hard_to_read_is_told_of() {
+fn a_custom_theme_with_low_contrast_gives_a_warning() {
     let muted = [("muted".to_owned(), "#333a4c".to_owned())];
     let own: &'static CustomTheme = Box::leak(Box::new(CustomTheme::read("dusk", &muted).unwrap()));
     let mut screen = Harness::ready(160, 45);

@@ -17,7 +17,7 @@ fn check(typed: &str, want: &str) {
 }
 
 #[test]
-fn a_few_letters_find_commands_screens_nodes_and_runs() {
+fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
     check("resol coa", "Data Coarser resolution ,");
     check("logs", "View Logs 5");
     check("h-contrast", "Theme high-contrast T");
@@ -29,7 +29,7 @@ fn a_few_letters_find_commands_screens_nodes_and_runs() {
 }
 
 #[test]
-fn a_sign_leaves_one_kind_only() {
+fn a_prefix_restricts_the_search_to_one_kind() {
     let entries = entries::entries(&Harness::ready(160, 45).state);
     let mut palette = Palette::new(entries);
     for kind in Kind::ALL {
@@ -41,7 +41,7 @@ fn a_sign_leaves_one_kind_only() {
 }
 
 #[test]
-fn every_action_of_the_table_is_found_but_for_steps() {
+fn every_action_except_movement_is_in_the_palette() {
     let state = Harness::ready(160, 45).state;
     let found = entries::entries(&state);
     let offered = crate::keymap::TABLE.iter().filter(|it| entries::group(it.layer).is_some());
@@ -56,7 +56,7 @@ fn every_action_of_the_table_is_found_but_for_steps() {
 }
 
 #[test]
-fn what_is_found_is_done() {
+fn choosing_an_entry_performs_it() {
     let mut screen = Harness::ready(160, 45);
     screen.press(":");
     screen.type_text("logs");
@@ -71,7 +71,7 @@ fn what_is_found_is_done() {
 }
 
 #[test]
-fn a_theme_is_shown_while_it_is_pointed_at_and_kept_when_taken() {
+fn a_selected_theme_is_previewed_and_applied_on_confirm() {
     let mut screen = Harness::ready(160, 45);
     assert_eq!(screen.state.theme_name(), Name::Dark);
     screen.take(Event::Background([250, 250, 250]));

@@ -30,7 +30,7 @@ fn opened(place: Option<KeyPlace>) -> Event {
 }
 
 #[test]
-fn a_profile_that_is_chosen_is_opened_and_its_services_are_used() {
+fn choosing_a_profile_connects_to_its_services() {
     let mut screen = screen();
     screen.press("P down enter");
     assert_eq!(screen.take_effects(), [Effect::OpenProfile("far".to_owned())]);
@@ -43,7 +43,7 @@ fn a_profile_that_is_chosen_is_opened_and_its_services_are_used() {
 }
 
 #[test]
-fn what_is_open_stays_open_when_a_profile_is_there() {
+fn an_opened_profile_keeps_overlays_open() {
     let mut screen = screen();
     screen.press("P down enter P");
     screen.take(opened(None));
@@ -52,7 +52,7 @@ fn what_is_open_stays_open_when_a_profile_is_there() {
 }
 
 #[test]
-fn a_profile_that_nobody_waits_for_any_more_is_not_used() {
+fn a_profile_that_opens_late_is_ignored() {
     let mut screen = screen();
     screen.press("P down enter P up enter");
     screen.take_effects();
@@ -62,7 +62,7 @@ fn a_profile_that_nobody_waits_for_any_more_is_not_used() {
 }
 
 #[test]
-fn a_key_is_tried_before_it_is_kept_and_then_used() {
+fn a_key_is_checked_stored_and_used() {
     let mut screen = screen();
     screen.press("P down enter");
     screen.take(opened(None));
@@ -86,7 +86,7 @@ fn a_key_is_tried_before_it_is_kept_and_then_used() {
 }
 
 #[test]
-fn a_key_that_is_refused_stays_in_the_form_to_be_mended() {
+fn a_refused_key_stays_in_the_form() {
     let mut screen = screen();
     screen.press("P down e");
     screen.take(Event::Paste(KEY.to_owned()));

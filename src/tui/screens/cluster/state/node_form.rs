@@ -228,7 +228,7 @@ mod tests {
     use crate::harness::Harness;
 
     #[test]
-    fn the_heads_address_is_filled_in_and_ports_are_free_ones() {
+    fn the_heads_address_is_filled_in_and_ports_default_to_free_ones() {
         let screen = Harness::ready(160, 45);
         let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
         let mut form = NodeForm::new(&nodes);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unfit_is_gone_to() {
+    fn the_first_invalid_field_gets_focus() {
         let mut form = NodeForm::new(&[]);
         assert!(form.is_head && form.options().is_some(), "a head needs nobody");
         form.is_head = false;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fields_of_the_role_are_passed() {
+    fn tab_skips_fields_of_the_other_role() {
         let mut form = NodeForm::new(&[]);
         form.is_head = false;
         let n_fields = form.fields().count();

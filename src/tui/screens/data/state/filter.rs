@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_taken_and_what_is_none_is_typed_on() {
+    fn a_valid_pair_is_applied_and_other_text_stays_focused() {
         let mut filter = filter(&[], "ticker");
         filter.text.edit();
         assert!(!filter.apply() && filter.text.is_edited());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn known_pairs_are_taken_in_turn_by_what_was_typed() {
+    fn known_pairs_matching_the_text_are_selected_in_turn() {
         let mut filter = filter(&["source=tiingo", "ticker=BTC", "ticker=ETH"], "tick");
         for want in ["ticker=BTC", "ticker=ETH", "ticker=BTC"] {
             filter.choose(1);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_asked_for_without_a_span() {
+    fn a_query_of_days_has_no_span() {
         let dataset = DatasetId::new(1).unwrap();
         let searched = query_before(dataset, Resolution::Day, at(900_000), Limit::clamped(10));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));

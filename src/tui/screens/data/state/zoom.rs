@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zooming_out_passes_through_every_resolution_and_back() {
+    fn zooming_out_visits_every_resolution_and_back() {
         for served in [&Resolution::ALL[..], &Resolution::DOCUMENTED[..]] {
             for (is_line, n_densities) in [(false, 3), (true, 4)] {
                 let first = Zoom { resolution: Resolution::Raw, density: Density::Wide };
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn resolutions_end_at_both_ends() {
+    fn resolutions_stop_at_both_ends() {
         let (start, all) = (Zoom::START, &Resolution::DOCUMENTED);
         assert_eq!(start.finer(all), start);
         let day = start.coarser(all).coarser(all).coarser(all);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_served_no_more_leads_to_its_neighbors() {
+    fn an_unsupported_step_moves_to_its_neighbors() {
         let lost = Zoom { resolution: Resolution::FifteenMinutes, density: Density::Wide };
         let served = &Resolution::DOCUMENTED;
         assert_eq!(lost.out(false, served).resolution, Resolution::Hour);

@@ -104,14 +104,14 @@ fn the_first_dataset_is_opened_and_followed() {
 }
 
 #[test]
-fn nothing_is_asked_for_before_the_services_are_known() {
+fn nothing_is_requested_before_an_address_is_known() {
     let mut state = State::default();
     assert_eq!(state.show(at(0)), []);
     assert_eq!(state.act(Action::Earlier, at(0)), []);
 }
 
 #[test]
-fn a_screen_out_of_view_follows_nothing() {
+fn a_hidden_screen_follows_nothing() {
     let (mut state, _) = opened();
     assert!(state.hide().contains(&Effect::CloseStream { dataset: id(1) }));
     assert_eq!(state.on_timer(Timer::Rows, at(2)), []);
@@ -121,7 +121,7 @@ fn a_screen_out_of_view_follows_nothing() {
 }
 
 #[test]
-fn rows_and_the_stream_make_one_chart() {
+fn loaded_and_live_rows_make_one_chart() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(2, 2.0), row(1, 1.0)]));
     streamed(&mut state, vec![row(2, 2.0), row(3, 3.0)]);
@@ -134,7 +134,7 @@ fn rows_and_the_stream_make_one_chart() {
 }
 
 #[test]
-fn paused_the_chart_stands_and_catches_up() {
+fn a_paused_chart_stands_still_and_catches_up() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     state.act(Action::Pause, at(0));
@@ -145,7 +145,7 @@ fn paused_the_chart_stands_and_catches_up() {
 }
 
 #[test]
-fn a_pause_longer_than_what_is_held_reads_again() {
+fn a_long_pause_reloads_the_rows() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     state.act(Action::Pause, at(0));
@@ -154,7 +154,7 @@ fn a_pause_longer_than_what_is_held_reads_again() {
 }
 
 #[test]
-fn a_lost_line_says_how_old_all_is_and_the_tries_and_comes_back_by_itself() {
+fn a_lost_stream_shows_its_age_and_attempts_and_reconnects() {
     let (mut state, _) = opened();
     let news = |news| DataEvent::Stream { dataset: id(1), news };
     let lost = |seconds| {
@@ -179,7 +179,7 @@ fn a_lost_line_says_how_old_all_is_and_the_tries_and_comes_back_by_itself() {
 }
 
 #[test]
-fn a_replay_of_the_past_is_not_live() {
+fn replayed_old_rows_are_not_live() {
     let (mut state, _) = opened();
     let mut hear = |news, second| {
         state.on(DataEvent::Stream { dataset: id(1), news }, at(second));
@@ -195,7 +195,7 @@ fn a_replay_of_the_past_is_not_live() {
 }
 
 #[test]
-fn buckets_are_read_again_after_a_lost_line() {
+fn buckets_are_reloaded_after_a_lost_stream() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = state.act(Action::Coarser, at(0));
@@ -208,7 +208,7 @@ fn buckets_are_read_again_after_a_lost_line() {
 }
 
 #[test]
-fn a_resolution_that_is_not_served_is_left_for_good() {
+fn an_unsupported_resolution_is_dropped() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = state.act(Action::Coarser, at(0));
@@ -275,7 +275,7 @@ fn next_read(effects: &[Effect]) -> Duration {
 }
 
 #[test]
-fn values_that_grew_old_out_of_view_are_read_at_once_and_those_of_streams_never() {
+fn stale_values_are_read_at_once_except_streamed_ones() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     let listed: Vec<_> = (1..=20).map(|n| dataset(n, "one")).collect();
@@ -308,7 +308,7 @@ fn values_that_grew_old_out_of_view_are_read_at_once_and_those_of_streams_never(
 }
 
 #[test]
-fn newest_values_are_read_while_another_screen_shows_them() {
+fn newest_values_are_read_for_the_overview() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     state.hide();
@@ -351,7 +351,7 @@ fn refused(n: i64, status: Option<u16>) -> DataEvent {
 }
 
 #[test]
-fn pins_of_the_last_session_are_followed_again_once_each() {
+fn restored_pins_are_followed_once_each() {
     let mut state = pinned_before();
     state.connected(at(0));
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
@@ -367,7 +367,7 @@ fn pins_of_the_last_session_are_followed_again_once_each() {
 }
 
 #[test]
-fn pins_outlast_a_service_that_is_away_and_go_with_what_is_gone() {
+fn pins_survive_an_outage_and_end_with_their_dataset() {
     let mut state = pinned_before();
     state.connected(at(0));
     let search = String::new();
@@ -390,7 +390,7 @@ fn pins_outlast_a_service_that_is_away_and_go_with_what_is_gone() {
 }
 
 #[test]
-fn an_export_says_where_what_and_how_far() {
+fn an_export_shows_its_path_range_and_progress() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(9, 2.0), row(1, 1.0)]));
     state.act(Action::Export, at(0));
@@ -435,7 +435,7 @@ fn zooming_out_of_raw_asks_for_buckets() {
 }
 
 #[test]
-fn a_bucket_that_is_over_is_read_again() {
+fn a_finished_bucket_is_reloaded() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(Vec::new()));
     let asked = state.act(Action::Coarser, at(0));
@@ -462,7 +462,7 @@ fn the_crosshair_stays_on_its_candle_while_rows_come() {
 }
 
 #[test]
-fn near_the_oldest_row_older_ones_are_read_within_the_span_that_is_served() {
+fn older_rows_are_loaded_near_the_oldest_one() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw((0..10).rev().map(|s| row(s, 1.0)).collect()));
     let asked = state.act(Action::Earlier, at(0));
@@ -475,7 +475,7 @@ fn near_the_oldest_row_older_ones_are_read_within_the_span_that_is_served() {
 }
 
 #[test]
-fn other_datasets_are_read_in_turn_for_their_sparklines() {
+fn listed_datasets_are_read_in_turn_for_sparklines() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = state.on_timer(Timer::Rows, at(2));
@@ -487,7 +487,7 @@ fn other_datasets_are_read_in_turn_for_their_sparklines() {
 }
 
 #[test]
-fn the_selection_is_of_a_dataset_not_of_a_row() {
+fn the_selection_follows_the_dataset() {
     let (mut state, _) = opened();
     state.act(Action::Down, at(0));
     assert_eq!(state.selected, Some(id(2)));
@@ -498,7 +498,7 @@ fn the_selection_is_of_a_dataset_not_of_a_row() {
 }
 
 #[test]
-fn a_search_is_asked_for_as_it_is_typed_and_older_answers_are_dropped() {
+fn a_search_runs_on_each_edit_and_drops_older_answers() {
     let (mut state, _) = opened();
     state.act(Action::Filter, at(0));
     state.field().unwrap().press(Chord::named("m").unwrap());
@@ -514,7 +514,7 @@ fn a_search_is_asked_for_as_it_is_typed_and_older_answers_are_dropped() {
 }
 
 #[test]
-fn a_failed_refresh_keeps_what_was_there() {
+fn a_failed_reload_keeps_the_old_data() {
     let (mut state, effects) = opened();
     answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
     let asked = state.act(Action::Refresh, at(5));
@@ -528,7 +528,7 @@ fn a_failed_refresh_keeps_what_was_there() {
 }
 
 #[test]
-fn columns_that_name_another_value_than_was_guessed_read_again() {
+fn columns_that_contradict_the_guess_reload_the_rows() {
     let (mut state, effects) = opened();
     let values =
         BTreeMap::from([("a".to_owned(), Value::Float(1.0)), ("b".to_owned(), Value::Float(2.0))]);
@@ -558,7 +558,7 @@ fn the_public_tag_is_acquired_and_the_list_read_again() {
 }
 
 #[test]
-fn a_dataset_is_fresh_for_some_times_its_frequency() {
+fn freshness_depends_on_the_frequency() {
     assert_eq!(fresh_for(Some("1s")), Duration::from_secs(3));
     assert_eq!(fresh_for(Some("5m")), Duration::from_mins(15));
     assert_eq!(fresh_for(Some("often")), Duration::from_mins(3));
@@ -566,7 +566,7 @@ fn a_dataset_is_fresh_for_some_times_its_frequency() {
 }
 
 #[test]
-fn a_pace_is_that_of_now_and_not_of_what_was_caught_up_with() {
+fn the_replay_speed_ignores_the_catch_up() {
     let mut live = LiveStream::default();
     let year = 365 * 24 * 3_600;
     let mut hear = |news: StreamNews, second: i64| {

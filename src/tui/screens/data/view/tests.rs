@@ -292,7 +292,7 @@ fn each_state_at_three_sizes() {
 }
 
 #[test]
-fn nothing_is_there_and_what_to_do() {
+fn empty_states_say_what_to_do() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.data.show(now());
     state.data.connected(now());
@@ -315,7 +315,7 @@ fn nothing_is_there_and_what_to_do() {
 }
 
 #[test]
-fn a_row_can_be_pointed_at_where_it_is_drawn() {
+fn a_row_is_clickable_where_it_is_drawn() {
     let state = opened("synthetic-btc");
     let theme = Theme::new(theme::Name::Mono, Depth::None);
     let mut buf = Buffer::empty(Rect::new(0, 1, 160, 43));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_again_and_holds_no_secret() {
+    fn presets_round_trip_without_secrets() {
         let mut presets = Presets::default();
         for (name, input) in [
             ("typed", Input::Typed),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_come_back() {
+    fn escapes_round_trip() {
         for text in ["", "a\nb\tc", r"back\slash", r"\n", "end\\"] {
             assert_eq!(unescape(&escape(text)), text);
         }

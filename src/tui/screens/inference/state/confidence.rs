@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_left_out() {
+    fn non_numbers_are_left_out() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let weights = [("allo1a", "0.75"), ("allo1b", "NaN")];
         let weights = weights.map(|(name, share)| (name.to_owned(), share.to_owned()));

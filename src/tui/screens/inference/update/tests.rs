@@ -109,7 +109,7 @@ fn opened() -> State {
 }
 
 #[test]
-fn a_new_nonce_is_what_asks_for_a_new_bundle() {
+fn a_new_nonce_loads_the_bundle() {
     let mut state = opened();
     let asked = state.on_timer(Timer::Topics, at(3));
     assert!(
@@ -165,7 +165,7 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
 }
 
 #[test]
-fn the_chosen_actor_stays_chosen_when_the_order_changes() {
+fn the_selected_actor_stays_selected_when_sorted() {
     let mut state = opened();
     state.act(Action::Down, at(0));
     state.act(Action::Down, at(0));
@@ -177,7 +177,7 @@ fn the_chosen_actor_stays_chosen_when_the_order_changes() {
 }
 
 #[test]
-fn a_service_that_asks_to_wait_is_left_alone_and_its_values_stay() {
+fn a_rate_limit_pauses_polling_and_keeps_the_values() {
     let mut state = opened();
     let limited = Failure {
         status: Some(429),
@@ -193,7 +193,7 @@ fn a_service_that_asks_to_wait_is_left_alone_and_its_values_stay() {
 }
 
 #[test]
-fn a_service_without_a_list_of_topics_is_asked_for_the_first_one() {
+fn without_a_list_the_first_topic_is_loaded() {
     let mut state = State::default();
     state.show(at(0));
     state.connected(at(0));
@@ -205,7 +205,7 @@ fn a_service_without_a_list_of_topics_is_asked_for_the_first_one() {
 }
 
 #[test]
-fn topics_and_labels_go_round() {
+fn topics_and_labels_wrap_around() {
     let mut state = opened();
     assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(2) });
     assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(1) });
@@ -220,7 +220,7 @@ fn topics_and_labels_go_round() {
 }
 
 #[test]
-fn the_past_is_the_services_and_what_was_seen_here() {
+fn the_history_joins_the_services_and_live_bundles() {
     let mut state = opened();
     let y = |value: &str| {
         vec![LabeledValueBody { label_id: 1, label_name: "y".to_owned(), value: value.to_owned() }]
@@ -244,7 +244,7 @@ fn the_past_is_the_services_and_what_was_seen_here() {
 }
 
 #[test]
-fn without_outliers_another_bundle_is_read_and_the_plain_one_dropped() {
+fn without_outliers_the_plain_bundle_is_dropped() {
     let mut state = opened();
     let asked = state.act(Action::Resistant, at(1));
     assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) });
@@ -260,7 +260,7 @@ fn without_outliers_another_bundle_is_read_and_the_plain_one_dropped() {
 }
 
 #[test]
-fn a_stream_brings_bundles_and_a_service_without_one_is_asked() {
+fn bundles_are_streamed_or_polled() {
     let mut state = opened();
     assert_eq!(state.feed, Feed::Opening);
     let hear =
@@ -276,7 +276,7 @@ fn a_stream_brings_bundles_and_a_service_without_one_is_asked() {
 }
 
 #[test]
-fn paused_the_stream_is_closed_and_then_opened_again() {
+fn pausing_closes_the_stream_and_resuming_opens_it() {
     let mut state = opened();
     assert_eq!(state.act(Action::Pause, at(1)), [Effect::CloseBundles]);
     let asked = state.act(Action::Pause, at(2));
@@ -284,7 +284,7 @@ fn paused_the_stream_is_closed_and_then_opened_again() {
 }
 
 #[test]
-fn the_wait_between_questions_can_be_chosen() {
+fn the_poll_interval_can_be_changed() {
     let mut state = opened();
     assert_eq!(state.poll_interval(), TOPICS_EVERY);
     let asked = state.act(Action::AskLess, at(0));
@@ -302,7 +302,7 @@ fn the_wait_between_questions_can_be_chosen() {
 }
 
 #[test]
-fn weights_are_of_their_own_bundle_and_asked_for_only_where_they_are_served() {
+fn weights_belong_to_their_bundle_and_are_loaded_only_where_served() {
     use wire::inference::{
         NetworkInferences,
         network::{LatestBody, WeightsBody},
@@ -340,7 +340,7 @@ fn weights_are_of_their_own_bundle_and_asked_for_only_where_they_are_served() {
 }
 
 #[test]
-fn what_an_actor_said_before_is_remembered() {
+fn an_actors_past_values_are_kept() {
     let mut state = opened();
     let bundles = [70, 80].map(|nonce| bundle(1, nonce, "1").bundle).into();
     state.on(InferenceEvent::PastBundles { topic: id(1), result: Ok(bundles) }, at(0));
@@ -350,13 +350,13 @@ fn what_an_actor_said_before_is_remembered() {
 }
 
 #[test]
-fn the_clock_of_the_chain_goes_on_between_answers() {
+fn the_chains_height_advances_between_answers() {
     let state = opened();
     assert_eq!(state.height(at(7)), Some(107));
 }
 
 #[test]
-fn paused_or_out_of_view_nothing_is_asked_for() {
+fn nothing_is_requested_while_paused_or_hidden() {
     let mut state = opened();
     state.act(Action::Pause, at(0));
     assert_eq!(state.on_timer(Timer::Topics, at(3)), []);

@@ -273,7 +273,7 @@ fn each_state_at_three_sizes() {
 }
 
 #[test]
-fn leave_outs_and_losses_take_the_place_of_influence() {
+fn leave_outs_and_losses_replace_influence() {
     let mut state = opened(1);
     state.inference.act(Action::LeaveOuts, now());
     state.inference.act(Action::LeaveOuts, now());
@@ -289,7 +289,7 @@ fn labels_are_bars() {
 }
 
 #[test]
-fn a_service_that_asks_to_wait_is_counted_down_over_the_old_values() {
+fn a_rate_limit_counts_down_over_the_old_values() {
     let mut state = opened(1);
     let why = Failure {
         status: Some(429),
@@ -306,7 +306,7 @@ fn a_service_that_asks_to_wait_is_counted_down_over_the_old_values() {
 }
 
 #[test]
-fn a_refusal_is_told_where_there_is_nothing_else() {
+fn a_refusal_fills_an_empty_pane() {
     let mut state = state::State { now: now(), ..state::State::default() };
     state.inference.show(now());
     state.inference.connected(now());
@@ -401,7 +401,7 @@ fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
 }
 
 #[test]
-fn no_line_crosses_epochs_that_were_not_seen() {
+fn lines_break_at_missing_epochs() {
     let nonces = || (0..12).map(|idx| 4_812_250 + idx * 10);
     let whole = shot::text(&drawn(&past_with(nonces()), 160, 43, theme::Name::Dark));
     assert!(!whole.contains('╎'), "{whole}");

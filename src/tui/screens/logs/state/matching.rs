@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn all_words_must_fit() {
+    fn all_words_must_match() {
         check("", true);
         check("DONE execution", true);
         check("done failed", false);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_asked_for_by_its_name() {
+    fn a_field_is_matched_by_its_name() {
         check("exit=0", true);
         check("exit=1", false);
         check("peer=12d3", true);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_can_be_lit() {
+    fn matches_are_located_for_highlighting() {
         assert_eq!(LogQuery::parse("roll CALL").find("a roll call"), Some((2, 4)));
         assert_eq!(LogQuery::parse("-roll").find("a roll call"), None);
         assert_eq!(LogQuery::parse("ß").find("große"), Some((3, 2)));

@@ -47,14 +47,14 @@ fn a_peer_is_ready_then_runs_then_answers() {
 }
 
 #[test]
-fn a_peer_that_fails_counts_as_one_that_is_over_unless_another_takes_its_place() {
+fn a_failed_peer_is_done_unless_it_is_replaced() {
     let stage = |is_replaced| Stage::Failed { reason: "it left".to_owned(), is_replaced };
     check(&[(dispatched(), 0), (failed(false), 5)], &stage(false), Some(5), (1, 1));
     check(&[(dispatched(), 0), (failed(true), 5)], &stage(true), Some(5), (0, 0));
 }
 
 #[test]
-fn what_is_cancelled_ends_for_those_who_have_not_answered() {
+fn cancelling_ends_peers_without_an_answer() {
     let canceled = ClusterEventKind::Canceled { request_id: "r".to_owned() };
     check(&[(dispatched(), 0), (canceled, 8)], &Stage::Cancelled, Some(8), (1, 1));
 }
@@ -70,7 +70,7 @@ fn a_worker_fetches_only_before_it_has_the_work() {
 }
 
 #[test]
-fn the_heads_whole_account_fills_in_what_the_stream_left_out() {
+fn the_final_report_completes_the_stream() {
     let mut live = RunProgress::default();
     live.settle(&ExecutionBody {
         started_at: "1970-01-01T00:01:40Z".to_owned(),
@@ -92,7 +92,7 @@ fn the_heads_whole_account_fills_in_what_the_stream_left_out() {
 }
 
 #[test]
-fn what_comes_before_its_execution_is_known_is_kept_for_it() {
+fn events_before_their_run_are_kept() {
     let mut early = Early::default();
     early.progress_of("a").take(&dispatched(), at(0));
     for number in 0..EARLY_MAX - 1 {
@@ -107,7 +107,7 @@ fn what_comes_before_its_execution_is_known_is_kept_for_it() {
 }
 
 #[test]
-fn who_loses_the_race_does_not_stay_fetching() {
+fn an_unneeded_peer_does_not_stay_fetching() {
     let reported = |peer: &str| ClusterEventKind::Reported {
         request_id: "r".to_owned(),
         peer_id: peer.to_owned(),

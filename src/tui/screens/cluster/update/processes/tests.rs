@@ -47,7 +47,7 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
 }
 
 #[test]
-fn the_heads_address_is_filled_in_when_it_becomes_known_and_then_left_alone() {
+fn the_heads_address_is_filled_in_once_when_known() {
     let mut screen = Harness::ready(160, 45);
     screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
     screen.press("a up tab tab");
@@ -61,7 +61,7 @@ fn the_heads_address_is_filled_in_when_it_becomes_known_and_then_left_alone() {
 }
 
 #[test]
-fn letters_in_the_form_of_a_node_are_text() {
+fn letters_are_text_in_the_node_form() {
     let mut screen = Harness::ready(80, 24);
     screen.press("a tab");
     screen.type_text("q1");
@@ -72,7 +72,7 @@ fn letters_in_the_form_of_a_node_are_text() {
 }
 
 #[test]
-fn a_process_is_stopped_only_when_that_is_meant() {
+fn stopping_a_process_asks_first() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.press("tab tab tab down D");
@@ -96,7 +96,7 @@ fn a_process_is_stopped_only_when_that_is_meant() {
 }
 
 #[test]
-fn a_process_that_ends_by_itself_is_a_failure_and_is_started_again() {
+fn a_crashed_process_is_reported_and_can_be_restarted() {
     let mut screen = Harness::ready(160, 45);
     let exited = LocalEvent::Exited { process: "worker-2".to_owned(), code: None };
     screen.take(Event::Local(exited));
@@ -109,7 +109,7 @@ fn a_process_that_ends_by_itself_is_a_failure_and_is_started_again() {
 }
 
 #[test]
-fn a_process_that_is_restarted_is_shown_as_such_until_it_runs() {
+fn a_restarting_process_is_shown_until_it_runs() {
     let mut screen = Harness::ready(160, 45);
     let restarting = LocalEvent::Restarting {
         process: "worker-2".to_owned(),
@@ -134,7 +134,7 @@ fn a_process_that_is_restarted_is_shown_as_such_until_it_runs() {
 }
 
 #[test]
-fn a_node_of_others_cannot_be_stopped() {
+fn a_remote_node_cannot_be_stopped() {
     let mut screen = Harness::ready(160, 45);
     screen.state.stack.ready.nodes.clear();
     screen.press("down D");
@@ -143,7 +143,7 @@ fn a_node_of_others_cannot_be_stopped() {
 }
 
 #[test]
-fn a_head_that_is_started_here_is_used_where_none_is_known() {
+fn a_local_head_is_used_when_none_is_known() {
     let mut state = State::default();
     crate::app::start(&mut state, crate::app::Start::Nowhere);
     let head = node("head", "head", Some("http://127.0.0.1:8080"));
@@ -155,7 +155,7 @@ fn a_head_that_is_started_here_is_used_where_none_is_known() {
 }
 
 #[test]
-fn what_processes_use_is_asked_for_while_it_is_seen() {
+fn resource_usage_is_polled_while_in_view() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
     screen.take(Event::TimerDue(Timer::Nodes));
@@ -172,7 +172,7 @@ fn what_processes_use_is_asked_for_while_it_is_seen() {
 }
 
 #[test]
-fn quitting_asks_whether_added_nodes_are_to_go_on() {
+fn quitting_asks_whether_to_detach_added_nodes() {
     let mut screen = Harness::ready(160, 45);
     let added = LocalNode { is_added: true, ..node("worker-4", "worker", None) };
     screen.take(Event::Local(LocalEvent::Node(added.clone())));
@@ -192,7 +192,7 @@ fn quitting_asks_whether_added_nodes_are_to_go_on() {
 }
 
 #[test]
-fn a_node_that_was_left_running_is_shown_and_can_be_stopped() {
+fn a_detached_node_is_listed_and_can_be_stopped() {
     let mut screen = Harness::ready(160, 45);
     let found = node("kept-worker-4", "worker", None);
     let found = LocalNode { is_added: true, is_kept: true, ..found };

@@ -23,7 +23,7 @@ fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
 }
 
 #[test]
-fn a_chart_moves_by_steps_and_what_is_added_takes_free_places() {
+fn a_chart_scrolls_by_steps_into_free_columns() {
     let candle = |second| Candle {
         time: Timestamp::from_seconds(second),
         open: 1.0,
@@ -68,7 +68,7 @@ fn a_replayed_row_is_not_counted_twice() {
 }
 
 #[test]
-fn a_bucket_folded_from_all_its_rows_stands() {
+fn a_bucket_folded_from_all_its_rows_is_kept() {
     let mut chart = Chart::new(Resolution::FiveMinutes);
     chart.add_service_candles([bucket(300, [3.0, 3.0, 3.0, 3.0], 1)]);
     chart.add_live_rows([row(300, 3.0), row(360, 2.0)]);
@@ -84,7 +84,7 @@ fn a_corrected_row_changes_its_bucket() {
 }
 
 #[test]
-fn a_late_row_finds_its_place() {
+fn a_late_row_is_inserted_in_order() {
     let mut chart = Chart::new(Resolution::Raw);
     chart.add_service_candles([row(1, 1.0), row(3, 3.0)]);
     chart.add_live_rows([row(4, 4.0), row(2, 2.0)]);
@@ -102,7 +102,7 @@ fn another_resolution_keeps_the_newest_rows() {
 }
 
 #[test]
-fn a_flood_of_rows_is_held_within_bounds() {
+fn many_rows_stay_within_the_bound() {
     let mut chart = Chart::new(Resolution::Raw);
     chart.add_live_rows((0..30_000).map(|second| row(second, 1.0)));
     assert!(chart.rows.len() <= ROWS_MAX);

@@ -76,7 +76,7 @@ fn scrolling_reads_every_row_once_and_ends_at_the_first() {
 }
 
 #[test]
-fn a_silence_longer_than_a_span_is_passed_over() {
+fn a_gap_longer_than_a_span_is_skipped() {
     let rows = [0, 10, 20, 90 * 24 * HOUR, 90 * 24 * HOUR + 1];
     let mut table = Table::default();
     let query = table.newest(source());
@@ -90,7 +90,7 @@ fn a_silence_longer_than_a_span_is_passed_over() {
 }
 
 #[test]
-fn a_dataset_that_fell_silent_long_ago_is_shown_all_the_same() {
+fn a_dataset_without_recent_rows_is_shown() {
     let mut table = Table::default();
     let query = table.newest(source());
     served(&mut table, Some(query), &[0, 10], at(1_000 * 24 * HOUR));
@@ -98,7 +98,7 @@ fn a_dataset_that_fell_silent_long_ago_is_shown_all_the_same() {
 }
 
 #[test]
-fn far_down_the_newest_rows_are_let_go_and_read_again_on_the_way_back() {
+fn newest_rows_are_dropped_far_down_and_loaded_again() {
     let rows: Vec<i64> = (0..20_000).collect();
     let mut table = Table::default();
     let query = table.newest(source());
@@ -122,7 +122,7 @@ fn far_down_the_newest_rows_are_let_go_and_read_again_on_the_way_back() {
 }
 
 #[test]
-fn a_live_row_is_put_in_front_and_a_corrected_one_in_its_place() {
+fn live_rows_are_prepended_and_corrections_replace() {
     let mut table = Table::default();
     let query = table.newest(source());
     served(&mut table, Some(query), &[1, 2, 3], at(4));

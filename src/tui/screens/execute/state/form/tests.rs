@@ -79,7 +79,7 @@ fn a_function_is_named_typed_or_a_file() {
 }
 
 #[test]
-fn standard_input_is_typed_or_comes_from_elsewhere() {
+fn standard_input_is_typed_or_a_file_or_rows() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set_datasets(["btc", "eth"].map(str::to_owned).into_iter());
@@ -97,7 +97,7 @@ fn standard_input_is_typed_or_comes_from_elsewhere() {
 }
 
 #[test]
-fn a_request_comes_back_as_the_form_that_made_it() {
+fn a_request_fills_the_form_that_made_it() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set(FormField::Arguments, "one 'two three'");
@@ -148,7 +148,7 @@ fn a_dataset_is_found_by_a_part_of_its_name_and_completed() {
 }
 
 #[test]
-fn tab_goes_on_while_a_file_is_added() {
+fn tab_moves_on_while_a_file_is_uploaded() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("./a.wasm");

@@ -31,7 +31,7 @@ fn each_peer_is_followed_by_the_heads_events() {
 }
 
 #[test]
-fn what_the_head_tells_before_it_has_named_a_run_is_not_lost() {
+fn events_before_the_request_id_are_kept() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -43,7 +43,7 @@ fn what_the_head_tells_before_it_has_named_a_run_is_not_lost() {
 }
 
 #[test]
-fn a_local_worker_tells_in_its_log_that_it_fetches() {
+fn a_local_workers_log_shows_that_it_fetches() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
@@ -60,7 +60,7 @@ fn a_local_worker_tells_in_its_log_that_it_fetches() {
 }
 
 #[test]
-fn cancelling_tells_the_head_the_name_of_the_run() {
+fn cancelling_sends_the_request_id() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.take_effects();
@@ -71,7 +71,7 @@ fn cancelling_tells_the_head_the_name_of_the_run() {
 }
 
 #[test]
-fn a_head_that_does_not_answer_is_said_so_until_it_does() {
+fn an_unreachable_head_is_shown_until_it_answers() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.take(Event::RunUnreachable(id, Some(failure("connection refused"))));
@@ -88,7 +88,7 @@ fn a_head_that_does_not_answer_is_said_so_until_it_does() {
 }
 
 #[test]
-fn a_head_without_a_list_of_nodes_is_asked_as_any_head_is() {
+fn a_head_without_a_list_of_nodes_gets_a_plain_request() {
     let mut screen = Harness::ready(160, 45);
     screen.state.nodes.listed = crate::state::loadable::Loadable::Idle;
     screen.take_effects();
@@ -98,7 +98,7 @@ fn a_head_without_a_list_of_nodes_is_asked_as_any_head_is() {
 }
 
 #[test]
-fn a_run_is_repeated_as_it_was_asked() {
+fn a_run_is_repeated_with_the_same_request() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
     screen.press("e");
@@ -117,7 +117,7 @@ fn a_run_is_repeated_as_it_was_asked() {
 }
 
 #[test]
-fn a_module_of_this_machine_is_given_to_the_head_before_it_is_run() {
+fn a_local_module_is_uploaded_before_it_runs() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("bin/mine.wasm");
@@ -141,7 +141,7 @@ fn a_module_of_this_machine_is_given_to_the_head_before_it_is_run() {
 }
 
 #[test]
-fn a_module_that_cannot_be_given_leaves_the_form_as_it_is() {
+fn a_failed_upload_keeps_the_form() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e ctrl-u");
     screen.type_text("bin/mine.wasm");
@@ -155,7 +155,7 @@ fn a_module_that_cannot_be_given_leaves_the_form_as_it_is() {
 }
 
 #[test]
-fn a_form_is_kept_under_a_name_taken_again_and_removed() {
+fn a_preset_is_saved_loaded_and_removed() {
     let mut screen = Harness::ready(160, 45);
     screen.press("e tab tab tab ctrl-u");
     screen.type_text("2");
@@ -193,7 +193,7 @@ fn curl_is_given_no_secret() {
 }
 
 #[test]
-fn peers_that_come_or_go_are_asked_about_at_once() {
+fn peers_joining_or_leaving_reload_the_nodes() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");
     screen.take_effects();
@@ -202,7 +202,7 @@ fn peers_that_come_or_go_are_asked_about_at_once() {
 }
 
 #[test]
-fn a_run_that_ended_shows_what_each_peer_came_to() {
+fn a_finished_run_shows_each_peers_outcome() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.pass(Duration::from_millis(300));
