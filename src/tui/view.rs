@@ -143,8 +143,8 @@ pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &T
     footer::draw(bottom, buf, frame, &mut Hits::default());
     let name = state.screen.name();
     let inside = padded(pane::Pane::new(name.to_owned()).draw(middle, buf, theme));
-    let title = format!("✗ the {name} screen broke, by a mistake of this program");
-    let next = "another screen goes on; any other key tries this one again, and then ends all";
+    let title = format!("✗ the {name} screen failed to draw: a bug in this program");
+    let next = "other screens still work; any other key retries this one, then the program ends";
     let lines: Vec<String> =
         [&title, why, next].iter().flat_map(|text| wrap::wrapped(text, inside.width)).collect();
     draw_empty(inside, buf, theme, &lines);

@@ -109,7 +109,7 @@ fn note_health(state: &mut State, service: Service, health: Health) {
     match failure {
         Some(failure) => state.notify_failure_unless_on(screens_that_say(state, service), &failure),
         None if was_bad && is_up => {
-            state.notify(format!("{} answers again", service.name()), String::new());
+            state.notify(format!("{} is reachable again", service.name()), String::new());
         }
         None => {}
     }

@@ -42,7 +42,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
         DataEvent::Acquired { tag, result } => match result {
             Ok(Acquired::Now) => state.notify(format!("tag {tag} acquired"), String::new()),
             Ok(Acquired::Already) => {
-                state.notify(format!("tag {tag} was held already"), String::new());
+                state.notify(format!("tag {tag} is already held"), String::new());
             }
             Err(failure) => state.notify_failure(failure),
         },

@@ -143,7 +143,7 @@ fn an_invalid_form_sends_nothing_and_shows_its_errors() {
     screen.take_effects();
     screen.press("ctrl-r");
     assert_eq!(screen.take_effects(), []);
-    assert!(screen.text().contains("no content id (CID)"));
+    assert!(screen.text().contains("not a content id (CID)"));
     assert_eq!(screen.state.execute.form.focused(), FormField::FunctionId);
 }
 
@@ -236,7 +236,7 @@ fn quitting_asks_only_while_a_run_is_waiting() {
     screen.take_effects();
     screen.press("q");
     assert_eq!(screen.take_effects(), []);
-    assert!(screen.text().contains("1 run is awaited"));
+    assert!(screen.text().contains("1 run is still waiting"));
     screen.press("n q y");
     assert_eq!(screen.take_effects(), [Effect::Quit]);
     let mut screen = Harness::ready(160, 45);
@@ -301,7 +301,7 @@ fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
     screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
     assert_eq!(screen.state.logs.n_kept(), n_lines, "one line for each change");
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
-    assert!(screen.text().contains("head answers again"));
+    assert!(screen.text().contains("head is reachable again"));
 }
 
 #[test]

@@ -230,8 +230,8 @@ impl Keymap {
 #[must_use]
 pub fn defaults_text() -> String {
     let mut text = String::from(
-        "# The keys, as they are where nothing else is said. Lines of a keymap.toml in the folder of\n\
-         # the configuration go over these; \"none\" frees a key. Presses are apart by spaces.\n",
+        "# The default key bindings. Lines of keymap.toml in the configuration folder override these;\n\
+         # \"none\" unbinds a key. Keys of a sequence are separated by spaces.\n",
     );
     let mut section = None;
     let mut layers: Vec<Layer> = Vec::new();

@@ -180,7 +180,7 @@ pub const TABLE: &[Binding] = &[
     bind(Layer::Profiles, &["D"], Action::ForgetKey, "forget key"),
     bind(Layer::Profiles, &["esc", "q"], Action::Back, "close"),
     //
-    bind(Layer::Secret, &["enter"], Action::Open, "try and keep"),
+    bind(Layer::Secret, &["enter"], Action::Open, "check and store"),
     bind(Layer::Secret, &["esc"], Action::Back, "close"),
     //
     bind(Layer::Choice, &["enter"], Action::Open, "take it"),

@@ -78,13 +78,13 @@ fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     let theme = frame.theme;
     let runs = match frame.state.runs.n_waiting() {
         0 => None,
-        1 => Some("1 run is awaited.".to_owned()),
-        n => Some(format!("{n} runs are awaited.")),
+        1 => Some("1 run is still waiting.".to_owned()),
+        n => Some(format!("{n} runs are still waiting.")),
     };
     let nodes = match frame.state.stack.n_leaving() {
         0 => None,
-        1 => Some("1 node that you started would end with this screen.".to_owned()),
-        n => Some(format!("{n} nodes that you started would end with this screen.")),
+        1 => Some("1 node that you started would stop with this screen.".to_owned()),
+        n => Some(format!("{n} nodes that you started would stop with this screen.")),
     };
     let mut keys = vec![(Action::Quit, "quit ")];
     if nodes.is_some() {

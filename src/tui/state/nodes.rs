@@ -50,7 +50,7 @@ pub(crate) struct Node {
     pub(crate) n_runs: u64,
     /// Of those, in the largest result group.
     pub(crate) n_agreed: u64,
-    /// How many functions it runs at once, and how many more it could run now.
+    /// How many concurrent executions, and how many more it could run now.
     pub(crate) slots: Option<(usize, Option<usize>)>,
     /// How many functions it says it holds.
     pub(crate) n_functions: usize,

@@ -246,8 +246,8 @@ fn refused(response: &ExecuteResponse) -> Failure {
     let (why, next) = match code {
         "408" => ("not enough nodes answered in time", "ask for fewer nodes, or for another group"),
         "404" => ("no node has the function", "check the function's id"),
-        "429" => ("every node is busy", "try again in a moment"),
-        _ => ("the head gave no reason", "look at the head's log"),
+        "429" => ("every node is busy", "try again shortly"),
+        _ => ("the head gave no reason", "see the head's log"),
     };
     let why = if response.message.is_empty() { why } else { &response.message };
     Failure {

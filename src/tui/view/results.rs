@@ -44,7 +44,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run, hi
             paint::text(buf, area, (0, 1), "waiting for the head", frame.theme.info);
         }
         Phase::Cancelled => {
-            paint::text(buf, area, (0, 1), "cancelled: nobody waits for it", frame.theme.muted);
+            paint::text(buf, area, (0, 1), "cancelled", frame.theme.muted);
         }
         Phase::Failed(failure) => draw_failure(area, buf, frame, failure),
         Phase::Done(response) => draw_groups(area, buf, frame, response, hits),
@@ -239,7 +239,7 @@ fn draw_diff(
     let stop = match comparison.n_left_out {
         (0, 0) => None,
         (before, after) => Some(format!(
-            "compared up to line {DIFF_LINES_MAX}: {before} more of group {}, {after} more of group {} are not",
+            "compared up to line {DIFF_LINES_MAX}: {before} more lines of group {} and {after} of group {} are left out",
             numbers.0, numbers.1
         )),
     };

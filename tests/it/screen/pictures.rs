@@ -156,7 +156,7 @@ fn disagree(session: &Session, number: u32) -> u32 {
 /// Brings a dataset into view by its name.
 fn chart(session: &Session, dataset: &str) {
     session.press(":");
-    session.wait_text("a command, or a name", SHOWN_WITHIN);
+    session.wait_text("a command or a name", SHOWN_WITHIN);
     for letter in dataset.chars() {
         session.press(&letter.to_string());
     }
@@ -254,7 +254,7 @@ fn screenshots() {
     session.press("esc");
     wait_gone(&session, "Keys — Data");
     session.press(":");
-    session.wait_text("a command, or a name", SHOWN_WITHIN);
+    session.wait_text("a command or a name", SHOWN_WITHIN);
     session.press("s y n");
     session.wait_text("❯ syn", SHOWN_WITHIN);
     shoot(&session, "palette");

@@ -164,7 +164,7 @@ fn sizes(session: &Session) {
     session.wait_text("4 Inference", SHOWN_WITHIN);
 }
 
-/// The help shows the keys of the screen in view, and goes away.
+/// The help shows the keys of the current screen, and goes away.
 #[track_caller]
 fn help(session: &Session) {
     session.press("?");

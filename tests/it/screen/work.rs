@@ -74,7 +74,7 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
 
     open_form(&session, &demo("whoami.wasm"));
     session.press("tab");
-    session.wait_text("the head holds whoami", SHOWN_WITHIN);
+    session.wait_text("uploaded whoami", SHOWN_WITHIN);
     session.press("tab tab ctrl-u 4 ctrl-r");
     session.wait_text("Per peer", SHOWN_WITHIN);
     session.wait_text("4 peers took part, 4 distinct results", SHOWN_WITHIN);

@@ -42,7 +42,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, 
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));
     let place = centered(area, width, height);
     let of = Pane::new(format!("Keys — {}", state.screen.name())).info(format!(
-        "type to filter · {} does the first · {} closes",
+        "type to filter · {} runs the first · {} closes",
         frame.key(Layer::Help, Action::Open),
         frame.key(Layer::Help, Action::Back)
     ));
@@ -60,7 +60,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, 
         }
     }
     if lines.is_empty() {
-        paint::text(buf, inside, (2, 0), "no key does anything of that name", theme.muted);
+        paint::text(buf, inside, (2, 0), "no key matches", theme.muted);
     }
 }
 

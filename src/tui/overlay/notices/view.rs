@@ -32,7 +32,7 @@ pub(crate) fn draw(
     let of = Pane::new("Notices").info(format!("{n_rows} · newest first"));
     let inside = raise(place, buf, frame, of, hits);
     if n_rows == 0 {
-        paint::text(buf, inside, (0, 0), "Nothing was to be told yet.", theme.muted);
+        paint::text(buf, inside, (0, 0), "No notices yet.", theme.muted);
         return;
     }
     let list = Rect { height: inside.height.saturating_sub(DETAIL_ROWS + 1), ..inside };

@@ -53,7 +53,7 @@ pub(crate) fn draw(
         ..inside
     };
     if palette.input.value().is_empty() {
-        paint::text(buf, field, (1, 0), "a command, or a name", theme.faint);
+        paint::text(buf, field, (1, 0), "a command or a name", theme.faint);
     }
     execute::view::draw_field(field, buf, theme, &palette.input, theme.text);
     for x in 0..inside.width {
@@ -77,7 +77,7 @@ pub(crate) fn draw(
 fn draw_list(list: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Palette, hits: &mut Hits) {
     let theme = frame.theme;
     if palette.matches.is_empty() && list.height > 0 {
-        paint::text(buf, list, (2, 0), "nothing has these letters in this order", theme.muted);
+        paint::text(buf, list, (2, 0), "no matches", theme.muted);
     }
     let shown = window(palette.row, palette.matches.len(), list.height);
     for (y, row) in (0..list.height).zip(shown) {

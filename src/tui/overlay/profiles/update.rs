@@ -35,10 +35,7 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) -> Vec<
         },
     );
     let Some(name) = named else {
-        state.notify_refused(
-            "the stack of this machine has a key of its own".to_owned(),
-            String::new(),
-        );
+        state.notify_refused("the local stack has its own key".to_owned(), String::new());
         return Vec::new();
     };
     if action == Action::ForgetKey {
@@ -108,7 +105,7 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
             {
                 state.close();
             }
-            state.notify(format!("the key of {profile} is good"), format!("kept {place}"));
+            state.notify(format!("the key of {profile} is valid"), format!("kept {place}"));
             if state.profiles.key_name() != profile {
                 return Vec::new();
             }
@@ -129,9 +126,9 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
         ProfileEvent::Forgotten { profile, result } => {
             match result {
                 Ok(true) => {
-                    state.notify(format!("the key of {profile} is forgotten"), String::new());
+                    state.notify(format!("removed the key of {profile}"), String::new());
                 }
-                Ok(false) => state.notify(format!("no key of {profile} was kept"), String::new()),
+                Ok(false) => state.notify(format!("no key of {profile} was stored"), String::new()),
                 Err(failure) => state.notify_failure(&failure),
             }
             Vec::new()

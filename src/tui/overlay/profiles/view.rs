@@ -43,7 +43,7 @@ pub(crate) fn draw(
         &[
             (Action::Open, "use"),
             (Action::EnterKey, "enter its key"),
-            (Action::ForgetKey, "forget its key"),
+            (Action::ForgetKey, "remove its key"),
         ],
     ));
     let inside = raise(place, buf, frame, of, hits);
@@ -127,7 +127,7 @@ pub(crate) fn draw_key(
             (wrapped(words, inside.width), theme.muted)
         }
         KeyStep::Tried => {
-            let words = format!("{} asking the service", spinner::picture(frame.state.now));
+            let words = format!("{} checking with the service", spinner::picture(frame.state.now));
             (vec![words], theme.info)
         }
         KeyStep::Refused(failure) => {
@@ -140,7 +140,7 @@ pub(crate) fn draw_key(
     }
     let keys = Line::from(vec![
         Span::styled(frame.key(Layer::Secret, Action::Open), theme.key),
-        Span::styled(" try and keep   ", theme.muted),
+        Span::styled(" check and store   ", theme.muted),
         Span::styled("^U", theme.key),
         Span::styled(" clear", theme.muted),
     ]);

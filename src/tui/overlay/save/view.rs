@@ -24,12 +24,12 @@ pub(crate) fn draw(
 ) {
     let theme = frame.theme;
     let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
-    let inside = raise(place, buf, frame, Pane::new("Save what is in view"), hits);
+    let inside = raise(place, buf, frame, Pane::new("Save the current view"), hits);
     draw_asked(inside, buf, theme, "file", &save.path);
     let form = match &save.text {
         Some(_) => "it is shown",
         None if save.is_json() => "JSON",
-        None => "CSV; called .json it is JSON",
+        None => "CSV, or JSON for .json",
     };
     let key = frame.key(Layer::Save, Action::Open);
     paint::text(buf, inside, (0, 3), &format!("{key} writes it as {form}"), theme.muted);

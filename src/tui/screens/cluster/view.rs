@@ -76,7 +76,7 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     [top, bottom]
 }
 
-/// Whether nothing was run yet.
+/// Whether no run yet.
 fn is_fresh(frame: Frame<'_>) -> bool {
     frame.state.runs.newest().is_none()
 }
@@ -157,7 +157,7 @@ fn start_lines(frame: Frame<'_>) -> Vec<String> {
             lines.push(format!("{} starting {}", spinner::picture(state.now), step_name(frame)));
             lines
         }
-        stack::Phase::Ready => vec!["No process has written anything yet.".to_owned()],
+        stack::Phase::Ready => vec!["No log lines yet.".to_owned()],
         stack::Phase::Failed(failure) => {
             vec![format!("✗ failed to {}", failure.what), failure.why.clone(), failure.next.clone()]
         }

@@ -77,10 +77,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         let key = frame.key(Layer::Form, Action::Run);
         let name = state.execute.form.meant().map_or("what the form says", |it| it.name.as_str());
         let mut line = Line::from(Span::styled(key, theme.key));
-        line.push_span(Span::styled(
-            format!(" runs {name}; what peers answer stands here"),
-            theme.text,
-        ));
+        line.push_span(Span::styled(format!(" runs {name}; results appear here"), theme.text));
         paint::line(buf, inside, (0, 1), &line);
         let [_, rest] = split_rows(inside, 3);
         cluster::view::start::draw_functions(rest, buf, frame);
@@ -116,7 +113,7 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
     let theme = frame.theme;
     let mut rest = area;
     if let Some(trouble) = &run.trouble {
-        let text = format!("! the head does not answer, and is asked again: {}", trouble.why);
+        let text = format!("! the head does not answer; retrying: {}", trouble.why);
         paint::text(buf, rest, (0, 1), &format::fit(&text, rest.width.into()), theme.warn);
         [_, rest] = split_rows(rest, 2);
     }
@@ -149,7 +146,7 @@ fn run_info(run: &Run, frame: Frame<'_>) -> String {
 /// What local processes have written since the request went out.
 fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
-    paint::text(buf, area, (0, 1), "Local processes meanwhile", theme.muted);
+    paint::text(buf, area, (0, 1), "Local log lines since the request", theme.muted);
     let [_, rest] = split_rows(area, 2);
     let lines = state.logs.tail(rest.height.into());
     let lines = lines.into_iter().filter(|line| line.log.time >= run.sent_at);

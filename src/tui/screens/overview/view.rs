@@ -121,7 +121,7 @@ fn focused(frame: Frame<'_>) -> usize {
 fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
     let wait = format::span(failure.retry_after.unwrap_or(every));
     let key = frame.key(Layer::Global, Action::Refresh);
-    format!("tried again within {wait} · {key} tries now")
+    format!("retries within {wait} · {key} retries now")
 }
 
 /// Says in the middle of `area` why a list has nothing to show: not asked for, awaited, refused, or
@@ -164,7 +164,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let nodes = state.nodes.all(&state.stack);
     if nodes.is_empty() {
         let place = Rect { height: inside.height.min(2), ..inside };
-        let words = ["no head is named", "the head lists no nodes"];
+        let words = ["no head is configured", "the head lists no nodes"];
         draw_absent(place, buf, frame, listed, NODES_SELDOM, words);
     } else {
         draw_nodes(inside, buf, frame, &nodes);
@@ -324,7 +324,7 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         paint::text(buf, inside, (x, y), &detail, theme.muted);
     }
     if state.notices.past().len() == 0 {
-        draw_empty(inside, buf, theme, &["Nothing was to be told yet.".to_owned()]);
+        draw_empty(inside, buf, theme, &["No notices yet.".to_owned()]);
     }
 }
 
@@ -344,7 +344,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let of = Pane::new("Data").info(info).focus(focus_if(focused(frame) == DATA));
     let inside = pane::padded(of.draw(area, buf, theme));
     if watched.is_empty() {
-        let words = ["no dataset service is named", "no datasets yet"];
+        let words = ["no dataset service is configured", "no datasets yet"];
         draw_absent(inside, buf, frame, &state.data.datasets, DATASETS_EVERY, words);
         return;
     }
@@ -367,7 +367,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let inside = pane::padded(of.draw(area, buf, theme));
     let topics = list.map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
-        let words = ["no inference service is named", "no topics yet"];
+        let words = ["no inference service is configured", "no topics yet"];
         draw_absent(inside, buf, frame, &state.inference.topics, TOPICS_EVERY, words);
         return;
     }

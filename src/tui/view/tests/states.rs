@@ -301,7 +301,7 @@ fn hints_show_overridden_keys() {
     let processes = "─ a add  X stop  9 logs ╯";
     shown(&mut screen, "1", &["9 Logs", processes, "alt-e then ^G "]);
     shown(&mut screen, "0", &["alt-n all of them"]);
-    shown(&mut screen, "P", &["⏎ use  K enter its key  D forget its key"]);
+    shown(&mut screen, "P", &["⏎ use  K enter its key  D remove its key"]);
     shown(&mut screen, "esc T", &["space takes it  esc goes back"]);
     screen.press("esc e ctrl-g esc q");
     assert!(screen.text().contains("Y quit   n stay"), "{}", screen.text());
@@ -312,14 +312,14 @@ fn actions_without_data_say_what_they_wait_for() {
     let mut screen = Harness::starting(160, 45);
     for (keys, wanted) in [
         ("0", "starting the local stack"),
-        ("2 ctrl-r", "! nothing can be run yet"),
-        ("esc", "the head is starting, and lists its functions then"),
+        ("2 ctrl-r", "! cannot run yet"),
+        ("esc", "the head is starting; its functions are listed then"),
         ("esc 1 tab tab tab D", "! no local process is selected"),
         ("4 y", "! nothing to copy here"),
     ] {
         screen.press(keys);
         assert!(screen.text().contains(wanted), "`{wanted}` after {keys}:\n{}", screen.text());
-        assert!(!screen.text().contains("is named"), "{}", screen.text());
+        assert!(!screen.text().contains("is configured"), "{}", screen.text());
     }
 }
 

@@ -78,13 +78,13 @@ impl NodeField {
     pub(crate) const fn note(self) -> &'static str {
         match self {
             Self::Role => "↑↓ worker or head",
-            Self::Port => "for other nodes; empty for any free one",
-            Self::RestPort => "for callers; empty for any free one",
-            Self::BootNodes => "multiaddresses, apart by commas",
-            Self::Subgroups => "apart by commas; empty for the general group alone",
-            Self::Slots => "functions it runs at once",
-            Self::Runtime => "a folder with bls-runtime; empty for the one built in",
-            Self::Kept => "↑↓ ends with the screen, or keeps running",
+            Self::Port => "for other nodes; empty picks a free port",
+            Self::RestPort => "for HTTP callers; empty picks a free port",
+            Self::BootNodes => "multiaddresses, comma-separated",
+            Self::Subgroups => "comma-separated; empty for the general group only",
+            Self::Slots => "concurrent executions",
+            Self::Runtime => "a folder with bls-runtime; empty for the built-in one",
+            Self::Kept => "↑↓ stops with the screen, or keeps running",
         }
     }
 
@@ -168,17 +168,17 @@ impl NodeForm {
                 port(text).is_none().then(|| "a port, 1 to 65535".to_owned())
             }
             NodeField::BootNodes if !self.is_head && text.is_empty() => {
-                Some("a worker without one finds no head".to_owned())
+                Some("a worker needs a head's address".to_owned())
             }
             NodeField::BootNodes => parts(text)
                 .find(|address| !address.starts_with('/') || !address.contains("/p2p/"))
-                .map(|address| format!("`{address}` is no multiaddress /ip4/…/tcp/…/p2p/…")),
+                .map(|address| format!("`{address}` is not a multiaddress (/ip4/…/tcp/…/p2p/…)")),
             NodeField::Subgroups => parts(text)
                 .find(|name| name.parse::<Subgroup>().is_err())
-                .map(|name| format!("`{name}` is no name of a group")),
+                .map(|name| format!("`{name}` is not a valid group name")),
             NodeField::Slots => {
                 let is_fit = text.parse::<u32>().is_ok_and(|n| (1..=10_000).contains(&n));
-                (!self.is_head && !is_fit).then(|| "a number, 1 or more".to_owned())
+                (!self.is_head && !is_fit).then(|| "a number from 1 to 10000".to_owned())
             }
             NodeField::Role | NodeField::Runtime | NodeField::Kept => None,
         }

@@ -39,7 +39,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
             None => {
-                let detail = "only those of this screen can be stopped".to_owned();
+                let detail = "only processes of this screen can be stopped".to_owned();
                 state.notify_refused("no local process is selected".to_owned(), detail);
             }
             Some(process) if process.exited.is_some() => {
@@ -79,7 +79,7 @@ pub(crate) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
 /// Starts the selected process again.
 pub(crate) fn restart(state: &mut State) -> Vec<Effect> {
     let Some(process) = state.cluster.selected_process(&state.stack) else {
-        let detail = "only those of this screen can be started again".to_owned();
+        let detail = "only processes of this screen can be restarted".to_owned();
         state.notify_refused("no local process is selected".to_owned(), detail);
         return Vec::new();
     };
@@ -117,10 +117,7 @@ pub(crate) fn restarting(
     state.notify_failure(&Failure {
         what: format!("keep {name} running"),
         why: format!("it ended {}", ending(code)),
-        next: format!(
-            "it restarts in {:.1} s; its log ({log}) may tell why it ended",
-            restart_in.as_secs_f64()
-        ),
+        next: format!("it restarts in {:.1} s; see its log ({log})", restart_in.as_secs_f64()),
         ..Failure::default()
     });
     crate::app::load_nodes(state)
@@ -145,7 +142,7 @@ pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Eff
         state.notify_failure(&Failure {
             what: format!("keep {name} running"),
             why: format!("it ended {how}"),
-            next: format!("look at its log ({log}), start it again with {again}"),
+            next: format!("see its log ({log}); restart it with {again}"),
             ..Failure::default()
         });
     }

@@ -90,7 +90,7 @@ fn draw_node_field(
     let text_area = pane::padded(place);
     let choice = match field {
         NodeField::Role => Some(if form.is_head { "head" } else { "worker" }),
-        NodeField::Kept => Some(if form.is_kept { "it keeps running" } else { "it ends with me" }),
+        NodeField::Kept => Some(if form.is_kept { "it keeps running" } else { "it stops" }),
         _ => None,
     };
     if let Some(choice) = choice {
@@ -133,13 +133,13 @@ pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let inside = pane::padded(pane::Pane::new("Stop?").focus(Focus::Here).draw(place, buf, theme));
     let process = state.cluster.selected_process(&state.stack);
     let (what, note) = match &process {
-        None => ("It is gone already.".to_owned(), ""),
+        None => ("It has already stopped.".to_owned(), ""),
         Some(process) => {
             let is_head = process.node.as_ref().is_some_and(|node| node.role == "head");
             let note = match (is_head, &process.node) {
-                (true, _) => "Its runs are lost.",
-                (false, Some(_)) => "What it runs is ended, or goes to others.",
-                (false, None) => "What it serves is not reached meanwhile.",
+                (true, _) => "Its executions are lost.",
+                (false, Some(_)) => "Its executions end, or move to spares.",
+                (false, None) => "Its service is unavailable until it restarts.",
             };
             (format!("Stop {}, pid {}?", process.name, process.pid), note)
         }

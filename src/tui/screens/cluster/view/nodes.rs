@@ -273,8 +273,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             }
             parts.join(" · ")
         }
-        (Some(_), Some(_)) => format!("ended: {}", last(node, frame.state.now)),
-        (None, _) => "not of this machine's making".to_owned(),
+        (Some((name, _)), Some(_)) => format!("{name} · ended: {}", last(node, frame.state.now)),
+        (None, _) => "not a local process".to_owned(),
     };
     let mut facts = vec![("peer id", node.peer_id.clone())];
     match node.addresses.as_slice() {
@@ -365,7 +365,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
         (stack::Phase::Failed(failure), _) => {
             vec![format!("✗ failed to {}", failure.what), failure.why.clone()]
         }
-        _ if state.nodes.listed.is_loading() => vec![format!("{picture} asking the head")],
+        _ if state.nodes.listed.is_loading() => vec![format!("{picture} loading from the head")],
         _ if state.services.addresses.head.is_none() => {
             vec![
                 "No head is known.".to_owned(),

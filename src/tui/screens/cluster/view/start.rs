@@ -94,9 +94,9 @@ fn is_nothing_listed(frame: Frame<'_>) -> bool {
 fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let theme = frame.theme;
     let rows = [
-        ("cluster", "runs WebAssembly functions on many nodes, groups equal answers"),
+        ("cluster", "runs WebAssembly functions on many nodes, groups equal results"),
         ("datasets", "stores time series and streams their new rows"),
-        ("inference", "combines what many models predict and learns which are right"),
+        ("inference", "combines the predictions of many models and learns which are right"),
     ];
     for (y, (name, words)) in (0..area.height).step_by(2).zip(rows) {
         paint::text(buf, area, (0, y), name, theme.accent2);
@@ -130,7 +130,7 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
         let action = Action::OpenForm;
         steps.push(Step {
             keys: vec![key(Layer::Cluster, action), key(Layer::Form, Action::Run)],
-            words: format!("run {name} on {on}; equal answers form one group"),
+            words: format!("run {name} on {on}; equal results form one group"),
             action,
         });
     }
@@ -141,8 +141,8 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     };
     if has(Service::Data) || is_starting {
         let words = match state.data.list().len() {
-            0 => "watch datasets as their rows come".to_owned(),
-            n => format!("watch {} as rows come", format::counted(n, "dataset")),
+            0 => "watch datasets live".to_owned(),
+            n => format!("watch {} live", format::counted(n, "dataset")),
         };
         steps.push(global(Action::Show(Screen::Data), words));
     }
@@ -154,9 +154,9 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
         };
         steps.push(global(Action::Show(Screen::Inference), words));
     }
-    steps.push(global(Action::Show(Screen::Overview), "all of it at a glance".to_owned()));
-    steps.push(global(Action::Palette, "go to anything by its name".to_owned()));
-    steps.push(global(Action::Help, "the keys of the screen in view".to_owned()));
+    steps.push(global(Action::Show(Screen::Overview), "a summary of everything".to_owned()));
+    steps.push(global(Action::Palette, "find anything by name".to_owned()));
+    steps.push(global(Action::Help, "the keys of the current screen".to_owned()));
     steps
 }
 

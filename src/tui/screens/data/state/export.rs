@@ -41,7 +41,7 @@ impl Range {
     /// The label in the form.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Loaded => "what is charted",
+            Self::Loaded => "the charted range",
             Self::Day => "24 hours",
             Self::Week => "7 days",
             Self::All => "everything",

@@ -260,7 +260,7 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         }
         Loadable::Ready { .. } => {
             let lines = [
-                ("no datasets to be seen", theme.text),
+                ("no datasets visible", theme.text),
                 (
                     &*format!("{} acquires the tag public", scene.key(Action::AcquireTag)),
                     theme.muted,

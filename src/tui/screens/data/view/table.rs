@@ -80,8 +80,8 @@ fn beyond(table: &Table, chosen: usize) -> String {
     let older = match &table.failure {
         Some(why) => format!("failed to {}: {}", why.what, why.why),
         None if table.is_loading() => "reading older rows…".to_owned(),
-        None if table.is_at_start() => "the last one is the first there is".to_owned(),
-        None => "older ones follow".to_owned(),
+        None if table.is_at_start() => "oldest row reached".to_owned(),
+        None => "more rows follow".to_owned(),
     };
     let newest = if table.is_following() { " · follows the newest" } else { "" };
     format!("{here} · {older}{newest}")

@@ -477,7 +477,7 @@ fn variables(text: &str) -> Result<Vec<EnvVar>, String> {
             Some((name, value)) if !name.is_empty() => {
                 Ok(EnvVar { name: name.to_owned(), value: value.to_owned() })
             }
-            _ => Err(format!("`{pair}` is no NAME=value")),
+            _ => Err(format!("`{pair}` is not NAME=value")),
         })
         .collect()
 }

@@ -74,12 +74,12 @@ impl Input {
         let text = text.trim();
         match source {
             Source::Typed => Ok(Self::Typed),
-            Source::File if text.is_empty() => Err("the path of a file is needed".to_owned()),
+            Source::File if text.is_empty() => Err("a file path is required".to_owned()),
             Source::File => Ok(Self::File(text.to_owned())),
             Source::Rows => {
                 let (dataset, window) = text.rsplit_once(char::is_whitespace).unwrap_or((text, ""));
                 if dataset.is_empty() || window.is_empty() {
-                    return Err("a dataset and how much: NAME 24h, or NAME 120 for rows".to_owned());
+                    return Err("a dataset and a window: NAME 24h, or NAME 120 for rows".to_owned());
                 }
                 let dataset = dataset.trim().to_owned();
                 Ok(Self::Rows { dataset, window: Window::read(window)? })
@@ -101,7 +101,7 @@ impl Input {
 
 impl Window {
     fn read(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no window: a span up to 24h, or a number of rows");
+        let wrong = || format!("`{text}` is not a window: a span up to 24h, or a number of rows");
         if let Ok(n_rows) = text.parse::<u32>() {
             return if (1..=ROWS_MAX).contains(&n_rows) {
                 Ok(Self::Count(n_rows))

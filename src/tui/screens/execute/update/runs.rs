@@ -46,7 +46,7 @@ pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
             if state.runs.set_unreachable(id, trouble) {
                 let line = match why {
                     Some(why) => format!("run {}: the head does not answer: {why}", id.0),
-                    None => format!("run {}: the head answers again", id.0),
+                    None => format!("run {}: the head is reachable again", id.0),
                 };
                 state.logs.log(Level::Warn, state.now, line);
             }
@@ -125,8 +125,8 @@ pub(crate) fn run(state: &mut State) -> Vec<Effect> {
     let Some(request) = execute.form.request(known) else {
         state.execute.focus = Pane::Form;
         if state.stack.phase == stack::Phase::Starting {
-            let why = "the head is starting, and lists its functions then";
-            state.notify_refused("nothing can be run yet".to_owned(), why.to_owned());
+            let why = "the head is starting; its functions are listed then";
+            state.notify_refused("cannot run yet".to_owned(), why.to_owned());
         }
         return Vec::new();
     };
@@ -163,7 +163,7 @@ fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) -
                 form.also_named(&function.function_id, &name);
             }
             form.added(&function);
-            state.notify(format!("the head holds {}", function.name), function.function_id);
+            state.notify(format!("uploaded {}", function.name), function.function_id);
             let mut effects = vec![Effect::LoadFunctions];
             if is_run {
                 effects.extend(run(state));
@@ -184,7 +184,7 @@ pub(crate) fn repeat(state: &mut State) -> Vec<Effect> {
         _ => state.execute.selected_run(&state.runs),
     };
     let Some(run) = run else {
-        state.notify_refused("nothing was run yet".to_owned(), String::new());
+        state.notify_refused("no run yet".to_owned(), String::new());
         return Vec::new();
     };
     let (request, input) = (run.request.clone(), run.input.clone());
@@ -193,7 +193,7 @@ pub(crate) fn repeat(state: &mut State) -> Vec<Effect> {
 
 fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Input) -> Vec<Effect> {
     if state.runs.n_waiting() >= RUNS_WAITING_MAX {
-        let text = format!("{RUNS_WAITING_MAX} runs are awaited already");
+        let text = format!("{RUNS_WAITING_MAX} runs are already waiting");
         let key = state.keys.key_text(Layer::Always, Action::Interrupt);
         state.notify_refused(text, format!("{key} cancels them"));
         return Vec::new();
@@ -226,7 +226,7 @@ fn no_head(state: &State) -> Failure {
     let key = |layer, action| state.keys.key_text(layer, action);
     let (why, next) = if state.stack.phase == stack::Phase::Starting {
         let run = key(Layer::Form, Action::Run);
-        ("the local stack is still starting", format!("try again in a moment ({run})"))
+        ("the local stack is still starting", format!("try again shortly ({run})"))
     } else {
         let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
         let add = key(Layer::Cluster, Action::AddNode);
@@ -246,7 +246,7 @@ pub(crate) fn copy_as_curl(state: &mut State) -> Vec<Effect> {
     let text = curl_of(&state.services.addresses, &request);
     let effects = send_copy(state, Some(text));
     if input != Input::Typed {
-        state.notify("standard input is not in it".to_owned(), String::new());
+        state.notify("standard input is not included".to_owned(), String::new());
     }
     effects
 }
@@ -284,7 +284,7 @@ pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
             let form = &state.execute.form;
             let preset = Preset { request: form.preview(), input: form.input() };
             let Some((name, left_out)) = presets.keep(preset) else {
-                state.notify("give it a name".to_owned(), String::new());
+                state.notify("a name is required".to_owned(), String::new());
                 return Vec::new();
             };
             state.close();

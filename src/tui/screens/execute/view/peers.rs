@@ -62,7 +62,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         _ => format!("{n_over} of {n_given} done"),
     };
     if run.is_waiting() && !state.nodes.is_live {
-        note.push_str(" · the head's events do not come, so this may be old");
+        note.push_str(" · no events from the head: may be outdated");
     }
     paint::text(buf, area, (x, 0), &note, theme.muted);
     let n_fit = usize::from(area.height.saturating_sub(3));

@@ -41,7 +41,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
     if n_presets == 0 {
         let key = frame.key(Layer::Form, Action::SavePreset);
-        let lines = ["No form was saved yet.".to_owned(), format!("{key} in the form saves it.")];
+        let lines = ["No presets yet.".to_owned(), format!("{key} in the form saves one.")];
         draw_empty(inside, buf, theme, &lines);
         return;
     }
@@ -71,7 +71,7 @@ pub(crate) fn draw_name(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
     draw_asked(inside, buf, theme, "name", &state.execute.presets.name);
     let note = format!(
-        "{} saves it; variables called KEY, TOKEN and the like without value",
+        "{} saves it; values of variables named KEY, TOKEN etc. are left out",
         frame.key(Layer::PresetName, Action::Open)
     );
     paint::text(buf, inside, (0, 3), &format::fit(&note, inside.width.into()), theme.muted);

@@ -50,7 +50,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let epochs = state.leaderboard.iter().flat_map(|board| &board.epochs);
     let epochs: Vec<Losses> = epochs.filter_map(losses).collect();
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
-        note::centered(buf, body, &[("no truth yet", theme.muted)]);
+        note::centered(buf, body, &[("no ground truth yet", theme.muted)]);
         return;
     };
     let lines = [0, 1, 2].map(|idx| sums(&epochs, idx));

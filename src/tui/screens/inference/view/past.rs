@@ -51,7 +51,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let epochs: Vec<&Epoch> = state.past().map_or_else(Vec::new, |past| past.epochs().collect());
     let epochs = since_silence(&epochs);
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
-        note::centered(buf, body, &[("no epoch yet", theme.muted)]);
+        note::centered(buf, body, &[("no epochs yet", theme.muted)]);
         return;
     };
     let all = state.past().map_or_else(Vec::new, History::epochs_with_gaps);

@@ -22,13 +22,13 @@ impl Form {
         match field {
             FormField::Function => self.check_function(known),
             FormField::FunctionId => match text.parse::<FunctionId>() {
-                _ if text.is_empty() => Check::Unfit("a content id (CID) is needed".to_owned()),
+                _ if text.is_empty() => Check::Unfit("a content id (CID) is required".to_owned()),
                 Ok(_) => Check::Fit(self.earlier_runs(known)),
                 Err(_) if self.is_held_by_manifest(text) => Check::Fit(self.earlier_runs(known)),
-                Err(_) => Check::Unfit("no content id (CID), such as bafkrei…".to_owned()),
+                Err(_) => Check::Unfit("not a content id (CID) such as bafkrei…".to_owned()),
             },
             FormField::Method => match text.parse::<Method>() {
-                Err(_) => Check::Unfit("the name of one file is needed".to_owned()),
+                Err(_) => Check::Unfit("a file name is required".to_owned()),
                 Ok(method) if method.as_str().strip_suffix(".wasm").is_none() => {
                     Check::Doubtful("does not end in .wasm".to_owned())
                 }
@@ -38,15 +38,15 @@ impl Form {
             FormField::Subgroup => check_subgroup(text, known),
             FormField::Arguments => match words::split(text) {
                 Err(error) => Check::Unfit(error.to_string()),
-                Ok(_) => Check::Fit("apart by spaces; quotes hold words together".to_owned()),
+                Ok(_) => Check::Fit("space-separated; quote arguments with spaces".to_owned()),
             },
             FormField::Environment => match variables(text) {
                 Err(error) => Check::Unfit(error),
-                Ok(_) => Check::Fit("NAME=value, apart by spaces".to_owned()),
+                Ok(_) => Check::Fit("NAME=value, space-separated".to_owned()),
             },
             FormField::Source => Check::Fit("↑↓ typed, a file, rows of a dataset".to_owned()),
             FormField::Stdin => self.check_stdin(),
-            FormField::Timeout => check_seconds(text, "the head waits so long for workers"),
+            FormField::Timeout => check_seconds(text, "how long the head waits for workers"),
             FormField::RunLimit => check_seconds(text, "up to each node's own limit"),
         }
     }
@@ -67,11 +67,11 @@ impl Form {
             {
                 match self.dataset_matches().0.len() {
                     0 => Check::Doubtful(format!("no dataset \"{dataset}\" is listed")),
-                    n => Check::Doubtful(format!("{n} have this in their name: ↓ takes one")),
+                    n => Check::Doubtful(format!("{n} names contain this: ↓ selects one")),
                 }
             }
             Ok(Input::Rows { .. }) => {
-                Check::Fit("the newest rows, a JSON object a line; ↑↓ another dataset".to_owned())
+                Check::Fit("the newest rows as NDJSON; ↑↓ selects a dataset".to_owned())
             }
         }
     }
@@ -79,38 +79,38 @@ impl Form {
     fn check_function(&self, known: ClusterContext<'_>) -> Check {
         let text = self.text(FormField::Function).trim();
         if self.file().is_some() {
-            return Check::Fit("a file of this machine: ⏎ gives it to the head".to_owned());
+            return Check::Fit("a local file: ⏎ uploads it to the head".to_owned());
         }
         let is_name = !text.is_empty() && text.parse::<FunctionId>().is_err();
         if is_name && self.meant().is_none() && !self.functions.is_empty() {
             return match self.matches().0.len() {
-                0 => Check::Unfit("no function has this name; give an id or a path".to_owned()),
-                n => Check::Unfit(format!("{n} have this in their name: ↓ takes one")),
+                0 => Check::Unfit("no function has this name; enter an id or a path".to_owned()),
+                n => Check::Unfit(format!("{n} names contain this: ↓ selects one")),
             };
         }
         match (self.function(), self.functions.len()) {
             (Some((idx, function)), n) => {
-                let place = format!("{} of {n} the head holds", idx + 1);
+                let place = format!("{} of {n} functions of the head", idx + 1);
                 let size = crate::widget::format::bytes(function.bytes);
                 Check::Fit(if function.bytes == 0 { place } else { format!("{place} · {size}") })
             }
             (None, 0) if known.stack.phase == stack::Phase::Starting => {
-                Check::Fit("the head is starting, and lists its functions then".to_owned())
+                Check::Fit("the head is starting; its functions are listed then".to_owned())
             }
-            (None, 0) => Check::Fit("the head lists no functions; give an id".to_owned()),
-            (None, n) => Check::Fit(format!("none of the {n} the head holds")),
+            (None, 0) => Check::Fit("the head lists no functions; enter an id".to_owned()),
+            (None, n) => Check::Fit(format!("not among the {n} functions of the head")),
         }
     }
 
     fn check_nodes(&self, known: ClusterContext<'_>) -> Check {
         let Ok(number) = self.text(FormField::Nodes).trim().parse::<i64>() else {
-            return Check::Unfit("a whole number, 1 or more; -1 for everyone".to_owned());
+            return Check::Unfit("an integer of at least 1, or -1 for all".to_owned());
         };
         if number == -1 {
-            return Check::Fit("everyone who answers".to_owned());
+            return Check::Fit("all that answer".to_owned());
         }
         if !(1..=N_NODES_MAX).contains(&number) {
-            return Check::Unfit("a whole number, 1 or more; -1 for everyone".to_owned());
+            return Check::Unfit("an integer of at least 1, or -1 for all".to_owned());
         }
         let subgroup = self.text(FormField::Subgroup).trim();
         let n_known = known.nodes.n_workers_in(subgroup, known.stack);
