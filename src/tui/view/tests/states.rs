@@ -10,8 +10,6 @@ use crate::{
     theme::custom::CustomTheme,
 };
 
-const SIZES: [(u16, u16); 3] = [(160, 45), (80, 24), (60, 16)];
-
 fn refused(what: &str) -> Failure {
     Failure {
         what: what.to_owned(),
@@ -42,65 +40,39 @@ fn asked(width: u16, height: u16) -> Harness {
 
 #[test]
 fn the_overview_without_answers() {
-    for (width, height) in SIZES {
-        let mut screen = asked(width, height);
-        screen.press("0");
-        check(&format!("overview-loading-{width}x{height}"), &screen);
-        fail(&mut screen);
-        check(&format!("overview-failed-{width}x{height}"), &screen);
-        let mut screen = asked(width, height);
-        screen.press("0");
-        screen.take(Event::Nodes(Ok(Vec::new()), Duration::from_millis(12)));
-        let page = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
-        screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
-        let topics = wire::inference::TopicList {
-            block_height: 1,
-            block_time_ms: 1_000,
-            topics: Vec::new(),
-        };
-        screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics))));
-        check(&format!("overview-empty-{width}x{height}"), &screen);
-        screen.pass(Duration::from_mins(3));
-        fail(&mut screen);
-        check(&format!("overview-stale-{width}x{height}"), &screen);
-    }
-}
-
-#[test]
-fn the_cluster_screen_after_the_head_went_down() {
-    for (width, height) in [(80, 24), (60, 16)] {
-        let mut screen = Harness::ready(width, height);
-        screen.pass(Duration::from_mins(1));
-        fail(&mut screen);
-        check(&format!("cluster-stale-{width}x{height}"), &screen);
-    }
-}
-
-#[test]
-fn the_execute_screen_of_a_small_terminal() {
-    let mut screen = Harness::ready(60, 16);
-    screen.state.notices.clear();
-    screen.press("e");
-    check("execute-form-60x16", &screen);
-    screen.press("ctrl-r");
-    screen.pass(Duration::from_millis(1_800));
-    check("execute-waiting-60x16", &screen);
+    let (width, height) = STATE_SIZE;
+    let mut screen = asked(width, height);
+    screen.press("0");
+    check_state("overview-loading", &screen);
+    fail(&mut screen);
+    check_state("overview-failed", &screen);
+    let mut screen = asked(width, height);
+    screen.press("0");
+    screen.take(Event::Nodes(Ok(Vec::new()), Duration::from_millis(12)));
+    let page = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
+    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
+    let topics =
+        wire::inference::TopicList { block_height: 1, block_time_ms: 1_000, topics: Vec::new() };
+    screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics))));
+    check_state("overview-empty", &screen);
+    screen.pass(Duration::from_mins(3));
+    fail(&mut screen);
+    check_state("overview-stale", &screen);
 }
 
 #[test]
 fn a_run_that_all_peers_failed() {
-    for (width, height) in SIZES {
-        let mut screen = Harness::ready(width, height);
-        screen.press("e ctrl-r");
-        let id = screen.state.runs.newest().unwrap().id;
-        screen.pass(Duration::from_millis(900));
-        let response = crate::harness::failed_response();
-        screen.take(Event::Executed(id, Ok(Box::new(response))));
-        screen.state.notices.clear();
-        check(&format!("execute-exit-{width}x{height}"), &screen);
-        screen.press("1 tab");
-        check(&format!("cluster-exit-{width}x{height}"), &screen);
-    }
+    let (width, height) = STATE_SIZE;
+    let mut screen = Harness::ready(width, height);
+    screen.press("e ctrl-r");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.pass(Duration::from_millis(900));
+    let response = crate::harness::failed_response();
+    screen.take(Event::Executed(id, Ok(Box::new(response))));
+    screen.state.notices.clear();
+    check_state("execute-exit", &screen);
+    screen.press("1 tab");
+    check_state("cluster-exit", &screen);
 }
 
 #[test]
@@ -109,7 +81,7 @@ fn the_execute_screen_of_a_middling_terminal() {
     screen.run_split();
     screen.state.notices.clear();
     screen.press("e");
-    check("execute-form-110x30", &screen);
+    check("execute-form", &screen);
 }
 
 /// A name in letters of two columns, and one of 64.
@@ -167,20 +139,19 @@ fn crowd(width: u16, height: u16) -> Harness {
 
 #[test]
 fn many_nodes_and_results_under_long_names() {
-    for (width, height) in SIZES {
-        let mut screen = crowd(width, height);
-        check(&format!("execute-crowd-{width}x{height}"), &screen);
-        screen.press("e");
-        check(&format!("execute-form-crowd-{width}x{height}"), &screen);
-        screen.press("esc 1 G");
-        check(&format!("cluster-crowd-{width}x{height}"), &screen);
-        screen.press("tab");
-        check(&format!("cluster-runs-crowd-{width}x{height}"), &screen);
-        screen.press("tab");
-        check(&format!("cluster-groups-crowd-{width}x{height}"), &screen);
-        screen.press("0");
-        check(&format!("overview-crowd-{width}x{height}"), &screen);
-    }
+    let (width, height) = STATE_SIZE;
+    let mut screen = crowd(width, height);
+    check_state("execute-crowd", &screen);
+    screen.press("e");
+    check_state("execute-form-crowd", &screen);
+    screen.press("esc 1 G");
+    check_state("cluster-crowd", &screen);
+    screen.press("tab");
+    check_state("cluster-runs-crowd", &screen);
+    screen.press("tab");
+    check_state("cluster-groups-crowd", &screen);
+    screen.press("0");
+    check_state("overview-crowd", &screen);
 }
 
 #[test]
@@ -196,28 +167,27 @@ fn a_topic_of_forty_inferers() {
             .unwrap(),
         values: value(67_500.0 + f64::from(idx * idx % 97)),
     };
-    for (width, height) in SIZES {
-        let mut screen = Harness::ready(width, height);
-        screen.state.notices.clear();
-        screen.press("4");
-        let topic = model::topic::TopicId::new(1).unwrap();
-        screen.state.inference.selected = Some(topic);
-        let bundle = Bundle {
-            topic_id: topic,
-            nonce: 1_440,
-            combined_value: value(67_502.8),
-            inferer_values: (0..40).map(worker).collect(),
-            forecaster_values: Vec::new(),
-            naive_value: value(67_499.1),
-            one_out_inferer_values: Vec::new(),
-            one_out_forecaster_values: Vec::new(),
-            one_in_forecaster_values: Vec::new(),
-            one_out_inferer_forecaster_values: Vec::new(),
-        };
-        let latest = crate::event::Latest { bundle, block_height: 1_440 };
-        screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
-        check(&format!("inference-crowd-{width}x{height}"), &screen);
-    }
+    let (width, height) = STATE_SIZE;
+    let mut screen = Harness::ready(width, height);
+    screen.state.notices.clear();
+    screen.press("4");
+    let topic = model::topic::TopicId::new(1).unwrap();
+    screen.state.inference.selected = Some(topic);
+    let bundle = Bundle {
+        topic_id: topic,
+        nonce: 1_440,
+        combined_value: value(67_502.8),
+        inferer_values: (0..40).map(worker).collect(),
+        forecaster_values: Vec::new(),
+        naive_value: value(67_499.1),
+        one_out_inferer_values: Vec::new(),
+        one_out_forecaster_values: Vec::new(),
+        one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
+    };
+    let latest = crate::event::Latest { bundle, block_height: 1_440 };
+    screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
+    check_state("inference-crowd", &screen);
 }
 
 /// A letter for the token that each cell is written in; a bar for one that none of them gives.

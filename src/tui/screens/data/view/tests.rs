@@ -244,7 +244,7 @@ fn rows_as_a_table() {
 }
 
 #[test]
-fn each_state_at_three_sizes() {
+fn each_state() {
     let failure = |why: &str| Failure {
         what: "list the datasets".to_owned(),
         why: why.to_owned(),
@@ -285,9 +285,7 @@ fn each_state_at_three_sizes() {
         ("paused_export", paused),
     ];
     for (name, state) in states {
-        for (width, height) in [(160, 43), (80, 22), (60, 14)] {
-            check(&format!("data_{name}_{width}x{height}"), &state, width, height);
-        }
+        check(&format!("data_{name}"), &state, 160, 43);
     }
 }
 

@@ -35,12 +35,12 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
     screen.type_text("gpu,fast");
     screen.press("enter");
     let asked = screen.take_effects();
-    let node = added_node(&asked);
+    let added = added_node(&asked);
     assert_eq!(
-        (node.role.as_str(), node.subgroups.as_slice()),
+        (added.role.as_str(), added.subgroups.as_slice()),
         ("worker", ["gpu", "fast"].map(str::to_owned).as_slice())
     );
-    assert!(node.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{node:?}");
+    assert!(added.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{added:?}");
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
     assert!(screen.text().contains("● worker-4"), "{}", screen.text());
     assert!(screen.take_effects().contains(&Effect::LoadNodes));
