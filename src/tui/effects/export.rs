@@ -73,7 +73,7 @@ async fn write(
 ) -> Result<Progress, ExportError> {
     let mut file = DownloadFile::create(path).await?;
     let mut download = service.download(query).await?;
-    let mut counter = RowCounter::of(query.output);
+    let mut counter = RowCounter::new(query.output);
     let mut progress = Progress { total_rows: download.n_rows(), ..Progress::default() };
     let mut told_at = Instant::now();
     while let Some(bytes) = download.next().await? {

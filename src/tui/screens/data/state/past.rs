@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_span_without_rows_is_not_the_end_of_the_data() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = query_before(dataset, Resolution::Raw, at(900_000), Limit::clamped(10));
+        let searched = query_before(dataset, Resolution::Raw, at(900_000), Limit::clamp(10));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
         assert!(asked.end < searched.start);
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_query_of_days_has_no_span() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = query_before(dataset, Resolution::Day, at(900_000), Limit::clamped(10));
+        let searched = query_before(dataset, Resolution::Day, at(900_000), Limit::clamp(10));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }
 }

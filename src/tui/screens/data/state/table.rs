@@ -133,7 +133,7 @@ impl Table {
 
     /// Asks for the newest page.
     pub(crate) fn newest(&mut self, source: Source) -> RowsQuery {
-        let limit = Limit::clamped(PAGE_ROWS);
+        let limit = Limit::clamp(PAGE_ROWS);
         let query = RowsQuery::newest(source.dataset, source.resolution, limit);
         self.asked = Some(query);
         query

@@ -58,7 +58,7 @@ impl State {
         {
             return Vec::new();
         }
-        let limit = Limit::clamped(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
+        let limit = Limit::clamp(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
         vec![self.ask(past::query_before(dataset, resolution, oldest, limit))]
     }
 }

@@ -93,5 +93,5 @@ impl State {
 
 /// What is asked for a sparkline.
 fn sparkline_query(dataset: DatasetId) -> RowsQuery {
-    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamped(SPARK_VALUES))
+    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(SPARK_VALUES))
 }

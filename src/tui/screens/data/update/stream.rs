@@ -101,7 +101,7 @@ impl State {
         let resolution = self.chart.resolution();
         match self.selected {
             Some(dataset) if is_over && resolution != Resolution::Raw && self.asked.is_none() => {
-                let limit = Limit::clamped(BUCKETS_AGAIN);
+                let limit = Limit::clamp(BUCKETS_AGAIN);
                 vec![self.ask(RowsQuery::newest(dataset, resolution, limit))]
             }
             _ => Vec::new(),
