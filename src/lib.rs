@@ -86,9 +86,9 @@
 //!   in `wire/<room>.rs`, a handler `<room>/server/<name>.rs` with its route in `<room>/server.rs`, its
 //!   description in `<room>/server/openapi.rs`, a method in `client/`, a test
 //!   `tests/it/<room>/<name>.rs`. A handler extracts, calls the room and converts; it sees no store.
-//! - **A pane**: what it holds in `tui/state/`, keys in `tui/keymap/`, what events change in
-//!   `tui/update/`, calls as effects in `tui/effects/`, drawing in `tui/view/`, a snapshot in
-//!   `tui/view/tests`.
+//! - **A pane**: what it holds, what changes it and how it is drawn, in the `state`, `update` and
+//!   `view` of its folder in `tui/screens/`; keys in `tui/keymap/`, calls as effects in
+//!   `tui/effects/`, a snapshot in `tui/view/tests`.
 //! - **A loss function**: a variant of `LossMethod` with its name and arithmetic, and a line of its
 //!   table of tests, all in `inference/loss.rs`.
 //! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help; man pages,

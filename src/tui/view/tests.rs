@@ -1,5 +1,6 @@
 mod first;
 mod output;
+mod refusals;
 mod sizes;
 mod states;
 

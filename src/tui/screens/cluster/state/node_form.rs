@@ -267,4 +267,24 @@ mod tests {
         form.choose(1);
         assert!(form.is_head && form.fields().all(|field| field != NodeField::Slots));
     }
+
+    #[test]
+    fn each_error_of_the_form_is_on_the_screen() {
+        for (field, text, want) in [
+            (NodeField::Port, "70000", "a port, 1 to 65535"),
+            (NodeField::BootNodes, "", "a worker needs a head's address"),
+            (NodeField::BootNodes, "head:1", "`head:1` is not a multiaddress"),
+            (NodeField::Subgroups, "a b", "`a b` is not a valid group name"),
+            (NodeField::Slots, "0", "a number from 1 to 10000"),
+        ] {
+            let mut screen = Harness::ready(160, 45);
+            screen.press("1 a");
+            screen.state.cluster.node_form.set(field, text);
+            screen.take_effects();
+            screen.press("enter");
+            let shown = screen.text();
+            assert!(shown.contains(want), "{text:?}: `{want}` is not in\n{shown}");
+            assert_eq!(screen.take_effects(), [], "{text:?} starts nothing");
+        }
+    }
 }

@@ -50,6 +50,33 @@ fn each_field_is_checked() {
 }
 
 #[test]
+fn each_error_of_the_form_is_on_the_screen() {
+    use FormField::{
+        Arguments, Environment, Function, FunctionId, Method, Nodes, RunLimit, Subgroup,
+    };
+    for (field, text, want) in [
+        (Function, "nameless", "no function has this name; enter an id or a path"),
+        (FunctionId, "", "a content id (CID) is required"),
+        (FunctionId, "bafy", "not a content id (CID) such as bafkrei…"),
+        (Method, "", "a file name is required"),
+        (Nodes, "many", "an integer of at least 1, or -1 for all"),
+        (Subgroup, "two words", "1 to 128 bytes without spaces"),
+        (Arguments, "'open", "close the quote"),
+        (Environment, "A", "`A` is not NAME=value"),
+        (RunLimit, "an hour", "seconds, 1 to"),
+    ] {
+        let mut screen = Harness::ready(160, 45);
+        screen.press("e");
+        screen.state.execute.form.set(field, text);
+        screen.take_effects();
+        screen.press("ctrl-r");
+        let shown = screen.text();
+        assert!(shown.contains(want), "{text:?}: `{want}` is not in\n{shown}");
+        assert_eq!(screen.take_effects(), [], "{text:?} is not sent");
+    }
+}
+
+#[test]
 fn a_function_is_named_typed_or_a_file() {
     let fit = |check: &Check| matches!(check, Check::Fit(_));
     let unfit = |check: &Check| matches!(check, Check::Unfit(_));

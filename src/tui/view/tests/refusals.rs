@@ -1,0 +1,76 @@
+//! What the screen says where it refuses: no head, a wrong key, a limit, nothing to act on.
+
+use super::*;
+use crate::event::{DataEvent, InferenceEvent};
+
+/// What leads to a refusal.
+type Cause = fn(&mut Harness);
+
+/// The failure of a service that refuses with `status`.
+fn refused(what: &str, status: u16) -> Failure {
+    Failure {
+        what: what.to_owned(),
+        why: format!("the service answered {status}"),
+        status: Some(status),
+        ..Failure::default()
+    }
+}
+
+#[test]
+fn each_refusal_says_why_and_what_to_do() {
+    let cases: [(&str, Cause, &[&str]); 10] = [
+        (
+            "no head",
+            |screen| {
+                screen.state.services.addresses.head = None;
+                screen.press("e ctrl-r");
+            },
+            &["cannot find a head to ask", "name one with --head, or start one (1, then a)"],
+        ),
+        (
+            "a wrong API key",
+            |screen| {
+                let result = Err(refused("list the datasets", 401));
+                screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result }));
+            },
+            &["failed to list the datasets", "the service answered 401; press P to enter a key"],
+        ),
+        (
+            "a wrong token",
+            |screen| {
+                let next = "correct the token in the profile".to_owned();
+                let why = Failure { next, ..refused("list the nodes", 401) };
+                screen.take(Event::Nodes(Err(why), Duration::ZERO));
+            },
+            &["failed to list the nodes", "correct the token in the profile"],
+        ),
+        (
+            "a rate limit",
+            |screen| {
+                let retry_after = Some(Duration::from_secs(8));
+                let why = Failure { retry_after, ..refused("list the topics", 429) };
+                screen.take(Event::Inference(InferenceEvent::Topics(Err(why))));
+            },
+            &["429 · retry 8s"],
+        ),
+        (
+            "too many runs",
+            |screen| (0..17).for_each(|_| screen.press("e ctrl-r")),
+            &["16 runs are already waiting", "^C cancels them"],
+        ),
+        ("nothing to copy", |screen| screen.press("0 y"), &["nothing to copy here"]),
+        ("nothing to export", |screen| screen.press("4 x"), &["nothing to export yet"]),
+        ("nothing to repeat", |screen| screen.press("1 tab R"), &["no run yet"]),
+        ("nothing to save", |screen| screen.press("1 tab tab x"), &["nothing to save yet"]),
+        ("nothing to page", |screen| screen.press("1 tab tab |"), &["nothing to page through yet"]),
+    ];
+    for (name, cause, wanted) in cases {
+        let mut screen = Harness::ready(160, 45);
+        screen.state.notices.clear();
+        cause(&mut screen);
+        let shown = screen.text();
+        for text in wanted {
+            assert!(shown.contains(text), "{name}: `{text}` is not in\n{shown}");
+        }
+    }
+}
