@@ -17,13 +17,8 @@ pub(crate) mod update;
 pub(crate) mod view;
 
 use self::{
-    copy_as::state::CopyMenu,
-    help::state::Help,
-    notices::state::Notices,
-    palette::state::Palette,
-    profiles::state::{KeyForm, Profiles},
-    save::state::SaveForm,
-    themes::state::Themes,
+    copy_as::state::CopyMenu, help::state::Help, palette::state::Palette, profiles::state::KeyForm,
+    save::state::SaveForm, themes::state::Themes,
 };
 use crate::{action::Action, keymap::Layer, state::field::Field};
 
@@ -39,9 +34,10 @@ pub(crate) enum Overlay {
     Palette(Box<Palette>),
     /// The choice of a theme, with a live preview.
     Themes(Themes),
-    /// The list of past notices.
-    Notices(Notices),
-    Profiles(Profiles),
+    /// The list of past notices: the selected row, counted from the newest.
+    Notices(usize),
+    /// The choice of a profile: the selected row of its choices.
+    Profiles(usize),
     /// The form that takes a profile's key.
     Key(KeyForm),
     /// The form that starts a node on this machine.

@@ -1,4 +1,3 @@
 //! The list of past notices.
 
-pub(crate) mod state;
 pub(crate) mod view;

@@ -6,7 +6,7 @@ use wire::functions::FunctionBody;
 use super::{
     Overlay,
     help::state::Help,
-    notices::state::Notices,
+    moved,
     palette::state::{Goal, Palette, entries},
     profiles::{self, state::KeyStep},
     save::state::Table,
@@ -51,7 +51,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
         Action::Notices => {
             // They are read now: the corner is free again.
             state.notices.clear();
-            Overlay::Notices(Notices::default())
+            Overlay::Notices(0)
         }
         Action::Profiles => return profiles::update::choose(state),
         _ => return,
@@ -69,8 +69,8 @@ pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
         Overlay::Help(help) => help.act(action),
         Overlay::Palette(palette) => palette.act(action),
         Overlay::Themes(themes) => state.theme = themes.act(action, &state.custom_themes),
-        Overlay::Notices(notices) => notices.act(action, n_notices),
-        Overlay::Profiles(profiles) => profiles.act(action, n_choices),
+        Overlay::Notices(row) => *row = moved(action, *row, n_notices),
+        Overlay::Profiles(row) => *row = moved(action, *row, n_choices),
         Overlay::CopyAs(copy_as) => copy_as.act(action),
         Overlay::Key(_)
         | Overlay::Jump(_)
@@ -87,7 +87,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
 /// Opens the form for a key, or forgets it: of the profile selected, else of the one in use.
 pub(crate) fn key(state: &mut State, action: Action) -> Vec<Effect> {
     let row = match state.overlays.last() {
-        Some(Overlay::Profiles(profiles)) => Some(profiles.row),
+        Some(Overlay::Profiles(row)) => Some(*row),
         _ => None,
     };
     profiles::update::act(state, action, row)
@@ -127,12 +127,8 @@ pub(crate) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
             state.theme = themes.pointed(&state.custom_themes);
             return Some(Vec::new());
         }
-        Overlay::Notices(notices) => {
-            notices.row = row;
-            return Some(Vec::new());
-        }
-        Overlay::Profiles(profiles) => {
-            profiles.row = row;
+        Overlay::Notices(selected) | Overlay::Profiles(selected) => {
+            *selected = row;
             return Some(Vec::new());
         }
         _ => return Some(Vec::new()),
@@ -168,8 +164,8 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             state.close();
             Some(Vec::new())
         }
-        Overlay::Profiles(chosen) => {
-            let row = chosen.row;
+        Overlay::Profiles(row) => {
+            let row = *row;
             Some(profiles::update::take(state, row))
         }
         Overlay::CopyAs(copy_as) => {

@@ -40,9 +40,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame),
         Overlay::Save(save) => save::view::draw(area, buf, frame, save, hits),
         Overlay::CopyAs(copy_as) => copy_as::view::draw(area, buf, frame, copy_as, hits),
-        Overlay::Profiles(overlay) => profiles::view::draw(area, buf, frame, *overlay, hits),
+        Overlay::Profiles(row) => profiles::view::draw(area, buf, frame, *row, hits),
         Overlay::Key(form) => profiles::view::draw_key(area, buf, frame, form, hits),
-        Overlay::Notices(notices) => notices::view::draw(area, buf, frame, *notices, hits),
+        Overlay::Notices(row) => notices::view::draw(area, buf, frame, *row, hits),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::state::Notices;
 use crate::{
     event::Target,
     local::Level,
@@ -21,7 +20,7 @@ pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    notices: Notices,
+    selected: usize,
     hits: &mut Hits,
 ) {
     let (theme, past) = (frame.theme, &frame.state.notices);
@@ -36,7 +35,7 @@ pub(crate) fn draw(
         return;
     }
     let list = Rect { height: inside.height.saturating_sub(DETAIL_ROWS + 1), ..inside };
-    for (y, row) in (0..list.height).zip(window(notices.row, n_rows, list.height)) {
+    for (y, row) in (0..list.height).zip(window(selected, n_rows, list.height)) {
         let Some(notice) = past.past().nth(row) else { continue };
         let (glyph, style) = match notice.level {
             Level::Error => ("✗", theme.down),
@@ -47,13 +46,13 @@ pub(crate) fn draw(
         paint::text(buf, list, (11, y), glyph, style);
         let x = paint::text(buf, list, (13, y), &notice.text, theme.text);
         paint::text(buf, list, (x.saturating_add(2), y), &notice.detail, theme.muted);
-        if row == notices.row {
+        if row == selected {
             mark(list, buf, y, frame);
         }
         let place = Rect { y: list.y.saturating_add(y), height: 1, ..list };
         hits.add(place, Target::Row { pane: 0, row });
     }
-    let Some(notice) = past.past().nth(notices.row) else { return };
+    let Some(notice) = past.past().nth(selected) else { return };
     let whole = format!("{} · {}", notice.text, notice.detail);
     let from = list.height.saturating_add(1);
     for (y, line) in (from..inside.height).zip(wrapped(&whole, inside.width)) {

@@ -1,21 +1,10 @@
-//! The choice of a profile, and the form that takes its key.
+//! The form that takes the key of a profile.
 
 use std::fmt;
 
 use model::key::ApiKey;
 
-use crate::{
-    action::Action,
-    overlay,
-    state::{field::Field, loadable::Failure},
-};
-
-/// The choice of a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Profiles {
-    /// The row selected, of `state::profiles::Profiles::choices`.
-    pub(crate) row: usize,
-}
+use crate::state::{field::Field, loadable::Failure};
 
 /// The form that takes a key. What is typed is never shown.
 #[derive(Clone)]
@@ -36,13 +25,6 @@ pub(crate) enum KeyStep {
     Tried,
     /// The key was refused, or no service could be reached.
     Refused(Failure),
-}
-
-impl Profiles {
-    /// Handles an action, in a list of `n_rows` rows.
-    pub(crate) fn act(&mut self, action: Action, n_rows: usize) {
-        self.row = overlay::moved(action, self.row, n_rows);
-    }
 }
 
 impl KeyForm {

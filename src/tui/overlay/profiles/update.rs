@@ -1,6 +1,6 @@
 //! Updates of profiles and their keys: choosing, opening, checking and storing.
 
-use super::state::{KeyForm, KeyStep, Profiles};
+use super::state::{KeyForm, KeyStep};
 use crate::{
     action::Action,
     app::{connect, perform},
@@ -22,7 +22,7 @@ pub(crate) fn choose(state: &mut State) {
         Choice::Named(profile) => current == Some(profile.name.as_str()),
     };
     let row = state.profiles.choices().iter().position(is_current).unwrap_or(0);
-    state.open(Overlay::Profiles(Profiles { row }));
+    state.open(Overlay::Profiles(row));
 }
 
 /// Handles an action on the profile at `row`, or on the current one.

@@ -6,7 +6,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::state::{KeyForm, KeyStep, Profiles};
+use super::state::{KeyForm, KeyStep};
 use crate::{
     action::Action,
     event::Target,
@@ -30,7 +30,7 @@ pub(crate) fn draw(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
-    overlay: Profiles,
+    selected: usize,
     hits: &mut Hits,
 ) {
     let (theme, profiles) = (frame.theme, &frame.state.profiles);
@@ -62,7 +62,7 @@ pub(crate) fn draw(
         let name = format::left(&name, usize::from(NAME_WIDTH) - 1);
         paint::text(buf, inside, (4, y), &name, theme.text);
         paint::text(buf, inside, (4 + NAME_WIDTH, y), &words, theme.muted);
-        if row == overlay.row {
+        if row == selected {
             mark(inside, buf, y, frame);
         }
         let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
