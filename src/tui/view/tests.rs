@@ -79,9 +79,8 @@ fn the_cluster_screen_compares_groups() {
 fn the_execute_screen() {
     for (width, height) in SIZES {
         let mut screen = Harness::ready(width, height);
-        screen.state.notices.clear();
-        screen.press("e");
         screen.run_split();
+        screen.state.notices.clear();
         check("execute-done", &screen);
     }
     let (width, height) = STATE_SIZE;

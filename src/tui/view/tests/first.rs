@@ -24,7 +24,7 @@ fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
         ready.state.notices.clear();
         for screen in [starting, ready] {
             let shown = screen.text();
-            for wanted in ["Start here", "e then ^R", "run ", "the keys of the screen"] {
+            for wanted in ["Start here", "e then ^R", "run ", "the keys of the current screen"] {
                 assert!(shown.contains(wanted), "`{wanted}` is in:\n{shown}");
             }
             let is_ready = screen.state.stack.has_processes();
@@ -155,7 +155,7 @@ fn field_errors_are_not_cut() {
         screen.press("tab shift-tab");
         let shown: String = screen.text().split_whitespace().collect();
         let shown = shown.replace(['│', '╭', '╰', '─'], "");
-        let wanted = format!("`no-equals-sign-{}`isnoNAME=value", "y".repeat(60));
+        let wanted = format!("`no-equals-sign-{}`isnotNAME=value", "y".repeat(60));
         assert!(shown.contains(&wanted), "{}", screen.text());
     }
 }

@@ -114,7 +114,7 @@ fn a_comparison_says_where_it_stops() {
     let id = screen.state.runs.newest().unwrap().id;
     screen.take(Event::Executed(id, Ok(Box::new(response))));
     screen.press("d");
-    let stop = "compared up to line 400: 500 more of group 1, 50 more of group 2 are not";
+    let stop = "compared up to line 400: 500 more lines of group 1 and 50 of group 2 are left out";
     check_shown(&screen, &["group 1 ▸ group 2", stop, "lines below"], &[]);
     screen.press("G");
     check_shown(&screen, &["line number 400", stop], &["line number 200"]);

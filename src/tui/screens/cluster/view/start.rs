@@ -96,7 +96,7 @@ fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let rows = [
         ("cluster", "runs WebAssembly functions on many nodes, groups equal results"),
         ("datasets", "stores time series and streams their new rows"),
-        ("inference", "combines the predictions of many models and learns which are right"),
+        ("inference", "combines many models' predictions and learns which are right"),
     ];
     for (y, (name, words)) in (0..area.height).step_by(2).zip(rows) {
         paint::text(buf, area, (0, y), name, theme.accent2);

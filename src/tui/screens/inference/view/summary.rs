@@ -112,7 +112,7 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
             parts.push(Span::styled(text, theme.warn));
         }
         _ if state.feed == Feed::Up => parts.push("stream".into()),
-        None => parts.push(format!("polled every {}", format::age(state.poll_interval())).into()),
+        None => parts.push(format!("polls every {}", format::age(state.poll_interval())).into()),
     }
     let width = |parts: &[Span<'_>]| parts.iter().map(|part| part.width() + 3).sum::<usize>();
     while width(&parts) > room.saturating_add(3) && parts.len() > 1 {

@@ -55,7 +55,7 @@ fn each_error_of_the_form_is_on_the_screen() {
         Arguments, Environment, Function, FunctionId, Method, Nodes, RunLimit, Subgroup,
     };
     for (field, text, want) in [
-        (Function, "nameless", "no function has this name; enter an id or a path"),
+        (Function, "nameless", "no function has this name; enter an id"),
         (FunctionId, "", "a content id (CID) is required"),
         (FunctionId, "bafy", "not a content id (CID) such as bafkrei…"),
         (Method, "", "a file name is required"),
