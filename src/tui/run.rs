@@ -43,8 +43,7 @@ use crate::{
 /// Events of services that wait for the loop. When it is full their senders wait.
 const EVENTS_MAX: usize = 256;
 
-/// Events of local processes that wait for the loop. When it is full log lines are dropped at their
-/// source.
+/// Pending events of local processes. When full, log lines are dropped at their source.
 const LOCAL_EVENTS_MAX: usize = 1_024;
 
 /// Events handled before a frame is considered. The rest are handled in the next round.
@@ -53,8 +52,7 @@ const BATCH_MAX: usize = 512;
 /// The longest wait for local processes to end; then the program ends without them.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// The pause after the first frame: the terminal needs a processor to show it, which half a dozen
-/// starting processes would take away.
+/// How long the terminal has the processors to itself, to show the first frame.
 const SHOWN_WITHIN: Duration = Duration::from_millis(20);
 
 /// How long after a stop the signal may arrive that stopped the rest of the job: we get it, too.
@@ -446,11 +444,10 @@ impl Loop {
     fn translate(&self, event: &TermEvent) -> Option<Event> {
         Some(match event {
             TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
+                let chord = Chord::from_event(key);
                 match self.state.overlays.last() {
-                    Some(Overlay::Jump(typed)) => {
-                        self.hits.jump_target(typed, Chord::from_event(key))
-                    }
-                    _ => Event::Key(Chord::from_event(key)),
+                    Some(Overlay::Jump(typed)) => self.hits.jump_target(typed, chord),
+                    _ => Event::Key(chord),
                 }
             }
             TermEvent::Paste(text) => Event::Paste(text.clone()),
