@@ -1,4 +1,4 @@
-//! Local processes: the trait that starts, stops and reports them.
+//! Local processes as the screen sees them: what it requests, and the events it receives.
 //!
 //! [`Processes`](crate::processes::Processes) implements [`LocalStack`]; tests of the screen have
 //! implementations of their own. Nothing here starts a process.
@@ -42,15 +42,15 @@ pub trait LocalStack: Send + Sync {
     /// [`LocalError`] if something does not start. What did start goes with [`Self::stop`].
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Starts a node and returns once its process runs. [`LocalEvent::Node`] reports it; its log
-    /// lines go to `events`.
+    /// Starts a node beside the stack, and returns once its process runs. Sends
+    /// [`LocalEvent::Node`], then its log lines, to `events`.
     ///
     /// # Errors
     /// [`LocalError`] if it does not start, or ends at once.
     async fn add(&self, wish: NodeWish, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Stops the process called `name`; [`LocalEvent::Exited`] reports its end.
+    /// Stops the process called `name`; [`LocalEvent::Exited`] follows.
     ///
     /// # Errors
     /// [`LocalError`] if there is none.
@@ -73,7 +73,7 @@ pub trait LocalStack: Send + Sync {
     /// Lets added nodes go on when everything else is stopped.
     fn keep(&self);
 
-    /// What each process uses, by name; those that the system says nothing about are left out.
+    /// Measures what each process uses, by name; those that the system does not report are left out.
     fn usage(&self) -> Vec<(String, Usage)>;
 
     /// Reads the module or folder at `path` as a function.
@@ -138,7 +138,7 @@ pub struct Packed {
 pub struct LocalError {
     /// What was tried, such as `start the dataset service`.
     pub what: String,
-    /// The underlying error.
+    /// Why it failed.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
@@ -234,7 +234,7 @@ pub struct LocalFunction {
 pub struct LocalLog {
     /// Which process: `head`, `worker-1`, `datasets`, `inference`.
     pub process: String,
-    /// How serious the line is.
+    /// How serious it is.
     pub level: Level,
     /// When it was written.
     pub time: Timestamp,
@@ -247,7 +247,7 @@ pub struct LocalLog {
 /// How serious a line of a log is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// The most detailed level.
+    /// Each step of the work.
     Trace,
     /// For who works on the program.
     Debug,

@@ -1,11 +1,11 @@
 //! The screen: what the user sees of the three services, and what they can do there.
 //!
-//! One loop owns the [`State`](state::State). Keys, answers and timers are [`Event`](event::Event)s;
-//! [`update`](update::update) turns each into a changed state and [`Effect`](event::Effect)s, which
-//! `effects` performs through the client room and answers with further events; `view` draws the
-//! state, and `pacer` says when. [`keymap`] is the one table of keys, [`theme`] says what colors
-//! mean, [`widget`] draws charts and tables from plain values. Processes of this machine are
-//! started through [`LocalStack`](stack::local::LocalStack). Absent on purpose: every knowledge of a service.
+//! One loop owns the `State`. Keys, answers and timers are `Event`s; `app` turns each into a changed
+//! state and `Effect`s, which `effects` performs through the client room and answers with further
+//! events. A screen or an overlay is a folder with its `state`, `update` and `view`; `pacer` decides
+//! when to draw. [`keymap`] is the table of keys, [`theme`] defines what colors mean, [`widget`]
+//! draws charts and tables from plain values. Local processes are started through
+//! [`LocalStack`](stack::local::LocalStack). Absent on purpose: any knowledge of a service.
 
 pub mod action;
 pub mod app;
@@ -13,7 +13,6 @@ mod effects;
 mod event;
 mod guard;
 pub mod keymap;
-pub mod local;
 mod overlay;
 mod pacer;
 pub mod profiles;

@@ -86,6 +86,25 @@ pub(super) fn themes(folder: &Path) -> anyhow::Result<Themes> {
     Ok(all)
 }
 
+/// Lists name and path of each file of a theme in `folder`, by name.
+///
+/// # Errors
+/// If the folder cannot be listed.
+pub(in crate::cli) fn theme_files(folder: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let folder = folder.join(THEMES_FOLDER);
+    let listed = match fs::read_dir(&folder) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("list {}", folder.display())),
+    };
+    let paths = listed.filter_map(|entry| Some(entry.ok()?.path()));
+    let themes = paths.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut files: Vec<_> = themes.map(|path| (name(&path), path)).collect();
+    files.sort();
+    Ok(files)
+}
+
 fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
     if name.parse::<::tui::theme::Name>().is_ok() || name == super::AUTO {
         bail!(

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_round_trip() {
+    fn what_went_in_comes_out() {
         check(&[]);
         check(&[("", "")]);
         check(&[("peer", "12D3"), ("exit", ""), ("größe", "3 µs")]);
