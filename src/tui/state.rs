@@ -14,6 +14,7 @@ pub(crate) mod runs;
 pub(crate) mod services;
 pub mod session;
 pub(crate) mod stack;
+pub(crate) mod steps;
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use crate::{
     event::{Effect, Target},
     keymap::Chord,
     screens::{cluster, data, execute::state::Pane, inference},
-    state::{Screen, State},
+    state::{Screen, State, steps::Steps as _},
     widget::format::counted,
 };
 

@@ -1,6 +1,6 @@
 //! Pane layout: how far the user moved the dividers, and which panes are adjacent.
 
-use super::{Screen, State};
+use super::{Screen, State, steps::Steps as _};
 use crate::{
     action::Action,
     screens::{cluster, data, execute, inference},

@@ -5,6 +5,7 @@ pub(crate) mod text;
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 use self::text::Position;
+use super::steps::Steps;
 use crate::action::Action;
 
 /// One of the outputs of a result group.
@@ -40,10 +41,11 @@ pub(crate) struct ResultView {
     pub(crate) marked: Option<usize>,
 }
 
-impl Output {
-    /// All variants, in display order.
-    pub(crate) const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Json];
+impl Steps for Output {
+    const ALL: &[Self] = &[Self::Stdout, Self::Stderr, Self::Json];
+}
 
+impl Output {
     /// The display name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -61,14 +63,6 @@ impl Output {
             Self::Json => "response",
         }
     }
-
-    const fn next(self) -> Self {
-        match self {
-            Self::Stdout => Self::Stderr,
-            Self::Stderr => Self::Json,
-            Self::Json => Self::Stdout,
-        }
-    }
 }
 
 impl ResultView {
@@ -82,7 +76,7 @@ impl ResultView {
     ) -> bool {
         if action == Action::NextOutput {
             let shown = response.map_or(Output::default(), |response| self.output(response));
-            self.output = Some(shown.next());
+            self.output = Some(shown.cycled(1));
             self.show_start();
             return true;
         }

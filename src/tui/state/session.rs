@@ -6,7 +6,7 @@
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
 
-use super::{Screen, State, layout::Nudge};
+use super::{Screen, State, layout::Nudge, steps::Steps as _};
 use crate::{
     event::{Effect, Target},
     theme::{InitialTheme, Name},

@@ -14,7 +14,10 @@ use wire::functions::ExecuteResponse;
 use super::Frame;
 use crate::{
     screens::execute::view::draw_search,
-    state::results::{Output, ResultView, text},
+    state::{
+        results::{Output, ResultView, text},
+        steps::Steps as _,
+    },
     widget::{format, paint},
 };
 
@@ -91,7 +94,7 @@ fn draw_tabs(
     let theme = frame.theme;
     let shown = look.output(response);
     let mut x = 0;
-    for output in Output::ALL {
+    for output in Output::ALL.iter().copied() {
         let is_shown = output == shown;
         let style = if is_shown {
             theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)

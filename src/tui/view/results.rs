@@ -23,6 +23,7 @@ use crate::{
         loadable::Failure,
         results::{self, Change, DIFF_LINES_MAX, text::Position},
         runs::{Phase, Run},
+        steps::Steps as _,
     },
     theme::Theme,
     widget::{format, paint, share},

@@ -12,6 +12,7 @@ use crate::{
         results::ResultView,
         runs::{Run, RunId, Runs},
         stack::{Process, Stack},
+        steps::Steps,
     },
 };
 
@@ -85,19 +86,20 @@ pub(crate) struct ClusterContext<'a> {
     pub(crate) page: usize,
 }
 
-impl Pane {
-    /// All variants, in the order of `Tab`.
-    pub(crate) const ALL: [Self; 4] = [Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
+impl Steps for Pane {
+    const ALL: &[Self] = &[Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
+}
 
-    /// The index in [`Self::ALL`].
-    pub(crate) fn number(self) -> usize {
-        Self::ALL.iter().position(|pane| *pane == self).unwrap_or(0)
-    }
-
-    pub(crate) fn moved(self, by: usize) -> Self {
-        let number = (self.number() + by) % Self::ALL.len();
-        Self::ALL.get(number).copied().unwrap_or(self)
-    }
+impl Steps for NodeOrder {
+    const ALL: &[Self] = &[
+        Self::Listed,
+        Self::Runs,
+        Self::Agree,
+        Self::Latency,
+        Self::Slots,
+        Self::Role,
+        Self::Group,
+    ];
 }
 
 impl NodeOrder {
@@ -111,18 +113,6 @@ impl NodeOrder {
             Self::Slots => "SLOTS",
             Self::Role => "ROLE",
             Self::Group => "GROUP",
-        }
-    }
-
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::Listed => Self::Runs,
-            Self::Runs => Self::Agree,
-            Self::Agree => Self::Latency,
-            Self::Latency => Self::Slots,
-            Self::Slots => Self::Role,
-            Self::Role => Self::Group,
-            Self::Group => Self::Listed,
         }
     }
 

@@ -6,20 +6,23 @@ use super::state::{ClusterContext, Pane, State, moved};
 use crate::{
     action::Action,
     event::Target,
-    state::runs::{Run, RunId},
+    state::{
+        runs::{Run, RunId},
+        steps::Steps as _,
+    },
 };
 
 impl State {
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
         match action {
-            Action::NextPane => self.focus = self.focus.moved(1),
-            Action::PreviousPane => self.focus = self.focus.moved(Pane::ALL.len() - 1),
+            Action::NextPane => self.focus = self.focus.cycled(1),
+            Action::PreviousPane => self.focus = self.focus.cycled(-1),
             Action::Filter => {
                 self.focus = Pane::Nodes;
                 self.filter.edit();
             }
-            Action::Sort => self.order = self.order.next(),
+            Action::Sort => self.order = self.order.cycled(1),
             Action::Reverse => self.is_reversed = !self.is_reversed,
             Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
             Action::NextOutput | Action::Diff | Action::Mark => self.look_at_groups(action, known),
@@ -48,7 +51,7 @@ impl State {
             Target::Row { pane, row } => (pane, Some(row)),
             _ => return,
         };
-        let Some(pane) = Pane::ALL.get(number).copied() else { return };
+        let Some(pane) = Pane::numbered(number) else { return };
         self.focus = pane;
         match (pane, row) {
             (Pane::Nodes, Some(row)) => {

@@ -24,7 +24,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{execute::view::peers, logs},
-    state::{Screen, runs::Phase, stack},
+    state::{Screen, runs::Phase, stack, steps::Steps as _},
     view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
     widget::{format, pane},
 };

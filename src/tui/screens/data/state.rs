@@ -37,7 +37,7 @@ pub(crate) use self::{
 };
 use crate::{
     event::{Acquired, DatasetsPage, NamedRow, RowsQuery},
-    state::{field::Field, loadable::Loadable},
+    state::{field::Field, loadable::Loadable, steps::Steps},
     widget::candles::Candle,
 };
 
@@ -216,25 +216,6 @@ impl State {
     }
 }
 
-impl Pane {
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::List => Self::Chart,
-            Self::Chart => Self::Tape,
-            Self::Tape => Self::List,
-        }
-    }
-
-    /// The number used by click targets.
-    pub(crate) const fn number(self) -> usize {
-        self as usize
-    }
-
-    pub(crate) const fn numbered(number: usize) -> Self {
-        match number {
-            0 => Self::List,
-            1 => Self::Chart,
-            _ => Self::Tape,
-        }
-    }
+impl Steps for Pane {
+    const ALL: &[Self] = &[Self::List, Self::Chart, Self::Tape];
 }

@@ -17,7 +17,10 @@ use super::state::{Pane, State, pins::is_gone};
 use crate::{
     action::Action,
     event::{DataEvent, Effect, StreamNews, Target, Timer},
-    state::loadable::{Failure, Loadable},
+    state::{
+        loadable::{Failure, Loadable},
+        steps::Steps as _,
+    },
 };
 
 /// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
@@ -201,8 +204,8 @@ impl State {
                 effects.extend(self.load_table(now));
                 return effects;
             }
-            Action::NextPane => self.pane = self.pane.next(),
-            Action::PreviousPane => self.pane = self.pane.next().next(),
+            Action::NextPane => self.pane = self.pane.cycled(1),
+            Action::PreviousPane => self.pane = self.pane.cycled(-1),
             Action::Earlier if self.is_table => self.table.scroll(-1),
             Action::Later if self.is_table => self.table.scroll(1),
             Action::Earlier => return self.move_crosshair(),
@@ -220,8 +223,8 @@ impl State {
             }
             Action::Coarser => return self.set_zoom(self.zoom.coarser(self.resolutions()), now),
             Action::Finer => return self.set_zoom(self.zoom.finer(self.resolutions()), now),
-            Action::NextChart => self.kind = self.kind.next(),
-            Action::Indicators => self.indicators = self.indicators.next(),
+            Action::NextChart => self.kind = self.kind.cycled(1),
+            Action::Indicators => self.indicators = self.indicators.cycled(1),
             Action::NextColumn => return self.next_column(now),
             Action::RowsTable => return self.toggle_table(now),
             Action::Pin => return self.toggle_pin(now),
@@ -303,9 +306,9 @@ impl State {
     /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
         match target {
-            Target::Pane(pane) => self.pane = Pane::numbered(pane),
+            Target::Pane(pane) => self.pane = Pane::numbered(pane).unwrap_or(self.pane),
             Target::Row { pane, row } => {
-                self.pane = Pane::numbered(pane);
+                self.pane = Pane::numbered(pane).unwrap_or(self.pane);
                 if self.pane == Pane::List {
                     return self.select_by(|_| row, now);
                 }

@@ -30,7 +30,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::{Keymap, Layer},
-    state::layout::Nudge,
+    state::{layout::Nudge, steps::Steps as _},
     theme::Theme,
     view::{Frame, hits::Hits, spinner},
     widget::pane::Focus,

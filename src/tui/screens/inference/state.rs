@@ -24,7 +24,10 @@ use self::{
     confidence::Confidence,
     past::History,
 };
-use crate::{event::Latest, state::loadable::Loadable};
+use crate::{
+    event::Latest,
+    state::{loadable::Loadable, steps::Steps},
+};
 
 /// How often topics are read while in view. They are small, and carry the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
@@ -164,39 +167,7 @@ impl State {
     }
 }
 
-impl Pane {
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::Topics => Self::Actors,
-            Self::Actors => Self::Distribution,
-            Self::Distribution => Self::Past,
-            Self::Past => Self::Losses,
-            Self::Losses => Self::Topics,
-        }
-    }
-
-    pub(crate) const fn previous(self) -> Self {
-        match self {
-            Self::Topics => Self::Losses,
-            Self::Actors => Self::Topics,
-            Self::Distribution => Self::Actors,
-            Self::Past => Self::Distribution,
-            Self::Losses => Self::Past,
-        }
-    }
-
-    /// The number used by click targets.
-    pub(crate) const fn number(self) -> usize {
-        self as usize
-    }
-
-    pub(crate) const fn numbered(number: usize) -> Self {
-        match number {
-            0 => Self::Topics,
-            1 => Self::Actors,
-            2 => Self::Distribution,
-            3 => Self::Past,
-            _ => Self::Losses,
-        }
-    }
+impl Steps for Pane {
+    const ALL: &[Self] =
+        &[Self::Topics, Self::Actors, Self::Distribution, Self::Past, Self::Losses];
 }

@@ -13,7 +13,10 @@ use super::state::{
 use crate::{
     action::Action,
     event::{Effect, InferenceEvent, Latest, Target, Timer},
-    state::loadable::{Failure, Loadable},
+    state::{
+        loadable::{Failure, Loadable},
+        steps::Steps as _,
+    },
 };
 
 /// Past bundles that are asked for with a topic: what its actors said before.
@@ -123,7 +126,7 @@ impl State {
             Action::NextTopic => return self.select_topic(self.topic_by(1), now),
             Action::PreviousLabel => self.label = self.label_by(-1),
             Action::NextLabel => self.label = self.label_by(1),
-            Action::Sort => self.sort = self.sort.next(),
+            Action::Sort => self.sort = self.sort.cycled(1),
             Action::Reverse => self.is_reversed = !self.is_reversed,
             Action::Refresh => {
                 self.topics.clear_error();
@@ -140,11 +143,11 @@ impl State {
                 return effects;
             }
             Action::Resistant => return self.toggle_resistant(now),
-            Action::LeaveOuts => self.detail = self.detail.next(),
+            Action::LeaveOuts => self.detail = self.detail.cycled(1),
             Action::AskLess => return self.change_interval(1),
             Action::AskMore => return self.change_interval(-1),
-            Action::NextPane => self.pane = self.pane.next(),
-            Action::PreviousPane => self.pane = self.pane.previous(),
+            Action::NextPane => self.pane = self.pane.cycled(1),
+            Action::PreviousPane => self.pane = self.pane.cycled(-1),
             Action::Up => return self.move_by(-1, now),
             Action::Down => return self.move_by(1, now),
             Action::HalfPageUp => return self.move_by(-(PAGE_ROWS.cast_signed() / 2), now),
@@ -166,7 +169,7 @@ impl State {
     /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
         let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return Vec::new() };
-        self.pane = Pane::numbered(pane);
+        self.pane = Pane::numbered(pane).unwrap_or(self.pane);
         let Target::Row { row, .. } = target else { return Vec::new() };
         match self.pane {
             Pane::Topics => {

@@ -41,7 +41,7 @@ use super::state::{
 use crate::{
     event::Target,
     screens::data::state::pins::PERCENT,
-    state::{layout::Nudge, loadable::Loadable},
+    state::{layout::Nudge, loadable::Loadable, steps::Steps as _},
     theme::Theme,
     view::{Frame, hits::Hits, spinner},
     widget::{

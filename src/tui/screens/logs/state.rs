@@ -8,7 +8,7 @@ use model::timestamp::Timestamp;
 
 use crate::{
     local::{Fields, Level, LocalLog},
-    state::field::Field,
+    state::{field::Field, steps::Steps},
 };
 
 pub(crate) use self::matching::LogQuery;
@@ -67,6 +67,10 @@ pub(crate) struct State {
     pub(crate) has_times: bool,
     /// Whether all of the selected line is shown below.
     pub(crate) is_open: bool,
+}
+
+impl Steps for Level {
+    const ALL: &[Self] = &Self::ALL;
 }
 
 impl Default for State {

@@ -1,7 +1,7 @@
 //! Keys on the Logs screen: move, filter, search, choose a level or a source.
 
 use super::state::{Line, State, matching::LogQuery};
-use crate::{action::Action, local::Level};
+use crate::{action::Action, state::steps::Steps as _};
 
 impl State {
     /// Handles an action, where a page has `page` lines.
@@ -25,8 +25,8 @@ impl State {
                 Some(_) => {}
                 None => self.hold(),
             },
-            Action::LowerLevel => self.level = step(self.level, -1),
-            Action::HigherLevel => self.level = step(self.level, 1),
+            Action::LowerLevel => self.level = self.level.shifted(-1),
+            Action::HigherLevel => self.level = self.level.shifted(1),
             Action::NextSource => self.source = self.next_source(),
             Action::NextMatch => self.find(true),
             Action::PreviousMatch => self.find(false),
@@ -117,11 +117,4 @@ impl State {
         }
         self.selected = Some(number);
     }
-}
-
-/// The level `by` steps more serious, held within the range.
-fn step(level: Level, by: isize) -> Level {
-    let idx = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
-    let idx = idx.saturating_add_signed(by).min(Level::ALL.len() - 1);
-    Level::ALL.get(idx).copied().unwrap_or(level)
 }

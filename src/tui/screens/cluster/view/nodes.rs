@@ -17,6 +17,7 @@ use crate::{
     state::{
         nodes::{Node, Origin},
         stack,
+        steps::Steps as _,
     },
     view::{
         Frame, Tier, draw_empty, focus_if,

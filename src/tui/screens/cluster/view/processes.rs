@@ -15,7 +15,7 @@ use crate::{
         cluster::state::Pane,
         logs::{self, view::LineLook},
     },
-    state::{Screen, stack::Process},
+    state::{Screen, stack::Process, steps::Steps as _},
     view::{
         Frame, draw_empty, focus_if,
         hits::Hits,

@@ -5,7 +5,10 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use super::is_focused;
 use crate::{
     screens::{cluster::state::Pane, logs},
-    state::runs::{Phase, Run},
+    state::{
+        runs::{Phase, Run},
+        steps::Steps as _,
+    },
     view::{
         Frame, focus_if,
         hits::Hits,

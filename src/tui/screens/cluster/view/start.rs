@@ -13,7 +13,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::cluster::state::Pane,
-    state::{Screen, services::Service, stack},
+    state::{Screen, services::Service, stack, steps::Steps as _},
     view::{Frame, focus_if, hits::Hits, split_rows},
     widget::{
         format::{self, NONE},

@@ -1,5 +1,7 @@
 //! How a dataset is drawn: as which kind of chart, and with what beside its values.
 
+use crate::state::steps::Steps;
+
 /// How a chart is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ChartKind {
@@ -24,23 +26,10 @@ pub(crate) enum Indicators {
     Off,
 }
 
-impl ChartKind {
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::Candles => Self::Line,
-            Self::Line => Self::Heikin,
-            Self::Heikin => Self::Candles,
-        }
-    }
+impl Steps for ChartKind {
+    const ALL: &[Self] = &[Self::Candles, Self::Line, Self::Heikin];
 }
 
-impl Indicators {
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::Averages => Self::Exponential,
-            Self::Exponential => Self::Bands,
-            Self::Bands => Self::Off,
-            Self::Off => Self::Averages,
-        }
-    }
+impl Steps for Indicators {
+    const ALL: &[Self] = &[Self::Averages, Self::Exponential, Self::Bands, Self::Off];
 }

@@ -1,6 +1,9 @@
 //! Writing a range of the charted dataset to a file: which range, where to, and how far it is.
 
-use crate::{event::ExportNews, state::field::Field};
+use crate::{
+    event::ExportNews,
+    state::{field::Field, steps::Steps},
+};
 
 /// Which range is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,10 +37,11 @@ pub(crate) struct Progress {
     pub(crate) bytes: u64,
 }
 
-impl Range {
-    /// All ranges, the narrowest first: the order in the form.
-    const ALL: [Self; 4] = [Self::Loaded, Self::Day, Self::Week, Self::All];
+impl Steps for Range {
+    const ALL: &[Self] = &[Self::Loaded, Self::Day, Self::Week, Self::All];
+}
 
+impl Range {
     /// The label in the form.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -47,18 +51,12 @@ impl Range {
             Self::All => "everything",
         }
     }
-
-    fn turned(self, n: isize) -> Self {
-        let here = Self::ALL.iter().position(|range| *range == self).unwrap_or(0);
-        let next = here.saturating_add_signed(n).min(Self::ALL.len() - 1);
-        Self::ALL.get(next).copied().unwrap_or_default()
-    }
 }
 
 impl Export {
     /// Takes the range `n` after this one.
     pub(crate) fn choose(&mut self, n: isize) {
-        self.range = self.range.turned(n);
+        self.range = self.range.shifted(n);
     }
 
     /// The format that the path's ending names: what every service has, where it names none.

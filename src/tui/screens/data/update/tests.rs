@@ -11,7 +11,7 @@ use crate::{
     event::{Acquired, DatasetsPage, ExportNews, NamedRow, Rows, RowsPage, RowsQuery, StreamNews},
     keymap::Chord,
     screens::data::state::{LiveStream, RecentValues, export::Progress, fresh_for},
-    state::loadable::Failure,
+    state::{loadable::Failure, steps::Steps as _},
 };
 
 const NOW: i64 = 1_700_000_000;

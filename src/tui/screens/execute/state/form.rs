@@ -14,7 +14,10 @@ use super::{
     input::{Input, Source},
     words,
 };
-use crate::{screens::cluster::state::ClusterContext, state::field::Field};
+use crate::{
+    screens::cluster::state::ClusterContext,
+    state::{field::Field, steps::Steps as _},
+};
 
 /// Nodes a first request asks for: as many as the local stack has workers.
 const N_NODES_FIRST: &str = "3";
@@ -321,7 +324,7 @@ impl Form {
                 self.is_open = true;
             }
             FormField::Source => {
-                self.source = self.source.moved(by);
+                self.source = self.source.cycled(by);
                 self.set(FormField::Stdin, "");
                 if self.source == Source::Rows
                     && let Some(dataset) = self.datasets.first()

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::state::steps::Steps;
+
 /// The longest span of rows as they were ingested, by document 2.
 const SPAN_MAX: Duration = Duration::from_hours(24);
 
@@ -44,10 +46,11 @@ pub(crate) enum Source {
     Rows,
 }
 
-impl Source {
-    /// All, in the order in which they are offered.
-    pub(crate) const ALL: [Self; 3] = [Self::Typed, Self::File, Self::Rows];
+impl Steps for Source {
+    const ALL: &[Self] = &[Self::Typed, Self::File, Self::Rows];
+}
 
+impl Source {
     /// The label in the form.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -55,13 +58,6 @@ impl Source {
             Self::File => "file",
             Self::Rows => "rows",
         }
-    }
-
-    /// The source `by` places on, around the end.
-    pub(crate) fn moved(self, by: isize) -> Self {
-        let n = Self::ALL.len();
-        let idx = Self::ALL.iter().position(|source| *source == self).unwrap_or(0);
-        Self::ALL.get((idx + n).saturating_add_signed(by) % n).copied().unwrap_or(self)
     }
 }
 

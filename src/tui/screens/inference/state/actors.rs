@@ -6,7 +6,7 @@ use model::{bundle::Bundle, topic::Address};
 use wire::inference::{ActorSummary, TopicSummary, leaderboard::Leaderboard};
 
 use super::{confidence::Confidence, past};
-use crate::widget::stats;
+use crate::{state::steps::Steps, widget::stats};
 
 /// The role of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,17 +70,11 @@ pub(crate) enum Detail {
     Learned,
 }
 
-impl Detail {
-    /// The next variant, wrapping around.
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::MeanLoss => Self::Influence,
-            Self::Influence => Self::LeaveOuts,
-            Self::LeaveOuts => Self::Learned,
-            Self::Learned => Self::MeanLoss,
-        }
-    }
+impl Steps for Detail {
+    const ALL: &[Self] = &[Self::MeanLoss, Self::Influence, Self::LeaveOuts, Self::Learned];
+}
 
+impl Detail {
     /// The heads of its two columns.
     pub(crate) const fn titles(self) -> [&'static str; 2] {
         match self {
@@ -107,19 +101,12 @@ pub(crate) enum Sort {
     Worker,
 }
 
-impl Sort {
-    /// The next variant, wrapping around.
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::MeanLoss => Self::Influence,
-            Self::Influence => Self::Delta,
-            Self::Delta => Self::Value,
-            Self::Value => Self::Weight,
-            Self::Weight => Self::Worker,
-            Self::Worker => Self::MeanLoss,
-        }
-    }
+impl Steps for Sort {
+    const ALL: &[Self] =
+        &[Self::MeanLoss, Self::Influence, Self::Delta, Self::Value, Self::Weight, Self::Worker];
+}
 
+impl Sort {
     /// The name in the pane's title.
     pub(crate) const fn title(self) -> &'static str {
         match self {
