@@ -124,7 +124,7 @@ pub(crate) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
         Overlay::CopyAs(copy_as) => copy_as.row = row,
         Overlay::Themes(themes) => {
             themes.row = row;
-            state.theme = themes.pointed(&state.custom_themes);
+            state.theme = themes.selected(&state.custom_themes);
             return Some(Vec::new());
         }
         Overlay::Notices(selected) | Overlay::Profiles(selected) => {
@@ -147,14 +147,14 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             Some(perform(state, first))
         }
         Overlay::Palette(palette) => {
-            let Some(goal) = palette.pointed().map(|entry| entry.goal.clone()) else {
+            let Some(goal) = palette.selected().map(|entry| entry.goal.clone()) else {
                 return Some(Vec::new());
             };
             while state.close() {}
             Some(reach(state, goal))
         }
         Overlay::Themes(themes) => {
-            let chosen = themes.pointed(&state.custom_themes);
+            let chosen = themes.selected(&state.custom_themes);
             state.close();
             state.theme = chosen;
             state.warn_low_contrast();
@@ -169,7 +169,7 @@ fn take(state: &mut State) -> Option<Vec<Effect>> {
             Some(profiles::update::take(state, row))
         }
         Overlay::CopyAs(copy_as) => {
-            let text = copy_as.pointed();
+            let text = copy_as.selected();
             state.close();
             Some(send_copy(state, text))
         }

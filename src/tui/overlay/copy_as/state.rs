@@ -48,7 +48,7 @@ impl CopyMenu {
     }
 
     /// The text of the selected format.
-    pub(crate) fn pointed(&self) -> Option<String> {
+    pub(crate) fn selected(&self) -> Option<String> {
         self.forms.get(self.row).map(|(_, text)| text.clone())
     }
 }

@@ -166,7 +166,7 @@ impl Palette {
     }
 
     /// The selected entry.
-    pub(crate) fn pointed(&self) -> Option<&Entry> {
+    pub(crate) fn selected(&self) -> Option<&Entry> {
         self.entries.get(self.matches.get(self.row)?.entry_idx)
     }
 }

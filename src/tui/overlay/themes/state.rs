@@ -31,11 +31,11 @@ impl Themes {
     /// Handles an action; returns the selected theme.
     pub(crate) fn act(&mut self, action: Action, own: &[&'static CustomTheme]) -> Option<Name> {
         self.row = overlay::moved(action, self.row, Self::rows(own).count());
-        self.pointed(own)
+        self.selected(own)
     }
 
     /// The selected entry.
-    pub(crate) fn pointed(&self, own: &[&'static CustomTheme]) -> Option<Name> {
+    pub(crate) fn selected(&self, own: &[&'static CustomTheme]) -> Option<Name> {
         Self::rows(own).nth(self.row).flatten()
     }
 }

@@ -10,7 +10,7 @@ fn check(typed: &str, want: &str) {
     let Some(overlay::Overlay::Palette(palette)) = screen.state.overlays.last() else {
         panic!("no palette")
     };
-    let found = palette.pointed().map_or_else(String::new, |entry| {
+    let found = palette.selected().map_or_else(String::new, |entry| {
         format!("{} {} {}", entry.group, entry.text, entry.keys).trim_end().to_owned()
     });
     assert_eq!(found, want, "for `{typed}`");
