@@ -94,7 +94,7 @@ pub(crate) enum Event {
     /// Handles an event of a profile.
     Profile(ProfileEvent),
     /// Something happened in the head's cluster.
-    Cluster(ClusterNews),
+    Cluster(HeadEvent),
     /// The answer to [`Effect::AddFunction`].
     FunctionAdded(Result<FunctionBody, Failure>),
     /// The answer to [`Effect::LoadPresets`].
@@ -134,17 +134,31 @@ pub(crate) enum ProfileEvent {
     },
 }
 
-/// What happens on the stream of a head's events.
+/// An event of a stream that reconnects by itself.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ClusterNews {
-    /// It is up.
+pub(crate) enum StreamEvent<T> {
+    /// Connected. A replay of the newest items may follow.
     Connected,
-    Happened(Box<ClusterEvent>),
-    /// It is down, and tried again by itself.
-    Lost(Failure),
-    /// The head has none.
-    Absent,
+    /// New items, in the order in which they arrived.
+    Item(T),
+    /// The service does not know the last event: late items may have been missed.
+    Reset,
+    /// Still connected.
+    Heartbeat,
+    /// Disconnected; the next attempt is made after `retry_in`.
+    Lost { why: Failure, retry_in: Duration },
+    /// The service has no such stream; no event follows.
+    NotServed,
 }
+
+/// An event of the stream of a head's cluster.
+pub(crate) type HeadEvent = StreamEvent<Box<ClusterEvent>>;
+
+/// An event of a dataset's stream: new and corrected rows, at most 20 batches a second.
+pub(crate) type RowsEvent = StreamEvent<Vec<NamedRow>>;
+
+/// An event of a topic's stream of bundles.
+pub(crate) type BundleEvent = StreamEvent<Box<Latest>>;
 
 /// A run, as it is to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -213,7 +227,7 @@ pub(crate) enum DataEvent {
     Stream {
         /// Of which dataset.
         dataset: DatasetId,
-        news: StreamNews,
+        news: RowsEvent,
     },
     /// The answer to [`Effect::AcquireTag`].
     Acquired {
@@ -236,42 +250,6 @@ pub(crate) enum ExportNews {
     },
     /// It was given up, and nothing is left of it.
     Failed(Failure),
-}
-
-/// What happens on a stream of rows.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum StreamNews {
-    /// It is up. A replay of the newest rows follows; those given before are left out.
-    Connected,
-    /// New and corrected rows, in the order in which they came. At most 20 batches a second.
-    Rows(Vec<NamedRow>),
-    /// The service does not know what it sent last: late rows may have been missed.
-    Reset,
-    /// It is still up.
-    Heartbeat,
-    /// It is down, and tried again by itself.
-    Lost {
-        why: Failure,
-        /// When the next attempt is made.
-        retry_in: Duration,
-    },
-}
-
-/// What happens on a stream of bundles.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum BundleNews {
-    /// It is up.
-    Connected,
-    /// A new bundle.
-    Bundle(Box<Latest>),
-    /// It is down, and tried again by itself.
-    Lost {
-        why: Failure,
-        /// When the next attempt is made.
-        retry_in: Duration,
-    },
-    /// The service has none.
-    NotServed,
 }
 
 /// Events of the Inference screen.
@@ -311,7 +289,7 @@ pub(crate) enum InferenceEvent {
     Bundle {
         /// Of which topic.
         topic: topic::TopicId,
-        news: BundleNews,
+        news: BundleEvent,
     },
     /// The answer to [`Effect::LoadHistory`].
     History {

@@ -12,7 +12,7 @@ use wire::{
 
 use crate::{
     app::{self, Start},
-    event::{ClusterNews, Effect, Event},
+    event::{Effect, Event, StreamEvent},
     keymap::Chord,
     local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady},
     overlay::Overlay,
@@ -120,7 +120,7 @@ impl Harness {
 
     /// Runs the form; the head takes it, and gives the work to three workers. The first has answered.
     pub(crate) fn run_live(&mut self) -> RunId {
-        self.take(Event::Cluster(ClusterNews::Connected));
+        self.take(Event::Cluster(StreamEvent::Connected));
         self.press("e ctrl-r");
         let id = self.state.runs.newest().unwrap().id;
         self.pass(Duration::from_millis(40));
@@ -153,7 +153,7 @@ impl Harness {
     pub(crate) fn happens(&mut self, kind: ClusterEventKind) {
         let time = self.state.now.to_string();
         let event = ClusterEvent { time, kind };
-        self.take(Event::Cluster(ClusterNews::Happened(Box::new(event))));
+        self.take(Event::Cluster(StreamEvent::Item(Box::new(event))));
     }
 
     /// What is shown, line by line.

@@ -3,9 +3,7 @@
 
 use super::health::{note, note_stream};
 use crate::{
-    event::{
-        Acquired, BundleNews, DataEvent, Effect, ExportNews, InferenceEvent, Latest, StreamNews,
-    },
+    event::{Acquired, DataEvent, Effect, ExportNews, InferenceEvent, Latest, StreamEvent},
     state::{State, services::Service},
     widget::format::counted,
 };
@@ -46,7 +44,7 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) -> Vec<Effect> {
             }
             Err(failure) => state.notify_failure(failure),
         },
-        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => {
+        DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => {
             note_stream(state, Service::Data, Some(why));
         }
         DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
@@ -63,21 +61,21 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effe
             state.overview.on_latest(*topic, result, state.now);
         }
         InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
-        InferenceEvent::Bundle { topic, news: BundleNews::Bundle(latest) } => {
+        InferenceEvent::Bundle { topic, news: StreamEvent::Item(latest) } => {
             note_stream(state, Service::Inference, None);
             state.overview.on_latest(*topic, &Ok(Latest::clone(latest)), state.now);
         }
-        InferenceEvent::Bundle { news: BundleNews::Connected, .. } => {
+        InferenceEvent::Bundle { news: StreamEvent::Connected, .. } => {
             note_stream(state, Service::Inference, None);
         }
-        InferenceEvent::Bundle { news: BundleNews::Lost { why, .. }, .. } => {
+        InferenceEvent::Bundle { news: StreamEvent::Lost { why, .. }, .. } => {
             note_stream(state, Service::Inference, Some(why));
         }
         // What not every service has says nothing about how it is doing.
         InferenceEvent::Confidence { .. }
         | InferenceEvent::PastBundles { .. }
         | InferenceEvent::Leaderboard { .. }
-        | InferenceEvent::Bundle { news: BundleNews::NotServed, .. } => {}
+        | InferenceEvent::Bundle { .. } => {}
         InferenceEvent::History { topic, result } => {
             note(state, Service::Inference, result, None);
             if let Ok(history) = result {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    event::{DataEvent, InferenceEvent, StreamNews},
+    event::{DataEvent, InferenceEvent, StreamEvent},
     harness::{FUNCTION_ID, Harness, split_response},
     screens::execute::state::FormField,
     state::{loadable::Failure, stack},
@@ -375,11 +375,11 @@ fn the_header_says_live_only_while_a_stream_is_open() {
         crate::event::DatasetsPage { n_datasets: None, datasets: vec![found], has_more: false };
     screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
     let news = |news| Event::Data(DataEvent::Stream { dataset, news });
-    screen.take(news(StreamNews::Connected));
+    screen.take(news(StreamEvent::Connected));
     assert_eq!(screen.state.services.health(Service::Data), &Health::Live);
     screen.press("1");
     assert_eq!(screen.state.services.health(Service::Data), &Health::Idle { latency: None });
-    screen.take(news(StreamNews::Lost { why: failure(), retry_in: Duration::from_secs(1) }));
+    screen.take(news(StreamEvent::Lost { why: failure(), retry_in: Duration::from_secs(1) }));
     assert!(screen.text().contains("data ✗ down"), "{}", screen.text());
 }
 

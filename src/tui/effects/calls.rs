@@ -11,7 +11,7 @@ use client::{
         Inference,
         bundles::{self, BundleEvent},
     },
-    stream::resume::{self, Event as StreamEvent, Repeats, ResumeFrom},
+    stream::resume::{self, Event as RowEvent, Repeats, ResumeFrom},
 };
 use model::{dataset::DatasetId, topic::TopicId};
 use tokio::{
@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{absent, failure};
 use crate::{
-    event::{BundleNews, ClusterNews, DataEvent, Event, InferenceEvent, StreamNews},
+    event::{DataEvent, Event, InferenceEvent, RowsEvent, StreamEvent},
     state::{
         loadable::Failure,
         services::{PROBE_WITHIN, Service},
@@ -105,17 +105,17 @@ pub(super) async fn cluster(head: Option<Functions>, events: mpsc::Sender<Event>
     let send = async {
         while let Some(event) = inbox.recv().await {
             let news = match event {
-                ClusterStreamEvent::Connected => ClusterNews::Connected,
-                ClusterStreamEvent::Happened(event) => ClusterNews::Happened(Box::new(event)),
+                ClusterStreamEvent::Connected => StreamEvent::Connected,
+                ClusterStreamEvent::Happened(event) => StreamEvent::Item(Box::new(event)),
                 ClusterStreamEvent::Heartbeat => continue,
                 ClusterStreamEvent::Lost { why, .. } if why.status() == Some(404) => {
-                    ClusterNews::Absent
+                    StreamEvent::NotServed
                 }
-                ClusterStreamEvent::Lost { why, .. } => {
-                    ClusterNews::Lost(failure("follow the cluster", &why))
+                ClusterStreamEvent::Lost { why, retry_in } => {
+                    StreamEvent::Lost { why: failure("follow the cluster", &why), retry_in }
                 }
             };
-            let is_absent = news == ClusterNews::Absent;
+            let is_absent = news == StreamEvent::NotServed;
             if events.send(Event::Cluster(news)).await.is_err() || is_absent {
                 return;
             }
@@ -192,8 +192,8 @@ pub(super) async fn stream(
         while let Some(event) = next {
             let mut news = news(event);
             next = None;
-            if let StreamNews::Rows(rows) = &mut news {
-                next = fill_batch(rows, &mut inbox).await;
+            if let StreamEvent::Item(rows) = &mut news {
+                next = fill(rows, &mut inbox).await;
             }
             let event = Event::Data(DataEvent::Stream { dataset, news });
             if events.send(event).await.is_err() {
@@ -209,15 +209,12 @@ pub(super) async fn stream(
     tokio::join!(resume::follow(service, dataset, resume_from, sender), send);
 }
 
-/// Adds rows until the batch is full or due; returns an event of another kind that ended it.
-async fn fill_batch(
-    rows: &mut Vec<NamedRow>,
-    inbox: &mut mpsc::Receiver<StreamEvent>,
-) -> Option<StreamEvent> {
+/// Adds rows for as long as a batch takes; returns what else came.
+async fn fill(rows: &mut Vec<NamedRow>, inbox: &mut mpsc::Receiver<RowEvent>) -> Option<RowEvent> {
     let deadline = Instant::now() + BATCH_EVERY;
     while rows.len() < BATCH_ROWS_MAX {
         match timeout_at(deadline, inbox.recv()).await {
-            Ok(Some(StreamEvent::Rows { rows: more, .. })) => rows.extend(more),
+            Ok(Some(RowEvent::Rows { rows: more, .. })) => rows.extend(more),
             Ok(other) => return other,
             Err(_) => return None,
         }
@@ -225,14 +222,14 @@ async fn fill_batch(
     None
 }
 
-fn news(event: StreamEvent) -> StreamNews {
+fn news(event: RowEvent) -> RowsEvent {
     match event {
-        StreamEvent::Connected => StreamNews::Connected,
-        StreamEvent::Rows { rows, .. } => StreamNews::Rows(rows),
-        StreamEvent::Reset => StreamNews::Reset,
-        StreamEvent::Heartbeat => StreamNews::Heartbeat,
-        StreamEvent::Lost { why, retry_in } => {
-            StreamNews::Lost { why: failure("follow the dataset", &why), retry_in }
+        RowEvent::Connected => StreamEvent::Connected,
+        RowEvent::Rows { rows, .. } => StreamEvent::Item(rows),
+        RowEvent::Reset => StreamEvent::Reset,
+        RowEvent::Heartbeat => StreamEvent::Heartbeat,
+        RowEvent::Lost { why, retry_in } => {
+            StreamEvent::Lost { why: failure("follow the dataset", &why), retry_in }
         }
     }
 }
@@ -286,11 +283,11 @@ pub(super) async fn bundles(
     let send = async {
         while let Some(event) = inbox.recv().await {
             let news = match event {
-                BundleEvent::Connected => BundleNews::Connected,
-                BundleEvent::Bundle(latest) => BundleNews::Bundle(latest),
-                BundleEvent::NotServed => BundleNews::NotServed,
+                BundleEvent::Connected => StreamEvent::Connected,
+                BundleEvent::Bundle(latest) => StreamEvent::Item(latest),
+                BundleEvent::NotServed => StreamEvent::NotServed,
                 BundleEvent::Lost { why, retry_in } => {
-                    BundleNews::Lost { why: failure("follow the topic", &why), retry_in }
+                    StreamEvent::Lost { why: failure("follow the topic", &why), retry_in }
                 }
             };
             let event = Event::Inference(InferenceEvent::Bundle { topic, news });

@@ -16,7 +16,7 @@ use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
 use super::state::{Pane, State, pins::is_gone};
 use crate::{
     action::Action,
-    event::{DataEvent, Effect, StreamNews, Target, Timer},
+    event::{DataEvent, Effect, StreamEvent, Target, Timer},
     state::{
         loadable::{Failure, Loadable},
         steps::Steps as _,
@@ -344,7 +344,7 @@ fn failure(event: &DataEvent) -> Option<&Failure> {
         DataEvent::Columns { result, .. } => result.as_ref().err(),
         DataEvent::Pinned { result, .. } => result.as_ref().err().filter(|why| !is_gone(why)),
         DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => result.as_ref().err(),
-        DataEvent::Stream { news: StreamNews::Lost { why, .. }, .. } => Some(why),
+        DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => Some(why),
         _ => None,
     }
 }

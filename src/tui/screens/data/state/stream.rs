@@ -6,7 +6,7 @@ use model::timestamp::Timestamp;
 
 use super::State;
 use crate::{
-    event::{NamedRow, StreamNews},
+    event::{NamedRow, RowsEvent, StreamEvent},
     state::loadable::Failure,
     widget::format,
 };
@@ -196,8 +196,8 @@ impl LiveStream {
     }
 
     /// Handles an event of the stream.
-    pub(crate) fn on_event(&mut self, news: &StreamNews, now: Timestamp) {
-        if let StreamNews::Lost { why, retry_in } = news {
+    pub(crate) fn on_event(&mut self, news: &RowsEvent, now: Timestamp) {
+        if let StreamEvent::Lost { why, retry_in } = news {
             self.was_lost = true;
             self.n_tries = self.n_tries.saturating_add(1);
             self.status = Status::Lost { why: why.clone(), retry_at: now + *retry_in };
@@ -207,11 +207,11 @@ impl LiveStream {
         self.n_tries = 0;
         self.status = Status::Up { heard: now };
         match news {
-            StreamNews::Connected => {
+            StreamEvent::Connected => {
                 self.opened_at = Some(now);
                 (self.pace_from, self.pace_next) = (None, None);
             }
-            StreamNews::Rows(rows) => {
+            StreamEvent::Item(rows) => {
                 self.rows_at = Some(now);
                 self.measure(rows, now);
             }

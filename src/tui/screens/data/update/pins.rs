@@ -9,7 +9,7 @@ use model::{
 
 use super::set_timers;
 use crate::{
-    event::{Effect, StreamNews, Timer},
+    event::{Effect, RowsEvent, StreamEvent, Timer},
     screens::data::state::{
         LiveStream, RecentValues, State,
         pins::{PIN_VALUES, PINS_MAX, Pin, is_gone},
@@ -153,10 +153,10 @@ impl State {
     }
 
     /// Handles an event on the stream of a dataset that may be pinned.
-    pub(crate) fn on_pin_event(&mut self, dataset: DatasetId, news: &StreamNews, now: Timestamp) {
+    pub(crate) fn on_pin_event(&mut self, dataset: DatasetId, news: &RowsEvent, now: Timestamp) {
         let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) else { return };
         pin.live.on_event(news, now);
-        if let StreamNews::Rows(rows) = news {
+        if let StreamEvent::Item(rows) = news {
             let shape = rows.first().map(|row| Shape::guess(&pin.metadata, row));
             let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
             pin.spark.take(samples.collect::<Vec<_>>(), now);

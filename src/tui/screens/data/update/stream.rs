@@ -4,7 +4,7 @@ use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
 use super::{BUCKETS_AGAIN, TAPE_ROWS};
 use crate::{
-    event::{Effect, NamedRow, RowsQuery, StreamNews},
+    event::{Effect, NamedRow, RowsEvent, RowsQuery, StreamEvent},
     screens::data::state::{
         State, spark,
         stream::{HELD_ROWS_MAX, HeldRows, Status},
@@ -30,11 +30,11 @@ impl State {
     }
 
     /// Handles an event of the charted dataset's stream.
-    pub(crate) fn on_stream(&mut self, news: StreamNews, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) -> Vec<Effect> {
         self.live.on_event(&news, now);
         match news {
             // What came meanwhile comes by the stream, in rows; what is shown may be buckets.
-            StreamNews::Connected => {
+            StreamEvent::Connected => {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
                 let is_raw = self.chart.resolution() == Resolution::Raw;
                 if was_lost && !is_raw {
@@ -44,8 +44,8 @@ impl State {
                 }
             }
             // Late rows may have been missed.
-            StreamNews::Reset => self.load_rows(now).into_iter().collect(),
-            StreamNews::Rows(rows) => match &mut self.live.held {
+            StreamEvent::Reset => self.load_rows(now).into_iter().collect(),
+            StreamEvent::Item(rows) => match &mut self.live.held {
                 Some(held) => {
                     held.n_rows = held.n_rows.saturating_add(rows.len());
                     held.rows.extend(rows);
@@ -55,7 +55,9 @@ impl State {
                 }
                 None => self.add_rows(rows, now),
             },
-            StreamNews::Heartbeat | StreamNews::Lost { .. } => Vec::new(),
+            StreamEvent::Heartbeat | StreamEvent::Lost { .. } | StreamEvent::NotServed => {
+                Vec::new()
+            }
         }
     }
 

@@ -8,7 +8,10 @@ use model::{
 
 use super::*;
 use crate::{
-    event::{Acquired, DatasetsPage, ExportNews, NamedRow, Rows, RowsPage, RowsQuery, StreamNews},
+    event::{
+        Acquired, DatasetsPage, ExportNews, NamedRow, Rows, RowsEvent, RowsPage, RowsQuery,
+        StreamEvent,
+    },
     keymap::Chord,
     screens::data::state::{LiveStream, RecentValues, export::Progress, fresh_for},
     state::{loadable::Failure, steps::Steps as _},
@@ -75,7 +78,7 @@ fn answered_at(state: &mut State, effects: &[Effect], second: i64) {
 
 fn streamed(state: &mut State, rows: Vec<NamedRow>) -> Vec<Effect> {
     let dataset = state.selected.unwrap();
-    state.on(DataEvent::Stream { dataset, news: StreamNews::Rows(rows) }, at(0))
+    state.on(DataEvent::Stream { dataset, news: StreamEvent::Item(rows) }, at(0))
 }
 
 /// The screen in view, with two datasets found and no rows yet; and what it asks for then.
@@ -159,22 +162,22 @@ fn a_lost_stream_shows_its_age_and_attempts_and_reconnects() {
     let news = |news| DataEvent::Stream { dataset: id(1), news };
     let lost = |seconds| {
         let retry_in = Duration::from_secs(seconds);
-        news(StreamNews::Lost { why: Failure::default(), retry_in })
+        news(StreamEvent::Lost { why: Failure::default(), retry_in })
     };
     assert_eq!(state.live.note(at(0)), "connecting");
     state.on(lost(1), at(0));
     assert_eq!(state.live.note(at(0)), "never connected · reconnecting in 1s (1)");
-    state.on(news(StreamNews::Connected), at(1));
+    state.on(news(StreamEvent::Connected), at(1));
     assert_eq!(state.on(lost(5), at(1)), []);
     assert_eq!(state.on(lost(5), at(42)), []);
     assert_eq!(state.live.note(at(45)), "stale 44s · reconnecting in 2s (2)");
     assert_eq!(
-        state.on(news(StreamNews::Connected), at(47)),
+        state.on(news(StreamEvent::Connected), at(47)),
         [],
         "the stream brings what was missed"
     );
     assert_eq!(state.live.note(at(49)), "live · 2s ago");
-    let asked = state.on(news(StreamNews::Reset), at(50));
+    let asked = state.on(news(StreamEvent::Reset), at(50));
     assert!(matches!(asked[..], [Effect::LoadRows(_)]), "what it cannot bring is read");
 }
 
@@ -186,8 +189,8 @@ fn replayed_old_rows_are_not_live() {
         state.live.note(at(second))
     };
     let year = 365 * 86_400;
-    assert_eq!(hear(StreamNews::Connected, year), "live · now");
-    let rows = |second| StreamNews::Rows(vec![row(second, 1.0)]);
+    assert_eq!(hear(StreamEvent::Connected, year), "live · now");
+    let rows = |second| StreamEvent::Item(vec![row(second, 1.0)]);
     assert_eq!(hear(rows(0), year), "rows of 2023-11-14", "what was there before");
     assert_eq!(hear(rows(600), year + 3), "rows of 2023-11-14", "the pace is not known yet");
     assert_eq!(hear(rows(900), year + 8), "replay 60× · 2023-11-14");
@@ -201,10 +204,10 @@ fn buckets_are_reloaded_after_a_lost_stream() {
     let asked = state.act(Action::Coarser, at(0));
     answered(&mut state, &asked, Rows::Buckets(Vec::new()));
     let news = |news| DataEvent::Stream { dataset: id(1), news };
-    state.on(news(StreamNews::Connected), at(0));
-    let lost = StreamNews::Lost { why: Failure::default(), retry_in: Duration::from_secs(5) };
+    state.on(news(StreamEvent::Connected), at(0));
+    let lost = StreamEvent::Lost { why: Failure::default(), retry_in: Duration::from_secs(5) };
     state.on(news(lost), at(1));
-    assert!(matches!(state.on(news(StreamNews::Connected), at(6))[..], [Effect::LoadRows(_)]));
+    assert!(matches!(state.on(news(StreamEvent::Connected), at(6))[..], [Effect::LoadRows(_)]));
 }
 
 #[test]
@@ -250,7 +253,7 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     assert_eq!(state.act(Action::Pin, at(0)), [], "its stream is open already");
     let effects = state.act(Action::Down, at(0));
     assert!(!effects.contains(&Effect::CloseStream { dataset: id(1) }), "{effects:?}");
-    let news = StreamNews::Rows(vec![row(1, 5.0), row(2, 6.0)]);
+    let news = StreamEvent::Item(vec![row(1, 5.0), row(2, 6.0)]);
     state.on(DataEvent::Stream { dataset: id(1), news }, at(3));
     assert_eq!(state.pins[0].spark.values().collect::<Vec<_>>(), [5.0, 6.0]);
     assert_eq!(state.pins[0].live.note(at(5)), "live · 2s ago");
@@ -569,13 +572,13 @@ fn freshness_depends_on_the_frequency() {
 fn the_replay_speed_ignores_the_catch_up() {
     let mut live = LiveStream::default();
     let year = 365 * 24 * 3_600;
-    let mut hear = |news: StreamNews, second: i64| {
+    let mut hear = |news: RowsEvent, second: i64| {
         live.on_event(&news, at(year + second));
         live.note(at(year + second))
     };
-    hear(StreamNews::Connected, 0);
+    hear(StreamEvent::Connected, 0);
     // A month in a few seconds, then a minute each second.
-    let row = |second: i64| StreamNews::Rows(vec![row(second, 1.0)]);
+    let row = |second: i64| StreamEvent::Item(vec![row(second, 1.0)]);
     hear(row(0), 5);
     assert!(hear(row(2_592_000), 10).starts_with("replay 518 400×"));
     let mut note = String::new();

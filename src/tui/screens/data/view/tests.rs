@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     action::Action,
-    event::{DataEvent, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamNews},
+    event::{DataEvent, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent},
     state::{self, Screen, loadable::Failure},
     theme::{self, depth::Depth},
     view::Tier,
@@ -144,8 +144,8 @@ fn opened(name: &str) -> state::State {
     let live = rows.split_off(rows.len() - 3);
     give(&mut state, &effects, newest_first(rows));
     let stream = |news| DataEvent::Stream { dataset: datasets[0].id, news };
-    state.data.on(stream(StreamNews::Connected), now() - Duration::from_secs(2));
-    state.data.on(stream(StreamNews::Rows(live)), now() - Duration::from_secs(2));
+    state.data.on(stream(StreamEvent::Connected), now() - Duration::from_secs(2));
+    state.data.on(stream(StreamEvent::Item(live)), now() - Duration::from_secs(2));
     for seed in 0..3 {
         let effects = state.data.on_timer(crate::event::Timer::Rows, now());
         let rows = match query(&effects).dataset.get() {
@@ -267,7 +267,7 @@ fn each_state() {
     let effects = stale.data.act(Action::Refresh, now());
     let rows = DataEvent::Rows { query: query(&effects), result: Err(failure("it broke")) };
     stale.data.on(rows, now());
-    let news = StreamNews::Lost { why: failure("it broke"), retry_in: Duration::from_secs(2) };
+    let news = StreamEvent::Lost { why: failure("it broke"), retry_in: Duration::from_secs(2) };
     stale.data.on(DataEvent::Stream { dataset: id(1), news }, now());
     stale.data.pane = Pane::Chart;
     let mut pinned = opened("synthetic-btc");
@@ -408,7 +408,7 @@ proptest! {
                 state.data.on(DataEvent::Table { query: *query, result }, now());
             }
         }
-        let news = StreamNews::Rows(rows);
+        let news = StreamEvent::Item(rows);
         state.data.on(DataEvent::Stream { dataset: id(1), news }, now());
         drawn(&state, width, height, theme::Name::Dark);
     }
@@ -466,7 +466,7 @@ fn another_column_is_charted_with_its_name() {
 fn a_new_column_is_read_as_soon_as_a_row_has_it() {
     let mut state = opened("cpu");
     let dataset = state.data.selected.unwrap();
-    let stream = |rows| DataEvent::Stream { dataset, news: StreamNews::Rows(rows) };
+    let stream = |rows| DataEvent::Stream { dataset, news: StreamEvent::Item(rows) };
     let asked = |effects: &[Effect]| {
         effects.iter().filter(|it| matches!(it, Effect::LoadColumns { .. })).count()
     };

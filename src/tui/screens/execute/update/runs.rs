@@ -13,7 +13,7 @@ use crate::{
         load_nodes,
         perform::send_copy,
     },
-    event::{ClusterNews, Effect, Event, RunOrder},
+    event::{Effect, Event, HeadEvent, RunOrder, StreamEvent},
     keymap::Layer,
     local::{Level, LocalLog},
     overlay::{Overlay, copy_as::state::curl_of},
@@ -64,26 +64,26 @@ pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
 }
 
 /// How urgent a redraw after an event of the head is.
-pub(crate) fn urgency(state: &State, news: &ClusterNews) -> Dirty {
+pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     match news {
         // A heartbeat and the like change nothing that is shown.
-        ClusterNews::Happened(_) if state.runs.n_waiting() > 0 => match state.screen {
+        StreamEvent::Item(_) if state.runs.n_waiting() > 0 => match state.screen {
             Screen::Cluster | Screen::Execute => Dirty::Data,
             _ => Dirty::Clean,
         },
-        ClusterNews::Happened(_) | ClusterNews::Absent => Dirty::Clean,
-        ClusterNews::Connected | ClusterNews::Lost(_) => Dirty::Data,
+        StreamEvent::Connected | StreamEvent::Lost { .. } => Dirty::Data,
+        _ => Dirty::Clean,
     }
 }
 
-fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
+fn on_cluster(state: &mut State, news: HeadEvent) -> Vec<Effect> {
     let is_live = state.nodes.is_live;
     state.nodes.is_live = match news {
-        ClusterNews::Connected => {
+        StreamEvent::Connected => {
             note_stream(state, Service::Head, None);
             true
         }
-        ClusterNews::Happened(event) => {
+        StreamEvent::Item(event) => {
             state.runs.happened(&event, state.now);
             if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
                 event.kind
@@ -92,7 +92,7 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
             }
             is_live
         }
-        ClusterNews::Lost(failure) => {
+        StreamEvent::Lost { why: failure, .. } => {
             if is_live {
                 let line = format!("failed to {}: {}", failure.what, failure.why);
                 state.logs.log(Level::Warn, state.now, line);
@@ -100,7 +100,8 @@ fn on_cluster(state: &mut State, news: ClusterNews) -> Vec<Effect> {
             note_stream(state, Service::Head, Some(&failure));
             false
         }
-        ClusterNews::Absent => false,
+        StreamEvent::NotServed => false,
+        StreamEvent::Reset | StreamEvent::Heartbeat => is_live,
     };
     Vec::new()
 }

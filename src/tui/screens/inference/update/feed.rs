@@ -6,7 +6,7 @@ use model::{timestamp::Timestamp, topic::TopicId};
 use wire::inference::{leaderboard::Leaderboard, network::LatestBody};
 
 use crate::{
-    event::{BundleNews, Effect, Timer},
+    event::{BundleEvent, Effect, StreamEvent, Timer},
     screens::inference::state::{State, confidence::Confidence, feed::Feed},
     state::loadable::Failure,
 };
@@ -55,16 +55,17 @@ impl State {
     pub(crate) fn on_bundle(
         &mut self,
         topic: TopicId,
-        news: BundleNews,
+        news: BundleEvent,
         now: Timestamp,
     ) -> Vec<Effect> {
         match news {
-            BundleNews::Connected => self.feed = Feed::Up,
-            BundleNews::NotServed => self.feed = Feed::NotServed,
-            BundleNews::Lost { retry_in, .. } => {
+            StreamEvent::Connected => self.feed = Feed::Up,
+            StreamEvent::NotServed => self.feed = Feed::NotServed,
+            StreamEvent::Reset | StreamEvent::Heartbeat => {}
+            StreamEvent::Lost { retry_in, .. } => {
                 self.feed = Feed::Lost { retry_at: now + retry_in }
             }
-            BundleNews::Bundle(latest) => {
+            StreamEvent::Item(latest) => {
                 self.feed = Feed::Up;
                 if self.is_resistant {
                     return self.load_latest(now);

@@ -8,7 +8,7 @@ use wire::inference::{
 
 use super::*;
 use crate::{
-    event::BundleNews,
+    event::StreamEvent,
     screens::inference::state::{TOPICS_EVERY, actors::Role},
 };
 
@@ -253,7 +253,7 @@ fn without_outliers_the_plain_bundle_is_dropped() {
     let result = Ok(bundle(1, 90, "9.5"));
     state.on(InferenceEvent::Resistant { topic: id(1), result }, at(2));
     assert_eq!(state.selection().as_deref(), Some("9.5"));
-    let news = BundleNews::Bundle(Box::new(bundle(1, 100, "99")));
+    let news = StreamEvent::Item(Box::new(bundle(1, 100, "99")));
     let asked = state.on(InferenceEvent::Bundle { topic: id(1), news }, at(3));
     assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) }, "a stream has the plain ones");
     assert_eq!(state.act(Action::Resistant, at(4))[0], Effect::LoadLatest { topic: id(1) });
@@ -265,12 +265,12 @@ fn bundles_are_streamed_or_polled() {
     assert_eq!(state.feed, Feed::Opening);
     let hear =
         |state: &mut State, news| state.on(InferenceEvent::Bundle { topic: id(1), news }, at(2));
-    hear(&mut state, BundleNews::Connected);
-    let asked = hear(&mut state, BundleNews::Bundle(Box::new(bundle(1, 100, "12"))));
+    hear(&mut state, StreamEvent::Connected);
+    let asked = hear(&mut state, StreamEvent::Item(Box::new(bundle(1, 100, "12"))));
     assert_eq!(state.selection().as_deref(), Some("12"));
     assert!(asked.contains(&Effect::LoadConfidence { topic: id(1) }), "{asked:?}");
     assert!(!asked.contains(&Effect::LoadLatest { topic: id(1) }), "{asked:?}");
-    hear(&mut state, BundleNews::NotServed);
+    hear(&mut state, StreamEvent::NotServed);
     let asked = state.act(Action::NextTopic, at(3));
     assert!(!asked.contains(&Effect::OpenBundles { topic: id(2) }), "{asked:?}");
 }
