@@ -42,6 +42,7 @@ pub(crate) struct ResultView {
 }
 
 impl Steps for Output {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::Stdout, Self::Stderr, Self::Json];
 }
 

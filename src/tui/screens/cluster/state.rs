@@ -87,10 +87,12 @@ pub(crate) struct ClusterContext<'a> {
 }
 
 impl Steps for Pane {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
 }
 
 impl Steps for NodeOrder {
+    /// In the order of the keys.
     const ALL: &[Self] = &[
         Self::Listed,
         Self::Runs,

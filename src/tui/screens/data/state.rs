@@ -217,5 +217,6 @@ impl State {
 }
 
 impl Steps for Pane {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::List, Self::Chart, Self::Tape];
 }

@@ -168,6 +168,7 @@ impl State {
 }
 
 impl Steps for Pane {
+    /// In the order of the keys.
     const ALL: &[Self] =
         &[Self::Topics, Self::Actors, Self::Distribution, Self::Past, Self::Losses];
 }

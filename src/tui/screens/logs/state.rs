@@ -70,6 +70,7 @@ pub(crate) struct State {
 }
 
 impl Steps for Level {
+    /// In the order of the keys.
     const ALL: &[Self] = &Self::ALL;
 }
 

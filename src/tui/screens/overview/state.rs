@@ -25,6 +25,7 @@ pub(crate) const TOPICS_MAX: usize = 12;
 /// Panes with rows that can be clicked: runs, datasets, topics.
 pub(crate) const N_PANES: usize = 3;
 
+/// The maximum of runs in the list.
 pub(crate) const RUNS_MAX: usize = 8;
 
 /// Values kept of each topic, for a line of them.

@@ -46,6 +46,7 @@ const PEER: &str = "PEER";
 /// The shortest peer id: ids share a prefix and differ at the end.
 const PEER_WIDTH_MIN: u16 = 10;
 
+/// The widest column of peer ids.
 const PEER_WIDTH_MAX: u16 = 19;
 
 /// The widest column of names: a longer one would leave no room for the rest.
@@ -54,6 +55,7 @@ const NAME_WIDTH_MAX: u16 = 14;
 /// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
 const LEFT_OUT: [&str; 4] = ["ORIGIN", "SLOTS", "PING", "LAST"];
 
+/// The columns of the table, left to right.
 const COLUMNS: [Column; 11] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: NAME, width: 8, side: Side::Left },

@@ -28,6 +28,7 @@ use crate::{
     },
 };
 
+/// The columns of the table, left to right.
 const COLUMNS: [Column; 7] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "NAME", width: 11, side: Side::Left },

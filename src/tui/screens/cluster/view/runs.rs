@@ -21,6 +21,7 @@ use crate::{
     },
 };
 
+/// The columns of the table, left to right.
 const COLUMNS: [Column; 8] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "TIME", width: 8, side: Side::Left },

@@ -27,9 +27,11 @@ pub(crate) enum Indicators {
 }
 
 impl Steps for ChartKind {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::Candles, Self::Line, Self::Heikin];
 }
 
 impl Steps for Indicators {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::Averages, Self::Exponential, Self::Bands, Self::Off];
 }

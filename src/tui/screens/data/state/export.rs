@@ -38,6 +38,7 @@ pub(crate) struct Progress {
 }
 
 impl Steps for Range {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::Loaded, Self::Day, Self::Week, Self::All];
 }
 

@@ -47,6 +47,7 @@ pub(crate) enum Source {
 }
 
 impl Steps for Source {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::Typed, Self::File, Self::Rows];
 }
 

@@ -26,6 +26,7 @@ use crate::{
     },
 };
 
+/// The columns of the table, left to right.
 const COLUMNS: [Column; 7] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "NODE", width: 9, side: Side::Left },

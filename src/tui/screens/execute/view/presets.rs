@@ -18,6 +18,7 @@ use crate::{
     },
 };
 
+/// The columns of the table, left to right.
 const COLUMNS: [Column; 5] = [
     Column { title: "NAME", width: 28, side: Side::Left },
     Column { title: "FUNCTION", width: 11, side: Side::Left },

@@ -71,6 +71,7 @@ pub(crate) enum Detail {
 }
 
 impl Steps for Detail {
+    /// In the order of the keys.
     const ALL: &[Self] = &[Self::MeanLoss, Self::Influence, Self::LeaveOuts, Self::Learned];
 }
 
@@ -102,6 +103,7 @@ pub(crate) enum Sort {
 }
 
 impl Steps for Sort {
+    /// In the order of the keys.
     const ALL: &[Self] =
         &[Self::MeanLoss, Self::Influence, Self::Delta, Self::Value, Self::Weight, Self::Worker];
 }
