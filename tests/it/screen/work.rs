@@ -100,7 +100,7 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
     });
     let pids = process::descendants(session.pid);
     session.press("q");
-    session.wait_text("1 node that you started would end", SHOWN_WITHIN);
+    session.wait_text("1 node that you started would stop", SHOWN_WITHIN);
     session.press("y");
     assert!(session.wait_exit(QUITS_WITHIN).success(), "exit code 0");
     session.assert_restored();
