@@ -139,7 +139,7 @@ impl Runner {
         self.timers.take_due(now)
     }
 
-    /// Begins to do `effect`, and returns at once; returns what is the loop's to do.
+    /// Starts to perform `effect`, without waiting; returns what only the event loop can do.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<TerminalRequest> {
         match effect {
             Effect::SetTimer(timer, wait) => self.timers.set(timer, Instant::now() + wait),

@@ -40,7 +40,7 @@ impl Pacer {
         Self { dirty: Dirty::Clean, last_frame: None, last_check: None, data_every }
     }
 
-    /// The next frame is for this, too.
+    /// Requests a frame for this cause.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
@@ -104,8 +104,8 @@ mod tests {
         pacer.mark_dirty(Dirty::Input);
         assert_eq!(pacer.next(), Some(drawn_at + INPUT_EVERY));
         pacer.mark_dirty(Dirty::Data);
-        assert_eq!(pacer.next(), Some(drawn_at + INPUT_EVERY), "a key is not made to wait");
-        pacer.drawn(drawn_at, true);
+        assert_eq!(pacer.next(), Some(drawn_at + INPUT_EVERY), "input does not wait");
+        pacer.record_frame(drawn_at, true);
         assert_eq!(pacer.next(), Some(drawn_at + ANIMATION_EVERY));
     }
 
@@ -124,9 +124,9 @@ mod tests {
             }
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(n_looks, 10);
+        assert_eq!(n_checks, 10);
         pacer.mark_dirty(Dirty::Input);
-        assert!(pacer.is_due(Instant::now()), "a key is not made to wait");
+        assert!(pacer.is_due(Instant::now()), "input does not wait");
     }
 
     /// The frames of one second in which a row comes each millisecond.

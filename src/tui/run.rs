@@ -34,7 +34,7 @@ use crate::{
     profiles::Profiles,
     replies::Replies,
     state::{Dirty, Screen, State, profiles, session},
-    terminal::{Signal, Signals, Terminal},
+    terminal::{Signal, Signals, Tui},
     theme::{self, Theme, depth::Depth},
     view::{self, hits::Hits},
     widget::symbols::Symbols,
@@ -43,7 +43,7 @@ use crate::{
 /// Events of services that wait for the loop. When it is full their senders wait.
 const EVENTS_MAX: usize = 256;
 
-/// Pending events of local processes. When full, log lines are dropped at their source.
+/// Pending events of local processes. When it is full log lines are dropped at their source.
 const LOCAL_EVENTS_MAX: usize = 1_024;
 
 /// Events handled before a frame is considered. The rest are handled in the next round.
@@ -52,7 +52,7 @@ const BATCH_MAX: usize = 512;
 /// The longest wait for local processes to end; then the program ends without them.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// How long the terminal has the processors to itself, to show the first frame.
+/// The pause after the first frame, in which the terminal has the processors to show it.
 const SHOWN_WITHIN: Duration = Duration::from_millis(20);
 
 /// How long after a stop the signal may arrive that stopped the rest of the job: we get it, too.
@@ -66,11 +66,11 @@ pub struct TuiOptions {
     pub local: Option<Box<dyn LocalStack>>,
     /// The file of saved forms; `None` if there is no folder for it.
     pub presets: Option<PathBuf>,
-    /// The theme.
+    /// The theme to start with, or how to choose it.
     pub theme: theme::InitialTheme,
-    /// The themes of a person's own.
+    /// The user-defined themes.
     pub custom_themes: Vec<&'static theme::custom::CustomTheme>,
-    /// Why other themes of a person's own cannot be used, a text for each of their files.
+    /// Why other user-defined themes cannot be used, a text for each file.
     pub theme_faults: Vec<String>,
     /// The action of each key.
     pub keys: Keymap,
@@ -296,7 +296,7 @@ impl Loop {
                 }
             }
             self.pacer.mark_dirty(std::mem::take(&mut self.state.dirty));
-            self.draw_what_is_due()?;
+            self.draw_if_due()?;
         }
     }
 
@@ -362,9 +362,9 @@ impl Loop {
         self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event)))
     }
 
-    /// Tells of the timers that are due, however much else there is to tell of.
-    fn ring(&mut self) -> Result<Flow, RunError> {
-        for timer in self.runner.due_timers(Instant::now()) {
+    /// Handles the timers that are due, so that a flood of other events cannot delay them.
+    fn fire_timers(&mut self) -> Result<Flow, RunError> {
+        for timer in self.runner.take_due_timers(Instant::now()) {
             let effects = app::update(&mut self.state, Event::TimerDue(timer));
             if matches!(self.perform(effects)?, Flow::End) {
                 return Ok(Flow::End);
@@ -405,9 +405,9 @@ impl Loop {
                 };
             }
             Next::Signal(Signal::Continue) => {
-                self.terminal.reopen().map_err(RunError::Terminal)?;
+                self.terminal.reenter().map_err(RunError::Terminal)?;
                 self.state.mark_dirty(Dirty::Input);
-                return Ok(Flow::On);
+                return Ok(Flow::Continue);
             }
             Next::Timer | Next::Frame => return Ok(Flow::Continue),
         };
@@ -477,16 +477,16 @@ impl Loop {
                 None => {}
                 Some(TerminalRequest::Quit) => return Ok(Flow::End),
                 Some(TerminalRequest::Page(text)) => {
-                    self.terminal.lend();
-                    // One that nobody polls reads no keys, and the one before ends here.
+                    self.terminal.leave();
+                    // A stream that is not polled reads no keys, and dropping the old one ends it.
                     self.keys = EventStream::new();
                     self.is_paging = true;
                     self.runner.start_pager(text);
                 }
                 Some(request) => {
-                    self.terminal.grant(&request).map_err(RunError::Terminal)?;
+                    self.terminal.fulfill(&request).map_err(RunError::Terminal)?;
                     if matches!(request, TerminalRequest::Suspend) {
-                        self.echo_until = Some(Instant::now() + ECHO_WITHIN);
+                        self.stop_echo_until = Some(Instant::now() + STOP_ECHO_WITHIN);
                     }
                     self.state.mark_dirty(Dirty::Input);
                 }
@@ -528,7 +528,7 @@ impl Loop {
         self.hits = hits;
         self.state.dirty = Dirty::Clean;
         let is_animated = self.state.is_animated() && !self.state.is_behind;
-        self.pacer.drawn(Instant::now(), is_animated);
+        self.pacer.record_frame(Instant::now(), is_animated);
         self.runner.perform(match self.state.redraw_after() {
             Some(wait) => Effect::SetTimer(Timer::Age, wait),
             None => Effect::ClearTimer(Timer::Age),

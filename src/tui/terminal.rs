@@ -30,6 +30,8 @@ use ratatui::{
     layout::{Rect, Size},
 };
 
+use self::ansi::{AnsiBackend, FRAME_END, RESET_LOOK};
+pub(crate) use self::signals::{Signal, Signals};
 use crate::effects::TerminalRequest;
 
 /// The modes that are on, a bit for each: there is one terminal, and a panic hook finds it here.
@@ -105,8 +107,8 @@ impl Tui {
         write_out(BACKGROUND_QUERY)
     }
 
-    /// Does what only the terminal can.
-    pub(crate) fn grant(&mut self, request: &TerminalRequest) -> io::Result<()> {
+    /// Performs what only the terminal can.
+    pub(crate) fn fulfill(&mut self, request: &TerminalRequest) -> io::Result<()> {
         match request {
             TerminalRequest::Copy(text) => {
                 let mut bytes = Vec::new();
@@ -123,12 +125,9 @@ impl Tui {
                     write_out(MOUSE_OFF)
                 }
             }
-            TerminalRequest::Redraw => {
-                self.redraw();
-                Ok(())
-            }
+            TerminalRequest::Redraw => self.redraw(),
             TerminalRequest::Suspend => {
-                give_back();
+                self.leave();
                 job::stop()?;
                 self.reenter()
             }

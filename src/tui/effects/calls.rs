@@ -193,7 +193,7 @@ pub(super) async fn stream(
             let mut news = news(event);
             next = None;
             if let StreamEvent::Item(rows) = &mut news {
-                next = fill(rows, &mut inbox).await;
+                next = fill_batch(rows, &mut inbox).await;
             }
             let event = Event::Data(DataEvent::Stream { dataset, news });
             if events.send(event).await.is_err() {
@@ -209,8 +209,11 @@ pub(super) async fn stream(
     tokio::join!(resume::follow(service, dataset, resume_from, sender), send);
 }
 
-/// Adds rows for as long as a batch takes; returns what else came.
-async fn fill(rows: &mut Vec<NamedRow>, inbox: &mut mpsc::Receiver<RowEvent>) -> Option<RowEvent> {
+/// Adds rows until the batch is full or due; returns an event of another kind that ended it.
+async fn fill_batch(
+    rows: &mut Vec<NamedRow>,
+    inbox: &mut mpsc::Receiver<RowEvent>,
+) -> Option<RowEvent> {
     let deadline = Instant::now() + BATCH_EVERY;
     while rows.len() < BATCH_ROWS_MAX {
         match timeout_at(deadline, inbox.recv()).await {

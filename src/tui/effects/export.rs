@@ -75,14 +75,14 @@ async fn write(
     let mut download = service.download(query).await?;
     let mut counter = RowCounter::new(query.output);
     let mut progress = Progress { total_rows: download.n_rows(), ..Progress::default() };
-    let mut told_at = Instant::now();
+    let mut sent_at = Instant::now();
     while let Some(bytes) = download.next().await? {
         file.write(&bytes).await?;
         counter.count(&bytes);
         progress.bytes += bytes.len() as u64;
         progress.rows = counter.n_rows().unwrap_or(0);
-        if told_at.elapsed() >= TELL_EVERY {
-            told_at = Instant::now();
+        if sent_at.elapsed() >= PROGRESS_EVERY {
+            sent_at = Instant::now();
             let news = ExportNews::Written(progress.clone());
             let event = Event::Data(DataEvent::Export(news));
             events.send(event).await.map_err(|_| ExportError::Cancelled)?;

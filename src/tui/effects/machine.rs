@@ -32,13 +32,15 @@ impl Runner {
                     None => Some(Event::PresetsNotSaved(no_preset_file())),
                 },
                 (Effect::FindDetachedNodes, None) => None,
-                (_, None) => Some(Event::ProcessFailed(cannot())),
+                (_, None) => Some(Event::ProcessFailed(no_local_stack())),
                 (Effect::LoadUsage, Some(local)) => Some(Event::Usage(local.usage())),
                 (Effect::FindDetachedNodes, Some(local)) => {
-                    failed(local.find_kept(local_events).await)
+                    process_event(local.find_kept(local_events).await)
                 }
-                (Effect::AddNode(wish), Some(local)) => failed(local.add(wish, local_events).await),
-                (Effect::StopProcess(name), Some(local)) => failed(local.end(&name).await),
+                (Effect::AddNode(wish), Some(local)) => {
+                    process_event(local.add(wish, local_events).await)
+                }
+                (Effect::StopProcess(name), Some(local)) => process_event(local.end(&name).await),
                 (Effect::RestartProcess(name), Some(local)) => {
                     process_event(local.restart(&name, local_events).await)
                 }

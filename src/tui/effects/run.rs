@@ -76,9 +76,9 @@ async fn send_order(
         return Ok(response);
     }
     let request_id = response.request_id;
-    // Where nobody listens any more, this is dropped soon.
+    // Without a receiver this task is dropped soon.
     drop(events.send(Event::RunAccepted(id, request_id.clone())).await);
-    let response = awaited(head, id, &request_id, events).await?;
+    let response = wait_for_result(head, id, &request_id, events).await?;
     if let Ok(body) = head.execution(&request_id).await {
         drop(events.send(Event::RunReport(id, Box::new(body))).await);
     }
@@ -118,7 +118,7 @@ async fn wait_for_result(
             }
             (Some(problem), None) => {
                 lost_since = Some(Instant::now());
-                drop(events.send(Event::RunUnreachable(id, Some(trouble))).await);
+                drop(events.send(Event::RunUnreachable(id, Some(problem))).await);
             }
             (Some(problem), Some(since)) if since.elapsed() > LOST_WITHIN => return Err(problem),
             (None, None) | (Some(_), Some(_)) => {}

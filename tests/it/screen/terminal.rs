@@ -183,7 +183,7 @@ fn a_screen_that_breaks_is_replaced_by_why_and_the_others_go_on() {
     for _ in 0..2 {
         session.press("5");
         let shown = session.wait_text("the Logs screen failed to draw", SHOWN_WITHIN);
-        assert!(shown.contains("a mistake on purpose, at "), "{shown}");
+        assert!(shown.contains("an injected fault, at "), "{shown}");
         session.press("1");
         session.wait_text("╭─ Nodes", SHOWN_WITHIN);
     }

@@ -276,7 +276,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             }
             parts.join(" · ")
         }
-        (Some((name, _)), Some(_)) => format!("{name} · ended: {}", last(node, frame.state.now)),
+        (Some(_), Some(_)) => format!("ended: {}", last(node, frame.state.now)),
         (None, _) => "not local".to_owned(),
     };
     let mut facts = vec![("peer id", node.peer_id.clone())];

@@ -139,12 +139,3 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
         (word, style),
     ]
 }
-
-/// How long a process runs: `00:14:32`, from a day on `3 d 02 h`.
-pub(crate) fn uptime(since: std::time::Duration) -> String {
-    let seconds = since.as_secs();
-    match seconds / 86_400 {
-        0 => format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60),
-        days => format!("{days} d {:02} h", seconds / 3_600 % 24),
-    }
-}
