@@ -14,7 +14,7 @@ use crate::{
     },
     keymap::Chord,
     screens::data::state::{LiveStream, RecentValues, export::Progress, fresh_for},
-    state::{loadable::Failure, steps::Steps as _},
+    state::loadable::Failure,
 };
 
 const NOW: i64 = 1_700_000_000;
