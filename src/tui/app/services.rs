@@ -71,7 +71,14 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effe
         InferenceEvent::Bundle { news: StreamEvent::Lost { why, .. }, .. } => {
             note_stream(state, Service::Inference, Some(why));
         }
-        // What not every service has says nothing about how it is doing.
+        InferenceEvent::Confidence { result: Err(why), .. }
+        | InferenceEvent::PastBundles { result: Err(why), .. }
+        | InferenceEvent::Leaderboard { result: Err(why), .. }
+            if why.retry_after.is_some() =>
+        {
+            note(state, Service::Inference, &Err::<(), _>(why.clone()), None);
+        }
+        // Otherwise what not every service has says nothing about how it is doing.
         InferenceEvent::Confidence { .. }
         | InferenceEvent::PastBundles { .. }
         | InferenceEvent::Leaderboard { .. }

@@ -151,6 +151,11 @@ impl Services {
         if *place == Health::Live && matches!(health, Health::Idle { .. }) {
             return false;
         }
+        // Nor does a stream that is open say that a limit is over.
+        if matches!(*place, Health::Limited { until, .. } if now < until) && health == Health::Live
+        {
+            return false;
+        }
         // Nor does an answer to a request from before the refusal say that the limit is over.
         if let (&Health::Limited { since, until }, Health::Idle { latency }) = (&*place, &health)
             && now < until
@@ -278,6 +283,16 @@ mod tests {
         assert!(!services.note(Service::Head, up(40), now));
         assert_eq!(services.health(Service::Head), &up(40));
         assert_eq!(services.health(Service::Data), &Health::Absent);
+    }
+
+    #[test]
+    fn an_open_stream_does_not_end_a_limit() {
+        let at = Timestamp::from_seconds;
+        let mut services = Services::default();
+        let limited = Health::Limited { since: at(0), until: at(60) };
+        assert!(services.note(Service::Inference, limited, at(0)));
+        assert!(!services.note(Service::Inference, Health::Live, at(1)));
+        assert!(services.note(Service::Inference, Health::Live, at(60)));
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn refused(what: &str, status: u16) -> Failure {
 
 #[test]
 fn each_refusal_says_why_and_what_to_do() {
-    let cases: [(&str, Cause, &[&str]); 10] = [
+    let cases: [(&str, Cause, &[&str]); 11] = [
         (
             "no head",
             |screen| {
@@ -50,6 +50,17 @@ fn each_refusal_says_why_and_what_to_do() {
                 let retry_after = Some(Duration::from_secs(8));
                 let why = Failure { retry_after, ..refused("list the topics", 429) };
                 screen.take(Event::Inference(InferenceEvent::Topics(Err(why))));
+            },
+            &["429 · retry 8s"],
+        ),
+        (
+            "a rate limit of what stands beside a bundle",
+            |screen| {
+                let retry_after = Some(Duration::from_secs(8));
+                let why = Failure { retry_after, ..refused("read the leaderboard", 429) };
+                let topic = model::topic::TopicId::new(1).unwrap();
+                let event = InferenceEvent::Leaderboard { topic, result: Err(why) };
+                screen.take(Event::Inference(event));
             },
             &["429 · retry 8s"],
         ),
