@@ -128,7 +128,7 @@ fn find(
     name: &str,
     place: &str,
     themes: &[&'static CustomTheme],
-    faults: &[own::ThemeFault],
+    faults: &[user_files::ThemeFault],
 ) -> anyhow::Result<theme::Name> {
     if let Some(fault) = faults.iter().find(|fault| fault.name == name) {
         bail!("{}", fault.why);

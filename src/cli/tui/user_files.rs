@@ -58,7 +58,7 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
 pub(super) struct Themes {
     /// Those that can be used, by name. They stay as long as the program.
     pub(super) themes: Vec<&'static CustomTheme>,
-    /// The others.
+    /// Files that cannot be used.
     pub(super) faults: Vec<ThemeFault>,
 }
 
