@@ -225,22 +225,14 @@ pub enum StoreError {
     /// Its writing thread could not be started.
     #[error("start the writer of the dataset store")]
     Thread(#[source] io::Error),
-    /// A newer version of the program wrote it.
-    #[error("read version {found} of the dataset store, newer than {known}")]
-    Newer {
-        /// The store's version.
-        found: i64,
-        /// The newest this program knows.
-        known: i64,
-    },
-    /// An older version of the program wrote it. A service that opens it brings it to this one.
+    /// Another version of the program wrote it.
     #[error(
-        "read version {found} of the dataset store, older than {known}; serve it once to bring it up to date"
+        "read format {found} of the dataset store, where this program knows format {known} alone; export its rows with the version that wrote it"
     )]
-    Older {
-        /// The store's version.
+    Format {
+        /// The store's format.
         found: i64,
-        /// The only one this reads.
+        /// This program's format.
         known: i64,
     },
     /// Another process serves the store, or restores a copy of it.

@@ -1,10 +1,14 @@
 //! Blocks merge and survive being bytes.
 
+use model::{
+    block::{Block, Series},
+    dataset::Dtype,
+    row::{Row, Value},
+    timestamp::Timestamp,
+};
 use proptest::prelude::*;
 
-use model::row::{Row, Value};
-
-use super::*;
+use super::{encode::Encoded, *};
 
 const DTYPES: [Dtype; 4] = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
 
@@ -36,13 +40,8 @@ fn block() -> impl Strategy<Value = Block> {
 }
 
 /// All ways in which a block is written.
-fn forms(block: &Block) -> [Encoded; 3] {
-    let all = 0..block.len();
-    [
-        encode(block, all.clone()),
-        seal(block, all.clone(), Packing::Quick),
-        seal(block, all, Packing::Small),
-    ]
+fn forms(block: &Block) -> [Encoded; 2] {
+    [Packing::Quick, Packing::Small].map(|packing| encode(block, 0..block.len(), packing))
 }
 
 /// All floats by their bits, so that the two zeros differ.
@@ -67,9 +66,9 @@ proptest! {
         let (a, b) = (a.min(block.len()), b.min(block.len()));
         let rows = a.min(b)..a.max(b);
         for encoded in forms(&block) {
-            let moments = Moments::read(&encoded.times, block.len()).unwrap();
+            let moments = Timestamps::read(&encoded.times, block.len()).unwrap();
             let mut decoded = Block::new(&DTYPES);
-            decode_into(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
+            decode_rows(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
             prop_assert_eq!(&decoded, &block.part(rows.clone()));
         }
     }
@@ -106,18 +105,18 @@ proptest! {
         let (a, b) = (a.index(n), b.index(n));
         let rows = a.min(b)..a.max(b);
         for packing in [Packing::Quick, Packing::Small] {
-            let encoded = seal(&block, 0..n, packing);
-            let moments = Moments::read(&encoded.times, n).unwrap();
+            let encoded = encode(&block, 0..n, packing);
+            let moments = Timestamps::read(&encoded.times, n).unwrap();
             let mut decoded = block.empty_like();
-            decode_into(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
+            decode_rows(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
             let part = block.part(rows.clone());
             prop_assert_eq!(exact(&decoded), exact(&part));
             prop_assert_eq!((&decoded.times, &decoded.ids, &decoded.created), (&part.times, &part.ids, &part.created));
             let mut behind = decoded.clone();
-            decode_into(&mut behind, &moments, &encoded.body, rows.clone(), None).unwrap();
+            decode_rows(&mut behind, &moments, &encoded.body, rows.clone(), None).unwrap();
             prop_assert_eq!(exact(&behind.part(rows.len()..2 * rows.len())), exact(&part));
             let mut one = block.empty_like();
-            decode_rest(&mut one, n, &encoded.body, rows.clone(), Some(&[1])).unwrap();
+            decode_body(&mut one, n, &encoded.body, rows.clone(), Some(&[1])).unwrap();
             prop_assert_eq!(&one.columns[1], &decoded.columns[1]);
             prop_assert!(one.columns[0].number(0).is_none());
         }
@@ -127,7 +126,6 @@ proptest! {
     fn moments_are_found_one_by_one(
         mut micros in prop::collection::vec(-377_000_000_000_000_000..253_000_000_000_000_000_i64, 1..700),
         even in any::<bool>(),
-        plain in any::<bool>(),
         sought in any::<prop::sample::Index>(),
     ) {
         let n = micros.len();
@@ -139,8 +137,8 @@ proptest! {
         block.times = micros.into_iter().map(Timestamp::from_micros).collect();
         block.ids = vec![0; n];
         block.created = vec![Timestamp::default(); n];
-        let encoded = if plain { encode(&block, 0..n) } else { seal(&block, 0..n, Packing::Small) };
-        let moments = Moments::read(&encoded.times, n).unwrap();
+        let encoded = encode(&block, 0..n, Packing::Small);
+        let moments = Timestamps::read(&encoded.times, n).unwrap();
         let mut all = Vec::new();
         moments.extend(&mut all, &(0..n));
         prop_assert_eq!(&all, &block.times);
@@ -157,21 +155,20 @@ proptest! {
 
     #[test]
     fn broken_bytes_are_refused_and_never_panic(block in block(), cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
-        for (form, mut encoded) in forms(&block).into_iter().enumerate() {
+        for mut encoded in forms(&block) {
             let at = cut.index(encoded.body.len());
             let mut decoded = Block::new(&DTYPES);
             let n = block.len();
-            prop_assert!(decode_rest(&mut decoded, n, &encoded.body[..at], 0..n, None).is_err());
+            prop_assert!(decode_body(&mut decoded, n, &encoded.body[..at], 0..n, None).is_err());
             encoded.body[at] ^= flip;
             let mut decoded = Block::new(&DTYPES);
-            let read = decode_rest(&mut decoded, n, &encoded.body, 0..n, None);
-            // Only sealed blocks can tell that a value was changed.
-            prop_assert!(form == 0 || flip == 0 || read.is_err());
+            let read = decode_body(&mut decoded, n, &encoded.body, 0..n, None);
+            prop_assert!(flip == 0 || read.is_err());
             let at = cut.index(encoded.times.len().max(1));
             if let Some(byte) = encoded.times.get_mut(at) {
                 *byte ^= flip;
-                let read = Moments::read(&encoded.times, n);
-                prop_assert!(form == 0 || flip == 0 || read.is_err());
+                let read = Timestamps::read(&encoded.times, n);
+                prop_assert!(flip == 0 || read.is_err());
             }
         }
     }
@@ -193,9 +190,9 @@ fn a_column_added_later_has_no_values_in_an_older_block() {
     older.ids.push(1);
     older.created.push(Timestamp::from_seconds(2));
     older.columns[0].push(Value::Integer(3)).unwrap();
-    let encoded = encode(&older, 0..1);
+    let encoded = encode(&older, 0..1, Packing::Quick);
     let mut decoded = Block::new(&[Dtype::Float, Dtype::String]);
-    let moments = Moments::read(&encoded.times, 1).unwrap();
-    decode_into(&mut decoded, &moments, &encoded.body, 0..1, None).unwrap();
+    let moments = Timestamps::read(&encoded.times, 1).unwrap();
+    decode_rows(&mut decoded, &moments, &encoded.body, 0..1, None).unwrap();
     assert_eq!(decoded.row(0).unwrap().values, [Some(Value::Float(3.0)), None]);
 }

@@ -190,30 +190,6 @@ fn forget_metadata(
     Ok(())
 }
 
-/// Fills the indexes of a store that has none.
-pub(super) fn index_all(connection: &Connection) -> Result<(), StoreError> {
-    let mut statement = connection.prepare("SELECT id, owner FROM datasets ORDER BY id")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (id, owner) = (dataset_id(row)?, row.get::<_, Option<i64>>(1)?);
-        let Some(dataset) = dataset(connection, &DatasetRef::Id(id))? else { continue };
-        connection
-            .prepare_cached("UPDATE datasets SET folded = ?2 WHERE id = ?1")?
-            .execute(params![id.get(), dataset.name.to_lowercase()])?;
-        if let Some(owner) = owner {
-            postings::add(connection, &Term::Owner(KeyId::new(owner)), &[id])?;
-        }
-        for tag in tags::ids_of_dataset(connection, id)? {
-            postings::add(connection, &Term::Tag(tag), &[id])?;
-        }
-        for (field, value) in &dataset.metadata {
-            postings::add(connection, &Term::Field(field, value), &[id])?;
-        }
-        Texts::of(&dataset).add(connection, id)?;
-    }
-    Ok(())
-}
-
 /// Adds the columns that the dataset does not have.
 pub(super) fn add_columns(
     connection: &Connection,

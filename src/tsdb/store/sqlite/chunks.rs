@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{StoreError, buckets::code};
 use crate::{
-    codec::{DecodeError, Moments, Packing, decode_into, seal},
+    codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
     span::{Order, Span},
 };
 
@@ -167,7 +167,7 @@ pub(super) fn with_rows_after(
 }
 
 /// The places of the moments that lie in `span`.
-pub(super) fn within(moments: &Moments<'_>, span: Span) -> Range<usize> {
+pub(super) fn within(moments: &Timestamps<'_>, span: Span) -> Range<usize> {
     let start = moments.partition_point(|moment| moment < span.first);
     let end = moments.partition_point(|moment| moment <= span.last);
     start..end.max(start)
@@ -201,7 +201,7 @@ fn look<T>(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Moments<'_>) -> T,
+    read: impl FnOnce(&Timestamps<'_>) -> T,
 ) -> Result<T, StoreError> {
     let mut statement = connection.prepare_cached("SELECT times FROM chunks WHERE id = ?1")?;
     let mut rows = statement.query([chunk.id])?;
@@ -216,7 +216,7 @@ pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Moments<'_>, &[u8]) -> Result<T, DecodeError>,
+    read: impl FnOnce(&Timestamps<'_>, &[u8]) -> Result<T, DecodeError>,
 ) -> Result<T, StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT times, body FROM chunks WHERE id = ?1")?;
@@ -228,8 +228,8 @@ pub(super) fn open<T>(
     read(&moments, bytes(1)?).map_err(damaged(dataset))
 }
 
-fn moments(chunk: Chunk, bytes: &[u8]) -> Result<Moments<'_>, DecodeError> {
-    let moments = Moments::read(bytes, chunk.n)?;
+fn moments(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps<'_>, DecodeError> {
+    let moments = Timestamps::read(bytes, chunk.n)?;
     let ends = moments.get(0).zip(chunk.n.checked_sub(1).and_then(|last| moments.get(last)));
     let is_it = ends == Some((chunk.span.first, chunk.span.last));
     if is_it { Ok(moments) } else { Err(DecodeError::MISSING) }
@@ -244,7 +244,7 @@ pub(super) fn read(
 ) -> Result<Block, StoreError> {
     let mut block = empty;
     open(connection, strand.dataset, chunk, |moments, body| {
-        decode_into(&mut block, moments, body, 0..moments.len(), None)
+        decode_rows(&mut block, moments, body, 0..moments.len(), None)
     })?;
     Ok(block)
 }
@@ -423,7 +423,7 @@ pub(super) fn newest(connection: &Connection) -> Result<i64, StoreError> {
 
 /// Packs a chunk of rows, which keeps its number: its rows are the same.
 pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<(), StoreError> {
-    let packed = seal(rows, 0..rows.len(), Packing::Small);
+    let packed = encode(rows, 0..rows.len(), Packing::Small);
     connection
         .prepare_cached("UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1")?
         .execute(params![chunk.id, packed.times, packed.body])?;
@@ -503,7 +503,7 @@ fn insert(
     let moments = block.times.get(rows.clone()).unwrap_or_default();
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return Ok(()) };
     let n = rows.len();
-    let sealed = seal(block, rows.clone(), packing);
+    let encoded = encode(block, rows.clone(), packing);
     let packed = match (packing, strand.resolution) {
         (Packing::Small, _) => 1,
         (Packing::Quick, Resolution::Raw) => 0,
@@ -513,7 +513,7 @@ fn insert(
     connection
         .prepare_cached(
             "INSERT INTO chunks
-             (dataset, resolution, t_first, t_last, n, packed, times, body, last_row)
+             (dataset, resolution, t_first, t_last, n, packed, last_row, times, body)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
@@ -523,9 +523,9 @@ fn insert(
             last.micros(),
             n,
             packed,
-            sealed.times,
-            sealed.body,
-            last_row.unwrap_or_default()
+            last_row.unwrap_or_default(),
+            encoded.times,
+            encoded.body
         ])?;
     Ok(())
 }

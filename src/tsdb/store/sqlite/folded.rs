@@ -22,7 +22,7 @@ use super::{
     outline::{Outline, Outlines},
 };
 use crate::{
-    codec::decode_into,
+    codec::decode_rows,
     rollup::coarser,
     span::{Order, Span},
     store::piece::{Piece, VisitPiece},
@@ -296,7 +296,7 @@ fn give_chunk(
     let mut under = block_of(&[]);
     chunks::open(connection, strand.dataset, chunk, |moments, body| {
         let rows = chunks::within(moments, span);
-        if rows.is_empty() { Ok(()) } else { decode_into(&mut under, moments, body, rows, None) }
+        if rows.is_empty() { Ok(()) } else { decode_rows(&mut under, moments, body, rows, None) }
     })?;
     let all = 0..under.len();
     if over.is_empty() {
@@ -360,7 +360,7 @@ pub(super) fn within(
                 let rows: Vec<_> = rows.filter(|rows| !rows.is_empty()).collect();
                 let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
                 let mut block = block_of(&[]);
-                decode_into(&mut block, moments, body, first.start..last.end, None)?;
+                decode_rows(&mut block, moments, body, first.start..last.end, None)?;
                 let columns = Columns::of(&block);
                 for rows in &rows {
                     found.extend(columns.buckets(rows.start - first.start..rows.end - first.start));

@@ -4,14 +4,11 @@
 //! is kept holds until a chunk of the dataset is removed, which `layout` in table `progress` tells
 //! whoever writes to the file. New chunks come after all others; they are added when they are missed.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use model::{dataset::DatasetId, timestamp::Timestamp};
-use parking_lot::Mutex;
 use rusqlite::Connection;
+use task::cache::{Cache, Capacity};
 
 use super::{
     StoreError, append,
@@ -179,26 +176,14 @@ fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Outlines that were used lately.
-#[derive(Debug, Default)]
-pub(super) struct Outlines {
-    held: Mutex<Held>,
-}
-
-#[derive(Debug, Default)]
-struct Held {
-    outlines: HashMap<Strand, Kept>,
-    /// Which was used when.
-    uses: BTreeMap<u64, Strand>,
-    n_uses: u64,
-    n_bytes: usize,
-}
-
+/// The outlines that were used last, each with the layout that it is of.
 #[derive(Debug)]
-struct Kept {
-    outline: Arc<Outline>,
-    layout: i64,
-    used: u64,
+pub(super) struct Outlines(Cache<Strand, (i64, Arc<Outline>)>);
+
+impl Default for Outlines {
+    fn default() -> Self {
+        Self(Cache::new(Capacity { n_values_max: usize::MAX, bytes_max: BYTES_MAX }))
+    }
 }
 
 impl Outlines {
@@ -210,7 +195,7 @@ impl Outlines {
     ) -> Result<Arc<Outline>, StoreError> {
         let layout = append::layout(connection, strand.dataset)?;
         let end = chunks::end(connection, strand)?;
-        let known = self.held.lock().take(strand, layout);
+        let known = self.0.get(&strand).filter(|(known, _)| *known == layout).map(|(_, outline)| outline);
         let mut outline = match known {
             Some(known) if known.end() == end => return Ok(known),
             // A commit later than what this connection sees is in it.
@@ -221,43 +206,8 @@ impl Outlines {
         let first = outline.end().map_or(i64::MIN, |end| end.micros().saturating_add(1));
         let new = Span { first: Timestamp::from_micros(first), last: Timestamp::MAX };
         Arc::make_mut(&mut outline).add(connection, strand, new)?;
-        self.held.lock().keep(strand, layout, Arc::clone(&outline));
+        self.0.put(strand, (layout, Arc::clone(&outline)), outline.n_bytes());
         Ok(outline)
-    }
-}
-
-impl Held {
-    /// The outline of a strand, if it is of this layout.
-    fn take(&mut self, strand: Strand, layout: i64) -> Option<Arc<Outline>> {
-        let kept = self.outlines.get_mut(&strand).filter(|kept| kept.layout == layout)?;
-        self.n_uses += 1;
-        self.uses.remove(&kept.used);
-        self.uses.insert(self.n_uses, strand);
-        kept.used = self.n_uses;
-        Some(Arc::clone(&kept.outline))
-    }
-
-    fn keep(&mut self, strand: Strand, layout: i64, outline: Arc<Outline>) {
-        if self.outlines.get(&strand).is_some_and(|kept| kept.layout > layout) {
-            return;
-        }
-        self.let_go(strand);
-        self.n_uses += 1;
-        self.n_bytes += outline.n_bytes();
-        self.uses.insert(self.n_uses, strand);
-        self.outlines.insert(strand, Kept { outline, layout, used: self.n_uses });
-        while self.n_bytes > BYTES_MAX
-            && let Some((_, oldest)) = self.uses.first_key_value()
-        {
-            self.let_go(*oldest);
-        }
-    }
-
-    fn let_go(&mut self, strand: Strand) {
-        if let Some(kept) = self.outlines.remove(&strand) {
-            self.uses.remove(&kept.used);
-            self.n_bytes -= kept.outline.n_bytes();
-        }
     }
 }
 

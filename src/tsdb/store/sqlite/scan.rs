@@ -16,7 +16,7 @@ use super::{
     tail::{self, Cursor, TailRow},
 };
 use crate::{
-    codec::decode_into,
+    codec::decode_rows,
     span::{Order, Span},
     store::{
         PAGE_TEXT_BYTES_MAX,
@@ -271,7 +271,7 @@ impl Walker<'_, '_, '_> {
             let rows = within.start + wanted_rows.start..within.start + wanted_rows.end;
             let mut block = empty.clone();
             if !rows.is_empty() {
-                decode_into(&mut block, moments, body, rows, *wanted)?;
+                decode_rows(&mut block, moments, body, rows, *wanted)?;
             }
             Ok((block, n_within))
         })

@@ -30,12 +30,9 @@ pub(super) fn since(
     after: i64,
     limit: usize,
 ) -> Result<Option<Since>, StoreError> {
-    let counter = |name: &str| -> Result<i64, StoreError> {
-        let mut statement =
-            connection.prepare_cached("SELECT value FROM counters WHERE name = ?1")?;
-        Ok(statement.query_row([name], |row| row.get(0))?)
-    };
-    if after > counter("row")? || after < counter("since")? {
+    let mut last = connection.prepare_cached("SELECT value FROM counters WHERE name = 'row'")?;
+    let last: i64 = last.query_row([], |row| row.get(0))?;
+    if !(0..=last).contains(&after) {
         return Ok(None);
     }
     let touched = chunks::with_rows_after(connection, dataset, after, CHUNKS_MAX + 1)?;

@@ -5,7 +5,7 @@ use rusqlite::{CachedStatement, Connection, Rows, params};
 
 use super::{StoreError, chunks};
 use crate::{
-    codec::{decode_rest, encode},
+    codec::{Packing, decode_body, encode_body},
     span::{Order, Span},
 };
 
@@ -26,7 +26,7 @@ impl TailRow {
         block: &mut Block,
     ) -> Result<(), StoreError> {
         block.times.push(self.time);
-        decode_rest(block, 1, &self.body, 0..1, None)
+        decode_body(block, 1, &self.body, 0..1, None)
             .map_err(|source| StoreError::Damaged { dataset, source })
     }
 }
@@ -138,7 +138,7 @@ pub(super) fn put(
                 }
                 covering.as_ref().is_some_and(|(_, times)| times.binary_search(time).is_ok())
             };
-        let body = encode(block, row_idx..row_idx + 1).body;
+        let body = encode_body(block, row_idx..row_idx + 1, Packing::Quick);
         insert.execute(params![dataset.get(), time.micros(), replaces, body])?;
     }
     Ok(n_late)

@@ -33,61 +33,12 @@ fn any_order_of_sharing_shows_each_key_what_it_may_see() {
 }
 
 #[test]
-fn a_store_of_a_newer_version_is_refused() {
+fn a_store_of_another_format_is_refused() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = SqliteStore::open(&path).unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
-}
-
-#[tokio::test]
-async fn a_store_of_the_first_version_is_brought_up_with_all_it_has() {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("datasets.sqlite");
-    let connection = Connection::open(&path).unwrap();
-    connection.execute_batch(tables::FIRST).unwrap();
-    let rows = "
-        INSERT INTO datasets VALUES
-            (3, 'Köln', 'Weather', 1, 0, 0), (5, 'own', 'Load', NULL, 0, 0);
-        INSERT INTO metadata VALUES (3, 'unit', 'K');
-        INSERT INTO columns VALUES (1, 3, 0, 'x', 'float', 0);
-        INSERT INTO progress VALUES (3, 0, NULL, NULL, 0, 0), (5, 0, NULL, NULL, 0, 0);
-        INSERT INTO tags VALUES (1, 'public', 1), (2, 'members', 0);
-        INSERT INTO dataset_tags VALUES (3, 2), (5, 1);
-        INSERT INTO key_tags VALUES (2, 2);
-        PRAGMA user_version = 1;";
-    connection.execute_batch(rows).unwrap();
-    drop(connection);
-    let store = SqliteStore::open(&path).unwrap();
-    let (owner, member) = (KeyId::new(1), KeyId::new(2));
-    let found = |key, filter: &Filter| -> Vec<i64> {
-        let listed = store.list(key, filter, 0, 9).unwrap();
-        listed.datasets.iter().map(|dataset| dataset.id.get()).collect()
-    };
-    for text in ["KÖLN", "öl", "weather", "w"] {
-        assert_eq!(found(member, &Filter::Text(text.to_owned())), [3], "{text}");
-    }
-    assert_eq!(found(owner, &Filter::All), [3]);
-    let unit = Filter::Metadata(vec![("unit".to_owned(), "K".to_owned())]);
-    assert_eq!(found(owner, &unit), [3]);
-    assert!(store.owns_tag(owner, "members").unwrap());
-    assert_eq!(found(member, &Filter::All), [3]);
-    let own = store.owned(None, "own").unwrap();
-    assert_eq!(own, DatasetId::new(5));
-    // The service's own name is no key's.
-    let again = contract::new_dataset("own");
-    let Created::New(made) = store.create(vec![again], Timestamp::default()).await.unwrap() else {
-        panic!("the name is taken")
-    };
-    assert_eq!(made[0].id.get(), 6);
-    let rows = contract::block([(1, 1.0)]);
-    let id = DatasetId::new(3).unwrap();
-    store.append(id, rows, Timestamp::default(), Box::new(|_, _| ())).await.unwrap();
-    drop(store);
-    let connection = Connection::open(&path).unwrap();
-    let mut check = connection.prepare("PRAGMA foreign_key_check").unwrap();
-    assert!(!check.exists([]).unwrap(), "every reference holds");
+    assert!(matches!(error, StoreError::Format { found: 99, .. }), "{error}");
 }
 
 #[test]
@@ -279,15 +230,38 @@ async fn a_damaged_file_gives_errors_and_no_wrong_rows() {
     assert!(n_errors > 3, "{n_errors} of 24 were noticed, the others hit buckets or nothing");
 }
 
+/// The rows of the stored file, by their seconds.
+fn stored_rows() -> BTreeMap<i64, f64> {
+    (0..2000).map(|n| (n * 60, 0.1)).chain([(0, 3.0), (61, 5.0), (120_000, 7.0)]).collect()
+}
+
 #[tokio::test]
-async fn a_store_of_version_1_is_brought_up_to_date() {
+#[ignore = "writes the stored file again, after the number of the format has grown"]
+async fn the_stored_file_is_written() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
-    let want: BTreeMap<i64, f64> =
-        (0..2000).map(|n| (n * 60, 0.1)).chain([(61, 5.0), (120_000, 7.0)]).collect();
-    tables::tests::write_version_1(&path, &want);
     let store = SqliteStore::open(&path).unwrap();
-    let id = store.dataset(&DatasetRef::Name("old".to_owned())).unwrap().unwrap().id;
+    let id = contract::create(&store, contract::new_dataset("stored")).await;
+    for n in [0..1500, 1500..1600, 1600..2000] {
+        contract::append(&store, id, contract::block(n.map(|n| (n * 60, 0.1)))).await;
+    }
+    contract::append(&store, id, contract::block([(0, 3.0), (61, 5.0), (120_000, 7.0)])).await;
+    let copy = folder.path().join("copy.sqlite");
+    crate::admin::backup(&path, &copy).unwrap();
+    let stored = zstd::encode_all(File::open(copy).unwrap(), 19).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("store/sqlite/tests");
+    fs::write(folder.join("format_8.sqlite.zst"), stored).unwrap();
+}
+
+#[tokio::test]
+async fn a_stored_file_of_this_format_is_read_and_written() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("datasets.sqlite");
+    let stored: &[u8] = include_bytes!("tests/format_8.sqlite.zst");
+    fs::write(&path, zstd::decode_all(stored).unwrap()).unwrap();
+    let want = stored_rows();
+    let store = SqliteStore::open(&path).unwrap();
+    let id = store.dataset(&DatasetRef::Name("stored".to_owned())).unwrap().unwrap().id;
     contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
     store.settle().await.unwrap();
     contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);

@@ -38,7 +38,7 @@ pub(crate) fn verify(
     let mut connection = Connection::open_with_flags(path, flags).map_err(opening)?;
     prepare(&connection).map_err(opening)?;
     let read = connection.transaction().map_err(opening)?;
-    tables::check_version(&read)?;
+    tables::check_format(&read)?;
     let mut report = Report::default();
     for complaint in complaints(&read)? {
         report.fault(Fault::File { what: complaint });

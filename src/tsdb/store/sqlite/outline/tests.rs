@@ -1,4 +1,4 @@
-//! Outlines are right whoever writes, and take no more memory than they may.
+//! Outlines are right, whichever process writes.
 
 use std::collections::BTreeMap;
 
@@ -79,23 +79,4 @@ async fn a_reader_of_an_earlier_moment_is_shown_that_moment() {
     let first = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(999) };
     store.delete_rows(id, first, Timestamp::from_seconds(1)).await.unwrap();
     assert_eq!((count(&late), count(&early), count(&late)), (6000, 4000, 6000));
-}
-
-#[test]
-fn the_outlines_used_last_are_kept_within_their_bound() {
-    let mut held = Held::default();
-    let strand = |number| Strand::rows(DatasetId::new(number).unwrap());
-    let moment = Timestamp::from_seconds(1);
-    let chunk = Chunk { id: 1, span: Span { first: moment, last: moment }, n: 1 };
-    let entries = vec![Entry { chunk, n_before: 0 }; BYTES_MAX / size_of::<Entry>() / 5];
-    let outline = Arc::new(Outline { entries });
-    for number in 1..=9 {
-        held.keep(strand(number), 0, Arc::clone(&outline));
-        assert!(held.take(strand(1), 0).is_some(), "it is used all the time");
-        assert!(held.n_bytes <= BYTES_MAX, "{} bytes", held.n_bytes);
-    }
-    let kept: Vec<i64> = (1..=9).filter(|number| held.take(strand(*number), 0).is_some()).collect();
-    assert_eq!(kept, [1, 7, 8, 9]);
-    assert!(held.take(strand(9), 1).is_none(), "its chunks are others now");
-    assert_eq!((held.uses.len(), held.outlines.len()), (4, 4));
 }

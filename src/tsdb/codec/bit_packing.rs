@@ -146,7 +146,7 @@ fn low_byte(bits: u128) -> u8 {
 
 /// Numbers as [`pack`] writes them, none of them read yet.
 #[derive(Debug)]
-pub(super) struct Packed<'a> {
+pub(super) struct PackedNumbers<'a> {
     base: i64,
     unit: i64,
     step: i64,
@@ -162,7 +162,7 @@ struct Bits<'a> {
     data: &'a [u8],
 }
 
-impl<'a> Packed<'a> {
+impl<'a> PackedNumbers<'a> {
     /// The `n` numbers in `bytes`.
     pub(super) fn read(bytes: &'a [u8], n: usize) -> Result<Self, DecodeError> {
         let mut reader = Reader { bytes };
@@ -273,7 +273,7 @@ pub(super) fn unpack<T>(
     make: impl Fn(i64) -> T,
 ) -> Result<(), DecodeError> {
     if !rows.is_empty() {
-        Packed::read(bytes, n)?.extend(to, rows, make);
+        PackedNumbers::read(bytes, n)?.extend(to, rows, make);
     }
     Ok(())
 }
