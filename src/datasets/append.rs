@@ -96,7 +96,7 @@ pub(crate) enum AppendError {
 impl From<StoreError> for AppendError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::LetGo { kept_from } => Self::LetGo { kept_from },
+            StoreError::Pruned { kept_from } => Self::LetGo { kept_from },
             // It was deleted meanwhile.
             StoreError::NoDataset { .. } => Self::NotFound,
             error => Self::Store(error),

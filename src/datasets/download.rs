@@ -42,7 +42,7 @@ use tracing::{error, warn};
 use tsdb::{
     catalog::DatasetRef,
     span::{Order, Span},
-    store::{Count, PageRead, Store, StoreError, piece::Piece},
+    store::{Count, PageRead, Store, StoreError, row_batch::RowBatch},
 };
 use web::metrics::Metrics;
 
@@ -262,9 +262,9 @@ impl Range {
             return Ok(RangeFacts { tag: ETag::hash(parts), n_rows });
         }
         let (mut names, mut n_rows) = (Vec::new(), 0_u64);
-        store.pieces(dataset, resolution, span, &mut |piece| {
+        store.scan(dataset, resolution, span, &mut |piece| {
             n_rows = n_rows.saturating_add(u64::try_from(piece.n_rows).unwrap_or(u64::MAX));
-            names.push(match piece.identity {
+            names.push(match piece.chunk_id {
                 Some(name) => ETag::hash(name),
                 None => match piece.rows()? {
                     Rows::Raw(block) => ETag::hash(block.ids),
@@ -348,7 +348,7 @@ impl DownloadWriter {
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
         let mut is_wanted = self.encoder.coding() != Coding::Identity || self.pack();
-        store.pieces(range.dataset, range.resolution, range.span, &mut |piece| {
+        store.scan(range.dataset, range.resolution, range.span, &mut |piece| {
             reply.send(store, range, (revision, facts));
             is_wanted = self.piece(piece)?;
             Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -368,11 +368,11 @@ impl DownloadWriter {
     /// Writes a piece; whether more are wanted.
     ///
     /// One that is sealed is compressed once and kept, where the format is put together of pieces.
-    fn piece(&mut self, piece: Piece<'_>) -> Result<bool, StoreError> {
+    fn piece(&mut self, piece: RowBatch<'_>) -> Result<bool, StoreError> {
         let n_rows = u64::try_from(piece.n_rows).unwrap_or(u64::MAX);
         self.metrics.add_n(metrics::ROWS_OUT, &["bulk_download"], n_rows);
         let coding = self.encoder.coding();
-        let Some(name) = piece.identity.filter(|_| coding != Coding::Identity) else {
+        let Some(name) = piece.chunk_id.filter(|_| coding != Coding::Identity) else {
             return Ok(self.rows(&piece.rows()?));
         };
         let Some(joint) = self.document.joint() else { return Ok(self.rows(&piece.rows()?)) };

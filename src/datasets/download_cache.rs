@@ -17,7 +17,7 @@ use std::{
 use formats::content_coding::{Coding, Packed};
 use parking_lot::Mutex;
 use tracing::warn;
-use tsdb::store::piece::PieceId;
+use tsdb::store::row_batch::ChunkId;
 
 use crate::etag::ETag;
 
@@ -28,7 +28,7 @@ const PIECES_MAX: usize = 65_536;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PieceKey {
     /// Which run of rows, and which state of it.
-    pub(crate) rows: PieceId,
+    pub(crate) rows: ChunkId,
     /// The format, and the columns.
     pub(crate) form: ETag,
     /// How it is compressed.

@@ -338,7 +338,7 @@ fn push_data_event(
     to.extend_from_slice(b"\ndata: ");
     writer.flat_row(to, rows, row_idx);
     to.extend_from_slice(b"\nid: ");
-    writer.moment(to, rows, row_idx);
+    writer.timestamp(to, rows, row_idx);
     // Writing to memory cannot fail.
     write!(to, ":{era:08x}-{number}\n\n").unwrap_or_default();
 }

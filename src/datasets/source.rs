@@ -74,7 +74,7 @@ impl Feed {
     /// The moment of the newest row.
     async fn newest(&self) -> Result<Option<Timestamp>, CatalogError> {
         let id = self.id;
-        Ok(self.datasets.read_store(move |store| store.newest_moment(id)).await?)
+        Ok(self.datasets.read_store(move |store| store.newest_timestamp(id)).await?)
     }
 
     /// Lets go of rows before `before`, at most about `limit_rows`.

@@ -1,23 +1,22 @@
-//! Rows in files: CSV, NDJSON and Parquet, read one by one, each with the place it stands at.
+//! Rows in files: CSV, NDJSON and Parquet, read one by one, each with its position.
 //!
-//! [`survey`](survey::survey) looks at the beginning of a file and says which field holds the
-//! moment and what the others are; a [`Plan`] says what becomes of each; [`Rows`] reads
-//! the rows that the plan makes, from the beginning or from where an earlier reading stopped. What
-//! is wrong with a row is told with its line, and reading can go on after it. Absent on purpose:
-//! everything about services; who sends the rows somewhere does that.
+//! [`sniff`](sniff::sniff) reads the beginning of a file and guesses which field holds the timestamp
+//! and what the others are; a [`ColumnMapping`] maps fields to columns; [`Rows`] reads the mapped rows,
+//! from the beginning or from where an earlier reading stopped. An error of a row names its line, and
+//! reading can go on after it. Absent on purpose: services, which the caller sends the rows to.
 
 pub mod cell;
+pub mod column_mapping;
 mod compression;
 mod csv;
 pub mod json;
-pub mod moment;
 mod ndjson;
 pub mod number_text;
 pub mod parquet;
-pub mod plan;
+pub mod sniff;
 mod source;
-pub mod survey;
 pub mod time_text;
+pub mod timestamps;
 
 use std::{fmt, io, path::Path};
 
@@ -25,10 +24,10 @@ use model::row::{Row, check_row};
 
 use self::{
     cell::Cell,
+    column_mapping::{Built, ColumnMapping, Target},
     csv::CsvRecords,
     ndjson::NdjsonRecords,
     parquet::{ParquetRecords, ParquetSource},
-    plan::{Built, Plan, Target},
     source::{Input, Position},
 };
 
@@ -66,9 +65,9 @@ pub struct Place {
 /// A row and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedRow {
-    /// The row.
+    /// Its values are in the order of the mapping's columns.
     pub row: Row,
-    /// Its place.
+    /// From where reading resumes after it.
     pub place: Place,
     /// Whether its timestamp was cut: the file has it finer than microseconds.
     pub is_cut: bool,
@@ -99,7 +98,7 @@ pub enum FileError {
     /// Two of its columns have one name.
     #[error("tell its columns apart: two are called `{name}`")]
     NamedTwice {
-        /// The name.
+        /// What both are called.
         name: String,
     },
     /// It is not written as its name says, or in a way that is not read here.
@@ -127,18 +126,18 @@ pub enum FileError {
         /// One of them.
         example: String,
     },
-    /// None of its columns holds moments.
+    /// None of its columns holds timestamps.
     #[error("find the column with the timestamps among {fields}: name it with --time")]
     NoTime {
-        /// Its columns.
+        /// The names of its columns, separated by commas.
         fields: String,
     },
-    /// There is no column of the name that was given for the one with the moments.
+    /// It has no column of the name given for the timestamps.
     #[error("find the column {named} with the timestamps among {fields}")]
     NoSuchTime {
-        /// The name.
+        /// The name given.
         named: String,
-        /// Its columns.
+        /// The names of its columns, separated by commas.
         fields: String,
     },
 }
@@ -214,8 +213,8 @@ impl Records {
 /// The rows of a file.
 pub struct Rows {
     records: Records,
-    plan: Plan,
-    /// What becomes of each field seen so far.
+    mapping: ColumnMapping,
+    /// The target of each field seen so far.
     targets: Vec<Target>,
     read_bytes: source::Counter,
     size_bytes: Option<u64>,
@@ -223,32 +222,32 @@ pub struct Rows {
 
 impl fmt::Debug for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows").field("plan", &self.plan).finish_non_exhaustive()
+        f.debug_struct("Rows").field("mapping", &self.mapping).finish_non_exhaustive()
     }
 }
 
 impl Rows {
-    /// Opens the rows that `plan` makes of the file at `path`, those after `from`.
+    /// Opens the rows that `mapping` makes of the file at `path`, those after `from`.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn open(
         path: &Path,
         options: ReadOptions,
-        plan: Plan,
+        mapping: ColumnMapping,
         from: Place,
     ) -> Result<Self, FileError> {
         let input = Input::open(path)?;
         let (read_bytes, size_bytes) = (input.counter(), input.size_bytes());
-        let wanted = |field: &str| plan.target(field) != Target::LeftOut;
+        let wanted = |field: &str| mapping.target(field) != Target::LeftOut;
         let records = Records::open(input, options, from, &wanted)?;
-        Ok(Self { records, plan, targets: Vec::new(), read_bytes, size_bytes })
+        Ok(Self { records, mapping, targets: Vec::new(), read_bytes, size_bytes })
     }
 
     /// The columns of the rows, in the order of their values.
     #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    pub fn mapping(&self) -> &ColumnMapping {
+        &self.mapping
     }
 
     /// How much of the file has been read, and how much there is where that is known.
@@ -265,21 +264,21 @@ impl Rows {
     /// # Errors
     /// [`FileError`]; then there are no more.
     pub fn next_row(&mut self) -> Result<Option<Result<PlacedRow, BadRow>>, FileError> {
-        let (plan, targets) = (&self.plan, &mut self.targets);
-        let mut building = plan.begin();
+        let (mapping, targets) = (&self.mapping, &mut self.targets);
+        let mut building = mapping.begin();
         let read = self.records.next(&mut |field, name, cell| {
             if field >= targets.len() {
                 targets.resize(field + 1, Target::Unknown);
             }
             let Some(target) = targets.get_mut(field) else { return };
             if *target == Target::Unknown {
-                *target = plan.target(name);
+                *target = mapping.target(name);
             }
-            building.take(plan, *target, name, cell);
+            building.take(mapping, *target, name, cell);
         });
         match read {
             Ok(None) => Ok(None),
-            Ok(Some(place)) => Ok(Some(match building.finish(plan) {
+            Ok(Some(place)) => Ok(Some(match building.finish(mapping) {
                 Ok(Built { row, is_cut }) => Ok(PlacedRow { row, place, is_cut }),
                 Err(reason) => Err(BadRow { line: place.line, reason }),
             })),
@@ -297,17 +296,18 @@ impl Rows {
 pub fn judge(
     path: &Path,
     options: ReadOptions,
-    plan: &Plan,
+    mapping: &ColumnMapping,
     from: Place,
 ) -> Result<Option<BadRow>, FileError> {
     if options.format != Format::Parquet {
         return Ok(None);
     }
-    let mut rows = Rows::open(path, options, plan.clone(), from)?;
+    let mut rows = Rows::open(path, options, mapping.clone(), from)?;
     let mut first_bad = None;
     while let Some(read) = rows.next_row()? {
         let checked = read.and_then(|PlacedRow { row, place, .. }| {
-            let columns = plan.columns().iter().map(|column| (column.name.as_str(), column.dtype));
+            let columns =
+                mapping.columns().iter().map(|column| (column.name.as_str(), column.dtype));
             check_row(columns, &row).map_err(|reason| BadRow { line: place.line, reason })
         });
         first_bad = first_bad.or(checked.err());

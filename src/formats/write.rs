@@ -17,7 +17,7 @@ use model::{
     timestamp::Timestamp,
 };
 
-use number::{Moments, put_float, put_integer};
+use number::{TimestampWriter, put_float, put_integer};
 use text::{Phrase, end, put, put_with};
 
 /// About how long a row is beside its values, at most.
@@ -48,7 +48,7 @@ pub enum Output {
 #[derive(Debug, Clone)]
 pub struct Writer {
     dataset: DatasetId,
-    /// What is between the number of a row of a page and its moment.
+    /// What is between the number of a row of a page and its timestamp.
     place: Phrase,
     /// The names of the columns, in their order; of a deleted one an empty name.
     names: Vec<String>,
@@ -56,9 +56,9 @@ pub struct Writer {
     shown: Vec<usize>,
     /// `,"name":` for each column, in their order.
     keys: Vec<Phrase>,
-    /// The members of a flat row in alphabetical order: a column's place, or none for the moment.
+    /// The members of a flat row in alphabetical order: a column's place, or none for the timestamp.
     flat: Vec<Option<usize>>,
-    moments: Moments,
+    timestamps: TimestampWriter,
     created: Created,
 }
 
@@ -103,34 +103,34 @@ impl Output {
     }
 }
 
-/// What is between the moment of a row of a page and its values. Rows are seldom created on the day
-/// that they are about, and often many at one moment.
+/// The text between the timestamp of a row of a page and its values. Rows are rarely created on the day
+/// of their timestamp, and often many at once.
 #[derive(Debug, Clone, Default)]
 struct Created {
-    moments: Moments,
-    /// The moment that was asked for last.
-    moment: Option<Timestamp>,
+    timestamps: TimestampWriter,
+    /// The timestamp that was asked for last.
+    timestamp: Option<Timestamp>,
     text: Vec<u8>,
     phrase: Phrase,
 }
 
 impl Created {
     #[inline]
-    fn put(&mut self, to: &mut Vec<u8>, at: usize, moment: Timestamp) -> usize {
-        if self.moment != Some(moment) {
-            self.begin(moment);
+    fn put(&mut self, to: &mut Vec<u8>, at: usize, timestamp: Timestamp) -> usize {
+        if self.timestamp != Some(timestamp) {
+            self.begin(timestamp);
         }
         self.phrase.put(to, at)
     }
 
-    fn begin(&mut self, moment: Timestamp) {
+    fn begin(&mut self, timestamp: Timestamp) {
         let text = &mut self.text;
         let at = put(text, 0, b"\",\"created_at\":");
-        let at = self.moments.put(text, at, moment);
+        let at = self.timestamps.put(text, at, timestamp);
         let at = put(text, at, b",\"values\":");
         end(text, at);
         self.phrase.set(text);
-        self.moment = Some(moment);
+        self.timestamp = Some(timestamp);
     }
 }
 
@@ -143,7 +143,7 @@ impl Writer {
             let mut key = vec![b','];
             push_text(&mut key, name);
             key.push(b':');
-            Phrase::of(&key)
+            Phrase::new(&key)
         });
         let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
         let shown: Vec<usize> = shown.map(|(idx, _)| idx).collect();
@@ -154,10 +154,10 @@ impl Writer {
         });
         Self {
             dataset,
-            place: Phrase::of(format!(",\"dataset_id\":{dataset},\"timestamp\":\"").as_bytes()),
+            place: Phrase::new(format!(",\"dataset_id\":{dataset},\"timestamp\":\"").as_bytes()),
             keys: keys.collect(),
             flat,
-            moments: Moments::default(),
+            timestamps: TimestampWriter::default(),
             created: Created::default(),
             names,
             shown,
@@ -171,9 +171,9 @@ impl Writer {
         end(to, at);
     }
 
-    /// The moment of a row, without quotes.
-    pub fn moment(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
-        let at = self.moments.put_bare(to, to.len(), moment(&block.times, row_idx));
+    /// The timestamp of a row, without quotes.
+    pub fn timestamp(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
+        let at = self.timestamps.put_bare(to, to.len(), timestamp_at(&block.times, row_idx));
         end(to, at);
     }
 
@@ -232,7 +232,7 @@ impl Writer {
             match place {
                 None => {
                     at = put(to, at, b",\"timestamp\":");
-                    at = self.moments.put(to, at, moment(&block.times, row_idx));
+                    at = self.timestamps.put(to, at, timestamp_at(&block.times, row_idx));
                 }
                 Some(idx) => {
                     if let (Some(key), Some(series)) =
@@ -246,7 +246,7 @@ impl Writer {
         put_object(to, start, at)
     }
 
-    /// A row of a page: its number, dataset, moments, and its values in the order of the columns.
+    /// A row of a page: its number, dataset, timestamps, and its values in the order of the columns.
     fn put_page_row(
         &mut self,
         to: &mut Vec<u8>,
@@ -257,8 +257,8 @@ impl Writer {
         let at = put(to, at, b"{\"id\":");
         let at = put_integer(to, at, block.ids.get(row_idx).copied().unwrap_or_default());
         let at = self.place.put(to, at);
-        let at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
-        let start = self.created.put(to, at, moment(&block.created, row_idx));
+        let at = self.timestamps.put_bare(to, at, timestamp_at(&block.times, row_idx));
+        let start = self.created.put(to, at, timestamp_at(&block.created, row_idx));
         let mut at = start;
         for idx in &self.shown {
             if let (Some(key), Some(series)) = (self.keys.get(*idx), block.columns.get(*idx)) {
@@ -274,7 +274,7 @@ impl Writer {
         let at = put(to, at, b"{\"dataset_id\":");
         let at = put_integer(to, at, self.dataset.get());
         let at = put(to, at, b",\"timestamp\":");
-        let at = self.moments.put(to, at, bucket.timestamp);
+        let at = self.timestamps.put(to, at, bucket.timestamp);
         let at = put(to, at, b",\"open\":");
         let at = put_float(to, at, bucket.open);
         let at = put(to, at, b",\"high\":");
@@ -316,7 +316,7 @@ impl Writer {
         let at = put(to, at, b",\"open\":");
         let at = put_float(to, at, bucket.open);
         let at = put(to, at, b",\"timestamp\":");
-        let at = self.moments.put(to, at, bucket.timestamp);
+        let at = self.timestamps.put(to, at, bucket.timestamp);
         let at = put(to, at, b",\"volume\":");
         let at = put_float(to, at, bucket.volume);
         put(to, at, b"}")
@@ -324,7 +324,7 @@ impl Writer {
 
     /// A row as a line of CSV.
     fn put_csv_row(&mut self, to: &mut Vec<u8>, at: usize, block: &Block, row_idx: usize) -> usize {
-        let mut at = self.moments.put_bare(to, at, moment(&block.times, row_idx));
+        let mut at = self.timestamps.put_bare(to, at, timestamp_at(&block.times, row_idx));
         for idx in &self.shown {
             at = put(to, at, b",");
             if let Some(series) = block.columns.get(*idx) {
@@ -336,7 +336,7 @@ impl Writer {
 
     /// A bucket as a line of CSV.
     fn put_csv_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
-        let mut at = self.moments.put_bare(to, at, bucket.timestamp);
+        let mut at = self.timestamps.put_bare(to, at, bucket.timestamp);
         for number in [bucket.open, bucket.high, bucket.low, bucket.close, bucket.volume] {
             at = put(to, at, b",");
             at = put_float(to, at, number);
@@ -359,8 +359,8 @@ pub fn push_envelope(to: &mut Vec<u8>, count: i64, next: Option<&str>) {
     to.extend_from_slice(b",\"previous\":null,\"results\":[");
 }
 
-fn moment(moments: &[Timestamp], row_idx: usize) -> Timestamp {
-    moments.get(row_idx).copied().unwrap_or_default()
+fn timestamp_at(timestamps: &[Timestamp], row_idx: usize) -> Timestamp {
+    timestamps.get(row_idx).copied().unwrap_or_default()
 }
 
 fn put_count(to: &mut Vec<u8>, at: usize, count: u64) -> usize {
@@ -466,7 +466,7 @@ pub fn push_text(to: &mut Vec<u8>, text: &str) {
 
 /// A cell of CSV by RFC 4180: in quotes where it has to be.
 fn push_cell(to: &mut Vec<u8>, text: &str) {
-    // An empty text is told from a missing one by its quotes.
+    // Quotes tell an empty text from a missing one.
     if text.is_empty() || text.contains(['"', ',', '\n', '\r']) {
         to.push(b'"');
         to.extend_from_slice(text.replace('"', "\"\"").as_bytes());

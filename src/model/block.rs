@@ -321,7 +321,7 @@ impl Block {
         self.times.partition_point(|time| *time <= timestamp)
     }
 
-    /// The rows of both in order; where both have a row at one timestamp, that of `over`.
+    /// The rows of both in order; where both have a row at a timestamp, that of `over`.
     #[must_use]
     pub fn merge(&self, over: &Self) -> Self {
         let mut merged = self.empty_like();

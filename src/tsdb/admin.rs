@@ -54,9 +54,9 @@ pub enum Fault {
         dataset: DatasetId,
         /// Rows, or buckets of which length.
         resolution: Resolution,
-        /// From when.
+        /// The timestamp of its first row.
         first: Timestamp,
-        /// To when.
+        /// The timestamp of its last row.
         last: Timestamp,
         /// What is wrong.
         what: String,
@@ -76,7 +76,7 @@ pub enum Fault {
     },
     /// What the store knows of a dataset is not so.
     Dataset {
-        /// Which.
+        /// The dataset concerned.
         dataset: DatasetId,
         /// What is wrong.
         what: String,
@@ -86,29 +86,29 @@ pub enum Fault {
 /// Why a store could not be looked after.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum UpkeepError {
+pub enum AdminError {
     /// There is no file.
     #[error("find a dataset store in {}", path.display())]
     Missing {
-        /// Where.
+        /// The path at which it was looked for.
         path: PathBuf,
     },
     /// A file is there already, and is not written over.
     #[error("write to {}, where there is a file already", path.display())]
     Exists {
-        /// Which.
+        /// The file in the way.
         path: PathBuf,
     },
     /// A service has the store open. It must be stopped first.
     #[error("replace {}, which a service has open; stop it first", path.display())]
     InUse {
-        /// Which.
+        /// The store's file.
         path: PathBuf,
     },
     /// The copy to be restored is not sound. The store is left as it is.
     #[error("restore a copy with {n_faults} faults; the first: {first}")]
     Unsound {
-        /// How many.
+        /// The number of all faults.
         n_faults: u64,
         /// One of them.
         first: Box<Fault>,
@@ -116,18 +116,18 @@ pub enum UpkeepError {
     /// The store could not be read or written.
     #[error("read or write the store in {}", path.display())]
     Store {
-        /// Its file.
+        /// The store's file.
         path: PathBuf,
-        /// Why not.
+        /// The store's error.
         #[source]
         source: StoreError,
     },
     /// A file could not be made, copied or moved.
     #[error("write {}", path.display())]
     File {
-        /// Which.
+        /// The file that was to be written.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -139,46 +139,46 @@ pub enum UpkeepError {
 /// `progress` is called now and then.
 ///
 /// # Errors
-/// [`UpkeepError::Missing`], or [`UpkeepError::Store`] if it could not be opened or was written by
+/// [`AdminError::Missing`], or [`AdminError::Store`] if it could not be opened or was written by
 /// another version of the program. What is damaged inside it is in the report.
-pub fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Report, UpkeepError> {
+pub fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Report, AdminError> {
     present(path)?;
     sqlite::verify::verify(path, progress).map_err(|source| store(path, source))
 }
 
-/// Copies the store at `path`, as it is at one moment, into a new file `to`; its length in bytes. The
+/// Copies the store at `path`, in one snapshot, into a new file `to`; its length in bytes. The
 /// copy is on the disk on return, and has no free space in it.
 ///
 /// # Errors
-/// [`UpkeepError::Exists`] if there is a file at `to`, [`UpkeepError::Missing`],
-/// [`UpkeepError::Store`] or [`UpkeepError::File`]; then `to` is not there.
-pub fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
+/// [`AdminError::Exists`] if there is a file at `to`, [`AdminError::Missing`],
+/// [`AdminError::Store`] or [`AdminError::File`]; then `to` is not there.
+pub fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     present(path)?;
     if to.exists() {
-        return Err(UpkeepError::Exists { path: to.to_owned() });
+        return Err(AdminError::Exists { path: to.to_owned() });
     }
-    sqlite::copies::backup(path, to)
+    sqlite::backup::backup(path, to)
 }
 
 /// Puts the copy `from` in the place of the store at `to`, after verifying it. What was at `to` is
 /// lost, unless this fails.
 ///
 /// # Errors
-/// [`UpkeepError::InUse`] if a service has the store open, [`UpkeepError::Unsound`] if the copy has
-/// faults, [`UpkeepError::Missing`], [`UpkeepError::Store`] or [`UpkeepError::File`]; then `to` is as
+/// [`AdminError::InUse`] if a service has the store open, [`AdminError::Unsound`] if the copy has
+/// faults, [`AdminError::Missing`], [`AdminError::Store`] or [`AdminError::File`]; then `to` is as
 /// it was.
-pub fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
+pub fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     present(from)?;
-    sqlite::copies::restore(from, to)
+    sqlite::backup::restore(from, to)
 }
 
-fn present(path: &Path) -> Result<(), UpkeepError> {
-    if path.is_file() { Ok(()) } else { Err(UpkeepError::Missing { path: path.to_owned() }) }
+fn present(path: &Path) -> Result<(), AdminError> {
+    if path.is_file() { Ok(()) } else { Err(AdminError::Missing { path: path.to_owned() }) }
 }
 
 /// What a failure of the store at `path` is.
-pub(crate) fn store(path: &Path, source: StoreError) -> UpkeepError {
-    UpkeepError::Store { path: path.to_owned(), source }
+pub(crate) fn store(path: &Path, source: StoreError) -> AdminError {
+    AdminError::Store { path: path.to_owned(), source }
 }
 
 impl Report {
@@ -204,7 +204,7 @@ impl fmt::Display for Fault {
             Self::Chunk { dataset, resolution, first, last, what } => {
                 write!(
                     f,
-                    "dataset {dataset}: the {resolution} piece from {first} to {last}: {what}"
+                    "dataset {dataset}: the {resolution} chunk from {first} to {last}: {what}"
                 )
             }
             Self::Bucket { dataset, resolution, start, want, found } => {

@@ -29,7 +29,7 @@ pub struct NewDataset {
     pub name: String,
     /// What it is.
     pub description: String,
-    /// Free-form facts.
+    /// Free-form fields, such as `ticker` or `source`.
     pub metadata: BTreeMap<String, String>,
     /// Its columns' names and types.
     pub columns: Vec<(String, Dtype)>,
@@ -39,10 +39,10 @@ pub struct NewDataset {
     pub owner: Option<KeyId>,
 }
 
-/// A tag.
+/// A tag, which grants its holders access to datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// Its name.
+    /// Unique among its owner's.
     pub name: String,
     /// Whether any key may acquire it.
     pub is_public: bool,
@@ -53,7 +53,7 @@ pub struct Tag {
 /// What a key may do with a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Which dataset.
+    /// The dataset it is for.
     pub dataset: DatasetId,
     /// Whether the key owns it, and so may write it.
     pub is_owner: bool,
@@ -64,7 +64,7 @@ pub struct Grant {
 /// Which datasets of a listing are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// Every one.
+    /// All datasets that the key sees.
     All,
     /// Those whose name or description holds this text, in any case; the best match first.
     Text(String),
@@ -79,22 +79,22 @@ pub struct Listed {
     pub count: Option<u64>,
     /// Whether none comes after this page.
     pub is_last: bool,
-    /// This page.
+    /// The datasets of this page, in the order of the listing.
     pub datasets: Vec<Dataset>,
 }
 
-/// What is to become of a dataset; what is none stays.
+/// A change of a dataset; `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
     /// Its new name.
     pub name: Option<String>,
     /// Its new description.
     pub description: Option<String>,
-    /// Its metadata.
+    /// How its metadata change.
     pub metadata: MetadataChange,
 }
 
-/// What is to become of a dataset's metadata.
+/// A change of a dataset's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataChange {
     /// These fields get these values, or go where there is none; the others stay.
@@ -110,7 +110,7 @@ impl Default for MetadataChange {
 }
 
 impl Change {
-    /// Makes of a dataset what it is to become.
+    /// Applies the change to `dataset`.
     pub fn apply(&self, dataset: &mut Dataset) {
         if let Some(name) = &self.name {
             dataset.name.clone_from(name);

@@ -1,7 +1,7 @@
 //! Folding rows into buckets, and buckets into longer ones.
 //!
-//! Every fold goes through its rows in the order of their moments, never in the order of their
-//! arrival, so that a sum of floats does not depend on who came late. Nothing here knows a store.
+//! A fold takes rows in the order of their timestamps, never of their arrival, so that a sum of
+//! floats does not depend on late rows. Nothing here knows a store.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -26,7 +26,7 @@ pub(crate) enum Fold {
     },
     /// Rows hold one value that matters.
     Value {
-        /// Its place.
+        /// The index of the column.
         value: usize,
         /// The place of `volume`.
         volume: Option<usize>,
@@ -38,7 +38,7 @@ pub(crate) enum Fold {
 impl Fold {
     /// How a dataset with these columns and metadata folds: as bars if it has `open`, `high`, `low`
     /// and `close`; else by the column that [`VALUE_COLUMN`] names, else by its first float column.
-    pub(crate) fn of(columns: &[Column], metadata: &BTreeMap<String, String>) -> Self {
+    pub(crate) fn for_dataset(columns: &[Column], metadata: &BTreeMap<String, String>) -> Self {
         let is_number = |column: &Column| {
             matches!(column.dtype, Dtype::Float | Dtype::Integer) && !column.is_deleted()
         };
@@ -85,12 +85,12 @@ impl Fold {
     }
 }
 
-/// Buckets on the way: rows are added in the order of their moments.
+/// Buckets in the making, to which rows are added in the order of their timestamps.
 pub(crate) struct Folding {
     fold: Fold,
     resolution: Resolution,
     buckets: Vec<Bucket>,
-    /// What the bucket of the last row starts with, and the moments that it holds.
+    /// What the bucket of the last row starts with, and the timestamps that it holds.
     here: (Timestamp, Range<i64>),
 }
 
@@ -100,45 +100,46 @@ impl Folding {
         Self { fold, resolution, buckets: last.into_iter().collect(), here }
     }
 
-    /// The buckets.
+    /// Returns the buckets, oldest first.
     pub(crate) fn finish(self) -> Vec<Bucket> {
         self.buckets
     }
 
     /// Adds the rows of `under` and those rows of a block of `over`, which win.
     pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
-        let Some(samples) = Samples::of(self.fold, under) else { return };
+        let Some(samples) = Samples::find(self.fold, under) else { return };
         let Some((over, rows)) = over else {
-            for (row_idx, moment) in under.times.iter().enumerate() {
-                self.add_row(&samples, row_idx, *moment);
+            for (row_idx, timestamp) in under.times.iter().enumerate() {
+                self.add_row(&samples, row_idx, *timestamp);
             }
             return;
         };
-        let Some(over_samples) = Samples::of(self.fold, over) else { return };
-        let moments = over.times.get(rows.clone()).unwrap_or_default();
-        let mut left = rows.zip(moments).peekable();
-        for (row_idx, moment) in under.times.iter().enumerate() {
-            while let Some((over_idx, earlier)) = left.next_if(|(_, time)| *time < moment) {
+        let Some(over_samples) = Samples::find(self.fold, over) else { return };
+        let timestamps = over.times.get(rows.clone()).unwrap_or_default();
+        let mut left = rows.zip(timestamps).peekable();
+        for (row_idx, timestamp) in under.times.iter().enumerate() {
+            while let Some((over_idx, earlier)) = left.next_if(|(_, time)| *time < timestamp) {
                 self.add_row(&over_samples, over_idx, *earlier);
             }
-            match left.next_if(|(_, time)| *time == moment) {
-                Some((over_idx, _)) => self.add_row(&over_samples, over_idx, *moment),
-                None => self.add_row(&samples, row_idx, *moment),
+            match left.next_if(|(_, time)| *time == timestamp) {
+                Some((over_idx, _)) => self.add_row(&over_samples, over_idx, *timestamp),
+                None => self.add_row(&samples, row_idx, *timestamp),
             }
         }
-        for (over_idx, moment) in left {
-            self.add_row(&over_samples, over_idx, *moment);
+        for (over_idx, timestamp) in left {
+            self.add_row(&over_samples, over_idx, *timestamp);
         }
     }
 
-    fn add_row(&mut self, samples: &Samples<'_>, row_idx: usize, moment: Timestamp) {
-        if !self.here.1.contains(&moment.micros()) {
+    fn add_row(&mut self, samples: &Samples<'_>, row_idx: usize, timestamp: Timestamp) {
+        if !self.here.1.contains(&timestamp.micros()) {
             let length = self.resolution.bucket().unwrap_or_default();
             let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
-            let first = moment.micros().div_euclid(length).saturating_mul(length);
-            self.here = (self.resolution.bucket_start(moment), first..first.saturating_add(length));
+            let first = timestamp.micros().div_euclid(length).saturating_mul(length);
+            self.here =
+                (self.resolution.bucket_start(timestamp), first..first.saturating_add(length));
         }
-        let Some(sample) = samples.at(row_idx, self.here.0) else { return };
+        let Some(sample) = samples.bucket(row_idx, self.here.0) else { return };
         match self.buckets.last_mut() {
             Some(bucket) if bucket.timestamp == sample.timestamp => {
                 join(bucket, &sample);
@@ -163,7 +164,7 @@ enum Numbers<'a> {
 
 impl<'a> Samples<'a> {
     /// None if there is nothing to fold.
-    fn of(fold: Fold, block: &'a Block) -> Option<Self> {
+    fn find(fold: Fold, block: &'a Block) -> Option<Self> {
         let numbers = |place: usize| match block.columns.get(place) {
             None => Numbers::None,
             Some(Series::Float(values)) => Numbers::Floats(values),
@@ -178,14 +179,14 @@ impl<'a> Samples<'a> {
         Some(Self { prices: prices.map(numbers), volume: volume.map_or(Numbers::None, numbers) })
     }
 
-    /// Row `row_idx` as a bucket of its own, at the moment `start`; none if it has no number.
+    /// Row `row_idx` as a bucket of its own, at `start`; none if it has no number.
     ///
     /// A bar that lacks one of its prices takes the nearest other one.
     #[inline]
-    fn at(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
+    fn bucket(&self, row_idx: usize, start: Timestamp) -> Option<Bucket> {
         let [open, high, low, close] = &self.prices;
-        let (open, high) = (open.at(row_idx), high.at(row_idx));
-        let (low, close) = (low.at(row_idx), close.at(row_idx));
+        let (open, high) = (open.get(row_idx), high.get(row_idx));
+        let (low, close) = (low.get(row_idx), close.get(row_idx));
         let open_or = open.or(close).or(high).or(low)?;
         let close_or = close.unwrap_or(open_or);
         Some(Bucket {
@@ -194,7 +195,7 @@ impl<'a> Samples<'a> {
             high: high.unwrap_or_else(|| open_or.max(close_or)),
             low: low.unwrap_or_else(|| open_or.min(close_or)),
             close: close_or,
-            volume: self.volume.at(row_idx).unwrap_or(0.0),
+            volume: self.volume.get(row_idx).unwrap_or(0.0),
             count: 1,
         })
     }
@@ -202,7 +203,7 @@ impl<'a> Samples<'a> {
 
 impl Numbers<'_> {
     #[inline]
-    fn at(&self, row_idx: usize) -> Option<f64> {
+    fn get(&self, row_idx: usize) -> Option<f64> {
         match self {
             Self::None => None,
             Self::Floats(values) => *values.get(row_idx)?,

@@ -5,17 +5,17 @@ use model::timestamp::Timestamp;
 /// Which rows come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The oldest.
+    /// The oldest row first.
     Ascending,
-    /// The newest.
+    /// The newest row first.
     Descending,
 }
 
-/// Moments from `first` to `last`, both of them included.
+/// Timestamps from `first` to `last`, both of them included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// The earliest.
+    /// The earliest timestamp; later than `last` in an empty span.
     pub first: Timestamp,
-    /// The latest.
+    /// The latest timestamp.
     pub last: Timestamp,
 }

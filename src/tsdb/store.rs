@@ -1,19 +1,17 @@
 //! What a store of datasets promises, whatever engine keeps it.
 //!
 //! Writes are durable when they return, and rows are committed together with the buckets they
-//! change. Reads see one moment of the store each and never wait for a writer. Reads block their
+//! change. Each read sees one snapshot of the store and never wait for a writer. Reads block their
 //! thread, so that callers take them to one that may block.
 //!
 //! The engine is in a folder of its own; the promises are tested once, against the trait.
 
-pub mod piece;
+pub mod row_batch;
 pub mod sqlite;
 
 #[cfg(test)]
 pub(crate) mod contract;
 
-#[cfg(test)]
-use std::ops::ControlFlow;
 use std::{collections::BTreeMap, error::Error, fmt, io};
 
 use futures::future::BoxFuture;
@@ -25,44 +23,44 @@ use model::{
     timestamp::Timestamp,
 };
 
-use self::piece::VisitPiece;
+use self::row_batch::VisitBatch;
 use crate::{
     catalog::{Change, DatasetRef, Filter, Grant, Listed, NewDataset, Tag},
     codec::DecodeError,
     span::{Order, Span},
 };
 
-/// What became of creating datasets.
+/// Outcome of creating datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
-    /// They are there, in the order asked for.
+    /// Created, in the order of the request.
     New(Vec<Dataset>),
-    /// The owner has one of this name already, or is to get two.
+    /// The owner has a dataset of this name, or the request names two alike.
     NameTaken {
-        /// The name.
+        /// The name in use.
         name: String,
     },
 }
 
-/// What became of changing a dataset.
+/// Outcome of changing a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Updated {
-    /// It is so now.
+    /// Changed; the dataset as it is now.
     Done(Dataset),
-    /// Its owner has another of this name.
+    /// The owner has another dataset of this name.
     NameTaken,
-    /// It has rows, whose buckets would be made of other columns.
+    /// The dataset has rows, whose buckets would be made of other columns.
     Refolds,
 }
 
-/// What became of adding a column.
+/// Outcome of adding a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnAdded {
-    /// It is there.
+    /// Added, after the others.
     New(Column),
-    /// There is one of this name.
+    /// The dataset has a column of this name.
     Exists,
-    /// There are as many as there can be.
+    /// The dataset has the maximum number of columns.
     TooMany,
     /// The dataset has rows, whose buckets would be made of other columns.
     Refolds,
@@ -71,11 +69,11 @@ pub enum ColumnAdded {
 /// The outcome of renaming a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnRenamed {
-    /// It has the new name.
+    /// Renamed; the column as it is now.
     Done(Column),
     /// There is no such column.
     Unknown,
-    /// Another one has the new name.
+    /// Another column has the new name.
     Exists,
     /// The dataset has rows, whose buckets would be made of other columns.
     Refolds,
@@ -84,7 +82,7 @@ pub enum ColumnRenamed {
 /// The outcome of deleting a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnDeleted {
-    /// It is deleted.
+    /// Deleted, with its values.
     Done,
     /// There is no such column.
     Unknown,
@@ -92,7 +90,7 @@ pub enum ColumnDeleted {
     Refolds,
 }
 
-/// What became of acquiring a tag.
+/// Outcome of acquiring a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acquired {
     /// The key now holds it.
@@ -108,30 +106,30 @@ pub enum Acquired {
 /// A page of rows or buckets to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRead {
-    /// How coarse.
+    /// Raw rows, or the length of buckets.
     pub resolution: Resolution,
-    /// From when to when.
+    /// Empty if it ends before it begins.
     pub span: Span,
-    /// Which come first.
+    /// Of the rows in the page.
     pub order: Order,
-    /// How many to leave out first.
+    /// The number of rows to leave out first.
     pub skip: u64,
-    /// How many at most.
+    /// The maximum number of rows.
     pub limit: usize,
     /// Whether all that match are counted.
     pub count: Count,
 }
 
-/// Whether all that match are counted.
+/// Whether a page comes with the number of all matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// They are.
+    /// All matches are counted.
     All,
-    /// They are not.
+    /// Nothing is counted, which is faster.
     Nothing,
 }
 
-/// A page.
+/// A page of rows or buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageOfRows {
     /// How many match in all, if that was asked for.
@@ -143,7 +141,7 @@ pub struct PageOfRows {
     pub revision: u64,
 }
 
-/// What a key sees of a dataset, at one moment.
+/// What a key sees of a dataset, from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
     /// What it may do with it.
@@ -152,7 +150,7 @@ pub struct Sight {
     pub columns: Vec<Column>,
     /// The number of its last commit.
     pub revision: u64,
-    /// The moment of its newest row.
+    /// The timestamp of its newest row.
     pub newest: Option<Timestamp>,
 }
 
@@ -205,10 +203,6 @@ pub struct Appended {
 /// Called once, in the order of commits, when rows are durable and before their append returns.
 pub type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
 
-/// Takes pieces of rows as they are read, and says whether to go on.
-#[cfg(test)]
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(Rows) -> ControlFlow<()>;
-
 /// What an engine says when it fails.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
@@ -245,7 +239,7 @@ pub enum StoreError {
         "use the dataset store, whose file was removed or replaced while it was in use; restart the service"
     )]
     Replaced,
-    /// The disk is full. Nothing that was acknowledged is lost, and reads go on.
+    /// The disk is full. No acknowledged write is lost, and reads go on.
     #[error("write to the dataset store, whose disk is full; writes go on once there is space")]
     Full,
     /// The file may not be written. Reads go on.
@@ -261,16 +255,16 @@ pub enum StoreError {
     /// A statement failed.
     #[error("read or write the dataset store")]
     Statement(#[source] Cause),
-    /// What was written could not be made durable. Nothing of it is kept.
+    /// The commit failed, and was rolled back.
     #[error("commit to the dataset store: {reason}")]
     Commit {
         /// Why, as text: several writers may share one commit.
         reason: String,
     },
-    /// What is stored is not what was written.
-    #[error("read a damaged piece of dataset {dataset}")]
+    /// Stored bytes are not those that were written.
+    #[error("read a damaged chunk of dataset {dataset}")]
     Damaged {
-        /// Which dataset.
+        /// The dataset with the damaged chunk.
         dataset: DatasetId,
         /// What is wrong.
         #[source]
@@ -279,7 +273,7 @@ pub enum StoreError {
     /// Several datasets that the key sees have one name, and it owns none of them.
     #[error("{} visible datasets are called {name}; name one by its id", datasets.len())]
     SharedName {
-        /// The name.
+        /// The shared name.
         name: String,
         /// Which datasets, in the order of their numbers.
         datasets: Vec<DatasetId>,
@@ -287,13 +281,13 @@ pub enum StoreError {
     /// The dataset is gone.
     #[error("find dataset {dataset}")]
     NoDataset {
-        /// Which.
+        /// The missing dataset.
         dataset: DatasetId,
     },
-    /// A row is older than what the dataset still keeps.
+    /// A row is older than the dataset's pruned rows.
     #[error("take rows from before {kept_from}, which the dataset has let go")]
-    LetGo {
-        /// The earliest moment it keeps.
+    Pruned {
+        /// The earliest timestamp it keeps.
         kept_from: Timestamp,
     },
     /// The store is closed, or the program is stopping.
@@ -386,10 +380,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Gives `key` a public tag that it does not hold yet.
     fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>>;
 
-    /// Stores rows at `now`, in the order of their moments and one at a moment, and the buckets
+    /// Stores rows at `now`, sorted by unique timestamp, and the buckets
     /// they change, in one commit.
     ///
-    /// A row at an existing moment replaces it. The numbers and creation moments in `rows` are
+    /// A row at an existing timestamp replaces it. The numbers and creation times in `rows` are
     /// filled in here.
     fn append(
         &self,
@@ -411,10 +405,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended, StoreError>>;
 
-    /// Lets go of rows before `before`, at most about `limit_rows` of them; how many that were, those
-    /// counted that others replaced.
+    /// Prunes rows before `before`, at most about `limit_rows` of them. Returns their number, which
+    /// includes replaced rows.
     ///
-    /// Buckets stay. Later appends before that moment, rounded down to five minutes, are refused.
+    /// Buckets stay. Later appends before that timestamp, rounded down to five minutes, are refused.
     fn prune(
         &self,
         dataset: DatasetId,
@@ -437,14 +431,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Deletes a dataset with all it has; whether there was one.
     ///
     /// Nobody sees it any more when this returns. The space of its rows is freed bit by bit after
-    /// that, also when the store is opened anew.
+    /// that, also after the store was opened again.
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Does at once what the store else does bit by bit while nobody waits: frees the space of what
-    /// was deleted, and makes old rows and buckets small.
+    /// Does the maintenance at once that the store otherwise does in small steps between writes: frees
+    /// the space of deleted datasets, and packs old rows and buckets.
     fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The dataset, whoever may see it. Of those with one name it is the service's own, else the
+    /// The dataset, without a check of access. Of those with one name it is the service's own, else the
     /// first.
     fn dataset(&self, which: &DatasetRef) -> Result<Option<Dataset>, StoreError>;
 
@@ -461,11 +455,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What `key` sees of the dataset; none if it may not even see it.
     fn sight(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Sight>, StoreError>;
 
-    /// A number that any commit to the store changes, whoever makes it; none where it takes more
-    /// than a look at memory to tell. What was read after the number was told holds until it changes.
+    /// A number that any commit to the store changes, by this process or another; `None` where reading
+    /// it would block. What was read after the number holds until it changes.
     fn version(&self) -> Option<i64>;
 
-    /// What [`Self::acquire`] would come to. Costs no write.
+    /// The outcome that [`Self::acquire`] would have, without a write.
     fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError>;
 
     /// The datasets that `key` may see.
@@ -480,7 +474,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The columns of a dataset, in their order.
     fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError>;
 
-    /// The tags that `key` knows of, in alphabetical order: public ones, its own, and those it holds.
+    /// The tags that `key` knows, in alphabetical order: public ones, its own, and those it holds.
     fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError>;
 
     /// Whether there is a tag that `key` calls `name`.
@@ -509,8 +503,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The tags of a dataset, in alphabetical order.
     fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError>;
 
-    /// The moment of a dataset's newest row.
-    fn newest_moment(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError>;
+    /// The timestamp of a dataset's newest row.
+    fn newest_timestamp(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError>;
 
     /// A page of rows or buckets, and their number.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError>;
@@ -544,26 +538,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The number of a dataset's last commit. It counts up whenever rows come, change or go.
     fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError>;
 
-    /// Shows `visit` all rows or buckets of a span, oldest first, piece by piece, as they are at
-    /// one moment. A piece is read when it is asked for its rows, so that one who knows its
-    /// [`identity`](Piece::identity) can do without.
-    fn pieces(
-        &self,
-        dataset: DatasetId,
-        resolution: Resolution,
-        span: Span,
-        visit: VisitPiece<'_>,
-    ) -> Result<(), StoreError>;
-
-    /// As [`Self::pieces`], for one who reads every piece.
-    #[cfg(test)]
+    /// Shows `visit` all rows or buckets of a span, oldest first, batch by batch, as they are at
+    /// one timestamp. A batch is read when it is asked for its rows, so that one who knows its
+    /// [`chunk_id`](RowBatch::chunk_id) can do without.
     fn scan(
         &self,
         dataset: DatasetId,
         resolution: Resolution,
         span: Span,
-        visit: Visit<'_>,
-    ) -> Result<(), StoreError> {
-        self.pieces(dataset, resolution, span, &mut |piece| Ok(visit(piece.rows()?)))
-    }
+        visit: VisitBatch<'_>,
+    ) -> Result<(), StoreError>;
 }

@@ -16,9 +16,9 @@ use client::datasets::{
 };
 use formats::read::{
     FileError, Format,
-    moment::TimeUnit,
     number_text::Decimal,
     time_text::{TimeFormat, TimeTexts, Zone},
+    timestamps::TimeUnit,
 };
 use model::dataset::Dtype;
 

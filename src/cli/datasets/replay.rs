@@ -15,8 +15,8 @@ use client::{
 };
 use formats::read::{
     FileError, Format, Place, PlacedRow, ReadOptions, Rows as FileRows,
-    plan::{Plan, PlannedColumn},
-    survey::survey,
+    column_mapping::{ColumnMapping, MappedColumn},
+    sniff::sniff,
     time_text::TimeTexts,
 };
 use model::{
@@ -189,13 +189,14 @@ async fn read_file(
     };
     let options = ReadOptions { format, delimiter: None, has_header: None };
     let surveyed = path.clone();
-    let survey = spawn_blocking(move || survey(&surveyed, options, &TimeTexts::default())).await?;
+    let survey = spawn_blocking(move || sniff(&surveyed, options, &TimeTexts::default())).await?;
     let survey = survey.with_context(|| format!("read {shown}"))?;
     let time = survey.time(None).with_context(|| format!("read {shown}"))?;
     let decimal = survey.decimal().with_context(|| format!("read {shown}"))?;
-    let mut plan = Plan::with_time(&time, TimeTexts::default()).with_numbers(decimal, Vec::new());
+    let mut plan =
+        ColumnMapping::with_time(&time, TimeTexts::default()).with_numbers(decimal, Vec::new());
     for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
-        let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
+        let column = MappedColumn { name: field.name.clone(), dtype: field.dtype };
         plan.column(&field.name, column);
     }
     let columns = plan.columns().iter().map(|column| (column.name.clone(), column.dtype)).collect();
@@ -216,7 +217,7 @@ async fn read_file(
 fn read_rows(
     path: &std::path::Path,
     options: ReadOptions,
-    plan: Plan,
+    plan: ColumnMapping,
     sender: &mpsc::Sender<Batch>,
 ) -> anyhow::Result<()> {
     let mut rows = FileRows::open(path, options, plan, Place::default())?;

@@ -5,7 +5,7 @@ use tempfile::tempdir;
 use super::*;
 
 fn key(number: i64) -> PieceKey {
-    let rows = PieceId { era: 1, number };
+    let rows = ChunkId { era: 1, number };
     PieceKey { rows, form: ETag::hash(7), coding: Coding::Gzip }
 }
 

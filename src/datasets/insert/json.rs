@@ -8,7 +8,7 @@ use std::fmt;
 
 use formats::read::{
     cell::Cell,
-    json::{Level, Members, shown},
+    json::{Level, Members, describe_error},
 };
 use serde::de::{DeserializeSeed as _, Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -51,7 +51,7 @@ fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<(), AppendError> 
     let row = Members { take, level: Level::Row { skips_added: false } };
     match row.deserialize(&mut json).and_then(|()| json.end()) {
         Ok(()) => builder.end_row(),
-        Err(error) => builder.refuse(None, &shown(&error)),
+        Err(error) => builder.refuse(None, &describe_error(&error)),
     }
     Ok(())
 }

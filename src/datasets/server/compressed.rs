@@ -103,7 +103,7 @@ async fn compress_body(response: Response, coding: Coding) -> Response {
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return ApiError::NotCompressed.into_response();
     };
-    let packed = run_blocking(move || formats::content_coding::whole(coding, &plain)).await;
+    let packed = run_blocking(move || formats::content_coding::compress(coding, &plain)).await;
     let Ok(Ok(packed)) = packed else { return ApiError::NotCompressed.into_response() };
     parts.headers.remove(CONTENT_LENGTH);
     set_coded_tag(&mut parts.headers, coding);

@@ -19,13 +19,13 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// What a field of a record holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell<'a> {
-    /// Nothing.
+    /// An empty field or a null.
     Absent,
     /// True or false.
     Boolean(bool),
     /// A whole number.
     Integer(i64),
-    /// Any number.
+    /// A floating point number.
     Float(f64),
     /// A text that is one.
     Text(&'a str),
@@ -53,9 +53,9 @@ pub struct TypedTime {
 /// The time zone that a timestamp is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenZone {
-    /// UTC.
+    /// Coordinated universal time.
     Utc,
-    /// None: whoever reads it has to say.
+    /// None: the reader's options say which it is.
     None,
     /// None, and it is a date without a time.
     Date,
@@ -111,7 +111,7 @@ impl Cell<'_> {
             (Dtype::Boolean, _) => cell.boolean().map(Value::Boolean),
             (Dtype::String, _) => cell.text().map(Value::String),
         };
-        value.map(Some).ok_or_else(|| format!("{} is no {dtype}", self.shown()))
+        value.map(Some).ok_or_else(|| format!("{} is no {dtype}", self.describe()))
     }
 
     /// Whether it is written as a number, with either decimal mark or infinite.
@@ -146,7 +146,7 @@ impl Cell<'_> {
     pub(super) fn integer(self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(number),
-            Self::Float(number) => whole(number),
+            Self::Float(number) => exact_integer(number),
             Self::Bare(text) => integer_of(text, Decimal::Point),
             _ => None,
         }
@@ -185,8 +185,8 @@ impl Cell<'_> {
         }
     }
 
-    /// It for people, shortened.
-    pub(super) fn shown(self) -> String {
+    /// The value as error messages show it, shortened.
+    pub(super) fn describe(self) -> String {
         match self {
             Self::Absent => "nothing".to_owned(),
             Self::Boolean(truth) => truth.to_string(),
@@ -224,10 +224,10 @@ fn float_of(text: &str, decimal: Decimal) -> Option<f64> {
 }
 
 fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
-    text.trim().parse().ok().or_else(|| whole(float_of(text, decimal)?))
+    text.trim().parse().ok().or_else(|| exact_integer(float_of(text, decimal)?))
 }
 
-fn whole(number: f64) -> Option<i64> {
+fn exact_integer(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]
     let whole = is_whole.then_some(number as i64);

@@ -69,7 +69,7 @@ impl CsvRecords {
         let mut builder = ReaderBuilder::new();
         builder.has_headers(false).flexible(true).delimiter(delimiter);
         let record = StringRecord::new();
-        let reader = builder.from_reader(Lines::of(text));
+        let reader = builder.from_reader(Lines::new(text));
         Ok(Self { reader, fields, record, base })
     }
 
@@ -114,7 +114,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(text: Box<dyn Read + Send>) -> Self {
+    fn new(text: Box<dyn Read + Send>) -> Self {
         Self {
             text,
             n_read: 0,

@@ -26,7 +26,7 @@ pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<()
     let skips_added = has_values(object);
     let mut json = serde_json::Deserializer::from_slice(object);
     let members = Members { take, level: Level::Row { skips_added } };
-    members.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| shown(&error))
+    members.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| describe_error(&error))
 }
 
 /// Whether a member called `values` may hold an object. A text in the row that looks the same only
@@ -41,8 +41,8 @@ fn has_values(object: &[u8]) -> bool {
     })
 }
 
-/// What is wrong with a text, without the line, which is always the first.
-pub fn shown(error: &serde_json::Error) -> String {
+/// Describes an error without its line, which is always the first.
+pub fn describe_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     text.get(..end).unwrap_or(&text).to_owned()
@@ -59,7 +59,7 @@ pub struct Members<'a> {
 /// Which object it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// A row.
+    /// A row itself.
     Row {
         /// Whether members that services add are left out.
         skips_added: bool,

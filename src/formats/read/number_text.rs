@@ -9,10 +9,10 @@ const GROUP_MARKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
 /// What separates the fraction of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decimal {
-    /// 1,234.5
+    /// A point, as in 1,234.5.
     #[default]
     Point,
-    /// 1.234,5
+    /// A comma, as in 1.234,5.
     Comma,
 }
 
@@ -63,7 +63,7 @@ impl Decimal {
     }
 }
 
-/// What a text tells of the decimal mark of its file.
+/// Evidence of a text for the decimal mark of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
     /// Nothing: it has no mark, or is no number.
@@ -74,7 +74,7 @@ pub(super) enum Telling {
     Open,
 }
 
-/// What `text` tells of the decimal mark. A point alone counts as one: `1.234` is hardly ever 1234
+/// Returns the evidence of `text` for the decimal mark. A point alone counts as one: `1.234` is hardly ever 1234
 /// in a file without commas.
 pub(super) fn telling(text: &str) -> Telling {
     let text = text.trim();

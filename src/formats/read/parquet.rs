@@ -232,7 +232,7 @@ fn fields(
         }
         let leaf =
             (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == place);
-        let content = match (Kind::of(column), leaf) {
+        let content = match (Kind::classify(column), leaf) {
             (Ok(kind), Some(leaf)) => Content::Values { leaf, kind, batch: None },
             (Ok(_), None) => return Err(FileError::form(damaged())),
             (Err(reason), _) => Content::Unfit(reason),

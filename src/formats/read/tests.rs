@@ -2,7 +2,7 @@ use std::{io::Write as _, path::PathBuf};
 
 use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
 
-use super::{plan::PlannedColumn, survey::survey, time_text::TimeTexts, *};
+use super::{column_mapping::MappedColumn, sniff::sniff, time_text::TimeTexts, *};
 
 /// A file with `text` and the options for it.
 fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
@@ -13,23 +13,23 @@ fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     (folder, path, ReadOptions { format, delimiter: None, has_header: None })
 }
 
-/// A plan that makes a column of every field but the moment, as a survey of the file says.
-fn planned(path: &Path, options: ReadOptions) -> Plan {
+/// A mapping that makes a column of every field but the timestamp, as a survey of the file says.
+fn mapped(path: &Path, options: ReadOptions) -> ColumnMapping {
     let texts = TimeTexts::default();
-    let survey = survey(path, options, &texts).unwrap();
+    let survey = sniff(path, options, &texts).unwrap();
     let time = survey.time(None).unwrap();
     let decimal = survey.decimal().unwrap();
-    let mut plan = Plan::with_time(&time, texts).with_numbers(decimal, Vec::new());
+    let mut mapping = ColumnMapping::with_time(&time, texts).with_numbers(decimal, Vec::new());
     for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
-        let column = PlannedColumn { name: field.name.clone(), dtype: field.dtype };
-        plan.column(&field.name, column);
+        let column = MappedColumn { name: field.name.clone(), dtype: field.dtype };
+        mapping.column(&field.name, column);
     }
-    plan
+    mapping
 }
 
-/// Everything in a file after `from`: rows by their moment, line and values, and what is wrong.
-fn all(path: &Path, options: ReadOptions, plan: Plan, from: Place) -> Vec<String> {
-    let mut rows = Rows::open(path, options, plan, from).unwrap();
+/// Everything in a file after `from`: rows by their timestamp, line and values, and what is wrong.
+fn all(path: &Path, options: ReadOptions, mapping: ColumnMapping, from: Place) -> Vec<String> {
+    let mut rows = Rows::open(path, options, mapping, from).unwrap();
     let mut found = Vec::new();
     while let Some(row) = rows.next_row().unwrap() {
         found.push(match row {
@@ -53,8 +53,8 @@ fn all(path: &Path, options: ReadOptions, plan: Plan, from: Place) -> Vec<String
 #[track_caller]
 fn check(name: &str, text: &str, want: &[&str]) {
     let (_folder, path, options) = file(name, text.as_bytes());
-    let plan = planned(&path, options);
-    assert_eq!(all(&path, options, plan, Place::default()), want);
+    let mapping = mapped(&path, options);
+    assert_eq!(all(&path, options, mapping, Place::default()), want);
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn csv_is_read_with_quotes_delimiters_and_line_numbers() {
 fn what_is_wrong_is_told_with_its_line_and_reading_goes_on() {
     let text = "time,close\n2026-03-01,1\n2026-03-02,x\n2026-03-03\nnever,2\n,3\n2026-03-05,4\n";
     let (_folder, path, options) = file("a.csv", text.as_bytes());
-    let mut plan = Plan::new("time", None);
-    plan.column("close", PlannedColumn { name: "close".to_owned(), dtype: Dtype::Float });
+    let mut mapping = ColumnMapping::new("time", None);
+    mapping.column("close", MappedColumn { name: "close".to_owned(), dtype: Dtype::Float });
     let want = [
         "2: 2026-03-01T00:00:00Z 1",
         "3: bad: column close: `x` is no float",
@@ -82,7 +82,7 @@ fn what_is_wrong_is_told_with_its_line_and_reading_goes_on() {
         "6: bad: column time: `` is no timestamp",
         "7: 2026-03-05T00:00:00Z 4",
     ];
-    assert_eq!(all(&path, options, plan, Place::default()), want);
+    assert_eq!(all(&path, options, mapping, Place::default()), want);
 }
 
 #[test]
@@ -106,28 +106,28 @@ fn ndjson_is_read_flat_and_with_values() {
 fn a_field_that_was_not_planned_is_wrong_only_where_it_has_a_value() {
     let (_folder, path, options) =
         file("a.jsonl", b"{\"t\":1,\"a\":1,\"b\":null}\n{\"t\":2,\"b\":1}\n");
-    let mut plan = Plan::new("t", None);
-    plan.column("a", PlannedColumn { name: "a".to_owned(), dtype: Dtype::Integer });
+    let mut mapping = ColumnMapping::new("t", None);
+    mapping.column("a", MappedColumn { name: "a".to_owned(), dtype: Dtype::Integer });
     let want = [
         "1: 1970-01-01T00:00:01Z 1i",
-        "2: bad: column b: the dataset has no such column, and none was planned",
+        "2: bad: column b: the dataset has no such column, and none was mapped",
     ];
-    assert_eq!(all(&path, options, plan, Place::default()), want);
+    assert_eq!(all(&path, options, mapping, Place::default()), want);
 }
 
 /// Reads all of a file, then from behind each of its rows, which gives those that follow.
 #[track_caller]
 fn check_resumes(path: &Path, options: ReadOptions) {
-    let plan = planned(path, options);
-    let whole = all(path, options, plan.clone(), Place::default());
+    let mapping = mapped(path, options);
+    let whole = all(path, options, mapping.clone(), Place::default());
     assert!(whole.len() > 3);
-    let mut rows = Rows::open(path, options, plan.clone(), Place::default()).unwrap();
+    let mut rows = Rows::open(path, options, mapping.clone(), Place::default()).unwrap();
     let mut n_read = 0;
     while let Some(row) = rows.next_row().unwrap() {
         n_read += 1;
         let Ok(PlacedRow { place, .. }) = row else { continue };
         let kept = Place::of_numbers(place.to_numbers());
-        assert_eq!(all(path, options, plan.clone(), kept), whole[n_read..], "after {n_read}");
+        assert_eq!(all(path, options, mapping.clone(), kept), whole[n_read..], "after {n_read}");
     }
 }
 
@@ -161,7 +161,7 @@ fn parquet(name: &str) -> PathBuf {
 fn made(columns: &[&str]) -> Vec<String> {
     let begin: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
     let row = |i: u32| {
-        let moment = begin + std::time::Duration::from_secs(60 * u64::from(i));
+        let timestamp = begin + std::time::Duration::from_secs(60 * u64::from(i));
         let values = columns.iter().map(|column| match *column {
             "open" if i % 7 == 3 => "-".to_owned(),
             "open" => (f64::from(i) * 0.25).to_string(),
@@ -173,7 +173,7 @@ fn made(columns: &[&str]) -> Vec<String> {
             "name" => format!("'{}'", ["a", "b", "ü"][i as usize % 3]),
             _ => "-".to_owned(),
         });
-        format!("{}: {moment} {}", i + 1, values.collect::<Vec<_>>().join(" "))
+        format!("{}: {timestamp} {}", i + 1, values.collect::<Vec<_>>().join(" "))
     };
     (0..50).map(row).collect()
 }
@@ -181,9 +181,9 @@ fn made(columns: &[&str]) -> Vec<String> {
 #[track_caller]
 fn check_parquet(name: &str, columns: &[&str]) {
     let path = parquet(name);
-    let plan = planned(&path, PARQUET);
-    assert_eq!(plan.names(), columns, "{name}");
-    assert_eq!(all(&path, PARQUET, plan, Place::default()), made(columns), "{name}");
+    let mapping = mapped(&path, PARQUET);
+    assert_eq!(mapping.names(), columns, "{name}");
+    assert_eq!(all(&path, PARQUET, mapping, Place::default()), made(columns), "{name}");
 }
 
 #[test]
@@ -199,13 +199,13 @@ fn parquet_of_pyarrow_is_read_in_all_the_forms_it_has() {
 
 #[test]
 fn parquet_that_is_not_read_is_told_why() {
-    let nested = survey(&parquet("nested"), PARQUET, &TimeTexts::default()).unwrap();
+    let nested = sniff(&parquet("nested"), PARQUET, &TimeTexts::default()).unwrap();
     let unfit = nested.fields[0].unfit.as_deref();
     assert_eq!(unfit, Some("it holds lists, which no column of a dataset holds"));
     let whole = std::fs::read(parquet("default")).unwrap();
     for end in [0, 3, 8, whole.len() - 1] {
         let (_folder, path, _) = file("cut.parquet", &whole[..end]);
-        let error = survey(&path, PARQUET, &TimeTexts::default()).unwrap_err();
+        let error = sniff(&path, PARQUET, &TimeTexts::default()).unwrap_err();
         assert!(matches!(error, FileError::Form { .. }), "{error}");
     }
 }
@@ -215,15 +215,15 @@ fn parquet_that_is_not_read_is_told_why() {
 #[test]
 fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
     let path = parquet("default");
-    let plan = planned(&path, PARQUET);
-    assert_eq!(judge(&path, PARQUET, &plan, Place::default()).unwrap(), None);
-    let mut plan = Plan::new("open_time", None);
-    plan.column("name", PlannedColumn { name: "name".to_owned(), dtype: Dtype::Integer });
-    plan.leave_out("n");
+    let mapping = mapped(&path, PARQUET);
+    assert_eq!(judge(&path, PARQUET, &mapping, Place::default()).unwrap(), None);
+    let mut mapping = ColumnMapping::new("open_time", None);
+    mapping.column("name", MappedColumn { name: "name".to_owned(), dtype: Dtype::Integer });
+    mapping.leave_out("n");
     for field in ["open", "small", "flag", "none"] {
-        plan.leave_out(field);
+        mapping.leave_out(field);
     }
-    let bad = judge(&path, PARQUET, &plan, Place::default()).unwrap().unwrap();
+    let bad = judge(&path, PARQUET, &mapping, Place::default()).unwrap().unwrap();
     assert_eq!((bad.line, bad.reason.as_str()), (1, "column name: `a` is no integer"));
     // All of the column `n` is overwritten; without it the file is as good as before.
     let whole = std::fs::read(&path).unwrap();
@@ -235,12 +235,12 @@ fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
     let mut damaged = whole;
     damaged[begin..begin + length].fill(0);
     let (_folder, path, options) = file("damaged.parquet", &damaged);
-    let mut plan = plan.clone();
-    plan.leave_out("name");
-    plan.column("flag", PlannedColumn { name: "flag".to_owned(), dtype: Dtype::Boolean });
-    assert_eq!(judge(&path, options, &plan, Place::default()).unwrap(), None);
-    plan.column("n", PlannedColumn { name: "n".to_owned(), dtype: Dtype::Integer });
-    let error = judge(&path, options, &plan, Place::default()).unwrap_err().to_string();
+    let mut mapping = mapping.clone();
+    mapping.leave_out("name");
+    mapping.column("flag", MappedColumn { name: "flag".to_owned(), dtype: Dtype::Boolean });
+    assert_eq!(judge(&path, options, &mapping, Place::default()).unwrap(), None);
+    mapping.column("n", MappedColumn { name: "n".to_owned(), dtype: Dtype::Integer });
+    let error = judge(&path, options, &mapping, Place::default()).unwrap_err().to_string();
     assert_eq!(error, "understand it: column n: it is damaged");
 }
 
@@ -252,20 +252,20 @@ fn damaged_parquet_does_no_harm() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
         let (_folder, path, options) = file("damaged.parquet", &damaged);
-        let Ok(survey) = survey(&path, options, &TimeTexts::default()) else { continue };
+        let Ok(survey) = sniff(&path, options, &TimeTexts::default()) else { continue };
         let Ok(time) = survey.time(None) else { continue };
-        let plan = Plan::with_time(&time, TimeTexts::default());
-        let Ok(mut rows) = Rows::open(&path, options, plan, Place::default()) else { continue };
+        let mapping = ColumnMapping::with_time(&time, TimeTexts::default());
+        let Ok(mut rows) = Rows::open(&path, options, mapping, Place::default()) else { continue };
         while let Ok(Some(_)) = rows.next_row() {}
     }
 }
 
 #[test]
-fn the_moment_is_found_by_its_name_or_by_what_it_holds() {
+fn the_timestamp_is_found_by_its_name_or_by_what_it_holds() {
     #[track_caller]
     fn check(text: &str, named: Option<&str>, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
-        let survey = survey(&path, options, &TimeTexts::default()).unwrap();
+        let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
         let found = match survey.time(named) {
             Ok(time) => time.name,
             Err(error) => error.to_string(),
@@ -290,7 +290,7 @@ fn the_moment_is_found_by_its_name_or_by_what_it_holds() {
 }
 
 #[test]
-fn one_bad_moment_is_told_and_does_not_change_how_the_others_are_read() {
+fn one_bad_timestamp_is_reported_and_does_not_change_how_the_others_are_read() {
     check(
         "a.csv",
         "time,close\n1700000000,1\n1700000060,2\n9999999999999999999,3\n1700000180,4\n",
@@ -309,7 +309,7 @@ fn a_file_without_rows_is_empty_and_one_without_good_ones_is_told() {
     fn check(name: &str, text: &str, want: &str) {
         let (_folder, path, options) = file(name, text.as_bytes());
         assert_eq!(
-            survey(&path, options, &TimeTexts::default()).unwrap_err().to_string(),
+            sniff(&path, options, &TimeTexts::default()).unwrap_err().to_string(),
             want,
             "{text:?}"
         );
@@ -354,7 +354,7 @@ fn a_first_record_of_numbers_is_data() {
     let (_folder, path, options) = file("a.csv", b"x,1\n1700000000000,2\n");
     let survey_as = |has_header| {
         let options = ReadOptions { has_header, ..options };
-        let survey = survey(&path, options, &TimeTexts::default()).unwrap();
+        let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
         survey.fields.iter().map(|field| field.name.clone()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(survey_as(None), "x 1");
@@ -375,7 +375,7 @@ fn dates_whose_order_is_open_are_refused_with_the_formats() {
     #[track_caller]
     fn check(text: &str, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
-        let survey = survey(&path, options, &TimeTexts::default()).unwrap();
+        let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
         let error = survey.time(None).unwrap_err().to_string();
         assert!(error.starts_with("read the dates of column") && error.contains(want), "{error}");
     }
@@ -383,10 +383,10 @@ fn dates_whose_order_is_open_are_refused_with_the_formats() {
     check("Day,Time,Open\n1.2.2026,9:30,1\n", "--time-format '%d.%m.%Y %H:%M' or");
     let texts = TimeTexts { format: Some("%d/%m/%Y %H:%M".parse().unwrap()), ..Default::default() };
     let (_folder, path, options) = file("a.csv", b"Date,Time,Open\n01/02/2026,09:30,1\n");
-    let survey = survey(&path, options, &texts).unwrap();
-    let mut plan = Plan::with_time(&survey.time(None).unwrap(), texts);
-    plan.column("Open", PlannedColumn { name: "open".to_owned(), dtype: Dtype::Float });
-    assert_eq!(all(&path, options, plan, Place::default()), ["2: 2026-02-01T09:30:00Z 1"]);
+    let survey = sniff(&path, options, &texts).unwrap();
+    let mut mapping = ColumnMapping::with_time(&survey.time(None).unwrap(), texts);
+    mapping.column("Open", MappedColumn { name: "open".to_owned(), dtype: Dtype::Float });
+    assert_eq!(all(&path, options, mapping, Place::default()), ["2: 2026-02-01T09:30:00Z 1"]);
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn a_column_of_numbers_stays_one_whatever_stands_among_them() {
 #[test]
 fn numbers_with_either_decimal_mark_are_not_guessed() {
     let (_folder, path, options) = file("a.csv", b"t,px\n2026-03-01,\"1,234\"\n");
-    let survey = survey(&path, options, &TimeTexts::default()).unwrap();
+    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
     let error = survey.decimal().unwrap_err().to_string();
     assert!(error.contains("px: `1,234`") && error.contains("--decimal"), "{error}");
 }
@@ -439,12 +439,12 @@ fn files_of_all_compressions_are_read_and_resumed() {
         let path = data.join(name);
         let format = Format::of_file(&path).unwrap();
         let options = ReadOptions { format, delimiter: None, has_header: None };
-        assert_eq!(all(&path, options, planned(&path, options), Place::default()), want, "{name}");
+        assert_eq!(all(&path, options, mapped(&path, options), Place::default()), want, "{name}");
         check_resumes(&path, options);
     }
     let error = |name: &str| {
         let options = ReadOptions { format: Format::Csv, delimiter: None, has_header: None };
-        let error = survey(&data.join(name), options, &TimeTexts::default()).unwrap_err();
+        let error = sniff(&data.join(name), options, &TimeTexts::default()).unwrap_err();
         std::error::Error::source(&error).unwrap().to_string()
     };
     assert!(

@@ -172,9 +172,9 @@ impl TimeTexts {
 /// The date and time that a number is written as; none where it is of other years than people trade
 /// and measure in.
 pub(super) fn digits(number: i64) -> Option<DateTime> {
-    /// 20260101.
+    /// A day, as of 20260101.
     const DATE: std::ops::Range<i64> = 19_000_101..21_000_101;
-    /// 20260101153000.
+    /// A second, as of 20260101153000.
     const SECOND: std::ops::Range<i64> = 19_000_101_000_000..21_000_101_000_000;
     let text = number.to_string();
     match number {

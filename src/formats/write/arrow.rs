@@ -1,6 +1,6 @@
 //! Rows as an Arrow IPC stream: a schema, batches of columns, and a mark of the end.
 //!
-//! Written by hand, as little of the format as rows need: four types of column beside the moments,
+//! Written by hand, as little of the format as rows need: four types of column beside the timestamps,
 //! no dictionaries, no compression of its own. The messages are described in Arrow's `Message.fbs`
 //! and `Schema.fbs`; the numbers below are theirs.
 
@@ -95,7 +95,7 @@ fn message(flat: &mut Flat, header: u8, body_bytes: usize) -> usize {
     message.offset(0)
 }
 
-/// Writes a column of the schema, or without one that of the moments; where it is.
+/// Writes a column of the schema, or without one that of the timestamps; where it is.
 fn push_field(flat: &mut Flat, field: Option<&Field>) -> usize {
     let name = field.map_or(TIMESTAMP, |field| &field.name);
     let is_nullable = field.is_some_and(|field| field.is_nullable);

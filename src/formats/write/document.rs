@@ -11,7 +11,7 @@ use model::{
 
 use super::{Output, Writer, arrow, parquet};
 
-/// A column of a file, apart from the moments, which every file has.
+/// A column of a file, apart from the timestamps, which every file has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     /// Empty for a deleted column, which no file shows.
@@ -50,12 +50,12 @@ impl Document {
             }
             Output::Arrow => {
                 let fields = fields(columns, is_bucketed);
-                let file = arrow::Stream::new(shown(&fields));
+                let file = arrow::Stream::new(visible_fields(&fields));
                 Form::Arrow(Batched::new(fields, file))
             }
             Output::Parquet => {
                 let fields = fields(columns, is_bucketed);
-                let file = parquet::File::new(shown(&fields));
+                let file = parquet::File::new(visible_fields(&fields));
                 Form::Parquet(Batched::new(fields, file))
             }
         };
@@ -151,7 +151,7 @@ fn fields(columns: &[Column], is_bucketed: bool) -> Vec<Field> {
     columns.iter().map(field).collect()
 }
 
-fn shown(fields: &[Field]) -> Vec<Field> {
+fn visible_fields(fields: &[Field]) -> Vec<Field> {
     fields.iter().filter(|field| !field.name.is_empty()).cloned().collect()
 }
 

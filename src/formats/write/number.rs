@@ -1,4 +1,4 @@
-//! Numbers and moments as the upstream, written in Go, prints them: parts of a [`text`](super::text).
+//! Numbers and timestamps as the upstream, written in Go, prints them: parts of a [`text`](super::text).
 
 use std::io::Write as _;
 
@@ -184,26 +184,26 @@ fn set_ends<const N: usize>(place: &mut [u8; 32], bytes: &[u8]) {
     }
 }
 
-/// Puts moments; remembers the last day, which is most often the next one's day, too.
+/// Puts timestamps; remembers the last day, which is most often the next one's day, too.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Moments {
+pub(super) struct TimestampWriter {
     day: Option<i64>,
-    /// `2026-07-30T`
+    /// The last date and its separator, as in `2026-07-30T`.
     date: Phrase,
 }
 
-impl Moments {
-    /// Puts `moment` in quotes.
-    pub(super) fn put(&mut self, to: &mut Vec<u8>, at: usize, moment: Timestamp) -> usize {
+impl TimestampWriter {
+    /// Puts `timestamp` in quotes.
+    pub(super) fn put(&mut self, to: &mut Vec<u8>, at: usize, timestamp: Timestamp) -> usize {
         let at = put(to, at, b"\"");
-        let at = self.put_bare(to, at, moment);
+        let at = self.put_bare(to, at, timestamp);
         put(to, at, b"\"")
     }
 
-    /// Puts `moment` as RFC 3339 in UTC, with as much of a fraction as it has.
+    /// Puts `timestamp` as RFC 3339 in UTC, with as much of a fraction as it has.
     #[inline]
-    pub(super) fn put_bare(&mut self, to: &mut Vec<u8>, at: usize, moment: Timestamp) -> usize {
-        let seconds = moment.seconds();
+    pub(super) fn put_bare(&mut self, to: &mut Vec<u8>, at: usize, timestamp: Timestamp) -> usize {
+        let seconds = timestamp.seconds();
         let day = seconds.div_euclid(DAY_SECONDS);
         if self.day != Some(day) {
             self.begin(day);
@@ -214,7 +214,7 @@ impl Moments {
         let [h, hh, m, mm, s, ss, ..] =
             (digits(hour * 1_000_000 + minute * 10_000 + second % 60 * 100) | ZEROS).to_le_bytes();
         let at = put(to, at, &[h, hh, b':', m, mm, b':', s, ss]);
-        let micros = moment.micros().rem_euclid(1_000_000).unsigned_abs();
+        let micros = timestamp.micros().rem_euclid(1_000_000).unsigned_abs();
         let at = if micros == 0 { at } else { put_fraction(to, at, micros) };
         put(to, at, b"Z")
     }
@@ -223,7 +223,7 @@ impl Moments {
     fn begin(&mut self, day: i64) {
         let midnight = Timestamp::from_seconds(day.saturating_mul(DAY_SECONDS)).to_string();
         let date = midnight.split('T').next().unwrap_or_default();
-        self.date = Phrase::of(&[date.as_bytes(), b"T"].concat());
+        self.date = Phrase::new(&[date.as_bytes(), b"T"].concat());
         self.day = Some(day);
     }
 }

@@ -159,14 +159,14 @@ fn write_group(
 
 /// For each row whether it has a value: 1 or 0.
 fn levels(series: &Series) -> Vec<i16> {
-    fn of<T>(values: &[Option<T>]) -> Vec<i16> {
+    fn presence<T>(values: &[Option<T>]) -> Vec<i16> {
         values.iter().map(|value| i16::from(value.is_some())).collect()
     }
     match series {
-        Series::Float(values) => of(values),
-        Series::Integer(values) => of(values),
-        Series::Boolean(values) => of(values),
-        Series::String(values) => of(values),
+        Series::Float(values) => presence(values),
+        Series::Integer(values) => presence(values),
+        Series::Boolean(values) => presence(values),
+        Series::String(values) => presence(values),
     }
 }
 

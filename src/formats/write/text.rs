@@ -21,7 +21,7 @@ pub(super) struct Phrase {
 }
 
 impl Phrase {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(super) fn new(bytes: &[u8]) -> Self {
         let mut phrase = Self::default();
         phrase.set(bytes);
         phrase

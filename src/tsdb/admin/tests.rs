@@ -12,7 +12,7 @@ use crate::{
     span::Span,
     store::{
         Store,
-        contract::{append, block, create, new_dataset},
+        contract::{append, block, create, new_dataset, scan},
         sqlite::SqliteStore,
     },
 };
@@ -42,14 +42,13 @@ fn verified(path: &Path) -> Report {
 fn n_rows(store: &dyn Store, id: DatasetId) -> usize {
     let mut n_rows = 0;
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-    store
-        .scan(id, Resolution::Raw, all, &mut |piece| {
-            if let Rows::Raw(block) = piece {
-                n_rows += block.len();
-            }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    scan(store, id, Resolution::Raw, all, &mut |batch| {
+        if let Rows::Raw(block) = batch {
+            n_rows += block.len();
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     n_rows
 }
 
@@ -98,11 +97,11 @@ async fn a_damaged_piece_is_found_and_costs_no_other() {
 
     let store = SqliteStore::open(&path).unwrap();
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-    let scanned = store.scan(id, Resolution::Raw, all, &mut |_| ControlFlow::Continue(()));
+    let scanned = scan(&store, id, Resolution::Raw, all, &mut |_| ControlFlow::Continue(()));
     let said = scanned.unwrap_err().to_string();
-    assert!(said.contains("damaged piece of dataset 1"), "{said}");
+    assert!(said.contains("damaged chunk of dataset 1"), "{said}");
     let beside = Span { first: Timestamp::from_seconds(400_000), last: Timestamp::MAX };
-    store.scan(id, Resolution::Raw, beside, &mut |_| ControlFlow::Continue(())).unwrap();
+    scan(&store, id, Resolution::Raw, beside, &mut |_| ControlFlow::Continue(())).unwrap();
     append(&store, id, block([(800_000, 1.0)])).await;
     assert_eq!(store.newest(id, 2).unwrap().rows.len(), 2);
 }
@@ -115,19 +114,19 @@ async fn a_copy_is_made_while_the_store_is_in_use_and_put_back() {
     let copy = folder.path().join("copy.sqlite");
     let n_bytes = backup(&path, &copy).unwrap();
     assert_eq!(n_bytes, fs::metadata(&copy).unwrap().len());
-    assert!(matches!(backup(&path, &copy), Err(UpkeepError::Exists { .. })));
+    assert!(matches!(backup(&path, &copy), Err(AdminError::Exists { .. })));
     assert!(verified(&copy).is_sound());
 
     append(&store, id, block([(1_000_000, 1.0)])).await;
     let refused = restore(&copy, &path).unwrap_err();
-    assert!(matches!(refused, UpkeepError::InUse { .. }), "{refused}");
+    assert!(matches!(refused, AdminError::InUse { .. }), "{refused}");
     assert_eq!(n_rows(&store, id), 12_003);
     let names = |store: &SqliteStore| {
         let mut names = Vec::new();
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
         store
-            .pieces(id, Resolution::Raw, all, &mut |piece| {
-                names.extend(piece.identity);
+            .scan(id, Resolution::Raw, all, &mut |batch| {
+                names.extend(batch.chunk_id);
                 Ok(ControlFlow::Continue(()))
             })
             .unwrap();
@@ -157,5 +156,5 @@ async fn a_copy_with_faults_is_not_put_back() {
     assert!(refused.to_string().contains("the 1d bucket at 1970-01-01"), "{refused}");
     assert_eq!(n_rows(&SqliteStore::open(&path).unwrap(), id), 12_002);
     let missing = restore(&folder.path().join("none"), &path);
-    assert!(matches!(missing, Err(UpkeepError::Missing { .. })));
+    assert!(matches!(missing, Err(AdminError::Missing { .. })));
 }

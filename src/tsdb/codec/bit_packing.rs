@@ -27,14 +27,14 @@ const WIDEST: usize = RUN * 8;
 /// Bytes of a run, and those behind it that are read with the last number.
 const WINDOW: usize = WIDEST + 16;
 
-/// Whether numbers may grow from one to the next, such as moments, or only spread, such as prices.
+/// Whether numbers may grow from one to the next, such as timestamps, or only spread, such as prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trend {
     Growing,
     Spread,
 }
 
-/// Writes `values`.
+/// Appends `values` to `to`.
 pub(super) fn pack(to: &mut Vec<u8>, values: &[i64], trend: Trend) {
     let (Some(base), Some(last)) = (values.first().copied(), values.last().copied()) else {
         return;
@@ -42,7 +42,7 @@ pub(super) fn pack(to: &mut Vec<u8>, values: &[i64], trend: Trend) {
     if let Some(even) = even_step(values)
         && (even == 0 || trend == Trend::Growing)
     {
-        // As below, without a look at each number: moments and row numbers mostly are so.
+        // As below, without a look at each number: timestamps and row numbers mostly are so.
         for number in [base, even.max(1), even.min(1)] {
             put_varint(to, number);
         }
@@ -203,7 +203,7 @@ impl<'a> PackedNumbers<'a> {
         least.wrapping_add(self.unit.wrapping_mul(self.step).wrapping_mul(idx))
     }
 
-    /// Number `idx`.
+    /// Number `idx`; `None` past the end.
     pub(super) fn get(&self, idx: usize) -> Option<i64> {
         let Bits { width, least, data } = *self.blocks.get(idx / BLOCK).filter(|_| idx < self.n)?;
         let within = idx % BLOCK;

@@ -20,7 +20,7 @@ const DECIMALS_MAX: u8 = 10;
 /// Whole numbers up to here are exact as floats.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Texts of which there are more different ones than one in this many rows are written as they are.
+/// A column with more distinct texts than one in this many rows is written without a dictionary.
 const ROWS_PER_TEXT: usize = 2;
 
 /// The bytes of a chunk.
@@ -89,7 +89,7 @@ pub(crate) fn encode_body(block: &Block, rows: Range<usize>, packing: Packing) -
     body
 }
 
-/// The floats that others in the block are told from.
+/// The floats that other columns are stored as distances from.
 struct Origin {
     column_idx: u16,
     ordered: Vec<i64>,
@@ -232,8 +232,13 @@ fn filled<T: Copy>(values: &[Option<T>], start: T) -> Vec<T> {
         .collect()
 }
 
-fn micros(moments: &[Timestamp], rows: &Range<usize>) -> Vec<i64> {
-    moments.get(rows.clone()).unwrap_or_default().iter().map(|moment| moment.micros()).collect()
+fn micros(timestamps: &[Timestamp], rows: &Range<usize>) -> Vec<i64> {
+    timestamps
+        .get(rows.clone())
+        .unwrap_or_default()
+        .iter()
+        .map(|timestamp| timestamp.micros())
+        .collect()
 }
 
 fn put_column<T>(

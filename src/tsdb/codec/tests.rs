@@ -20,7 +20,7 @@ fn row() -> impl Strategy<Value = (i64, [Option<Value>; 4])> {
     (0..200_i64, (float, integer, string, boolean).prop_map(|(f, i, s, b)| [f, i, s, b]))
 }
 
-/// A block of rows in order, one at a moment.
+/// A block of rows in order, with unique timestamps.
 fn block() -> impl Strategy<Value = Block> {
     prop::collection::btree_map(0..200_i64, row(), 0..40).prop_map(|rows| {
         let mut block = Block::new(&DTYPES);
@@ -66,9 +66,9 @@ proptest! {
         let (a, b) = (a.min(block.len()), b.min(block.len()));
         let rows = a.min(b)..a.max(b);
         for encoded in forms(&block) {
-            let moments = Timestamps::read(&encoded.times, block.len()).unwrap();
+            let timestamps = Timestamps::read(&encoded.times, block.len()).unwrap();
             let mut decoded = Block::new(&DTYPES);
-            decode_rows(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
+            decode_rows(&mut decoded, &timestamps, &encoded.body, rows.clone(), None).unwrap();
             prop_assert_eq!(&decoded, &block.part(rows.clone()));
         }
     }
@@ -106,14 +106,14 @@ proptest! {
         let rows = a.min(b)..a.max(b);
         for packing in [Packing::Quick, Packing::Small] {
             let encoded = encode(&block, 0..n, packing);
-            let moments = Timestamps::read(&encoded.times, n).unwrap();
+            let timestamps = Timestamps::read(&encoded.times, n).unwrap();
             let mut decoded = block.empty_like();
-            decode_rows(&mut decoded, &moments, &encoded.body, rows.clone(), None).unwrap();
+            decode_rows(&mut decoded, &timestamps, &encoded.body, rows.clone(), None).unwrap();
             let part = block.part(rows.clone());
             prop_assert_eq!(exact(&decoded), exact(&part));
             prop_assert_eq!((&decoded.times, &decoded.ids, &decoded.created), (&part.times, &part.ids, &part.created));
             let mut behind = decoded.clone();
-            decode_rows(&mut behind, &moments, &encoded.body, rows.clone(), None).unwrap();
+            decode_rows(&mut behind, &timestamps, &encoded.body, rows.clone(), None).unwrap();
             prop_assert_eq!(exact(&behind.part(rows.len()..2 * rows.len())), exact(&part));
             let mut one = block.empty_like();
             decode_body(&mut one, n, &encoded.body, rows.clone(), Some(&[1])).unwrap();
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn moments_are_found_one_by_one(
+    fn timestamps_are_read_one_by_one(
         mut micros in prop::collection::vec(-377_000_000_000_000_000..253_000_000_000_000_000_i64, 1..700),
         even in any::<bool>(),
         sought in any::<prop::sample::Index>(),
@@ -138,18 +138,18 @@ proptest! {
         block.ids = vec![0; n];
         block.created = vec![Timestamp::default(); n];
         let encoded = encode(&block, 0..n, Packing::Small);
-        let moments = Timestamps::read(&encoded.times, n).unwrap();
+        let timestamps = Timestamps::read(&encoded.times, n).unwrap();
         let mut all = Vec::new();
-        moments.extend(&mut all, &(0..n));
+        timestamps.extend(&mut all, &(0..n));
         prop_assert_eq!(&all, &block.times);
-        let each: Vec<Timestamp> = (0..n).filter_map(|idx| moments.get(idx)).collect();
+        let each: Vec<Timestamp> = (0..n).filter_map(|idx| timestamps.get(idx)).collect();
         prop_assert_eq!(&each, &block.times);
-        prop_assert!(moments.get(n).is_none());
+        prop_assert!(timestamps.get(n).is_none());
         let there = block.times[sought.index(n)];
-        for moment in [-1, 0, 1].map(|step| Timestamp::from_micros(there.micros() + step)) {
-            prop_assert_eq!(moments.contains(moment), block.times.contains(&moment));
-            let before = moments.partition_point(|other| other < moment);
-            prop_assert_eq!(before, block.times.partition_point(|other| *other < moment));
+        for timestamp in [-1, 0, 1].map(|step| Timestamp::from_micros(there.micros() + step)) {
+            prop_assert_eq!(timestamps.contains(timestamp), block.times.contains(&timestamp));
+            let before = timestamps.partition_point(|other| other < timestamp);
+            prop_assert_eq!(before, block.times.partition_point(|other| *other < timestamp));
         }
     }
 
@@ -192,7 +192,7 @@ fn a_column_added_later_has_no_values_in_an_older_block() {
     older.columns[0].push(Value::Integer(3)).unwrap();
     let encoded = encode(&older, 0..1, Packing::Quick);
     let mut decoded = Block::new(&[Dtype::Float, Dtype::String]);
-    let moments = Timestamps::read(&encoded.times, 1).unwrap();
-    decode_rows(&mut decoded, &moments, &encoded.body, 0..1, None).unwrap();
+    let timestamps = Timestamps::read(&encoded.times, 1).unwrap();
+    decode_rows(&mut decoded, &timestamps, &encoded.body, 0..1, None).unwrap();
     assert_eq!(decoded.row(0).unwrap().values, [Some(Value::Float(3.0)), None]);
 }

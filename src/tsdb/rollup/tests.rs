@@ -59,9 +59,15 @@ fn bars_need_all_four_prices_and_may_have_a_volume() {
         ("volume", float),
     ]);
     let none = BTreeMap::new();
-    assert_eq!(Fold::of(&bars, &none), Fold::Bars { prices: [0, 1, 2, 3], volume: Some(4) });
-    assert_eq!(Fold::of(&bars[..4], &none), Fold::Bars { prices: [0, 1, 2, 3], volume: None });
-    assert_eq!(Fold::of(&bars[..3], &none), Fold::Value { value: 0, volume: None });
+    assert_eq!(
+        Fold::for_dataset(&bars, &none),
+        Fold::Bars { prices: [0, 1, 2, 3], volume: Some(4) }
+    );
+    assert_eq!(
+        Fold::for_dataset(&bars[..4], &none),
+        Fold::Bars { prices: [0, 1, 2, 3], volume: None }
+    );
+    assert_eq!(Fold::for_dataset(&bars[..3], &none), Fold::Value { value: 0, volume: None });
 }
 
 #[test]
@@ -69,9 +75,9 @@ fn any_other_dataset_folds_its_value_column_or_its_first_float() {
     let mixed =
         columns(&[("name", Dtype::String), ("count", Dtype::Integer), ("load", Dtype::Float)]);
     let metadata = BTreeMap::from([(VALUE_COLUMN.to_owned(), "count".to_owned())]);
-    assert_eq!(Fold::of(&mixed, &metadata), Fold::Value { value: 1, volume: None });
-    assert_eq!(Fold::of(&mixed, &BTreeMap::new()), Fold::Value { value: 2, volume: None });
-    assert_eq!(Fold::of(&mixed[..2], &BTreeMap::new()), Fold::Nothing);
+    assert_eq!(Fold::for_dataset(&mixed, &metadata), Fold::Value { value: 1, volume: None });
+    assert_eq!(Fold::for_dataset(&mixed, &BTreeMap::new()), Fold::Value { value: 2, volume: None });
+    assert_eq!(Fold::for_dataset(&mixed[..2], &BTreeMap::new()), Fold::Nothing);
 }
 
 #[test]

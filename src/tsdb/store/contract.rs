@@ -1,12 +1,12 @@
 //! What every store must hold, tested against the trait.
 //!
 //! An engine calls [`check_all`], [`random::check`] and [`catalog::check_random_sharing`] with a way
-//! to open itself anew on the same files.
+//! to open itself again on the same files.
 
 pub(crate) mod catalog;
 pub(crate) mod random;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use model::{
     block::Series,
@@ -14,7 +14,7 @@ use model::{
     timestamp::Timestamp,
 };
 
-use super::{piece::Piece, *};
+use super::{row_batch::RowBatch, *};
 use crate::rollup::{Fold, coarser};
 
 /// Opens the store on the files it had before.
@@ -33,7 +33,7 @@ fn key(number: i64) -> KeyId {
     KeyId::new(number)
 }
 
-fn at(second: i64) -> Timestamp {
+fn at_second(second: i64) -> Timestamp {
     Timestamp::from_seconds(second)
 }
 
@@ -54,12 +54,23 @@ pub(crate) async fn create(store: &dyn Store, dataset: NewDataset) -> DatasetId 
     datasets[0].id
 }
 
+/// Scans with a visitor that reads every batch.
+pub(crate) fn scan(
+    store: &dyn Store,
+    dataset: DatasetId,
+    resolution: Resolution,
+    span: Span,
+    visit: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    store.scan(dataset, resolution, span, &mut |batch| Ok(visit(batch.rows()?)))
+}
+
 /// A block of rows of one value each, in order.
 pub(crate) fn block(rows: impl IntoIterator<Item = (i64, f64)>) -> Block {
     let rows: BTreeMap<i64, f64> = rows.into_iter().collect();
     let mut block = Block::new(&[Dtype::Float]);
     for (second, value) in rows {
-        block.times.push(at(second));
+        block.times.push(at_second(second));
         block.columns[0].push(Value::Float(value)).unwrap();
     }
     block
@@ -112,7 +123,7 @@ pub(crate) async fn check_all(open: Open<'_>) {
     listing(open).await;
     commits(open).await;
     long_appends(open).await;
-    pieces(open).await;
+    batches(open).await;
     letting_go(open).await;
     deleting_rows(open).await;
     deleting_a_dataset(open).await;
@@ -212,7 +223,7 @@ async fn commits(open: Open<'_>) {
         let (seen_revision, ids) = receiver.try_recv().expect("called before the append returns");
         assert_eq!((seen_revision, ids.len()), (appended.revision, 2));
     }
-    assert_eq!(store.newest_moment(id).unwrap(), Some(at(4)));
+    assert_eq!(store.newest_timestamp(id).unwrap(), Some(at_second(4)));
     let newest = store.newest(id, 3).unwrap();
     assert_eq!((values(&newest.rows), newest.revision), (vec![(2, 1.0), (3, 1.0), (4, 2.0)], 3));
     drop(store);
@@ -236,59 +247,58 @@ async fn long_appends(open: Open<'_>) {
     let (_, page) = raw_page(&*store, id, &read(Resolution::Raw, Order::Descending, 6000, 3));
     assert_eq!(page, (5997..6000).rev().map(minute).collect::<Vec<_>>());
     let mut scanned = Vec::new();
-    let half = Span { first: at(60 * 1000), last: at(60 * 7000) };
-    store
-        .scan(id, Resolution::Raw, half, &mut |piece| {
-            let Rows::Raw(block) = piece else { panic!("not rows") };
-            scanned.extend(values(&block));
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    let half = Span { first: at_second(60 * 1000), last: at_second(60 * 7000) };
+    scan(&*store, id, Resolution::Raw, half, &mut |batch| {
+        let Rows::Raw(block) = batch else { panic!("not rows") };
+        scanned.extend(values(&block));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     assert_eq!(scanned, (1000..=7000).map(minute).collect::<Vec<_>>());
     let mut n_pieces = 0;
     let visit = &mut |_| {
         n_pieces += 1;
         ControlFlow::Break(())
     };
-    store.scan(id, Resolution::Raw, ALL, visit).unwrap();
+    scan(&*store, id, Resolution::Raw, ALL, visit).unwrap();
     assert_eq!(n_pieces, 1, "a scan ends where it is told to");
     let mut n_buckets = 0;
-    let visit = &mut |piece| {
-        let Rows::Buckets(piece) = piece else { panic!("not buckets") };
-        n_buckets += piece.len();
+    let visit = &mut |batch| {
+        let Rows::Buckets(batch) = batch else { panic!("not buckets") };
+        n_buckets += batch.len();
         ControlFlow::Continue(())
     };
-    store.scan(id, Resolution::FiveMinutes, ALL, visit).unwrap();
+    scan(&*store, id, Resolution::FiveMinutes, ALL, visit).unwrap();
     assert_eq!(n_buckets, 2400);
 }
 
-async fn pieces(open: Open<'_>) {
+async fn batches(open: Open<'_>) {
     let store = open();
-    let id = create(&*store, new_dataset("pieces")).await;
+    let id = create(&*store, new_dataset("batches")).await;
     let minute = |n: i64| (n * 60, 1.0);
     append(&*store, id, block((0..5000).map(minute))).await;
     append(&*store, id, block((5000..5010).map(minute))).await;
     let names = |store: &dyn Store, span: Span| {
         let (mut names, mut n_rows) = (Vec::new(), 0);
-        let visit = &mut |piece: Piece<'_>| {
-            n_rows += piece.n_rows;
-            let (name, n) = (piece.identity, piece.n_rows);
+        let visit = &mut |batch: RowBatch<'_>| {
+            n_rows += batch.n_rows;
+            let (name, n) = (batch.chunk_id, batch.n_rows);
             if n_rows % 2 == 0 || name.is_none() {
-                let Rows::Raw(block) = piece.rows()? else { panic!("not rows") };
+                let Rows::Raw(block) = batch.rows()? else { panic!("not rows") };
                 assert_eq!(block.len(), n);
             }
             names.extend(name);
             Ok(ControlFlow::Continue(()))
         };
-        store.pieces(id, Resolution::Raw, span, visit).unwrap();
+        store.scan(id, Resolution::Raw, span, visit).unwrap();
         (names, n_rows)
     };
     let (all, n_rows) = names(&*store, ALL);
     assert!(all.len() >= 4 && n_rows == 5010, "{all:?} {n_rows}");
-    let (part, n_rows) = names(&*store, Span { first: at(60), last: at(60 * 4900) });
+    let (part, n_rows) = names(&*store, Span { first: at_second(60), last: at_second(60 * 4900) });
     assert_eq!((part.iter().all(|name| all.contains(name)), n_rows), (true, 4900));
-    assert!(part.len() < all.len(), "pieces at the ends are not whole");
-    // A late row takes the name of one piece away, and no other.
+    assert!(part.len() < all.len(), "batches at the ends are not whole");
+    // A late row takes the name of one batch away, and no other.
     append(&*store, id, block([(61, 2.0), (5011 * 60, 1.0)])).await;
     let (left, n_rows) = names(&*store, ALL);
     assert_eq!((&left[..], n_rows), (&all[1..], 5012));
@@ -302,22 +312,22 @@ async fn letting_go(open: Open<'_>) {
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
     append(&*store, id, block((3000..3500).map(|second| (second, 1.0)))).await;
     let before = buckets(&*store, id, Resolution::FiveMinutes);
-    let n_gone = store.prune(id, at(2500), 99_999).await.unwrap();
+    let n_gone = store.prune(id, at_second(2500), 99_999).await.unwrap();
     assert!((1000..=2400).contains(&n_gone), "most of them, whole chunks at a time: {n_gone}");
     let (count, page) = raw_page(&*store, id, &read(Resolution::Raw, Order::Ascending, 0, 1));
     assert_eq!((count, page), (3500 - n_gone, vec![(n_gone.cast_signed(), 1.0)]));
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before, "buckets stay");
     let gone = n_gone.cast_signed() - 1;
     let refused = store.append(id, block([(gone, 1.0)]), now(), Box::new(|_, _| ())).await;
-    assert!(matches!(refused, Err(StoreError::LetGo { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Pruned { .. })), "{refused:?}");
     append(&*store, id, block([(2400, 1.0)])).await;
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before);
-    let n_left = store.prune(id, at(99_999), 99_999).await.unwrap();
+    let n_left = store.prune(id, at_second(99_999), 99_999).await.unwrap();
     assert_eq!(n_left, 3501 - n_gone, "the replaced row, too");
-    assert_eq!(store.newest_moment(id).unwrap(), None);
+    assert_eq!(store.newest_timestamp(id).unwrap(), None);
     // The date of that was wrong, and is right again: rows of the next five minutes are taken.
     append(&*store, id, block([(3_600, 1.0)])).await;
-    assert_eq!(store.newest_moment(id).unwrap(), Some(at(3_600)));
+    assert_eq!(store.newest_timestamp(id).unwrap(), Some(at_second(3_600)));
 }
 
 async fn deleting_rows(open: Open<'_>) {
@@ -333,7 +343,7 @@ async fn deleting_rows(open: Open<'_>) {
     for (n, (first, last)) in
         (1..).zip([(50, 70), (41, 41), (4_000, 60_001), (0, 0), (119_000, 999_999), (5, 4)])
     {
-        let span = Span { first: at(first), last: at(last) };
+        let span = Span { first: at_second(first), last: at_second(last) };
         let n_gone = store.delete_rows(id, span, now()).await.unwrap();
         let before = want.len();
         want.retain(|second, _| !(first..=last).contains(second));
@@ -342,20 +352,20 @@ async fn deleting_rows(open: Open<'_>) {
         let newest = store.newest(id, 1).unwrap();
         assert_eq!(newest.revision, if first > last { whole + n - 1 } else { whole + n });
     }
-    let newest = want.keys().last().copied().map(at);
-    assert_eq!(store.newest_moment(id).unwrap(), newest);
+    let newest = want.keys().last().copied().map(at_second);
+    assert_eq!(store.newest_timestamp(id).unwrap(), newest);
     append(&*store, id, block([(10, 3.0), (130_000, 4.0)])).await;
     want.extend([(10, 3.0), (130_000, 4.0)]);
     compare(&*store, id, &want, &[]);
     assert_eq!(store.delete_rows(id, ALL, now()).await.unwrap(), want.len() as u64);
     compare(&*store, id, &BTreeMap::new(), &[]);
-    assert_eq!(store.newest_moment(id).unwrap(), None);
+    assert_eq!(store.newest_timestamp(id).unwrap(), None);
 
     // Buckets of rows that were let go stay, unless they are covered whole.
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
-    store.prune(id, at(2100), 99_999).await.unwrap();
+    store.prune(id, at_second(2100), 99_999).await.unwrap();
     let before = buckets(&*store, id, Resolution::FiveMinutes);
-    let span = Span { first: at(310), last: at(1_200) };
+    let span = Span { first: at_second(310), last: at_second(1_200) };
     assert_eq!(store.delete_rows(id, span, now()).await.unwrap(), 0);
     let left = buckets(&*store, id, Resolution::FiveMinutes);
     assert_eq!(left, [&before[..2], &before[4..]].concat());
@@ -374,7 +384,7 @@ async fn deleting_a_dataset(open: Open<'_>) {
     assert!(!store.delete(id).await.unwrap(), "it is gone already");
     assert_eq!(store.dataset(&DatasetRef::Id(id)).unwrap(), None);
     assert_eq!(store.grant(key(1), &DatasetRef::Id(id)).unwrap(), None);
-    assert_eq!(store.newest_moment(id).unwrap(), None);
+    assert_eq!(store.newest_timestamp(id).unwrap(), None);
     let page = store.page(id, &read(Resolution::Raw, Order::Ascending, 0, 9));
     assert!(matches!(page, Err(StoreError::NoDataset { .. })), "{page:?}");
     let late = store.append(id, block([(1, 1.0)]), now(), Box::new(|_, _| ())).await;
@@ -393,7 +403,7 @@ pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64
     let (count, page) = raw_page(store, id, &all);
     assert_eq!((count, &page), (u64::try_from(rows.len()).unwrap(), &rows));
     for (skip, limit, start, length) in reads {
-        let span = Span { first: at(*start), last: at(start + length) };
+        let span = Span { first: at_second(*start), last: at_second(start + length) };
         let within: Vec<_> =
             want.range(*start..=start + length).map(|(second, value)| (*second, *value)).collect();
         for order in [Order::Ascending, Order::Descending] {
@@ -444,7 +454,7 @@ fn compare_buckets(
     assert_eq!(buckets(store, id, resolution), want, "{resolution}");
     for (skip, limit, start, length) in reads {
         let (skip, limit) = (skip % 50, limit % 50);
-        let span = Span { first: at(*start), last: at(start + length) };
+        let span = Span { first: at_second(*start), last: at_second(start + length) };
         for order in [Order::Ascending, Order::Descending] {
             let read = PageRead { span, ..read(resolution, order, skip, limit) };
             let page = store.page(id, &read).unwrap();
@@ -460,12 +470,12 @@ fn compare_buckets(
             assert_eq!(page.rows, Rows::Buckets(want), "{resolution} {read:?}");
         }
         let mut scanned = Vec::new();
-        let visit = &mut |piece| {
-            let Rows::Buckets(piece) = piece else { panic!("not buckets") };
-            scanned.extend(piece);
+        let visit = &mut |batch| {
+            let Rows::Buckets(batch) = batch else { panic!("not buckets") };
+            scanned.extend(batch);
             ControlFlow::Continue(())
         };
-        store.scan(id, resolution, span, visit).unwrap();
+        scan(store, id, resolution, span, visit).unwrap();
         let within =
             |bucket: &&Bucket| span.first <= bucket.timestamp && bucket.timestamp <= span.last;
         assert_eq!(scanned, want.iter().filter(within).copied().collect::<Vec<_>>());

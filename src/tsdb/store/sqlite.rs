@@ -3,21 +3,21 @@
 //! SQLite keeps transactions and the catalogue; rows are in chunks and a tail (see [`append`]).
 
 mod append;
+pub(crate) mod backup;
+mod bucket_reader;
 mod buckets;
 mod catalog;
-mod chores;
+mod chunk_index;
 mod chunks;
-pub(crate) mod copies;
+mod compaction;
 mod delete;
-mod find;
-mod folded;
-mod outline;
-mod pack;
+mod maintenance;
 mod postings;
 mod readers;
-mod refold;
+mod rebuild_buckets;
+mod rows_since;
 mod scan;
-mod since;
+mod search;
 mod tables;
 mod tags;
 mod tail;
@@ -42,11 +42,14 @@ use model::{
 use rusqlite::{Connection, config::DbConfig};
 use task::{file::remove_stale, private};
 
-use self::{chores::Chores, chunks::Strand, folded::Page, outline::Outlines, readers::Readers};
+use self::{
+    bucket_reader::Page, chunk_index::ChunkIndexCache, chunks::SeriesId, maintenance::Maintenance,
+    readers::Readers,
+};
 use super::{
     Acquired, AppendMode, Appended, ColumnAdded, ColumnDeleted, ColumnRenamed, Count, Created,
     DatasetFields, Newest, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError,
-    Updated, piece::VisitPiece,
+    Updated, row_batch::VisitBatch,
 };
 use crate::{
     catalog::{Change, DatasetRef, Filter, Grant, Listed, NewDataset, Tag},
@@ -71,9 +74,9 @@ type Writer = db::writer::Writer<StoreError>;
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
-    chores: Chores,
-    outlines: Outlines,
-    /// See [`PieceId`](super::piece::PieceId).
+    maintenance: Maintenance,
+    chunk_indexes: ChunkIndexCache,
+    /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
     files: Arc<DatabaseFiles>,
     /// Keeps other processes from serving or replacing the file.
@@ -93,7 +96,7 @@ impl SqliteStore {
         private::create_file(path).map_err(StoreError::Folder)?;
         // A backup beside the store may have been killed.
         remove_stale(path);
-        let in_use = copies::use_store(path)?;
+        let in_use = backup::use_store(path)?;
         let mut connection = Connection::open(path).map_err(opening)?;
         prepare(&connection).map_err(opening)?;
         prepare_to_write(&connection).map_err(opening)?;
@@ -106,9 +109,9 @@ impl SqliteStore {
         let space = SpaceWatch::new(path);
         let writer = Writer::start("dataset store", connection, Arc::clone(&files), space)
             .map_err(StoreError::Thread)?;
-        let chores = Chores::start(writer.clone(), Arc::clone(&files))?;
-        let outlines = Outlines::default();
-        Ok(Self { writer, readers, chores, outlines, era, files, _in_use: in_use })
+        let maintenance = Maintenance::start(writer.clone(), Arc::clone(&files))?;
+        let chunk_indexes = ChunkIndexCache::default();
+        Ok(Self { writer, readers, maintenance, chunk_indexes, era, files, _in_use: in_use })
     }
 }
 
@@ -156,7 +159,7 @@ fn opening(error: rusqlite::Error) -> StoreError {
 /// Sets what holds for every connection.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
-    // Else a plan may depend on the values bound, and a kept statement is prepared anew for others.
+    // Otherwise a query plan may depend on the bound values, and a cached statement is prepared again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(())
@@ -197,11 +200,11 @@ impl Store for SqliteStore {
     fn add_column(
         &self,
         dataset: DatasetId,
-        (name, dtype): (String, Dtype),
+        column: (String, Dtype),
         now: Timestamp,
     ) -> BoxFuture<'_, Result<ColumnAdded, StoreError>> {
         let work = move |connection: &Connection| {
-            catalog::add_column(connection, dataset, (&name, dtype), now)
+            catalog::add_column(connection, dataset, &column.0, column.1, now)
         };
         self.writer.run(work, |_| {}).boxed()
     }
@@ -332,7 +335,7 @@ impl Store for SqliteStore {
         let work = move |connection: &Connection| delete::dataset(connection, dataset);
         async move {
             let deleted = self.writer.run(work, |_| {}).await;
-            self.chores.wake();
+            self.maintenance.wake();
             deleted
         }
         .boxed()
@@ -340,7 +343,9 @@ impl Store for SqliteStore {
 
     fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         let step = |connection: &Connection| {
-            Ok(delete::step(connection)? || pack::step(connection, 0)? || pack::shrink(connection)?)
+            Ok(delete::step(connection)?
+                || compaction::step(connection, 0)?
+                || compaction::shrink(connection)?)
         };
         async move {
             while self.writer.run(step, |_| {}).await? {}
@@ -386,7 +391,7 @@ impl Store for SqliteStore {
         skip: u64,
         limit: usize,
     ) -> Result<Listed, StoreError> {
-        self.readers.read(|connection| find::list(connection, key, filter, (skip, limit)))
+        self.readers.read(|connection| search::list(connection, key, filter, skip, limit))
     }
 
     fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError> {
@@ -402,7 +407,7 @@ impl Store for SqliteStore {
     }
 
     fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError> {
-        self.readers.read(|connection| tags::known(connection, key))
+        self.readers.read(|connection| tags::list_known(connection, key))
     }
 
     fn tags(&self) -> Result<Vec<Tag>, StoreError> {
@@ -418,8 +423,8 @@ impl Store for SqliteStore {
         dataset: DatasetId,
         n_bytes: u64,
     ) -> Result<Option<Timestamp>, StoreError> {
-        let strand = Strand::rows(dataset);
-        self.readers.read(|connection| chunks::newest_within(connection, strand, n_bytes))
+        let series = SeriesId::rows(dataset);
+        self.readers.read(|connection| chunks::newest_within(connection, series, n_bytes))
     }
 
     fn newest_change(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -430,7 +435,7 @@ impl Store for SqliteStore {
         self.readers.read(|connection| tags::of_dataset(connection, dataset))
     }
 
-    fn newest_moment(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError> {
+    fn newest_timestamp(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError> {
         self.readers.read(|connection| append::newest_known(connection, dataset))
     }
 
@@ -441,22 +446,27 @@ impl Store for SqliteStore {
             let is_counted = count == Count::All;
             if resolution != Resolution::Raw {
                 let n = if is_counted {
-                    Some(folded::count(connection, dataset, resolution, span, &self.outlines)?)
+                    Some(bucket_reader::count(
+                        connection,
+                        dataset,
+                        resolution,
+                        span,
+                        &self.chunk_indexes,
+                    )?)
                 } else {
                     None
                 };
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let page = Page { span, order, skip, limit };
-                let rows = folded::read(connection, dataset, resolution, &page)?;
+                let rows = bucket_reader::read(connection, dataset, resolution, &page)?;
                 return Ok(PageOfRows { count: n, rows: Rows::Buckets(rows), revision });
             }
             if !is_counted && skip == 0 {
-                let rows = scan::page(connection, dataset, span, order, (skip, limit))?;
+                let rows = scan::page(connection, dataset, span, order, skip, limit)?;
                 return Ok(PageOfRows { count: None, rows: Rows::Raw(rows), revision });
             }
-            let outline = self.outlines.read(connection, Strand::rows(dataset))?;
-            let page = (order, skip, limit);
-            let (n, rows) = scan::counted_page(connection, dataset, span, &outline, page)?;
+            let chunk_index = self.chunk_indexes.read(connection, SeriesId::rows(dataset))?;
+            let (n, rows) = scan::counted_page(connection, dataset, read, &chunk_index)?;
             let count = is_counted.then_some(n);
             Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
         })
@@ -466,7 +476,7 @@ impl Store for SqliteStore {
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
         self.readers.read(|connection| {
             let revision = append::revision(connection, dataset)?;
-            let mut rows = scan::page(connection, dataset, all, Order::Descending, (0, limit))?;
+            let mut rows = scan::page(connection, dataset, all, Order::Descending, 0, limit)?;
             rows.reverse();
             Ok(Newest { rows, revision })
         })
@@ -508,23 +518,23 @@ impl Store for SqliteStore {
         after: i64,
         limit: usize,
     ) -> Result<Option<Since>, StoreError> {
-        self.readers.read(|connection| since::since(connection, dataset, after, limit))
+        self.readers.read(|connection| rows_since::read_since(connection, dataset, after, limit))
     }
 
     fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError> {
         self.readers.read(|connection| append::revision(connection, dataset))
     }
 
-    fn pieces(
+    fn scan(
         &self,
         dataset: DatasetId,
         resolution: Resolution,
         span: Span,
-        visit: VisitPiece<'_>,
+        visit: VisitBatch<'_>,
     ) -> Result<(), StoreError> {
         self.readers.read(|connection| match resolution {
-            Resolution::Raw => scan::pieces(connection, dataset, span, self.era, visit),
-            _ => folded::pieces(connection, dataset, resolution, span, visit),
+            Resolution::Raw => scan::batches(connection, dataset, span, self.era, visit),
+            _ => bucket_reader::batches(connection, dataset, resolution, span, visit),
         })
     }
 }

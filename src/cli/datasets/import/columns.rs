@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 use client::datasets::Datasets;
 use formats::read::{
     ReadOptions,
+    column_mapping::{ColumnMapping, MappedColumn},
     number_text::Decimal,
-    plan::{Plan, PlannedColumn},
-    survey::{Field, Survey, TimeFields, survey},
+    sniff::{Field, SniffedFields, TimeFields, sniff},
 };
 use model::{
     dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype},
@@ -23,7 +23,7 @@ use crate::cli::datasets::{connection::look_up_dataset, create::AboutFlags};
 
 /// How a file is imported.
 pub(super) struct ImportPlan {
-    pub(super) plan: Plan,
+    pub(super) plan: ColumnMapping,
     /// The fields with the timestamp.
     time: TimeFields,
     decimal: Decimal,
@@ -62,7 +62,7 @@ pub(super) async fn plan_import(
     time.unit = flags.time_unit.or(time.unit);
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
     let mut plan =
-        Plan::with_time(&time, flags.time_texts()).with_numbers(decimal, flags.nulls.clone());
+        ColumnMapping::with_time(&time, flags.time_texts()).with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut lacks) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
     check_fit(flags, &surveyed)?;
@@ -92,7 +92,7 @@ pub(super) async fn plan_import(
         if existing.is_none() {
             lacks.push(idx);
         }
-        plan.column(&field.name, PlannedColumn { name, dtype });
+        plan.column(&field.name, MappedColumn { name, dtype });
         let mut example = field.example.clone();
         if let Some(example) = example.as_mut().filter(|_| is_unread_number(field, dtype)) {
             let hint =
@@ -115,12 +115,12 @@ async fn survey_file(
     flags: &ColumnFlags,
     file: &ImportFile,
     options: ReadOptions,
-) -> anyhow::Result<Survey> {
+) -> anyhow::Result<SniffedFields> {
     if file.is_stdin() {
         return survey_from_flags(flags);
     }
     let (path, texts) = (file.path.clone(), flags.time_texts());
-    Ok(spawn_blocking(move || survey(&path, options, &texts)).await??)
+    Ok(spawn_blocking(move || sniff(&path, options, &texts)).await??)
 }
 
 /// Whether a column of texts is to be made of texts that are numbers.
@@ -130,14 +130,14 @@ fn is_unread_number(field: &Field, dtype: Dtype) -> bool {
 
 /// The column of bars that a field is, if it is called so in other letters: `Open` is `open`, as
 /// buckets and charts look for it. None if the file has that one too.
-fn plain_bar(field: &str, surveyed: &Survey) -> Option<&'static str> {
+fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
     let bar = BAR_COLUMNS.into_iter().find(|bar| bar.eq_ignore_ascii_case(field))?;
     let is_called = |other: &&Field| other.name.eq_ignore_ascii_case(bar);
     (surveyed.fields.iter().filter(is_called).count() == 1).then_some(bar)
 }
 
 /// Describes standard input, which can be read only once, by the flags.
-fn survey_from_flags(flags: &ColumnFlags) -> anyhow::Result<Survey> {
+fn survey_from_flags(flags: &ColumnFlags) -> anyhow::Result<SniffedFields> {
     let Some(time) = &flags.time else {
         bail!("find the timestamps of standard input: name their field with --time")
     };
@@ -149,11 +149,11 @@ fn survey_from_flags(flags: &ColumnFlags) -> anyhow::Result<Survey> {
         mapped.map_or(column, |(field, _)| field).clone()
     };
     let types = flags.types.iter().map(|(column, dtype)| (field(column), *dtype));
-    Ok(Survey::told(time, types))
+    Ok(SniffedFields::declare(time, types))
 }
 
 /// Checks that the flags name fields that there are.
-fn check_names(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
+fn check_names(flags: &ColumnFlags, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let is_there = |name: &str| surveyed.fields.iter().any(|field| field.name == name);
     let named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
     for name in named {
@@ -167,7 +167,7 @@ fn check_names(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
 }
 
 /// Checks that each field can be a column, or is left out.
-fn check_fit(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
+fn check_fit(flags: &ColumnFlags, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let kept = surveyed.fields.iter().filter(|field| !flags.leave_out.contains(&field.name));
     let unfit = kept.filter_map(|field| Some((escape_line(&field.name), field.unfit.as_ref()?)));
     let unfit: Vec<_> = unfit
@@ -181,7 +181,7 @@ fn check_fit(flags: &ColumnFlags, surveyed: &Survey) -> anyhow::Result<()> {
 }
 
 /// Checks that the flags set the types of columns that there are.
-fn check_types(flags: &ColumnFlags, plan: &Plan) -> anyhow::Result<()> {
+fn check_types(flags: &ColumnFlags, plan: &ColumnMapping) -> anyhow::Result<()> {
     for (column, _) in &flags.types {
         if !plan.columns().iter().any(|planned| planned.name == *column) {
             let columns: Vec<_> =

@@ -10,7 +10,9 @@ use client::{
     },
     error::ClientError,
 };
-use formats::read::{BadRow, FileError, PlacedRow, ReadOptions, Rows, judge, plan::Plan};
+use formats::read::{
+    BadRow, FileError, PlacedRow, ReadOptions, Rows, column_mapping::ColumnMapping, judge,
+};
 use futures::{StreamExt as _, stream::FuturesOrdered};
 use model::{dataset::DatasetId, row::Row, timestamp::Timestamp};
 use task::backoff::Backoff;
@@ -48,7 +50,7 @@ const SKIP_HINT: &str = " (correct it; say with --type or --null how to read it;
 /// How a file is read.
 pub(super) struct FileReading {
     pub(super) options: ReadOptions,
-    pub(super) plan: Plan,
+    pub(super) plan: ColumnMapping,
 }
 
 /// How rows are sent.

@@ -7,7 +7,7 @@ use client::datasets::{
     Datasets, NamedRow, Order, Rows, RowsQuery,
     insert::{InsertBody, InsertMode},
 };
-use formats::read::plan::Plan;
+use formats::read::column_mapping::ColumnMapping;
 use futures::{StreamExt as _, stream};
 use model::{
     dataset::{Dataset, DatasetId, Dtype},
@@ -60,7 +60,7 @@ pub(super) struct CopiedRows {
     /// The timestamp of its newest row.
     newest: Timestamp,
     /// How its rows are read, so that they compare with those of the source.
-    plan: Plan,
+    plan: ColumnMapping,
 }
 
 impl Copy {
@@ -187,7 +187,7 @@ impl Copy {
         progress: &mut Progress,
     ) -> anyhow::Result<u64> {
         let source = self.mirror.source.clone();
-        let plan = Plan::of_service(self.columns.iter().cloned());
+        let plan = ColumnMapping::of_service(self.columns.iter().cloned());
         let (id, mirror) = (self.dataset.id, Arc::clone(&self.mirror));
         let fetch_one = async |(start, end): (Timestamp, Timestamp)| {
             let _permit = mirror.downloads.acquire().await?;
@@ -238,7 +238,7 @@ impl Copy {
     pub(super) async fn read_copied(&self) -> anyhow::Result<Option<CopiedRows>> {
         let (target, id) = (&self.mirror.target, self.target);
         let Some(newest) = newest_timestamp(target, id).await? else { return Ok(None) };
-        let mut plan = Plan::of_service(self.columns.iter().cloned());
+        let mut plan = ColumnMapping::of_service(self.columns.iter().cloned());
         for (name, _) in read_columns(target, id).await? {
             if !self.columns.iter().any(|(known, _)| *known == name) {
                 plan.leave_out(&name);

@@ -13,7 +13,7 @@ use client::{
     },
     error::ClientError,
 };
-use formats::read::plan::Plan;
+use formats::read::column_mapping::ColumnMapping;
 use model::{dataset::DatasetId, resolution::Resolution, row::Row, timestamp::Timestamp};
 use task::backoff::Backoff;
 use tokio::time::sleep;
@@ -67,7 +67,7 @@ enum Broken {
 pub(super) async fn fetch(
     source: &Datasets,
     dataset: DatasetId,
-    plan: &Plan,
+    plan: &ColumnMapping,
     start: Timestamp,
     mut end: Timestamp,
 ) -> anyhow::Result<Fetched> {
@@ -119,7 +119,7 @@ enum Whole {
 async fn download(
     source: &Datasets,
     dataset: DatasetId,
-    plan: &Plan,
+    plan: &ColumnMapping,
     start: Timestamp,
     end: Timestamp,
     rows: &mut Vec<Row>,

@@ -57,7 +57,7 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
                 .read_store(move |store| {
                     let mut first = None;
                     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-                    store.pieces(cpu.id, Resolution::Raw, all, &mut |piece| {
+                    store.scan(cpu.id, Resolution::Raw, all, &mut |piece| {
                         if let Rows::Raw(block) = piece.rows()? {
                             first = first.or(block.times.first().copied());
                         }
@@ -82,7 +82,7 @@ async fn seconds_of_rows(datasets: &Datasets) -> Vec<i64> {
         let which = DatasetRef::Name("machine_cpu".to_owned());
         let Some(cpu) = store.dataset(&which)? else { return Ok(seconds) };
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        store.pieces(cpu.id, Resolution::Raw, all, &mut |piece| {
+        store.scan(cpu.id, Resolution::Raw, all, &mut |piece| {
             if let Rows::Raw(block) = piece.rows()? {
                 seconds.extend(block.times.iter().map(|time| time.seconds()));
             }

@@ -76,7 +76,7 @@ async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
         let mut minutes = Vec::new();
         let Some(dataset) = store.dataset(&which)? else { return Ok(minutes) };
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        store.pieces(dataset.id, Resolution::Raw, all, &mut |piece| {
+        store.scan(dataset.id, Resolution::Raw, all, &mut |piece| {
             if let Rows::Raw(block) = piece.rows()? {
                 minutes.extend(block.times.into_iter().map(minute_of));
             }

@@ -34,7 +34,7 @@ impl Kind {
     ///
     /// # Errors
     /// Why no dataset could have such a column.
-    pub(super) fn of(column: &Type) -> Result<Self, String> {
+    pub(super) fn classify(column: &Type) -> Result<Self, String> {
         let basic = column.get_basic_info();
         let none = |what: &str| Err(format!("it holds {what}, which no column of a dataset holds"));
         if column.is_group() {

@@ -37,7 +37,7 @@ const NEXT_I32: u8 = 0x15;
 #[derive(Debug)]
 pub struct ParquetSource {
     bytes: Storage,
-    /// Bytes of pages, decompressed, that may still be decoded; none if it is a file of one's own.
+    /// Bytes of decompressed pages that may still be decoded; `None` for a local file.
     left_bytes: Option<AtomicU64>,
     /// Whether there were more.
     is_exceeded: AtomicBool,
@@ -63,7 +63,7 @@ pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, Str
 }
 
 impl ParquetSource {
-    /// A file of one's own.
+    /// A local file, whose pages are not limited.
     pub const fn of_file(file: File) -> Self {
         let is_exceeded = AtomicBool::new(false);
         Self { bytes: Storage::Disk(file), left_bytes: None, is_exceeded }

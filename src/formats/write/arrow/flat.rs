@@ -6,7 +6,7 @@
 /// A member of a table, in the order of the schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slot {
-    /// Left out.
+    /// An omitted field.
     Nothing,
     U8(u8),
     I16(i16),

@@ -24,7 +24,7 @@ CREATE TABLE buckets (
 ) WITHOUT ROWID;
 ";
 
-/// A row at an existing moment replaces it.
+/// A row at an existing timestamp replaces it.
 const INSERT: &str =
     "INSERT OR REPLACE INTO bars VALUES (1, ?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 

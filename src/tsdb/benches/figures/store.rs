@@ -125,8 +125,8 @@ impl Figures {
     pub(crate) fn scan(&self, dataset: DatasetId) -> Result<(usize, f64), StoreError> {
         let (mut n_rows, mut sum) = (0, 0.0);
         let span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        self.store.pieces(dataset, Resolution::Raw, span, &mut |piece| {
-            if let Rows::Raw(block) = piece.rows()? {
+        self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
+            if let Rows::Raw(block) = batch.rows()? {
                 n_rows += block.len();
                 for series in &block.columns {
                     if let Series::Float(values) = series {

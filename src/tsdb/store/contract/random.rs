@@ -99,7 +99,7 @@ impl Model {
                 let appended = store.append(id, block_of(&rows), now(), Box::new(|_, _| ())).await;
                 let first = rows.keys().next().copied();
                 if first.zip(self.kept_from).is_some_and(|(first, kept_from)| first < kept_from) {
-                    assert!(matches!(appended, Err(StoreError::LetGo { .. })), "{appended:?}");
+                    assert!(matches!(appended, Err(StoreError::Pruned { .. })), "{appended:?}");
                 } else {
                     appended.unwrap();
                     self.rows.extend(rows);
@@ -112,14 +112,14 @@ impl Model {
                     let start = start.seconds();
                     start < first || start + 299 >= last
                 });
-                let span = Span { first: at(first), last: at(last) };
+                let span = Span { first: at_second(first), last: at_second(last) };
                 let n_gone = store.delete_rows(id, span, now()).await.unwrap();
                 assert_eq!(n_gone, u64::try_from(n_before - self.rows.len()).unwrap());
             }
             Deed::Prune(before) => {
                 let before = before / 300 * 300;
                 let finest = self.finest();
-                if store.prune(id, at(before), 3000).await.unwrap() > 0 {
+                if store.prune(id, at_second(before), 3000).await.unwrap() > 0 {
                     // How many rows go is the engine's choice; those after the bound stay.
                     let left = rows_of(store, id);
                     let is_gone = |second: &i64| *second < before && !left.contains_key(second);
@@ -127,7 +127,7 @@ impl Model {
                     self.rows.retain(|second, _| !is_gone(second));
                     let bucket_end = newest_gone / 300 * 300 + 300;
                     self.kept_from = self.kept_from.max(Some(bucket_end.min(before)));
-                    let kept_from = at(self.kept_from.unwrap());
+                    let kept_from = at_second(self.kept_from.unwrap());
                     let old = finest.into_iter().filter(|bucket| bucket.timestamp < kept_from);
                     self.frozen = old.map(|bucket| (bucket.timestamp, bucket)).collect();
                 }
@@ -149,14 +149,14 @@ impl Model {
         assert_eq!(rows_of(store, id), self.rows);
         compare_pages(store, id, &self.rows.keys().copied().collect::<Vec<_>>(), reads);
         compare_all_buckets(store, id, &self.finest(), reads);
-        let newest = self.rows.keys().last().copied().map(at);
-        assert_eq!(store.newest_moment(id).unwrap(), newest);
+        let newest = self.rows.keys().last().copied().map(at_second);
+        assert_eq!(store.newest_timestamp(id).unwrap(), newest);
     }
 }
 
 fn compare_pages(store: &dyn Store, id: DatasetId, seconds: &[i64], reads: &[Read]) {
     for (skip, limit, start, length) in reads {
-        let span = Span { first: at(*start), last: at(start + length) };
+        let span = Span { first: at_second(*start), last: at_second(start + length) };
         let is_within = |second: &&i64| (*start..=start + length).contains(*second);
         let within: Vec<i64> = seconds.iter().filter(is_within).copied().collect();
         for order in [Order::Ascending, Order::Descending] {
@@ -178,7 +178,7 @@ fn compare_pages(store: &dyn Store, id: DatasetId, seconds: &[i64], reads: &[Rea
 fn block_of(rows: &BTreeMap<i64, (Option<f64>, f64)>) -> Block {
     let mut block = Block::new(&[Dtype::Float, Dtype::Float]);
     for (second, (value, volume)) in rows {
-        block.times.push(at(*second));
+        block.times.push(at_second(*second));
         match value {
             Some(value) => block.columns[0].push(Value::Float(*value)).unwrap(),
             None => block.columns[0].push_missing(1),
@@ -190,8 +190,8 @@ fn block_of(rows: &BTreeMap<i64, (Option<f64>, f64)>) -> Block {
 
 fn rows_of(store: &dyn Store, id: DatasetId) -> BTreeMap<i64, (Option<f64>, f64)> {
     let mut rows = BTreeMap::new();
-    let visit = &mut |piece| {
-        let Rows::Raw(block) = piece else { panic!("not rows") };
+    let visit = &mut |batch| {
+        let Rows::Raw(block) = batch else { panic!("not rows") };
         assert!(block.ids.len() == block.len() && block.created.len() == block.len());
         let [Series::Float(values), Series::Float(volumes)] = &block.columns[..] else {
             panic!("not two columns of floats")
@@ -203,6 +203,6 @@ fn rows_of(store: &dyn Store, id: DatasetId) -> BTreeMap<i64, (Option<f64>, f64)
         }
         ControlFlow::Continue(())
     };
-    store.scan(id, Resolution::Raw, ALL, visit).unwrap();
+    scan(store, id, Resolution::Raw, ALL, visit).unwrap();
     rows
 }

@@ -11,7 +11,7 @@ use super::{
     StoreError,
     buckets::{self, Touched},
     catalog,
-    chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN, Strand},
+    chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN, SeriesId},
     scan, tail,
 };
 use crate::{
@@ -26,14 +26,14 @@ use crate::{
 const LATE_ROWS_MAX: usize = 2048;
 
 /// Late rows laid over chunks in one step. Each may be in a chunk of its own, which takes 0.2 ms, and
-/// whoever comes to write meanwhile waits for all of them.
+/// writes wait for all of them meanwhile.
 const LATE_ROWS_STEP: usize = 8;
 
 /// Late rows in the tail from which on each append lays twice as many as it has itself over their
 /// chunks: so many that the tail would grow without end.
 const LATE_ROWS_LIMIT: usize = 262_144;
 
-/// Late rows of one append that are worth writing their chunk anew.
+/// Late rows of one append that are worth rewriting their chunk.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
 /// What the writer knows of a dataset.
@@ -47,13 +47,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Counts the rows of the tail anew.
+    /// Counts the rows of the tail again.
     pub(super) fn recount(
         &mut self,
         connection: &Connection,
         dataset: DatasetId,
     ) -> Result<(), StoreError> {
-        let end = chunks::end(connection, Strand::rows(dataset))?;
+        let end = chunks::end(connection, SeriesId::rows(dataset))?;
         let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
         self.n_late = tail::count(connection, dataset, late)?;
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
@@ -62,7 +62,7 @@ impl Progress {
     }
 }
 
-/// Appends `rows`, in order and one at a moment, and fills in their numbers and creation moments.
+/// Appends `rows`, sorted by unique timestamp, and fills in their numbers and creation times.
 pub(super) fn append(
     connection: &Connection,
     dataset: DatasetId,
@@ -79,7 +79,7 @@ pub(super) fn append(
     if let Some(kept_from) = progress.kept_from
         && first < kept_from
     {
-        return Err(StoreError::LetGo { kept_from });
+        return Err(StoreError::Pruned { kept_from });
     }
     let fold = fold(connection, dataset)?;
     let is_after = progress.newest.is_none_or(|newest| newest < first);
@@ -89,19 +89,19 @@ pub(super) fn append(
     } else {
         Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?)
     };
-    let held = touched.as_ref().map(Touched::held);
+    let held = touched.as_ref().map(Touched::replaced_times);
     rows.ids = numbers(connection, n)?;
     rows.created = vec![now; n];
-    let chunks_end = chunks::end(connection, Strand::rows(dataset))?;
+    let chunks_end = chunks::end(connection, SeriesId::rows(dataset))?;
     if n < CHUNK_ROWS_MIN {
         let n_late = tail::put(connection, dataset, rows, chunks_end, held)?;
         progress.n_late += n_late;
         progress.n_fresh += n - n_late;
     } else if progress.n_fresh + progress.n_late == 0 && chunks_end.is_none_or(|end| end < first) {
         // The usual case of a bulk load, without a look at a tail that is empty.
-        chunks::append(connection, Strand::rows(dataset), rows)?;
+        chunks::append(connection, SeriesId::rows(dataset), rows)?;
     } else {
-        put_many(connection, dataset, rows, (chunks_end, held), &mut progress)?;
+        put_many(connection, dataset, rows, chunks_end, held, &mut progress)?;
     }
     match touched {
         Some(touched) => touched.put(connection, dataset)?,
@@ -128,7 +128,7 @@ pub(super) fn merge(
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
         // What lies between the rows is read only as far as a chunk goes.
         let span = Span { first: *first, last: *last };
-        let under = scan::page(connection, dataset, span, Order::Ascending, (0, CHUNK_ROWS))?;
+        let under = scan::page(connection, dataset, span, Order::Ascending, 0, CHUNK_ROWS)?;
         let Some(read_until) = under.times.last() else { break };
         rows.fill(&under);
         row_idx = rows.first_after(*read_until);
@@ -147,9 +147,9 @@ pub(super) fn prune(
     // Whole buckets only: what is left of one could not be folded again.
     let before = Resolution::FiveMinutes.bucket_start(before);
     let (mut n_gone, in_chunks) =
-        chunks::remove_before(connection, Strand::rows(dataset), before, limit_rows)?;
+        chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
     // Rows of the tail that lie over a chunk go when it does, not before.
-    let left = chunks::ending_from(connection, Strand::rows(dataset), Timestamp::MIN)?;
+    let left = chunks::ending_from(connection, SeriesId::rows(dataset), Timestamp::MIN)?;
     let bound = left.map_or(before, |left| left.span.first.min(before));
     let old = Span { first: Timestamp::MIN, last: Timestamp::from_micros(bound.micros() - 1) };
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
@@ -168,7 +168,7 @@ pub(super) fn prune(
     Ok(u64::try_from(n_gone).unwrap_or(u64::MAX))
 }
 
-/// The moment of the newest row.
+/// The timestamp of the newest row.
 pub(super) fn newest(
     connection: &Connection,
     dataset: DatasetId,
@@ -176,10 +176,10 @@ pub(super) fn newest(
     let mut statement = connection.prepare_cached("SELECT max(t) FROM tail WHERE dataset = ?1")?;
     let in_tail: Option<i64> = statement.query_row([dataset.get()], |row| row.get(0))?;
     let in_tail = in_tail.map(Timestamp::from_micros);
-    Ok(in_tail.max(chunks::end(connection, Strand::rows(dataset))?))
+    Ok(in_tail.max(chunks::end(connection, SeriesId::rows(dataset))?))
 }
 
-/// The moment of the newest row, as the last commit left it; none if the dataset is not there.
+/// The timestamp of the newest row, as the last commit left it; none if the dataset is not there.
 pub(super) fn newest_known(
     connection: &Connection,
     dataset: DatasetId,
@@ -209,20 +209,21 @@ fn put_many(
     connection: &Connection,
     dataset: DatasetId,
     rows: &Block,
-    (chunks_end, held): (Option<Timestamp>, Option<&[Timestamp]>),
+    chunks_end: Option<Timestamp>,
+    held: Option<&[Timestamp]>,
     progress: &mut Progress,
 ) -> Result<(), StoreError> {
-    let strand = Strand::rows(dataset);
+    let series = SeriesId::rows(dataset);
     let fresh_from =
         chunks_end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
     let n_late = rows.first_not_before(fresh_from);
     let late = rows.part(0..n_late);
     if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
         let n_chunks_max = n_late / LATE_ROWS_PER_CHUNK;
-        if chunks::n_covering(connection, strand, &late.times, n_chunks_max)? <= n_chunks_max {
+        if chunks::n_covering(connection, series, &late.times, n_chunks_max)? <= n_chunks_max {
             let span = Span { first: *first, last: *last };
             let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
-            chunks::overlay(connection, strand, &under.merge(&late))?;
+            chunks::overlay(connection, series, &under.merge(&late))?;
         } else {
             progress.n_late += tail::put(connection, dataset, &late, chunks_end, held)?;
         }
@@ -232,7 +233,7 @@ fn put_many(
         let span = Span { first: fresh_from, last: Timestamp::MAX };
         let under = tail::take(connection, dataset, span, usize::MAX, rows.empty_like())?;
         let fresh = under.merge(&fresh);
-        let n_sealed = chunks::append(connection, strand, &fresh)?;
+        let n_sealed = chunks::append(connection, series, &fresh)?;
         let left = fresh.part(n_sealed..fresh.len());
         tail::put(connection, dataset, &left, None, None)?;
         progress.n_fresh = left.len();
@@ -248,14 +249,14 @@ fn seal(
     progress: &mut Progress,
     appended: &Block,
 ) -> Result<(), StoreError> {
-    let end = chunks::end(connection, Strand::rows(dataset))?;
+    let end = chunks::end(connection, SeriesId::rows(dataset))?;
     let fresh_from = end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
     if progress.n_fresh >= CHUNK_ROWS {
         let fresh = Span { first: fresh_from, last: Timestamp::MAX };
         progress.n_fresh = tail::count(connection, dataset, fresh)?;
         if progress.n_fresh >= CHUNK_ROWS {
             let rows = tail::take(connection, dataset, fresh, CHUNK_ROWS, appended.empty_like())?;
-            progress.n_fresh -= chunks::append(connection, Strand::rows(dataset), &rows)?;
+            progress.n_fresh -= chunks::append(connection, SeriesId::rows(dataset), &rows)?;
         }
     }
     if progress.n_late >= LATE_ROWS_LIMIT {
@@ -285,15 +286,15 @@ fn settle_late(
     progress: &mut Progress,
     step: usize,
 ) -> Result<(), StoreError> {
-    let strand = Strand::rows(dataset);
-    let Some(end) = chunks::end(connection, strand)? else {
+    let series = SeriesId::rows(dataset);
+    let Some(end) = chunks::end(connection, series)? else {
         progress.n_late = 0;
         return Ok(());
     };
     let late = Span { first: Timestamp::MIN, last: end };
     let empty = scan::empty(connection, dataset)?;
     let rows = tail::take(connection, dataset, late, step, empty)?;
-    chunks::overlay(connection, strand, &rows)?;
+    chunks::overlay(connection, series, &rows)?;
     progress.n_late = progress.n_late.saturating_sub(rows.len());
     if rows.len() < step {
         progress.n_late = 0;
@@ -317,7 +318,7 @@ fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>, StoreError> {
 /// How the dataset folds.
 pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold, StoreError> {
     let columns = catalog::columns(connection, dataset)?;
-    Ok(Fold::of(&columns, &catalog::metadata(connection, dataset)?))
+    Ok(Fold::for_dataset(&columns, &catalog::metadata(connection, dataset)?))
 }
 
 /// Sets when the dataset last changed.
@@ -340,12 +341,12 @@ pub(super) fn progress(
     let mut statement = connection.prepare_cached(
         "SELECT revision, newest, kept_from, n_fresh, n_late FROM progress WHERE dataset = ?1",
     )?;
-    let moment = |micros: Option<i64>| micros.map(Timestamp::from_micros);
+    let timestamp = |micros: Option<i64>| micros.map(Timestamp::from_micros);
     let progress = statement.query_row([dataset.get()], |row| {
         Ok(Progress {
             revision: row.get(0)?,
-            newest: moment(row.get(1)?),
-            kept_from: moment(row.get(2)?),
+            newest: timestamp(row.get(1)?),
+            kept_from: timestamp(row.get(2)?),
             n_fresh: row.get(3)?,
             n_late: row.get(4)?,
         })

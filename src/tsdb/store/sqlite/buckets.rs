@@ -1,7 +1,7 @@
 //! Keeping buckets right after rows changed.
 //!
 //! Buckets are recomputed, never added to: those of five minutes from the rows in the order of their
-//! moments, each longer one from shorter ones. Rows that come after all others go on from the last
+//! timestamps, each longer one from shorter ones. Rows that come after all others go on from the last
 //! bucket, which is the same fold. Of the resolutions those in [`KEPT`] are stored; the others are
 //! folded from them as they are read, three or four into one. Few new buckets, and changed ones, are
 //! single records; many new ones at once are a chunk. [`settle`] makes longer chunks of both.
@@ -15,10 +15,10 @@ use rusqlite::{Connection, params};
 
 use super::{
     StoreError,
-    chunks::{self, CHUNK_ROWS, Strand},
-    folded::{self, Page, block_of, stored},
-    refold::{self, Refold},
-    scan,
+    bucket_reader::{self, Page, block_of, stored},
+    chunks::{self, CHUNK_ROWS, SeriesId},
+    rebuild_buckets::{self, BucketRebuild},
+    scan::{self, Projection},
 };
 use crate::{
     rollup::{Fold, Folding, coarser},
@@ -64,7 +64,7 @@ pub(super) fn code(resolution: Resolution) -> i64 {
     resolution.bucket().map_or(0, |length| i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// The moments of the bucket that starts at `start`.
+/// The timestamps of the bucket that starts at `start`.
 pub(super) fn span(resolution: Resolution, start: Timestamp) -> Span {
     let micros = code(resolution).saturating_mul(1_000_000);
     let last = Timestamp::from_micros(start.micros().saturating_add(micros - 1));
@@ -82,9 +82,10 @@ pub(super) fn extend(
     let [finest, ..] = KEPT;
     let start = finest.bucket_start(*first);
     let here = Span { first: start, last: start };
-    let last = stored(connection, Strand { dataset, resolution: finest }, &Page::all(here))?.pop();
+    let last =
+        stored(connection, SeriesId { dataset, resolution: finest }, &Page::all(here))?.pop();
     let mut new = fold.buckets(rows, finest, last);
-    put_new(connection, Strand { dataset, resolution: finest }, &new)?;
+    put_new(connection, SeriesId { dataset, resolution: finest }, &new)?;
     for pair in KEPT.windows(2) {
         let [finer, resolution] = *pair else { continue };
         let Some(first) = new.first() else { return Ok(()) };
@@ -94,7 +95,7 @@ pub(super) fn extend(
         if start < first.timestamp {
             let last = Timestamp::from_micros(first.timestamp.micros() - 1);
             let before = Page::all(Span { first: start, last });
-            finer_ones = stored(connection, Strand { dataset, resolution: finer }, &before)?;
+            finer_ones = stored(connection, SeriesId { dataset, resolution: finer }, &before)?;
         }
         finer_ones.append(&mut new);
         let start_of = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
@@ -102,33 +103,33 @@ pub(super) fn extend(
             let Some(first) = group.first() else { continue };
             new.extend(coarser(start_of(first), group.iter().copied()));
         }
-        put_new(connection, Strand { dataset, resolution }, &new)?;
+        put_new(connection, SeriesId { dataset, resolution }, &new)?;
     }
     Ok(())
 }
 
 /// Puts buckets that come after all others; the first may take the place of the last there was. Many
 /// become a chunk, but for the last, to which the next rows may add.
-fn put_new(connection: &Connection, strand: Strand, new: &[Bucket]) -> Result<(), StoreError> {
+fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<(), StoreError> {
     let mut single = new;
     if let ([first, ..], Some((last, closed))) = (new, new.split_last())
         && closed.len() >= NEW_MIN
-        && SETTLED.contains(&strand.resolution)
+        && SETTLED.contains(&series.resolution)
     {
-        let after = chunks::end(connection, strand)?.map_or(i64::MIN, |end| end.micros() + 1);
+        let after = chunks::end(connection, series)?.map_or(i64::MIN, |end| end.micros() + 1);
         let first = first.timestamp.micros();
         let before =
             Span { first: Timestamp::from_micros(after), last: Timestamp::from_micros(first - 1) };
-        let mut run = folded::single(connection, strand, before, CHUNK_ROWS)?;
+        let mut run = bucket_reader::single(connection, series, before, CHUNK_ROWS)?;
         // More of them wait for `settle`. And where the last bucket is in a chunk, it stays there.
         if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
             run.extend_from_slice(closed);
-            take(connection, strand, &run)?;
-            chunks::append_new(connection, strand, &block_of(&run))?;
+            take(connection, series, &run)?;
+            chunks::append_new(connection, series, &block_of(&run))?;
             single = slice::from_ref(last);
         }
     }
-    put(connection, strand, single)
+    put(connection, series, single)
 }
 
 /// Buckets of one length, by their start; none for one without rows that have a number.
@@ -139,7 +140,7 @@ type Folded = Vec<(Timestamp, Option<Bucket>)>;
 pub(super) struct Touched {
     /// Those of each of [`KEPT`].
     folded: Vec<Folded>,
-    /// The moments of the rows that chunks have.
+    /// The timestamps of the rows that chunks have.
     held: Vec<Timestamp>,
 }
 
@@ -159,7 +160,7 @@ pub(super) fn touched(
     let longer_starts = starts_of(longer, starts.iter().copied());
     let mut touched = Touched { folded: Vec::new(), held: Vec::new() };
     let Some(first) = longer_starts.first() else { return Ok(touched) };
-    let chunk = chunks::ending_from(connection, Strand::rows(dataset), *first)?;
+    let chunk = chunks::ending_from(connection, SeriesId::rows(dataset), *first)?;
     let is_sparse = |chunk: chunks::Chunk| {
         let length = chunk.span.last.micros().saturating_sub(chunk.span.first.micros());
         length >= micros(longer)
@@ -182,7 +183,7 @@ pub(super) fn touched(
         })
         .collect();
     let spans: Vec<Span> = runs.iter().map(|(span, _)| *span).collect();
-    let refold = Refold { dataset, fold, columns: &columns, rows };
+    let refold = BucketRebuild { dataset, fold, columns: &columns, rows };
     let found = refold.spans(connection, &spans)?;
     touched.held = found.held;
     for ((span, run), folded) in runs.into_iter().zip(found.folded) {
@@ -204,15 +205,15 @@ pub(super) fn touched(
     }
     for pair in KEPT.windows(2).skip(touched.folded.len() - 1) {
         let ([finer, resolution], Some(changed)) = (pair, touched.folded.last()) else { continue };
-        let finer = Strand { dataset, resolution: *finer };
+        let finer = SeriesId { dataset, resolution: *finer };
         touched.folded.push(coarsened(connection, finer, *resolution, changed)?);
     }
     Ok(touched)
 }
 
 impl Touched {
-    /// The moments of the rows that chunks have, in order.
-    pub(super) fn held(&self) -> &[Timestamp] {
+    /// The timestamps of the new rows that chunks have too, in order.
+    pub(super) fn replaced_times(&self) -> &[Timestamp] {
         &self.held
     }
 
@@ -224,7 +225,7 @@ impl Touched {
     ) -> Result<(), StoreError> {
         for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
             let there = folded.iter().filter_map(|(_, bucket)| bucket.as_ref());
-            put(connection, Strand { dataset, resolution }, there)?;
+            put(connection, SeriesId { dataset, resolution }, there)?;
             for (start, _) in folded.iter().filter(|(_, bucket)| bucket.is_none()) {
                 remove(connection, dataset, resolution, *start)?;
             }
@@ -237,37 +238,41 @@ impl Touched {
 /// that are stored.
 fn coarsened(
     connection: &Connection,
-    finer: Strand,
+    finer: SeriesId,
     resolution: Resolution,
     changed: &Folded,
 ) -> Result<Folded, StoreError> {
     let starts = starts_of(resolution, changed.iter().map(|(start, _)| *start));
     let gap_micros = FINER_GAP_MAX * micros(finer.resolution);
     let parts: Vec<&[Timestamp]> = starts.chunks(COARSER_PART).collect();
-    let folded = refold::shared(connection, finer.dataset, parts.len(), |connection, part_idx| {
-        let mut folded = Folded::new();
-        let part = parts.get(part_idx).copied().unwrap_or_default();
-        for run in part.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
-            let spans: Vec<Span> = run.iter().map(|start| span(resolution, *start)).collect();
-            let stored = folded::within(connection, finer, &spans)?;
-            for Span { first, last } in spans {
-                let stored = within(&stored, resolution, first);
-                let from = changed.partition_point(|(start, _)| *start < first);
-                let to = changed.partition_point(|(start, _)| *start <= last);
-                let changed = changed.get(from..to).unwrap_or_default();
-                let all = folded::renewed(stored, changed.iter().copied());
-                folded.push((first, coarser(first, all).map(as_stored)));
+    let folded =
+        rebuild_buckets::shared(connection, finer.dataset, parts.len(), |connection, part_idx| {
+            let mut folded = Folded::new();
+            let part = parts.get(part_idx).copied().unwrap_or_default();
+            for run in part.chunk_by(|a, b| b.micros() - a.micros() <= gap_micros) {
+                let spans: Vec<Span> = run.iter().map(|start| span(resolution, *start)).collect();
+                let stored = bucket_reader::within(connection, finer, &spans)?;
+                for Span { first, last } in spans {
+                    let stored = within(&stored, resolution, first);
+                    let from = changed.partition_point(|(start, _)| *start < first);
+                    let to = changed.partition_point(|(start, _)| *start <= last);
+                    let changed = changed.get(from..to).unwrap_or_default();
+                    let all = bucket_reader::renewed(stored, changed.iter().copied());
+                    folded.push((first, coarser(first, all).map(as_stored)));
+                }
             }
-        }
-        Ok(folded)
-    })?;
+            Ok(folded)
+        })?;
     Ok(folded.concat())
 }
 
-/// The starts of the buckets that hold `moments`, which are in order.
-fn starts_of(resolution: Resolution, moments: impl Iterator<Item = Timestamp>) -> Vec<Timestamp> {
+/// The starts of the buckets that hold `timestamps`, which are in order.
+fn starts_of(
+    resolution: Resolution,
+    timestamps: impl Iterator<Item = Timestamp>,
+) -> Vec<Timestamp> {
     let mut starts: Vec<Timestamp> =
-        moments.map(|moment| resolution.bucket_start(moment)).collect();
+        timestamps.map(|timestamp| resolution.bucket_start(timestamp)).collect();
     starts.dedup();
     starts
 }
@@ -301,7 +306,7 @@ pub(super) fn cut(
     let rows = (scan::empty(connection, dataset)?, fold.columns());
     let mut finer = None;
     for resolution in KEPT {
-        let strand = Strand { dataset, resolution };
+        let series = SeriesId { dataset, resolution };
         let length = code(resolution).saturating_mul(1_000_000);
         connection
             .prepare_cached(
@@ -317,12 +322,12 @@ pub(super) fn cut(
         let last = Timestamp::from_micros(span.last.micros() - (length - 1));
         if span.first <= last {
             let whole = Span { first: span.first, last };
-            chunks::cut(connection, strand, whole, &block_of(&[]))?;
+            chunks::cut(connection, series, whole, &block_of(&[]))?;
         }
         let ends = BTreeSet::from([span.first, span.last].map(|end| resolution.bucket_start(end)));
         for start in ends {
             let bucket = self::span(resolution, start);
-            // The end of the last bucket there is may be later than a moment can be.
+            // The end of the last bucket there is may be later than a timestamp can be.
             let bucket_last = bucket.first.micros().saturating_add(length - 1);
             if span.first <= bucket.first && bucket_last <= span.last.micros() {
                 continue;
@@ -331,12 +336,12 @@ pub(super) fn cut(
                 None if kept_from.is_some_and(|kept_from| start < kept_from) => continue,
                 None => fold_rows(connection, dataset, fold, bucket, (&rows, None))?.pop(),
                 Some(resolution) => {
-                    let finer = Strand { dataset, resolution };
+                    let finer = SeriesId { dataset, resolution };
                     coarser(start, stored(connection, finer, &Page::all(bucket))?)
                 }
             };
             match folded {
-                Some(bucket) => put(connection, strand, [&bucket])?,
+                Some(bucket) => put(connection, series, [&bucket])?,
                 None => remove(connection, dataset, resolution, start)?,
             }
         }
@@ -345,11 +350,11 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// Rows that win over those that are stored, and the moments of them that chunks have.
+/// Rows that win over those that are stored, and the timestamps of them that chunks have.
 pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
 
 /// The five-minute buckets of the rows of a span, read as rows with values of some columns, and of
-/// those of `over`, which win; the moments of those that chunks have are added to its list.
+/// those of `over`, which win; the timestamps of those that chunks have are added to its list.
 pub(super) fn fold_rows(
     connection: &Connection,
     dataset: DatasetId,
@@ -363,7 +368,8 @@ pub(super) fn fold_rows(
     let sought = over.map(|over| over.times.as_slice()).zip(held);
     let mut left =
         over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
-    scan::blocks(connection, dataset, span, (empty.clone(), wanted), sought, &mut |block| {
+    let projection = Projection { empty: empty.clone(), columns: Some(wanted), sought };
+    scan::blocks(connection, dataset, span, projection, &mut |block| {
         let last = block.times.last();
         let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
         let end = end.clamp(left.start, left.end);
@@ -385,7 +391,7 @@ fn as_stored(bucket: Bucket) -> Bucket {
 /// Puts buckets where they belong.
 fn put<'a>(
     connection: &Connection,
-    Strand { dataset, resolution }: Strand,
+    SeriesId { dataset, resolution }: SeriesId,
     buckets: impl IntoIterator<Item = &'a Bucket>,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(
@@ -413,54 +419,54 @@ fn remove(
         .prepare_cached("DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t = ?3")?
         .execute(params![dataset.get(), code(resolution), start.micros()])?;
     let here = Span { first: start, last: start };
-    chunks::cut(connection, Strand { dataset, resolution }, here, &block_of(&[]))
+    chunks::cut(connection, SeriesId { dataset, resolution }, here, &block_of(&[]))
 }
 
 /// Makes a chunk of old buckets before `before`, or a longer one of short ones, or lays some buckets
 /// into their chunks; whether there was something to do.
 pub(super) fn settle(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     before: Timestamp,
 ) -> Result<bool, StoreError> {
-    let end = chunks::end(connection, strand)?;
+    let end = chunks::end(connection, series)?;
     let fresh_from =
         end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros().saturating_add(1)));
     let old = Span { first: fresh_from, last: Timestamp::from_micros(before.micros() - 1) };
-    let fresh = folded::single(connection, strand, old, CHUNK_ROWS)?;
+    let fresh = bucket_reader::single(connection, series, old, CHUNK_ROWS)?;
     if fresh.len() == CHUNK_ROWS {
-        chunks::append(connection, strand, &block_of(&fresh))?;
-        return take(connection, strand, &fresh).map(|()| true);
+        chunks::append(connection, series, &block_of(&fresh))?;
+        return take(connection, series, &fresh).map(|()| true);
     }
     let Some(end) = end else { return Ok(false) };
-    let new = chunks::new_before(connection, strand, before)?;
+    let new = chunks::new_before(connection, series, before)?;
     let mut n = 0;
     if let Some(last) = new.iter().position(|chunk| {
         n += chunk.n;
         n >= CHUNK_ROWS
     }) {
         let oldest = new.get(..=last).unwrap_or_default();
-        return chunks::join(connection, strand, oldest, block_of(&[])).map(|()| true);
+        return chunks::join(connection, series, oldest, block_of(&[])).map(|()| true);
     }
     let over = Span { first: Timestamp::MIN, last: end };
-    if folded::count_single(connection, strand, over)? < OVER_MAX {
+    if bucket_reader::count_single(connection, series, over)? < OVER_MAX {
         return Ok(false);
     }
-    let some = folded::single(connection, strand, over, OVER_STEP)?;
-    chunks::overlay(connection, strand, &block_of(&some))?;
-    take(connection, strand, &some).map(|()| true)
+    let some = bucket_reader::single(connection, series, over, OVER_STEP)?;
+    chunks::overlay(connection, series, &block_of(&some))?;
+    take(connection, series, &some).map(|()| true)
 }
 
 /// Removes single buckets that are in a chunk now.
-fn take(connection: &Connection, strand: Strand, buckets: &[Bucket]) -> Result<(), StoreError> {
+fn take(connection: &Connection, series: SeriesId, buckets: &[Bucket]) -> Result<(), StoreError> {
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return Ok(()) };
     connection
         .prepare_cached(
             "DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4",
         )?
         .execute(params![
-            strand.dataset.get(),
-            code(strand.resolution),
+            series.dataset.get(),
+            code(series.resolution),
             first.timestamp.micros(),
             last.timestamp.micros()
         ])?;

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
 
 use super::{
     StoreError,
-    find::Texts,
     postings::{self, Term},
+    search::SearchTexts,
     tags,
 };
 use crate::{
@@ -21,8 +21,7 @@ use crate::{
     store::{ColumnAdded, ColumnDeleted, ColumnRenamed, Created, DatasetFields, Updated},
 };
 
-/// Datasets of one name that are told to a key that sees them: enough to choose from, and few to
-/// look through.
+/// Datasets of one name that an error lists at most: enough to choose from, and few to look through.
 const SHARED_MAX: usize = 20;
 
 /// What the stored name of a deleted column starts with. No other name contains it, as a control
@@ -58,7 +57,7 @@ pub(super) fn create(
         postings::add(connection, term, ids)?;
     }
     for dataset in &created {
-        Texts::of(dataset).add(connection, dataset.id)?;
+        SearchTexts::new(dataset).add(connection, dataset.id)?;
     }
     Ok(Created::New(created))
 }
@@ -129,7 +128,8 @@ pub(super) fn update(
         return Ok(Updated::NameTaken);
     }
     let columns = columns(connection, id)?;
-    let is_refolded = Fold::of(&columns, &old.metadata) != Fold::of(&columns, &new.metadata);
+    let is_refolded =
+        Fold::for_dataset(&columns, &old.metadata) != Fold::for_dataset(&columns, &new.metadata);
     if is_refolded && has_rows(connection, id)? {
         return Ok(Updated::Refolds);
     }
@@ -141,7 +141,7 @@ pub(super) fn update(
              WHERE id = ?1",
         )?
         .execute(params![id.get(), new.name, folded, new.description, now.micros()])?;
-    let (texts, old_texts) = (Texts::of(&new), Texts::of(&old));
+    let (texts, old_texts) = (SearchTexts::new(&new), SearchTexts::new(&old));
     if texts != old_texts {
         old_texts.remove(connection, id)?;
         texts.add(connection, id)?;
@@ -166,7 +166,7 @@ pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool, Sto
         postings::remove(connection, &Term::Tag(tag), id)?;
     }
     forget_metadata(connection, id, &dataset.metadata)?;
-    Texts::of(&dataset).remove(connection, id)?;
+    SearchTexts::new(&dataset).remove(connection, id)?;
     for sql in [
         "DELETE FROM dataset_tags WHERE dataset = ?1",
         "DELETE FROM columns WHERE dataset = ?1",
@@ -212,7 +212,8 @@ pub(super) fn add_columns(
 pub(super) fn add_column(
     connection: &Connection,
     dataset: DatasetId,
-    (name, dtype): (&str, Dtype),
+    name: &str,
+    dtype: Dtype,
     now: Timestamp,
 ) -> Result<ColumnAdded, StoreError> {
     let old = columns(connection, dataset)?;
@@ -225,7 +226,7 @@ pub(super) fn add_column(
     add_columns(connection, dataset, &[(name.to_owned(), dtype)], now)?;
     let new = columns(connection, dataset)?;
     let metadata = metadata(connection, dataset)?;
-    if !continues(Fold::of(&old, &metadata), Fold::of(&new, &metadata))
+    if !continues(Fold::for_dataset(&old, &metadata), Fold::for_dataset(&new, &metadata))
         && has_rows(connection, dataset)?
     {
         let added = connection
@@ -254,7 +255,9 @@ pub(super) fn rename_column(
     new_name.clone_into(&mut column.name);
     let renamed = column.clone();
     let metadata = metadata(connection, dataset)?;
-    if Fold::of(&old, &metadata) != Fold::of(&new, &metadata) && has_rows(connection, dataset)? {
+    if Fold::for_dataset(&old, &metadata) != Fold::for_dataset(&new, &metadata)
+        && has_rows(connection, dataset)?
+    {
         return Ok(ColumnRenamed::Refolds);
     }
     connection
@@ -277,7 +280,9 @@ pub(super) fn delete_column(
         column.name.clear();
     }
     let metadata = metadata(connection, dataset)?;
-    if Fold::of(&old, &metadata) != Fold::of(&new, &metadata) && has_rows(connection, dataset)? {
+    if Fold::for_dataset(&old, &metadata) != Fold::for_dataset(&new, &metadata)
+        && has_rows(connection, dataset)?
+    {
         return Ok(ColumnDeleted::Refolds);
     }
     connection
@@ -315,7 +320,8 @@ fn has_rows(connection: &Connection, dataset: DatasetId) -> Result<bool, StoreEr
     Ok(statement.query_row([dataset.get()], |row| row.get(0)).optional()?.unwrap_or(false))
 }
 
-/// The dataset, whoever may see it. Of those with one name it is the service's own, else the first.
+/// The dataset, without a check of access. Of those with one name it is the service's own, else the
+/// first.
 pub(super) fn dataset(
     connection: &Connection,
     which: &DatasetRef,

@@ -26,12 +26,12 @@ const AS_THEY_CAME: i64 = 3;
 
 /// Chunks of one kind: the rows of a dataset, or its buckets of a resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Strand {
+pub(super) struct SeriesId {
     pub(super) dataset: DatasetId,
     pub(super) resolution: Resolution,
 }
 
-impl Strand {
+impl SeriesId {
     pub(super) const fn rows(dataset: DatasetId) -> Self {
         Self { dataset, resolution: Resolution::Raw }
     }
@@ -65,30 +65,33 @@ fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
     move |source| StoreError::Damaged { dataset, source }
 }
 
-/// The moment at which the last chunk ends.
+/// The timestamp at which the last chunk ends.
 pub(super) fn end(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
 ) -> Result<Option<Timestamp>, StoreError> {
     let mut statement = connection
         .prepare_cached("SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2")?;
     let end: Option<i64> = statement
-        .query_row(params![strand.dataset.get(), code(strand.resolution)], |row| row.get(0))?;
+        .query_row(params![series.dataset.get(), code(series.resolution)], |row| row.get(0))?;
     Ok(end.map(Timestamp::from_micros))
 }
 
-/// The first chunk that ends at `moment` or after it.
+/// The first chunk that ends at `timestamp` or after it.
 pub(super) fn ending_from(
     connection: &Connection,
-    strand: Strand,
-    moment: Timestamp,
+    series: SeriesId,
+    timestamp: Timestamp,
 ) -> Result<Option<Chunk>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT id, t_first, t_last, n FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 AND t_last >= ?3 ORDER BY t_last LIMIT 1",
     )?;
     Ok(statement
-        .query_row(params![strand.dataset.get(), code(strand.resolution), moment.micros()], chunk)
+        .query_row(
+            params![series.dataset.get(), code(series.resolution), timestamp.micros()],
+            chunk,
+        )
         .optional()?)
 }
 
@@ -98,7 +101,7 @@ pub(super) fn ending_from(
 /// side, so that no rows are left out in silence.
 pub(super) fn touching(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     span: Span,
     order: Order,
     visit: &mut dyn FnMut(Chunk) -> Result<bool, StoreError>,
@@ -108,7 +111,7 @@ pub(super) fn touching(
         // Nothing is after the end of time.
         Order::Descending if span.last == Timestamp::MAX => (span.first.micros(), i64::MAX),
         Order::Descending => {
-            let last = ending_from(connection, strand, span.last)?;
+            let last = ending_from(connection, series, span.last)?;
             (span.first.micros(), last.map_or(i64::MAX, |last| last.span.last.micros()))
         }
     };
@@ -125,7 +128,7 @@ pub(super) fn touching(
     };
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows =
-        statement.query(params![strand.dataset.get(), code(strand.resolution), ends.0, ends.1])?;
+        statement.query(params![series.dataset.get(), code(series.resolution), ends.0, ends.1])?;
     let mut last = None;
     while let Some(row) = rows.next()? {
         let chunk = chunk(row)?;
@@ -143,12 +146,12 @@ pub(super) fn touching(
         }
     }
     let want = match order {
-        Order::Ascending => end(connection, strand)?.filter(|end| *end >= span.first),
+        Order::Ascending => end(connection, series)?.filter(|end| *end >= span.first),
         Order::Descending => {
-            ending_from(connection, strand, span.first)?.map(|chunk| chunk.span.last)
+            ending_from(connection, series, span.first)?.map(|chunk| chunk.span.last)
         }
     };
-    if last == want { Ok(()) } else { Err(damaged(strand.dataset)(DecodeError::MISSING)) }
+    if last == want { Ok(()) } else { Err(damaged(series.dataset)(DecodeError::MISSING)) }
 }
 
 /// At most `limit` of the chunks that have rows with numbers above `after`.
@@ -166,10 +169,10 @@ pub(super) fn with_rows_after(
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// The places of the moments that lie in `span`.
-pub(super) fn within(moments: &Timestamps<'_>, span: Span) -> Range<usize> {
-    let start = moments.partition_point(|moment| moment < span.first);
-    let end = moments.partition_point(|moment| moment <= span.last);
+/// The places of the timestamps that lie in `span`.
+pub(super) fn within(timestamps: &Timestamps<'_>, span: Span) -> Range<usize> {
+    let start = timestamps.partition_point(|timestamp| timestamp < span.first);
+    let end = timestamps.partition_point(|timestamp| timestamp <= span.last);
     start..end.max(start)
 }
 
@@ -180,23 +183,23 @@ pub(super) fn places(
     chunk: Chunk,
     span: Span,
 ) -> Result<Range<usize>, StoreError> {
-    look(connection, dataset, chunk, |moments| within(moments, span))
+    look(connection, dataset, chunk, |timestamps| within(timestamps, span))
 }
 
-/// The moments of a chunk's rows.
+/// The timestamps of a chunk's rows.
 pub(super) fn times(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
 ) -> Result<Vec<Timestamp>, StoreError> {
-    look(connection, dataset, chunk, |moments| {
+    look(connection, dataset, chunk, |timestamps| {
         let mut times = Vec::new();
-        moments.extend(&mut times, &(0..chunk.n));
+        timestamps.extend(&mut times, &(0..chunk.n));
         times
     })
 }
 
-/// Shows `read` the moments of a chunk.
+/// Shows `read` the timestamps of a chunk.
 fn look<T>(
     connection: &Connection,
     dataset: DatasetId,
@@ -208,10 +211,10 @@ fn look<T>(
     let missing = || damaged(dataset)(DecodeError::MISSING);
     let row = rows.next()?.ok_or_else(missing)?;
     let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    Ok(read(&moments(chunk, bytes).map_err(damaged(dataset))?))
+    Ok(read(&timestamps(chunk, bytes).map_err(damaged(dataset))?))
 }
 
-/// Shows `read` the moments of a chunk and its bytes.
+/// Shows `read` the timestamps of a chunk and its bytes.
 pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
@@ -224,27 +227,27 @@ pub(super) fn open<T>(
     let missing = || damaged(dataset)(DecodeError::MISSING);
     let row = rows.next()?.ok_or_else(missing)?;
     let bytes = |place: usize| row.get_ref(place)?.as_blob().map_err(rusqlite::Error::from);
-    let moments = moments(chunk, bytes(0)?).map_err(damaged(dataset))?;
-    read(&moments, bytes(1)?).map_err(damaged(dataset))
+    let timestamps = timestamps(chunk, bytes(0)?).map_err(damaged(dataset))?;
+    read(&timestamps, bytes(1)?).map_err(damaged(dataset))
 }
 
-fn moments(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps<'_>, DecodeError> {
-    let moments = Timestamps::read(bytes, chunk.n)?;
-    let ends = moments.get(0).zip(chunk.n.checked_sub(1).and_then(|last| moments.get(last)));
+fn timestamps(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps<'_>, DecodeError> {
+    let timestamps = Timestamps::read(bytes, chunk.n)?;
+    let ends = timestamps.get(0).zip(chunk.n.checked_sub(1).and_then(|last| timestamps.get(last)));
     let is_it = ends == Some((chunk.span.first, chunk.span.last));
-    if is_it { Ok(moments) } else { Err(DecodeError::MISSING) }
+    if is_it { Ok(timestamps) } else { Err(DecodeError::MISSING) }
 }
 
 /// All of a chunk, as rows like those of `empty`.
 pub(super) fn read(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     chunk: Chunk,
     empty: Block,
 ) -> Result<Block, StoreError> {
     let mut block = empty;
-    open(connection, strand.dataset, chunk, |moments, body| {
-        decode_rows(&mut block, moments, body, 0..moments.len(), None)
+    open(connection, series.dataset, chunk, |timestamps, body| {
+        decode_rows(&mut block, timestamps, body, 0..timestamps.len(), None)
     })?;
     Ok(block)
 }
@@ -253,13 +256,13 @@ pub(super) fn read(
 /// rows of it that were. Fewer than [`CHUNK_ROWS_MIN`] are left out.
 pub(super) fn append(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     block: &Block,
 ) -> Result<usize, StoreError> {
     if block.len() < CHUNK_ROWS_MIN {
         return Ok(0);
     }
-    insert_all(connection, strand, block, strand.packing())?;
+    insert_all(connection, series, block, series.packing())?;
     Ok(block.len())
 }
 
@@ -267,24 +270,24 @@ pub(super) fn append(
 /// [`join`] makes longer chunks of such ones, and packs them.
 pub(super) fn append_new(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     block: &Block,
 ) -> Result<(), StoreError> {
-    insert_all(connection, strand, block, Packing::Quick)
+    insert_all(connection, series, block, Packing::Quick)
 }
 
 /// Chunks of buckets that follow one another, oldest first, up to the last one that ends before
 /// `before`: those that are as they came, or short.
 pub(super) fn new_before(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     before: Timestamp,
 ) -> Result<Vec<Chunk>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT id, t_first, t_last, n, packed FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 AND t_last < ?3 ORDER BY t_last DESC",
     )?;
-    let bounds = params![strand.dataset.get(), code(strand.resolution), before.micros()];
+    let bounds = params![series.dataset.get(), code(series.resolution), before.micros()];
     let mut rows = statement.query(bounds)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -301,22 +304,22 @@ pub(super) fn new_before(
 /// Makes packed chunks of `chunks`, which follow one another.
 pub(super) fn join(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     chunks: &[Chunk],
     mut joined: Block,
 ) -> Result<(), StoreError> {
     for chunk in chunks {
-        let rows = read(connection, strand, *chunk, joined.empty_like())?;
+        let rows = read(connection, series, *chunk, joined.empty_like())?;
         joined.extend_from(&rows, 0..rows.len());
         remove(connection, *chunk)?;
     }
-    insert_all(connection, strand, &joined, Packing::Small)
+    insert_all(connection, series, &joined, Packing::Small)
 }
 
 /// Writes `block` as chunks of about the same length.
 fn insert_all(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     block: &Block,
     packing: Packing,
 ) -> Result<(), StoreError> {
@@ -324,50 +327,50 @@ fn insert_all(
     let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
     for chunk_idx in 0..n_chunks {
         let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
-        insert(connection, strand, block, rows, packing)?;
+        insert(connection, series, block, rows, packing)?;
     }
     Ok(())
 }
 
-/// How many chunks `moments` fall into, which are in order; one more than `limit` if they are more.
+/// How many chunks `timestamps` fall into, which are in order; one more than `limit` if they are more.
 pub(super) fn n_covering(
     connection: &Connection,
-    strand: Strand,
-    moments: &[Timestamp],
+    series: SeriesId,
+    timestamps: &[Timestamp],
     limit: usize,
 ) -> Result<usize, StoreError> {
-    let (mut rest, mut n) = (moments, 0);
+    let (mut rest, mut n) = (timestamps, 0);
     while let Some(first) = rest.first()
         && n <= limit
     {
         n += 1;
-        let Some(chunk) = ending_from(connection, strand, *first)? else { break };
-        let end = rest.partition_point(|moment| *moment <= chunk.span.last);
+        let Some(chunk) = ending_from(connection, series, *first)? else { break };
+        let end = rest.partition_point(|timestamp| *timestamp <= chunk.span.last);
         rest = rest.get(end..).unwrap_or_default();
     }
     Ok(n)
 }
 
-/// Lays `late` over the chunks that cover its moments. Each of its rows is at the end of the last
+/// Lays `late` over the chunks that cover its timestamps. Each of its rows is at the end of the last
 /// chunk or before it.
 pub(super) fn overlay(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     late: &Block,
 ) -> Result<(), StoreError> {
     let mut start = 0;
-    while let Some(moment) = late.times.get(start) {
-        let Some(chunk) = ending_from(connection, strand, *moment)? else {
-            return Err(StoreError::NoDataset { dataset: strand.dataset });
+    while let Some(timestamp) = late.times.get(start) {
+        let Some(chunk) = ending_from(connection, series, *timestamp)? else {
+            return Err(StoreError::NoDataset { dataset: series.dataset });
         };
         let end = late.first_after(chunk.span.last);
-        let under = read(connection, strand, chunk, late.empty_like())?;
+        let under = read(connection, series, chunk, late.empty_like())?;
         let merged = under.merge(&late.part(start..end));
         remove(connection, chunk)?;
         if merged.len() < SPLIT_ROWS {
-            insert(connection, strand, &merged, 0..merged.len(), strand.packing())?;
+            insert(connection, series, &merged, 0..merged.len(), series.packing())?;
         } else {
-            insert_all(connection, strand, &merged, strand.packing())?;
+            insert_all(connection, series, &merged, series.packing())?;
         }
         start = end;
     }
@@ -377,25 +380,25 @@ pub(super) fn overlay(
 /// Removes the rows of a span. What a chunk has outside of it becomes chunks of their own.
 pub(super) fn cut(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     span: Span,
     empty: &Block,
 ) -> Result<(), StoreError> {
     let mut touched = Vec::new();
-    touching(connection, strand, span, Order::Ascending, &mut |chunk| {
+    touching(connection, series, span, Order::Ascending, &mut |chunk| {
         touched.push(chunk);
         Ok(true)
     })?;
     for chunk in touched {
         let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
         let left =
-            if is_whole { None } else { Some(read(connection, strand, chunk, empty.clone())?) };
+            if is_whole { None } else { Some(read(connection, series, chunk, empty.clone())?) };
         remove(connection, chunk)?;
         if let Some(rows) = left {
             let before = 0..rows.first_not_before(span.first);
             let after = rows.first_after(span.last)..rows.len();
             for left in [before, after] {
-                insert(connection, strand, &rows, left, strand.packing())?;
+                insert(connection, series, &rows, left, series.packing())?;
             }
         }
     }
@@ -436,19 +439,19 @@ pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Removes chunks that end before `moment`, oldest first, at most about `limit_rows` rows; how many
+/// Removes chunks that end before `timestamp`, oldest first, at most about `limit_rows` rows; how many
 /// rows that were.
 pub(super) fn remove_before(
     connection: &Connection,
-    strand: Strand,
-    moment: Timestamp,
+    series: SeriesId,
+    timestamp: Timestamp,
     limit_rows: usize,
 ) -> Result<(usize, Option<Timestamp>), StoreError> {
-    let span = Span { first: Timestamp::MIN, last: moment };
+    let span = Span { first: Timestamp::MIN, last: timestamp };
     let mut old: Vec<Chunk> = Vec::new();
     let mut n_rows = 0;
-    touching(connection, strand, span, Order::Ascending, &mut |chunk| {
-        if chunk.span.last >= moment || n_rows >= limit_rows {
+    touching(connection, series, span, Order::Ascending, &mut |chunk| {
+        if chunk.span.last >= timestamp || n_rows >= limit_rows {
             return Ok(false);
         }
         n_rows += chunk.n;
@@ -466,14 +469,14 @@ pub(super) fn remove_before(
 /// together: rows are let go up to such an end.
 pub(super) fn newest_within(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     n_bytes: u64,
 ) -> Result<Option<Timestamp>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT t_last, length(times) + length(body) FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 ORDER BY t_last DESC",
     )?;
-    let mut rows = statement.query(params![strand.dataset.get(), code(strand.resolution)])?;
+    let mut rows = statement.query(params![series.dataset.get(), code(series.resolution)])?;
     let mut n_newest = 0_u64;
     let mut is_newest = true;
     while let Some(row) = rows.next()? {
@@ -495,16 +498,16 @@ fn remove(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
 
 fn insert(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     block: &Block,
     rows: Range<usize>,
     packing: Packing,
 ) -> Result<(), StoreError> {
-    let moments = block.times.get(rows.clone()).unwrap_or_default();
-    let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return Ok(()) };
+    let timestamps = block.times.get(rows.clone()).unwrap_or_default();
+    let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else { return Ok(()) };
     let n = rows.len();
     let encoded = encode(block, rows.clone(), packing);
-    let packed = match (packing, strand.resolution) {
+    let packed = match (packing, series.resolution) {
         (Packing::Small, _) => 1,
         (Packing::Quick, Resolution::Raw) => 0,
         (Packing::Quick, _) => AS_THEY_CAME,
@@ -517,8 +520,8 @@ fn insert(
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
-            strand.dataset.get(),
-            code(strand.resolution),
+            series.dataset.get(),
+            code(series.resolution),
             first.micros(),
             last.micros(),
             n,

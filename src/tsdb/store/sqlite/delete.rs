@@ -1,4 +1,5 @@
-//! Deleting: rows of a span at once, a dataset at once for those who look and bit by bit for the disk.
+//! Deletes rows of a span at once, and a dataset in two steps: it is invisible at once, and its space is
+//! freed in small steps.
 
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -7,7 +8,7 @@ use super::{
     StoreError,
     append::{self, fold, save},
     buckets, catalog,
-    chunks::{self, Strand},
+    chunks::{self, SeriesId},
     scan, tail,
 };
 use crate::{rollup::Fold, span::Span};
@@ -33,7 +34,7 @@ pub(super) fn rows(
     let n_gone = scan::count(connection, dataset, span)?;
     tail::remove(connection, dataset, span)?;
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
-    chunks::cut(connection, Strand::rows(dataset), span, &empty)?;
+    chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
     let fold = fold(connection, dataset)?;
     if fold != Fold::Nothing {
         buckets::cut(connection, dataset, fold, span, progress.kept_from)?;

@@ -40,7 +40,7 @@ impl Readers {
         Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
 
-    /// A number that any commit changes; none if somebody else asks at this moment.
+    /// A number that any commit changes; `None` while another thread asks.
     pub(super) fn version(&self) -> Option<i64> {
         if !self.files.is_intact() {
             return None;
@@ -50,7 +50,7 @@ impl Readers {
         statement.query_row([], |row| row.get(0)).ok()
     }
 
-    /// Runs `read` in a transaction of its own, so that it sees one moment of the store.
+    /// Runs `read` in a transaction of its own, so that it sees one snapshot of the store.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -60,7 +60,7 @@ impl Readers {
         }
         let borrowed = Borrowed { connection: Some(self.take()?), readers: self };
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
-        // As a transaction of the library, but kept ready: to read these two words anew each time
+        // As a transaction of the library, but prepared once: to parse these two words each time
         // takes a tenth of a short read.
         connection.prepare_cached("BEGIN")?.execute([])?;
         let result = read(connection);

@@ -11,56 +11,70 @@ use rusqlite::Connection;
 
 use super::{
     StoreError, append, catalog,
-    chunks::{self, Chunk, Strand},
-    outline::Outline,
+    chunk_index::ChunkIndex,
+    chunks::{self, Chunk, SeriesId},
     tail::{self, Cursor, TailRow},
 };
 use crate::{
     codec::decode_rows,
     span::{Order, Span},
     store::{
-        PAGE_TEXT_BYTES_MAX,
-        piece::{Piece, PieceId, VisitPiece},
+        PAGE_TEXT_BYTES_MAX, PageRead,
+        row_batch::{ChunkId, RowBatch, VisitBatch},
     },
 };
 
-/// Rows of the tail handed on in one piece.
-const PIECE_ROWS: usize = 1024;
+/// Rows of the tail handed on in one batch.
+const BATCH_ROWS: usize = 1024;
 
-/// Shows `visit` all rows of a span, oldest first, piece by piece.
-pub(super) fn pieces(
+/// Shows `visit` all rows of a span, oldest first, batch by batch.
+pub(super) fn batches(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
     era: i64,
-    visit: VisitPiece<'_>,
+    visit: VisitBatch<'_>,
 ) -> Result<(), StoreError> {
     let empty = empty(connection, dataset)?;
     let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
-    walk(connection, dataset, span, (empty, None, None), out)
+    walk(connection, dataset, span, Projection::all(empty), out)
 }
 
-/// Moments in order, and those of them that were found in chunks.
+/// Timestamps in order, and those of them that were found in chunks.
 pub(super) type Sought<'a> = (&'a [Timestamp], &'a mut Vec<Timestamp>);
 
-/// All rows of a span, oldest first, block by block, with values of the `wanted` columns. Which
-/// moments of the span chunks have is noted for those that are `sought`.
+/// What is read of each row.
+pub(super) struct Projection<'a> {
+    /// A block without rows, of the dataset's columns.
+    pub(super) empty: Block,
+    /// The columns whose values are read; `None` for all.
+    pub(super) columns: Option<&'a [usize]>,
+    /// Timestamps to be looked up in the chunks.
+    pub(super) sought: Option<Sought<'a>>,
+}
+
+impl Projection<'_> {
+    const fn all(empty: Block) -> Self {
+        Self { empty, columns: None, sought: None }
+    }
+}
+
+/// Shows `visit` all rows of a span, oldest first, block by block.
 pub(super) fn blocks(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
-    (empty, wanted): (Block, &[usize]),
-    sought: Option<Sought<'_>>,
+    projection: Projection<'_>,
     visit: &mut dyn FnMut(Block),
 ) -> Result<(), StoreError> {
-    let visit = &mut |piece: Piece<'_>| {
-        if let Rows::Raw(block) = piece.rows()? {
+    let visit = &mut |batch: RowBatch<'_>| {
+        if let Rows::Raw(block) = batch.rows()? {
             visit(block);
         }
         Ok(ControlFlow::Continue(()))
     };
     let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: None, visit };
-    walk(connection, dataset, span, (empty, Some(wanted), sought), out)
+    walk(connection, dataset, span, projection, out)
 }
 
 /// Rows of a span, in order: at most `limit` after the first `skip`, and no more than hold
@@ -70,14 +84,15 @@ pub(super) fn page(
     dataset: DatasetId,
     span: Span,
     order: Order,
-    (skip, limit): (u64, usize),
+    skip: u64,
+    limit: usize,
 ) -> Result<Block, StoreError> {
     let empty = empty(connection, dataset)?;
     let mut page = empty.clone();
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
     let mut n_bytes = 0;
-    let visit = &mut |piece: Piece<'_>| {
-        if let Rows::Raw(block) = piece.rows()? {
+    let visit = &mut |batch: RowBatch<'_>| {
+        if let Rows::Raw(block) = batch.rows()? {
             n_bytes += block.text_bytes();
             if page.is_empty() {
                 page = block;
@@ -90,26 +105,26 @@ pub(super) fn page(
     };
     if limit > 0 {
         let out = Out { order, skip, left: limit, era: None, visit };
-        walk(connection, dataset, span, (empty, None, None), out)?;
+        walk(connection, dataset, span, Projection::all(empty), out)?;
     }
     Ok(page)
 }
 
-/// A page as [`page`] reads it, and how many rows the span has. `outline` has all chunks that touch
+/// A page as [`page`] reads it, and how many rows the span has. `chunk_index` has all chunks that touch
 /// the span.
 pub(super) fn counted_page(
     connection: &Connection,
     dataset: DatasetId,
-    span: Span,
-    outline: &Outline,
-    (order, skip, limit): (Order, u64, usize),
+    read: &PageRead,
+    chunk_index: &ChunkIndex,
 ) -> Result<(u64, Block), StoreError> {
-    let between = tail::new_moments(connection, dataset, span)?;
-    let places = outline.within(connection, dataset, span)?;
+    let PageRead { span, order, skip, limit, .. } = *read;
+    let between = tail::new_timestamps(connection, dataset, span)?;
+    let places = chunk_index.within(connection, dataset, span)?;
     let n_between = u64::try_from(between.len()).unwrap_or(u64::MAX);
     let n_rows = places.n_rows().saturating_add(n_between);
     let (span, skip) = places.seek(span, order, skip, &between);
-    Ok((n_rows, page(connection, dataset, span, order, (skip, limit))?))
+    Ok((n_rows, page(connection, dataset, span, order, skip, limit)?))
 }
 
 /// How many rows a span has.
@@ -118,8 +133,8 @@ pub(super) fn count(
     dataset: DatasetId,
     span: Span,
 ) -> Result<u64, StoreError> {
-    let outline = Outline::of(connection, Strand::rows(dataset), span)?;
-    let in_chunks = outline.within(connection, dataset, span)?.n_rows();
+    let chunk_index = ChunkIndex::read_span(connection, SeriesId::rows(dataset), span)?;
+    let in_chunks = chunk_index.within(connection, dataset, span)?.n_rows();
     Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
 }
 
@@ -138,9 +153,9 @@ struct Out<'a> {
     order: Order,
     skip: usize,
     left: usize,
-    /// What the names of pieces begin with, if they are wanted.
+    /// What the names of batches begin with, if they are wanted.
     era: Option<i64>,
-    visit: VisitPiece<'a>,
+    visit: VisitBatch<'a>,
 }
 
 impl Out<'_> {
@@ -169,7 +184,7 @@ impl Out<'_> {
         if self.order == Order::Descending {
             block.reverse();
         }
-        Ok((self.visit)(Piece::ready(Rows::Raw(block)))?.is_continue())
+        Ok((self.visit)(RowBatch::of_rows(Rows::Raw(block)))?.is_continue())
     }
 
     /// Hands on what is wanted of a block, oldest first; whether more is wanted.
@@ -186,10 +201,7 @@ struct Walker<'a, 's, 'o> {
     connection: &'a Connection,
     dataset: DatasetId,
     span: Span,
-    empty: Block,
-    /// The columns whose values are wanted, if not all.
-    wanted: Option<&'a [usize]>,
-    sought: Option<Sought<'a>>,
+    projection: Projection<'a>,
     tail: Cursor<'s>,
     out: Out<'o>,
 }
@@ -198,7 +210,7 @@ fn walk(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
-    columns: (Block, Option<&[usize]>, Option<Sought<'_>>),
+    projection: Projection<'_>,
     out: Out<'_>,
 ) -> Result<(), StoreError> {
     if span.first > span.last {
@@ -207,10 +219,9 @@ fn walk(
     let order = out.order;
     let mut statement = tail::statement(connection, order)?;
     let tail = Cursor::open(&mut statement, dataset, span)?;
-    let (empty, wanted, sought) = columns;
-    let mut walker = Walker { connection, dataset, span, empty, wanted, sought, tail, out };
+    let mut walker = Walker { connection, dataset, span, projection, tail, out };
     let mut is_open = true;
-    chunks::touching(connection, Strand::rows(dataset), span, order, &mut |chunk| {
+    chunks::touching(connection, SeriesId::rows(dataset), span, order, &mut |chunk| {
         is_open = walker.chunk(chunk)?;
         Ok(is_open)
     })?;
@@ -255,23 +266,24 @@ impl Walker<'_, '_, '_> {
 
     /// What the span has of a chunk, or only what is wanted of that; and how many rows the span has.
     fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize), StoreError> {
-        let Self { connection, dataset, span, empty, wanted, sought, out, .. } = self;
-        chunks::open(connection, *dataset, chunk, |moments, body| {
-            let within = chunks::within(moments, *span);
+        let Self { connection, dataset, span, projection, out, .. } = self;
+        let Projection { empty, columns, sought } = projection;
+        chunks::open(connection, *dataset, chunk, |timestamps, body| {
+            let within = chunks::within(timestamps, *span);
             if let Some((sought, found)) = sought {
                 let first = span.first.max(chunk.span.first);
                 let last = span.last.min(chunk.span.last);
-                let from = sought.partition_point(|moment| *moment < first);
+                let from = sought.partition_point(|timestamp| *timestamp < first);
                 let here = sought.get(from..).unwrap_or_default().iter();
-                let here = here.take_while(|moment| **moment <= last);
-                found.extend(here.filter(|moment| moments.contains(**moment)));
+                let here = here.take_while(|timestamp| **timestamp <= last);
+                found.extend(here.filter(|timestamp| timestamps.contains(**timestamp)));
             }
             let n_within = within.len();
             let wanted_rows = if is_wanted_only { out.wanted(n_within) } else { 0..n_within };
             let rows = within.start + wanted_rows.start..within.start + wanted_rows.end;
             let mut block = empty.clone();
             if !rows.is_empty() {
-                decode_rows(&mut block, moments, body, rows, *wanted)?;
+                decode_rows(&mut block, timestamps, body, rows, *columns)?;
             }
             Ok((block, n_within))
         })
@@ -279,28 +291,28 @@ impl Walker<'_, '_, '_> {
 
     /// Hands on a chunk that is wanted whole and that nothing lies over; whether more are wanted.
     fn sealed(&mut self, chunk: Chunk) -> Result<bool, StoreError> {
-        let identity = self.out.era.map(|era| PieceId { era, number: chunk.id });
-        let (connection, dataset, empty) = (self.connection, self.dataset, &self.empty);
-        let piece = Piece::stored(identity, chunk.n, || {
-            chunks::read(connection, Strand::rows(dataset), chunk, empty.clone()).map(Rows::Raw)
+        let chunk_id = self.out.era.map(|era| ChunkId { era, number: chunk.id });
+        let (connection, dataset, empty) = (self.connection, self.dataset, &self.projection.empty);
+        let batch = RowBatch::new(chunk_id, chunk.n, || {
+            chunks::read(connection, SeriesId::rows(dataset), chunk, empty.clone()).map(Rows::Raw)
         });
-        Ok((self.out.visit)(piece)?.is_continue())
+        Ok((self.out.visit)(batch)?.is_continue())
     }
 
     /// Hands on the rows of the tail that come next, while `is_wanted`; whether more are wanted.
     fn tail_while(&mut self, is_wanted: impl Fn(Timestamp) -> bool) -> Result<bool, StoreError> {
         loop {
-            let piece_rows = PIECE_ROWS.min(self.out.skip.saturating_add(self.out.left));
-            let mut piece = Vec::new();
-            while piece.len() < piece_rows
+            let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));
+            let mut batch = Vec::new();
+            while batch.len() < piece_rows
                 && let Some(row) = self.tail.next_if(&is_wanted)?
             {
-                piece.push(row);
+                batch.push(row);
             }
-            if piece.is_empty() {
+            if batch.is_empty() {
                 return Ok(true);
             }
-            let block = self.block_of(&piece)?;
+            let block = self.block_of(&batch)?;
             if !self.out.give(block)? {
                 return Ok(false);
             }
@@ -309,7 +321,7 @@ impl Walker<'_, '_, '_> {
 
     /// A block of rows that came in the order of the walk, oldest first.
     fn block_of(&self, rows: &[TailRow]) -> Result<Block, StoreError> {
-        let mut block = self.empty.clone();
+        let mut block = self.projection.empty.clone();
         for row in rows {
             row.read_into(self.dataset, &mut block)?;
         }

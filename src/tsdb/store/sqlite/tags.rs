@@ -170,7 +170,7 @@ pub(super) fn holders(
 }
 
 /// The numbers of the tags that a key holds.
-pub(super) fn held(connection: &Connection, key: KeyId) -> Result<Vec<i64>, StoreError> {
+pub(super) fn ids_held_by(connection: &Connection, key: KeyId) -> Result<Vec<i64>, StoreError> {
     let mut statement = connection.prepare_cached("SELECT tag FROM key_tags WHERE key = ?1")?;
     let held = statement.query_map([key.get()], |row| row.get(0))?;
     Ok(held.collect::<Result<_, _>>()?)
@@ -212,7 +212,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<Tag>, StoreError> {
 
 /// The tags that a key knows of, in alphabetical order: public ones, its own, and those it holds,
 /// of which several may have one name.
-pub(super) fn known(connection: &Connection, key: KeyId) -> Result<Vec<Tag>, StoreError> {
+pub(super) fn list_known(connection: &Connection, key: KeyId) -> Result<Vec<Tag>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT name, is_public, owner FROM tags
          WHERE is_public OR owner = ?1 OR id IN (SELECT tag FROM key_tags WHERE key = ?1)

@@ -1,4 +1,4 @@
-//! The tail in its table: single rows, which win over the chunks' rows at the same moments.
+//! The tail in its table: single rows, which win over the chunks' rows at the same timestamps.
 
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::{CachedStatement, Connection, Rows, params};
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TailRow {
     pub(super) time: Timestamp,
-    /// Whether a chunk has a row at this moment.
+    /// Whether a chunk has a row at this timestamp.
     pub(super) replaces: bool,
     body: Vec<u8>,
 }
@@ -92,7 +92,7 @@ impl<'s> Cursor<'s> {
     }
 }
 
-/// The moment of the first row of the tail that is not before `from`.
+/// The timestamp of the first row of the tail that is not before `from`.
 pub(super) fn first_from(
     connection: &Connection,
     dataset: DatasetId,
@@ -105,7 +105,7 @@ pub(super) fn first_from(
     Ok(first.map(Timestamp::from_micros))
 }
 
-/// Puts rows into the tail; how many of them are not after `chunks_end`. Those of their moments that
+/// Puts rows into the tail; how many of them are not after `chunks_end`. Those of their timestamps that
 /// chunks have are looked up unless they are known, as `held`.
 pub(super) fn put(
     connection: &Connection,
@@ -129,7 +129,7 @@ pub(super) fn put(
                 if covering.as_ref().is_none_or(|(chunk, _)| *time > chunk.span.last) {
                     covering = match chunks::ending_from(
                         connection,
-                        chunks::Strand::rows(dataset),
+                        chunks::SeriesId::rows(dataset),
                         *time,
                     )? {
                         None => None,
@@ -193,8 +193,8 @@ pub(super) fn count_new(
     Ok(statement.query_row(span, |row| row.get(0))?)
 }
 
-/// The moments of the rows of a span that are in the tail and not in a chunk, too, in their order.
-pub(super) fn new_moments(
+/// The timestamps of the rows of a span that are in the tail and not in a chunk, too, in their order.
+pub(super) fn new_timestamps(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
@@ -203,8 +203,8 @@ pub(super) fn new_moments(
         "SELECT t FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0 ORDER BY t",
     )?;
     let span = params![dataset.get(), span.first.micros(), span.last.micros()];
-    let moments = statement.query_map(span, |row| Ok(Timestamp::from_micros(row.get(0)?)))?;
-    Ok(moments.collect::<Result<_, _>>()?)
+    let timestamps = statement.query_map(span, |row| Ok(Timestamp::from_micros(row.get(0)?)))?;
+    Ok(timestamps.collect::<Result<_, _>>()?)
 }
 
 /// How many rows of a span are in the tail.

@@ -113,8 +113,8 @@ async fn many_new_buckets_are_a_chunk_and_then_part_of_a_longer_one() {
 fn scanned(store: &SqliteStore, id: DatasetId) -> Result<Vec<i64>, StoreError> {
     let mut seconds = Vec::new();
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-    store.scan(id, Resolution::Raw, all, &mut |piece| {
-        if let Rows::Raw(block) = piece {
+    contract::scan(store, id, Resolution::Raw, all, &mut |batch| {
+        if let Rows::Raw(block) = batch {
             seconds.extend(block.times.iter().map(|time| time.seconds()));
         }
         ControlFlow::Continue(())

@@ -9,10 +9,12 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{
     StoreError, append,
+    bucket_reader::{self, Page, block_of, stored},
     buckets::{self, KEPT},
-    chunks::{self, Chunk, Strand},
-    folded::{self, Page, block_of, stored},
-    opening, prepare, scan, tables, tail,
+    chunks::{self, Chunk, SeriesId},
+    opening, prepare,
+    scan::{self, Projection},
+    tables, tail,
 };
 use crate::{
     admin::{Fault, Progress, Report},
@@ -26,10 +28,10 @@ const WINDOW_DAYS: u64 = 8;
 /// Complaints of the engine about its file that are reported.
 const COMPLAINTS_MAX: u32 = 20;
 
-/// Every moment there is.
+/// All of time.
 const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
 
-/// Verifies the store at `path`, as it is at one moment.
+/// Verifies the store at `path`, in one snapshot.
 pub(crate) fn verify(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
@@ -82,14 +84,15 @@ impl Verifier<'_> {
         self.report.n_datasets += 1;
         let progress = append::progress(self.connection, dataset)?;
         let rows = scan::empty(self.connection, dataset)?;
-        let mut is_whole = self.strand(Strand::rows(dataset), &rows)?;
+        let mut is_whole = self.series(SeriesId::rows(dataset), &rows)?;
         for resolution in KEPT {
-            is_whole &= self.strand(Strand { dataset, resolution }, &block_of(&[]))?;
+            is_whole &= self.series(SeriesId { dataset, resolution }, &block_of(&[]))?;
         }
         if is_whole {
             let n_rows = scan::count(self.connection, dataset, ALL)?;
             let mut n_seen: u64 = 0;
-            scan::blocks(self.connection, dataset, ALL, (rows.clone(), &[]), None, &mut |block| {
+            let projection = Projection { empty: rows.clone(), columns: Some(&[]), sought: None };
+            scan::blocks(self.connection, dataset, ALL, projection, &mut |block| {
                 n_seen += u64::try_from(block.len()).unwrap_or(u64::MAX);
             })?;
             self.report.n_rows += n_seen;
@@ -109,13 +112,13 @@ impl Verifier<'_> {
         self.buckets(dataset, fold, &(rows, fold.columns()), progress.kept_from)
     }
 
-    /// Reads every chunk of a strand; whether all could be read.
-    fn strand(&mut self, strand: Strand, empty: &Block) -> Result<bool, StoreError> {
+    /// Reads every chunk of a series; whether all could be read.
+    fn series(&mut self, series: SeriesId, empty: &Block) -> Result<bool, StoreError> {
         let connection = self.connection;
         let mut last_end = None;
         let mut is_whole = true;
-        chunks::touching(connection, strand, ALL, Order::Ascending, &mut |chunk| {
-            let wrong = match chunks::read(connection, strand, chunk, empty.clone()) {
+        chunks::touching(connection, series, ALL, Order::Ascending, &mut |chunk| {
+            let wrong = match chunks::read(connection, series, chunk, empty.clone()) {
                 Ok(rows) => wrong_in(chunk, &rows, last_end),
                 Err(StoreError::Damaged { source, .. }) => {
                     is_whole = false;
@@ -125,11 +128,11 @@ impl Verifier<'_> {
             };
             last_end = Some(chunk.span.last);
             if let Some(what) = wrong {
-                let Strand { dataset, resolution } = strand;
+                let SeriesId { dataset, resolution } = series;
                 let Span { first, last } = chunk.span;
                 self.report.fault(Fault::Chunk { dataset, resolution, first, last, what });
             }
-            if strand.resolution == Resolution::Raw {
+            if series.resolution == Resolution::Raw {
                 self.passed(chunk.n);
             }
             Ok(true)
@@ -156,7 +159,7 @@ impl Verifier<'_> {
             let first = Resolution::Day.bucket_start(next);
             let end = self.window_end(dataset, first)?;
             let window = Span { first, last: end - Duration::from_micros(1) };
-            match self.window(dataset, fold, window, (rows, kept_from)) {
+            match self.window(dataset, fold, window, rows, kept_from) {
                 // The chunk is in the report already.
                 Err(StoreError::Damaged { .. }) => {}
                 compared => compared?,
@@ -169,26 +172,26 @@ impl Verifier<'_> {
     /// Returns where the window ends that begins at `first`, the start of a day.
     fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp, StoreError> {
         let end = first + Duration::from_hours(24 * WINDOW_DAYS);
-        let chunk = chunks::ending_from(self.connection, Strand::rows(dataset), first)?;
+        let chunk = chunks::ending_from(self.connection, SeriesId::rows(dataset), first)?;
         let chunk_end = chunk
             .filter(|chunk| chunk.span.first < end)
             .map(|chunk| Resolution::Day.bucket_start(chunk.span.last) + Duration::from_hours(24));
         Ok(chunk_end.map_or(end, |chunk_end| chunk_end.max(end)))
     }
 
-    /// The next moment at which there is a row or a bucket.
+    /// The next timestamp at which there is a row or a bucket.
     fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         let Span { last, .. } = ALL;
         let mut next: Option<Timestamp> = None;
         for resolution in [Resolution::Raw].into_iter().chain(KEPT) {
-            let strand = Strand { dataset, resolution };
-            let chunk = chunks::ending_from(self.connection, strand, from)?;
+            let series = SeriesId { dataset, resolution };
+            let chunk = chunks::ending_from(self.connection, series, from)?;
             let starts = chunk.map(|chunk| chunk.span.first.max(from));
             let single = if resolution == Resolution::Raw {
                 tail::first_from(self.connection, dataset, from)?
             } else {
                 let span = Span { first: from, last };
-                let found = folded::single(self.connection, strand, span, 1)?;
+                let found = bucket_reader::single(self.connection, series, span, 1)?;
                 found.first().map(|bucket| bucket.timestamp)
             };
             next = [next, starts, single].into_iter().flatten().min();
@@ -201,12 +204,13 @@ impl Verifier<'_> {
         dataset: DatasetId,
         fold: Fold,
         window: Span,
-        (rows, kept_from): (&(Block, Vec<usize>), Option<Timestamp>),
+        rows: &(Block, Vec<usize>),
+        kept_from: Option<Timestamp>,
     ) -> Result<(), StoreError> {
         let mut finer: Option<Vec<Bucket>> = None;
         for resolution in KEPT {
-            let strand = Strand { dataset, resolution };
-            let found = stored(self.connection, strand, &Page::all(window))?;
+            let series = SeriesId { dataset, resolution };
+            let found = stored(self.connection, series, &Page::all(window))?;
             let is_known = |bucket: &Bucket| {
                 resolution != Resolution::FiveMinutes
                     || kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
@@ -223,7 +227,7 @@ impl Verifier<'_> {
                 Some(finer) => coarsened(finer, resolution),
             };
             self.compare(
-                strand,
+                series,
                 want.into_iter().filter(is_known),
                 found.iter().copied().filter(is_known),
             );
@@ -234,7 +238,7 @@ impl Verifier<'_> {
 
     fn compare(
         &mut self,
-        strand: Strand,
+        series: SeriesId,
         want: impl Iterator<Item = Bucket>,
         found: impl Iterator<Item = Bucket>,
     ) {
@@ -248,7 +252,7 @@ impl Verifier<'_> {
         for (start, (want, found)) in both {
             self.report.n_buckets += 1;
             if !is_same(want, found) {
-                let Strand { dataset, resolution } = strand;
+                let SeriesId { dataset, resolution } = series;
                 self.report.fault(Fault::Bucket { dataset, resolution, start, want, found });
             }
         }

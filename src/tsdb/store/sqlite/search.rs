@@ -36,13 +36,13 @@ const RUN_CHARS: usize = 3;
 
 /// What a dataset is found by, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Texts {
+pub(super) struct SearchTexts {
     name: String,
     description: String,
 }
 
-impl Texts {
-    pub(super) fn of(dataset: &Dataset) -> Self {
+impl SearchTexts {
+    pub(super) fn new(dataset: &Dataset) -> Self {
         let name = dataset.name.to_lowercase();
         Self { name, description: dataset.description.to_lowercase() }
     }
@@ -50,7 +50,7 @@ impl Texts {
     /// Adds them to the indexes.
     ///
     /// A statement in between that writes to a table with foreign keys has the indexes written out:
-    /// those who add many datasets add their texts at the end.
+    /// add the texts of many datasets at the end.
     pub(super) fn add(&self, connection: &Connection, id: DatasetId) -> Result<(), StoreError> {
         for (sql, body) in [
             ("INSERT INTO name_runs (rowid, body) VALUES (?1, ?2)", &self.name),
@@ -116,7 +116,8 @@ pub(super) fn list(
     connection: &Connection,
     key: KeyId,
     filter: &Filter,
-    (skip, limit): (u64, usize),
+    skip: u64,
+    limit: usize,
 ) -> Result<Listed, StoreError> {
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
     let seen = visible(connection, key)?;
@@ -131,9 +132,9 @@ pub(super) fn list(
             let text = text.to_lowercase();
             let text = text.trim();
             if seen.len() <= LOOKED_THROUGH_MAX {
-                look_through(connection, &seen, text, (skip, limit))?
+                look_through(connection, &seen, text, skip, limit)?
             } else {
-                look_up(connection, &seen, text, (skip, limit))?
+                look_up(connection, &seen, text, skip, limit)?
             }
         }
     };
@@ -147,7 +148,7 @@ pub(super) fn list(
 
 /// The datasets that a key sees: its own, and those with a tag that it holds.
 fn visible(connection: &Connection, key: KeyId) -> Result<Ids, StoreError> {
-    let held = tags::held(connection, key)?;
+    let held = tags::ids_held_by(connection, key)?;
     let mut terms = vec![Term::Owner(key)];
     terms.extend(held.into_iter().map(Term::Tag));
     postings::any_of(connection, &terms)
@@ -202,7 +203,8 @@ fn look_through(
     connection: &Connection,
     seen: &Ids,
     text: &str,
-    (skip, limit): (usize, usize),
+    skip: usize,
+    limit: usize,
 ) -> Result<Found, StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT folded, description FROM datasets WHERE id = ?1")?;
@@ -229,7 +231,8 @@ fn look_up(
     connection: &Connection,
     seen: &Ids,
     text: &str,
-    (skip, limit): (usize, usize),
+    skip: usize,
+    limit: usize,
 ) -> Result<Found, StoreError> {
     let mut walk = Walk {
         seen,

@@ -1,8 +1,8 @@
-//! Where the chunks of a strand lie, kept in memory: how many rows come before each of them.
+//! Where the chunks of a series lie, kept in memory: how many rows come before each of them.
 //!
 //! So a page after many rows, and the number of all, are found without a walk through an index. What
 //! is kept holds until a chunk of the dataset is removed, which `layout` in table `progress` tells
-//! whoever writes to the file. New chunks come after all others; they are added when they are missed.
+//! any process that writes to the file. New chunks come after all others, and are added on demand.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use task::cache::{Cache, Capacity};
 
 use super::{
     StoreError, append,
-    chunks::{self, Chunk, Strand},
+    chunks::{self, Chunk, SeriesId},
 };
 use crate::span::{Order, Span};
 
-/// What all outlines kept may take: those of some 400 000 chunks, which hold 400 million rows. Those
+/// The maximum size of all cached indexes: those of some 400 000 chunks, which hold 400 million rows. Those
 /// that were used last stay.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What an outline takes beside its entries, about.
+/// The size of an index beside its entries, about.
 const BYTES_EACH: usize = 256;
 
-/// The chunks of a strand, in order.
+/// The chunks of a series, in order.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Outline {
+pub(super) struct ChunkIndex {
     entries: Vec<Entry>,
 }
 
@@ -42,25 +42,25 @@ impl Entry {
     }
 }
 
-impl Outline {
+impl ChunkIndex {
     /// The chunks that touch a span, and no others.
-    pub(super) fn of(
+    pub(super) fn read_span(
         connection: &Connection,
-        strand: Strand,
+        series: SeriesId,
         span: Span,
     ) -> Result<Self, StoreError> {
-        let mut outline = Self::default();
-        outline.add(connection, strand, span)?;
-        Ok(outline)
+        let mut chunk_index = Self::default();
+        chunk_index.add(connection, series, span)?;
+        Ok(chunk_index)
     }
 
     fn add(
         &mut self,
         connection: &Connection,
-        strand: Strand,
+        series: SeriesId,
         span: Span,
     ) -> Result<(), StoreError> {
-        chunks::touching(connection, strand, span, Order::Ascending, &mut |chunk| {
+        chunks::touching(connection, series, span, Order::Ascending, &mut |chunk| {
             let n_before = self.entries.last().map_or(0, Entry::n_until);
             self.entries.push(Entry { chunk, n_before });
             Ok(true)
@@ -88,12 +88,12 @@ impl Outline {
         connection: &Connection,
         dataset: DatasetId,
         span: Span,
-    ) -> Result<Places<'_>, StoreError> {
+    ) -> Result<IndexedRows<'_>, StoreError> {
         let start = self.entries.partition_point(|entry| entry.chunk.span.last < span.first);
         let end = self.entries.partition_point(|entry| entry.chunk.span.first <= span.last);
         let is_any = span.first <= span.last;
         let entries = self.entries.get(start..end).filter(|_| is_any).unwrap_or_default();
-        let mut places = Places { entries, n_cut_first: 0, n_cut_last: 0 };
+        let mut places = IndexedRows { entries, n_cut_first: 0, n_cut_last: 0 };
         if let Some(Entry { chunk, .. }) = entries.first()
             && chunk.span.first < span.first
         {
@@ -112,13 +112,13 @@ impl Outline {
 
 /// The rows of a span that are in chunks: all of these chunks, but for some at both ends.
 #[derive(Debug)]
-pub(super) struct Places<'a> {
+pub(super) struct IndexedRows<'a> {
     entries: &'a [Entry],
     n_cut_first: u64,
     n_cut_last: u64,
 }
 
-impl Places<'_> {
+impl IndexedRows<'_> {
     /// How many rows there are.
     pub(super) fn n_rows(&self) -> u64 {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
@@ -129,7 +129,7 @@ impl Places<'_> {
     }
 
     /// The part of `span` that begins with the last chunk before which there are at most `skip`
-    /// rows, and how many of those to skip are left there. `between` are the moments of the rows of
+    /// rows, and how many of those to skip are left there. `between` are the timestamps of the rows of
     /// the span that are in no chunk, in their order.
     pub(super) fn seek(
         &self,
@@ -176,38 +176,42 @@ fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The outlines that were used last, each with the layout that it is of.
+/// The indexes that were used last, each with the layout that it is of.
 #[derive(Debug)]
-pub(super) struct Outlines(Cache<Strand, (i64, Arc<Outline>)>);
+pub(super) struct ChunkIndexCache(Cache<SeriesId, (i64, Arc<ChunkIndex>)>);
 
-impl Default for Outlines {
+impl Default for ChunkIndexCache {
     fn default() -> Self {
         Self(Cache::new(Capacity { n_values_max: usize::MAX, bytes_max: BYTES_MAX }))
     }
 }
 
-impl Outlines {
-    /// All chunks of a strand, as `connection` sees them.
+impl ChunkIndexCache {
+    /// All chunks of a series, as `connection` sees them.
     pub(super) fn read(
         &self,
         connection: &Connection,
-        strand: Strand,
-    ) -> Result<Arc<Outline>, StoreError> {
-        let layout = append::layout(connection, strand.dataset)?;
-        let end = chunks::end(connection, strand)?;
-        let known = self.0.get(&strand).filter(|(known, _)| *known == layout).map(|(_, outline)| outline);
-        let mut outline = match known {
+        series: SeriesId,
+    ) -> Result<Arc<ChunkIndex>, StoreError> {
+        let layout = append::layout(connection, series.dataset)?;
+        let end = chunks::end(connection, series)?;
+        let known = self
+            .0
+            .get(&series)
+            .filter(|(known, _)| *known == layout)
+            .map(|(_, chunk_index)| chunk_index);
+        let mut chunk_index = match known {
             Some(known) if known.end() == end => return Ok(known),
             // A commit later than what this connection sees is in it.
             Some(known) if known.end() > end => return Ok(Arc::new(known.until(end))),
             Some(known) => known,
             None => Arc::default(),
         };
-        let first = outline.end().map_or(i64::MIN, |end| end.micros().saturating_add(1));
+        let first = chunk_index.end().map_or(i64::MIN, |end| end.micros().saturating_add(1));
         let new = Span { first: Timestamp::from_micros(first), last: Timestamp::MAX };
-        Arc::make_mut(&mut outline).add(connection, strand, new)?;
-        self.0.put(strand, (layout, Arc::clone(&outline)), outline.n_bytes());
-        Ok(outline)
+        Arc::make_mut(&mut chunk_index).add(connection, series, new)?;
+        self.0.put(series, (layout, Arc::clone(&chunk_index)), chunk_index.n_bytes());
+        Ok(chunk_index)
     }
 }
 

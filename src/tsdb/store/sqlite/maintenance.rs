@@ -1,8 +1,7 @@
-//! What the store does by itself, in small steps between the jobs of others: freeing the space of
-//! deleted datasets, and making small what is old.
+//! Background maintenance in small steps between writes: frees the space of deleted datasets, and
+//! compacts old rows and buckets.
 //!
-//! One thread hands the steps to the writer, one at a time, so that whoever writes waits for one step
-//! at most.
+//! One thread hands the steps to the writer, one at a time, so that a write waits for one step at most.
 
 use std::{error::Error, sync::Arc, thread, time::Duration};
 
@@ -11,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use tracing::warn;
 
-use super::{StoreError, Writer, delete, pack};
+use super::{StoreError, Writer, compaction, delete};
 
 /// How often the thread looks for work of which nobody tells it, and whether the store's file is in
 /// place. Rows grow old slowly.
@@ -27,7 +26,7 @@ const BUSY_STEPS: u64 = 4;
 
 /// Handle to the thread, which ends with it.
 #[derive(Debug)]
-pub(super) struct Chores {
+pub(super) struct Maintenance {
     shared: Arc<Shared>,
 }
 
@@ -43,14 +42,14 @@ struct State {
     is_due: bool,
 }
 
-impl Chores {
+impl Maintenance {
     /// Starts the thread, which looks first at what an earlier run of the program left.
     pub(super) fn start(writer: Writer, files: Arc<DatabaseFiles>) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared::default());
         shared.state.lock().is_due = true;
         let work = Arc::clone(&shared);
         thread::Builder::new()
-            .name("datasets-chores".to_owned())
+            .name("datasets-maintenance".to_owned())
             .spawn(move || run(&work, &writer, &files))
             .map_err(StoreError::Thread)?;
         Ok(Self { shared })
@@ -63,7 +62,7 @@ impl Chores {
     }
 }
 
-impl Drop for Chores {
+impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.state.lock().is_over = true;
         self.shared.changed.notify_one();
@@ -90,7 +89,7 @@ fn run(shared: &Shared, writer: &Writer, files: &DatabaseFiles) {
             Err(StoreError::Closed) => return,
             Err(error) => {
                 // Nothing is lost: it is tried again after the next write.
-                warn!(error = &error as &dyn Error, "a chore of the store failed");
+                warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");
                 seen = Some(writer.n_jobs());
             }
         }
@@ -121,7 +120,8 @@ fn pack_some(shared: &Shared, writer: &Writer, n_steps_max: u64) -> Result<Done,
             return Ok(Done::Some);
         }
         let step = |connection: &Connection| {
-            Ok(pack::step(connection, pack::HOT_CHUNKS)? || pack::shrink(connection)?)
+            Ok(compaction::step(connection, compaction::HOT_CHUNKS)?
+                || compaction::shrink(connection)?)
         };
         if !writer.run_blocking(0, step)? {
             return Ok(Done::All);

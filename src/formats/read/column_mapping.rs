@@ -1,4 +1,4 @@
-//! What becomes of the fields of a file: the moment, a column, or nothing.
+//! Which field of a file is the timestamp, which are columns, and which are ignored.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use model::{dataset::Dtype, row::Row, row::Value, timestamp::Timestamp};
 
 use super::{
     cell::{Cell, TypedTime, WrittenZone},
-    moment::{TimeUnit, timestamp},
     number_text::Decimal,
-    survey::TimeFields,
+    sniff::TimeFields,
     time_text::{ReadTime, TimeTexts},
+    timestamps::{TimeUnit, timestamp},
 };
 
-/// What becomes of a field.
+/// What a field is mapped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// It is the row's timestamp, or its date where another field has the time of day.
@@ -21,26 +21,26 @@ pub enum Target {
     TimeOfDay,
     /// It is the value of the column at this place.
     Column(usize),
-    /// Nothing.
+    /// Its values are ignored.
     LeftOut,
-    /// The plan does not know it. A row that has a value there is no row.
+    /// The mapping does not know it. A row that has a value there is no row.
     Unknown,
 }
 
 /// A column to be made of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedColumn {
+pub struct MappedColumn {
     /// The column's name.
     pub name: String,
     /// What its values are.
     pub dtype: Dtype,
 }
 
-/// What becomes of each field of a file.
+/// What each field of a file is mapped to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plan {
+pub struct ColumnMapping {
     by_field: HashMap<String, Target>,
-    columns: Vec<PlannedColumn>,
+    columns: Vec<MappedColumn>,
     time_unit: Option<TimeUnit>,
     time_texts: TimeTexts,
     has_time_of_day: bool,
@@ -68,8 +68,8 @@ pub(super) struct Built {
     pub(super) is_cut: bool,
 }
 
-impl Plan {
-    /// A plan that takes the moment from `time`; a number there counts `time_unit`, or what its size
+impl ColumnMapping {
+    /// A mapping that takes the timestamp from `time`; a number there counts `time_unit`, or what its size
     /// tells.
     #[must_use]
     pub fn new(time: &str, time_unit: Option<TimeUnit>) -> Self {
@@ -77,25 +77,25 @@ impl Plan {
         Self { by_field, time_unit, ..Self::default() }
     }
 
-    /// A plan that takes the timestamp from `time`, whose texts are read as `texts` says.
+    /// A mapping that takes the timestamp from `time`, whose texts are read as `texts` says.
     #[must_use]
     pub fn with_time(time: &TimeFields, texts: TimeTexts) -> Self {
-        let mut plan = Self { time_texts: texts, ..Self::new(&time.name, time.unit) };
+        let mut mapping = Self { time_texts: texts, ..Self::new(&time.name, time.unit) };
         if let Some(field) = &time.time_of_day {
-            plan.by_field.insert(field.clone(), Target::TimeOfDay);
-            plan.has_time_of_day = true;
+            mapping.by_field.insert(field.clone(), Target::TimeOfDay);
+            mapping.has_time_of_day = true;
         }
-        plan
+        mapping
     }
 
-    /// The plan of a service's own rows, whose fields are called as their columns.
+    /// The mapping of a service's own rows, whose fields are called as their columns.
     #[must_use]
     pub fn of_service(columns: impl IntoIterator<Item = (String, Dtype)>) -> Self {
-        let mut plan = Self::new("timestamp", None);
+        let mut mapping = Self::new("timestamp", None);
         for (name, dtype) in columns {
-            plan.column(&name.clone(), PlannedColumn { name, dtype });
+            mapping.column(&name.clone(), MappedColumn { name, dtype });
         }
-        plan
+        mapping
     }
 
     /// Reads texts of numbers with the mark `decimal`, and those of `nulls` as no value.
@@ -105,7 +105,7 @@ impl Plan {
     }
 
     /// Makes `field` the next column.
-    pub fn column(&mut self, field: &str, column: PlannedColumn) {
+    pub fn column(&mut self, field: &str, column: MappedColumn) {
         self.by_field.insert(field.to_owned(), Target::Column(self.columns.len()));
         self.columns.push(column);
     }
@@ -117,7 +117,7 @@ impl Plan {
 
     /// The columns, in the order of the rows' values.
     #[must_use]
-    pub fn columns(&self) -> &[PlannedColumn] {
+    pub fn columns(&self) -> &[MappedColumn] {
         &self.columns
     }
 
@@ -158,19 +158,27 @@ impl Plan {
 
 impl Building {
     /// Takes a field. What is wrong with the first that does not fit is kept.
-    pub(super) fn take(&mut self, plan: &Plan, target: Target, name: &str, cell: Cell<'_>) {
+    pub(super) fn take(
+        &mut self,
+        mapping: &ColumnMapping,
+        target: Target,
+        name: &str,
+        cell: Cell<'_>,
+    ) {
         if self.wrong.is_some() {
             return;
         }
         let cell = match cell {
-            Cell::Bare(text) | Cell::Text(text) if plan.nulls.iter().any(|null| null == text) => {
+            Cell::Bare(text) | Cell::Text(text)
+                if mapping.nulls.iter().any(|null| null == text) =>
+            {
                 Cell::Absent
             }
             cell => cell,
         };
         let taken = match target {
             Target::LeftOut => Ok(()),
-            Target::Time if plan.has_time_of_day => {
+            Target::Time if mapping.has_time_of_day => {
                 self.date = cell.plain_text();
                 Ok(())
             }
@@ -178,39 +186,45 @@ impl Building {
                 self.time_of_day = cell.plain_text();
                 Ok(())
             }
-            Target::Time => timestamp(cell, plan.time_unit, &plan.time_texts).map(|read| {
+            Target::Time => timestamp(cell, mapping.time_unit, &mapping.time_texts).map(|read| {
                 self.timestamp = Some(read.at);
                 self.is_cut |= read.is_cut;
             }),
             Target::Unknown if cell.is_absent() => Ok(()),
-            Target::Unknown => Err("the dataset has no such column, and none was planned".into()),
-            Target::Column(idx) => self.take_value(plan, idx, cell),
+            Target::Unknown => Err("the dataset has no such column, and none was mapped".into()),
+            Target::Column(idx) => self.take_value(mapping, idx, cell),
         };
         self.wrong = taken.err().map(|reason: String| format!("column {name}: {reason}"));
     }
 
-    fn take_value(&mut self, plan: &Plan, idx: usize, cell: Cell<'_>) -> Result<(), String> {
-        let (Some(column), Some(value)) = (plan.columns.get(idx), self.values.get_mut(idx)) else {
+    fn take_value(
+        &mut self,
+        mapping: &ColumnMapping,
+        idx: usize,
+        cell: Cell<'_>,
+    ) -> Result<(), String> {
+        let (Some(column), Some(value)) = (mapping.columns.get(idx), self.values.get_mut(idx))
+        else {
             return Ok(());
         };
         let cell = match cell {
             Cell::Time(time) if time.zone != WrittenZone::Date => {
-                let ReadTime { at, is_cut } = plan.time_texts.resolve(time)?;
+                let ReadTime { at, is_cut } = mapping.time_texts.resolve(time)?;
                 self.is_cut |= is_cut;
                 Cell::Time(TypedTime { at, is_cut, zone: WrittenZone::Utc })
             }
             cell => cell,
         };
-        *value = cell.fit(column.dtype, plan.decimal)?;
+        *value = cell.fit(column.dtype, mapping.decimal)?;
         Ok(())
     }
 
-    pub(super) fn finish(mut self, plan: &Plan) -> Result<Built, String> {
-        if plan.has_time_of_day && self.wrong.is_none() {
+    pub(super) fn finish(mut self, mapping: &ColumnMapping) -> Result<Built, String> {
+        if mapping.has_time_of_day && self.wrong.is_none() {
             let (Some(date), Some(time)) = (&self.date, &self.time_of_day) else {
                 return Err("it lacks the date or the time of day".to_owned());
             };
-            let read = plan.time_texts.read(&format!("{date} {time}"))?;
+            let read = mapping.time_texts.read(&format!("{date} {time}"))?;
             self.timestamp = Some(read.at);
             self.is_cut = read.is_cut;
         }

@@ -1,6 +1,6 @@
-//! Folding many spans of stored rows again, on as many threads as there are processors.
+//! Rebuilds the buckets of many spans on as many threads as there are processors.
 //!
-//! Most of that is reading chunks. The writer reads in its transaction; the others read the last
+//! Defended by the rows "1000 late rows" of the bench `figures`. Most of the work is reading chunks. The writer reads in its transaction; the others read the last
 //! commit, which is the same to them as long as the transaction has not changed the dataset.
 
 use std::{
@@ -35,7 +35,7 @@ static CORES: LazyLock<usize> =
 
 /// What is folded: the stored rows of a dataset and those of `rows`, which win.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refold<'a> {
+pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
     pub(super) fold: Fold,
     /// A block without rows, and the columns that the fold wants.
@@ -48,14 +48,14 @@ pub(super) struct Refold<'a> {
 pub(super) struct Found {
     /// The five-minute buckets of each span.
     pub(super) folded: Vec<Vec<Bucket>>,
-    /// The moments of the new rows that chunks have, in order.
+    /// The timestamps of the new rows that chunks have, in order.
     pub(super) held: Vec<Timestamp>,
 }
 
 /// What tells whether the rows of a dataset, or the chunks they are in, have changed.
 type Version = (u64, i64);
 
-impl Refold<'_> {
+impl BucketRebuild<'_> {
     /// Folds `spans`, which are in order and apart.
     pub(super) fn spans(
         self,
@@ -84,8 +84,8 @@ impl Refold<'_> {
     }
 }
 
-/// Takes each of `n_parts` parts of what is read of a dataset, whoever is free the next one; what was
-/// read, in order.
+/// Reads `n_parts` parts of a dataset on several threads, each of which takes the next part when it is
+/// free. Returns the parts in order.
 pub(super) fn shared<T: Send>(
     connection: &Connection,
     dataset: DatasetId,
@@ -99,7 +99,9 @@ pub(super) fn shared<T: Send>(
     if let Some(path) = path.map(Path::new) {
         let version = version(connection, dataset)?;
         let help = || {
-            elsewhere(path, dataset, version, |connection| rest(connection, &next, n_parts, &read))
+            read_last_commit(path, dataset, version, |connection| {
+                rest(connection, &next, n_parts, &read)
+            })
         };
         thread::scope(|scope| {
             let helpers: Vec<_> = (1..n_threads)
@@ -129,7 +131,7 @@ pub(super) fn shared<T: Send>(
 /// What one thread read, and why it read no more.
 type Taken<T> = (Vec<(usize, T)>, Option<StoreError>);
 
-/// Reads one part after another, until nobody is wanted any more.
+/// Reads one part after another until none is left.
 fn rest<T>(
     connection: &Connection,
     next: &AtomicUsize,
@@ -153,7 +155,7 @@ fn rest<T>(
 }
 
 /// Reads from the last commit; none if the dataset was not the same then.
-fn elsewhere<T>(
+fn read_last_commit<T>(
     path: &Path,
     dataset: DatasetId,
     expected: Version,

@@ -81,8 +81,8 @@ fn what_is_looked_up_is_what_a_plain_search_finds() {
         let text = text.to_lowercase();
         let text = text.trim();
         for (skip, limit) in [(0, 100), (0, 5), (3, 4), (60, 10)] {
-            let found = look_up(&connection, &seen, text, (skip, limit)).unwrap();
-            let plain = look_through(&connection, &seen, text, (skip, limit)).unwrap();
+            let found = look_up(&connection, &seen, text, skip, limit).unwrap();
+            let plain = look_through(&connection, &seen, text, skip, limit).unwrap();
             assert_eq!(
                 (found.count, found.is_last, found.page),
                 (plain.count, plain.is_last, plain.page),
@@ -99,7 +99,7 @@ fn very_many_matches_are_not_counted_and_their_pages_go_on() {
     let connection = store(&texts);
     let page = |skip| {
         let filter = Filter::Text("common".to_owned());
-        let listed = list(&connection, KeyId::new(1), &filter, (skip, 100)).unwrap();
+        let listed = list(&connection, KeyId::new(1), &filter, skip, 100).unwrap();
         let first = listed.datasets.first().map(|dataset| dataset.name.clone());
         (listed.count, listed.is_last, first)
     };

@@ -7,8 +7,9 @@ use super::*;
 use crate::store::{
     Created, contract,
     sqlite::{
+        bucket_reader,
         buckets::{KEPT, span},
-        catalog, chunks, folded, prepare_to_write, scan, tables, tail,
+        catalog, chunks, prepare_to_write, scan, tables, tail,
     },
 };
 
@@ -63,14 +64,14 @@ fn late_rows_all_over_leave_what_the_same_rows_in_order_leave() {
     let write = connection.transaction().unwrap();
     append(&write, ordered, all.clone());
     for resolution in KEPT {
-        let page = folded::Page::all(ALL);
-        let read = |dataset| folded::read(&write, dataset, resolution, &page).unwrap();
+        let page = bucket_reader::Page::all(ALL);
+        let read = |dataset| bucket_reader::read(&write, dataset, resolution, &page).unwrap();
         assert!(!read(mixed).is_empty());
         assert_eq!(read(mixed), read(ordered), "{resolution:?}");
     }
     let n_rows = u64::try_from(all.len()).unwrap();
     assert_eq!(scan::count(&write, mixed, ALL).unwrap(), n_rows, "what a late row replaces");
-    let end = chunks::end(&write, chunks::Strand::rows(mixed)).unwrap().unwrap();
+    let end = chunks::end(&write, chunks::SeriesId::rows(mixed)).unwrap().unwrap();
     let n_new = tail::count_new(&write, mixed, Span { last: end, ..ALL }).unwrap();
     assert_eq!(n_new, n_rows - 12_000);
 }
@@ -84,14 +85,14 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     let rows = late(0, 7.0);
     let fold = append::fold(&connection, dataset).unwrap();
     let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
-    let refold = Refold { dataset, fold, columns: &columns, rows: &rows };
+    let refold = BucketRebuild { dataset, fold, columns: &columns, rows: &rows };
     let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));
     let spans: Vec<Span> = (0..HOURS).map(hour).collect();
     let write = connection.transaction().unwrap();
     let now = version(&write, dataset).unwrap();
     let here = refold.part(&write, &spans).unwrap();
     let read = |connection: &Connection| refold.part(connection, &spans).unwrap();
-    let there = elsewhere(&path, dataset, now, read).unwrap().unwrap();
+    let there = read_last_commit(&path, dataset, now, read).unwrap().unwrap();
     let both = refold.spans(&write, &spans).unwrap();
     for found in [&there, &both] {
         assert_eq!((&found.folded, &found.held), (&here.folded, &here.held));
@@ -99,5 +100,5 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     assert_eq!(here.held.len(), spans.len() / 2);
     append(&write, dataset, late(60, 8.0));
     let changed = version(&write, dataset).unwrap();
-    assert!(elsewhere(&path, dataset, changed, read).unwrap().is_none());
+    assert!(read_last_commit(&path, dataset, changed, read).unwrap().is_none());
 }

@@ -7,7 +7,7 @@ use tracing::error;
 
 use super::{
     StoreError, append, buckets, catalog,
-    chunks::{self, Chunk, Strand},
+    chunks::{self, Chunk, SeriesId},
     scan,
 };
 
@@ -43,12 +43,12 @@ pub(super) fn step(connection: &Connection, n_hot: i64) -> Result<bool, StoreErr
 
 fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(), StoreError> {
     let empty = scan::empty(connection, dataset)?;
-    let mut rows = chunks::read(connection, Strand::rows(dataset), chunk, empty)?;
+    let mut rows = chunks::read(connection, SeriesId::rows(dataset), chunk, empty)?;
     rows.clear_columns(&catalog::columns(connection, dataset)?);
     chunks::pack(connection, chunk, &rows)?;
     for resolution in buckets::SETTLED {
         let before = resolution.bucket_start(chunk.span.first);
-        buckets::settle(connection, Strand { dataset, resolution }, before)?;
+        buckets::settle(connection, SeriesId { dataset, resolution }, before)?;
     }
     Ok(())
 }

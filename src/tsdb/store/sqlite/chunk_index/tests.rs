@@ -1,4 +1,4 @@
-//! Outlines are right, whichever process writes.
+//! Cached chunk indexes are right, whichever process writes.
 
 use std::collections::BTreeMap;
 
@@ -56,17 +56,17 @@ async fn what_another_program_writes_to_the_file_is_seen() {
 }
 
 #[tokio::test]
-async fn a_reader_of_an_earlier_moment_is_shown_that_moment() {
+async fn a_reader_of_an_earlier_snapshot_sees_that_snapshot() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let store = SqliteStore::open(&path).unwrap();
-    let id = contract::create(&store, contract::new_dataset("moments")).await;
+    let id = contract::create(&store, contract::new_dataset("timestamps")).await;
     contract::append(&store, id, contract::block((0..4000).map(|n| (n, 0.5)))).await;
-    let strand = Strand::rows(id);
+    let series = SeriesId::rows(id);
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
     let count = |connection: &Connection| {
-        let outline = store.outlines.read(connection, strand).unwrap();
-        let n_rows = outline.within(connection, id, all).unwrap().n_rows();
+        let chunk_index = store.chunk_indexes.read(connection, series).unwrap();
+        let n_rows = chunk_index.within(connection, id, all).unwrap().n_rows();
         assert_eq!(n_rows, scan::count(connection, id, all).unwrap());
         n_rows
     };

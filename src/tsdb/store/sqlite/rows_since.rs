@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::{
     StoreError, append, catalog,
-    chunks::{self, Strand},
+    chunks::{self, SeriesId},
     tail,
 };
 use crate::{
@@ -19,12 +19,12 @@ use crate::{
 };
 
 /// Chunks that are looked through at most: half a million rows, which takes a tenth of a second.
-/// Whoever has missed more than that does better to download it.
+/// A reader that has missed more does better to download it.
 const CHUNKS_MAX: usize = 512;
 
 /// The rows of a dataset with numbers above `after`, the lowest first, at most `limit`; none if that
 /// number is not known, or too far back.
-pub(super) fn since(
+pub(super) fn read_since(
     connection: &Connection,
     dataset: DatasetId,
     after: i64,
@@ -39,12 +39,12 @@ pub(super) fn since(
     if touched.len() > CHUNKS_MAX {
         return Ok(None);
     }
-    let strand = Strand::rows(dataset);
+    let series = SeriesId::rows(dataset);
     let revision = append::revision(connection, dataset)?;
     let mut found = Found { rows: Block::new(&catalog::dtypes(connection, dataset)?), limit };
     let replaced = found.add_tail(connection, dataset, after)?;
     for chunk in touched {
-        let rows = chunks::read(connection, strand, chunk, found.rows.empty_like())?;
+        let rows = chunks::read(connection, series, chunk, found.rows.empty_like())?;
         found.add(&rows, |row_idx| {
             let number = rows.ids.get(row_idx).copied().unwrap_or_default();
             let time = rows.times.get(row_idx).copied().unwrap_or_default();
@@ -63,7 +63,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds rows of the tail; the moments at which they stand in for a chunk's.
+    /// Adds rows of the tail; the timestamps at which they replace a chunk's.
     fn add_tail(
         &mut self,
         connection: &Connection,

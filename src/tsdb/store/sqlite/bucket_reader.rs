@@ -18,21 +18,21 @@ use rusqlite::{Connection, Row, params};
 use super::{
     StoreError,
     buckets::{self, KEPT, code},
-    chunks::{self, Chunk, Strand},
-    outline::{Outline, Outlines},
+    chunk_index::{ChunkIndex, ChunkIndexCache},
+    chunks::{self, Chunk, SeriesId},
 };
 use crate::{
     codec::decode_rows,
     rollup::coarser,
     span::{Order, Span},
-    store::piece::{Piece, VisitPiece},
+    store::row_batch::{RowBatch, VisitBatch},
 };
 
-/// The smallest step between moments.
+/// The smallest step between timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Buckets that [`pieces`] hands on at a time.
-const PIECE_BUCKETS: usize = 4096;
+/// Buckets that [`batches`] hands on at a time.
+const BATCH_BUCKETS: usize = 4096;
 
 /// The columns of a chunk of buckets: open, high, low, close, volume, count.
 const COLUMNS: [Dtype; 6] =
@@ -62,7 +62,7 @@ pub(super) fn read(
     page: &Page,
 ) -> Result<Vec<Bucket>, StoreError> {
     if KEPT.contains(&resolution) {
-        return stored(connection, Strand { dataset, resolution }, page);
+        return stored(connection, SeriesId { dataset, resolution }, page);
     }
     let mut taken = Vec::new();
     if page.limit == 0 {
@@ -86,12 +86,12 @@ pub(super) fn count(
     dataset: DatasetId,
     resolution: Resolution,
     span: Span,
-    outlines: &Outlines,
+    chunk_indexes: &ChunkIndexCache,
 ) -> Result<u64, StoreError> {
     if KEPT.contains(&resolution) {
-        let strand = Strand { dataset, resolution };
-        let outline = outlines.read(connection, strand)?;
-        return count_stored(connection, strand, span, &outline);
+        let series = SeriesId { dataset, resolution };
+        let chunk_index = chunk_indexes.read(connection, series)?;
+        return count_stored(connection, series, span, &chunk_index);
     }
     let mut n = 0;
     walk(connection, dataset, resolution, span, Order::Ascending, &mut |_| {
@@ -111,8 +111,8 @@ pub(super) fn walk(
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     if KEPT.contains(&resolution) {
-        let strand = Strand { dataset, resolution };
-        return walk_stored(connection, strand, (span, order, 0), visit);
+        let series = SeriesId { dataset, resolution };
+        return walk_stored(connection, series, span, order, 0, visit);
     }
     let Some(finer) = resolution.source() else { return Ok(()) };
     let mut group: Vec<Bucket> = Vec::new();
@@ -125,8 +125,8 @@ pub(super) fn walk(
         start.and_then(|start| coarser(start, group.drain(..)))
     };
     let wide = widened(resolution, span);
-    let finer = Strand { dataset, resolution: finer };
-    walk_stored(connection, finer, (wide, order, 0), &mut |bucket| {
+    let finer = SeriesId { dataset, resolution: finer };
+    walk_stored(connection, finer, wide, order, 0, &mut |bucket| {
         let start = resolution.bucket_start(bucket.timestamp);
         if group.last().is_some_and(|last| resolution.bucket_start(last.timestamp) != start) {
             flow = fold(&mut group).map_or(flow, &mut *visit);
@@ -144,30 +144,30 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Shows `visit` the buckets of a span, oldest first, piece by piece.
-pub(super) fn pieces(
+/// Shows `visit` the buckets of a span, oldest first, batch by batch.
+pub(super) fn batches(
     connection: &Connection,
     dataset: DatasetId,
     resolution: Resolution,
     span: Span,
-    visit: VisitPiece<'_>,
+    visit: VisitBatch<'_>,
 ) -> Result<(), StoreError> {
-    let mut piece = Vec::new();
+    let mut batch = Vec::new();
     let mut flow = Ok(ControlFlow::Continue(()));
     walk(connection, dataset, resolution, span, Order::Ascending, &mut |bucket| {
-        piece.push(bucket);
-        if piece.len() == PIECE_BUCKETS {
-            flow = visit(Piece::ready(Rows::Buckets(mem::take(&mut piece))));
+        batch.push(bucket);
+        if batch.len() == BATCH_BUCKETS {
+            flow = visit(RowBatch::of_rows(Rows::Buckets(mem::take(&mut batch))));
         }
         if let Ok(flow) = flow { flow } else { ControlFlow::Break(()) }
     })?;
-    if flow?.is_continue() && !piece.is_empty() {
-        visit(Piece::ready(Rows::Buckets(piece))).map(|_| ())?;
+    if flow?.is_continue() && !batch.is_empty() {
+        visit(RowBatch::of_rows(Rows::Buckets(batch))).map(|_| ())?;
     }
     Ok(())
 }
 
-/// The moments of all buckets that start within `span`.
+/// The timestamps of all buckets that start within `span`.
 fn widened(resolution: Resolution, span: Span) -> Span {
     let floor = resolution.bucket_start(span.first);
     let is_aligned = floor == span.first;
@@ -178,12 +178,12 @@ fn widened(resolution: Resolution, span: Span) -> Span {
 /// Reads stored buckets in the order asked for.
 pub(super) fn stored(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     page: &Page,
 ) -> Result<Vec<Bucket>, StoreError> {
     let mut taken = Vec::new();
     if page.limit > 0 {
-        walk_stored(connection, strand, (page.span, page.order, page.skip), &mut |bucket| {
+        walk_stored(connection, series, page.span, page.order, page.skip, &mut |bucket| {
             taken.push(bucket);
             if taken.len() < page.limit {
                 ControlFlow::Continue(())
@@ -225,8 +225,10 @@ impl Out<'_> {
 
 fn walk_stored(
     connection: &Connection,
-    strand: Strand,
-    (span, order, skip): (Span, Order, usize),
+    series: SeriesId,
+    span: Span,
+    order: Order,
+    skip: usize,
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     if span.first > span.last {
@@ -236,13 +238,13 @@ fn walk_stored(
     let bounds = (span.first.micros(), span.last.micros());
     let mut single = statement
         .query_map(
-            params![strand.dataset.get(), code(strand.resolution), bounds.0, bounds.1, -1],
+            params![series.dataset.get(), code(series.resolution), bounds.0, bounds.1, -1],
             bucket,
         )?
         .peekable();
     let mut out = Out { order, skip, visit };
     let mut is_open = true;
-    chunks::touching(connection, strand, span, order, &mut |chunk| {
+    chunks::touching(connection, series, span, order, &mut |chunk| {
         let Span { first, last } = chunk.span;
         let is_before = |time: Timestamp| match order {
             Order::Ascending => time < first,
@@ -258,7 +260,7 @@ fn walk_stored(
         while let Some(bucket) = next_if(&mut single, |time| first <= time && time <= last)? {
             over.push(bucket);
         }
-        is_open = give_chunk(connection, strand, (chunk, span), over, &mut out)?;
+        is_open = give_chunk(connection, series, chunk, span, over, &mut out)?;
         Ok(is_open)
     })?;
     while is_open && let Some(bucket) = next_if(&mut single, |_| true)? {
@@ -283,8 +285,9 @@ fn next_if(
 /// more are wanted.
 fn give_chunk(
     connection: &Connection,
-    strand: Strand,
-    (chunk, span): (Chunk, Span),
+    series: SeriesId,
+    chunk: Chunk,
+    span: Span,
     mut over: Vec<Bucket>,
     out: &mut Out<'_>,
 ) -> Result<bool, StoreError> {
@@ -294,18 +297,18 @@ fn give_chunk(
         return Ok(true);
     }
     let mut under = block_of(&[]);
-    chunks::open(connection, strand.dataset, chunk, |moments, body| {
-        let rows = chunks::within(moments, span);
-        if rows.is_empty() { Ok(()) } else { decode_rows(&mut under, moments, body, rows, None) }
+    chunks::open(connection, series.dataset, chunk, |timestamps, body| {
+        let rows = chunks::within(timestamps, span);
+        if rows.is_empty() { Ok(()) } else { decode_rows(&mut under, timestamps, body, rows, None) }
     })?;
     let all = 0..under.len();
     if over.is_empty() {
-        return Ok(out.give(Columns::of(&under).buckets(all)));
+        return Ok(out.give(Columns::new(&under).buckets(all)));
     }
     if out.order == Order::Descending {
         over.reverse();
     }
-    Ok(out.give(merged(Columns::of(&under).buckets(all), over).into_iter()))
+    Ok(out.give(merged(Columns::new(&under).buckets(all), over).into_iter()))
 }
 
 /// Buckets with others that win over them, both oldest first.
@@ -340,28 +343,28 @@ pub(super) fn renewed(
 /// only those that have some of them.
 pub(super) fn within(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     spans: &[Span],
 ) -> Result<Vec<Bucket>, StoreError> {
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(Vec::new()) };
     let whole = Span { first: first.first, last: last.last };
-    let single = single_within(connection, strand, (whole, usize::MAX), |moment| {
-        let next = spans.partition_point(|span| span.last < moment);
-        spans.get(next).is_some_and(|span| span.first <= moment)
+    let single = single_within(connection, series, whole, usize::MAX, |timestamp| {
+        let next = spans.partition_point(|span| span.last < timestamp);
+        spans.get(next).is_some_and(|span| span.first <= timestamp)
     })?;
     let mut found = Vec::new();
-    chunks::touching(connection, strand, whole, Order::Ascending, &mut |chunk| {
+    chunks::touching(connection, series, whole, Order::Ascending, &mut |chunk| {
         let from = spans.partition_point(|span| span.last < chunk.span.first);
         let to = spans.partition_point(|span| span.first <= chunk.span.last);
         let spans = spans.get(from..to).unwrap_or_default();
         if !spans.is_empty() {
-            chunks::open(connection, strand.dataset, chunk, |moments, body| {
-                let rows = spans.iter().map(|span| chunks::within(moments, *span));
+            chunks::open(connection, series.dataset, chunk, |timestamps, body| {
+                let rows = spans.iter().map(|span| chunks::within(timestamps, *span));
                 let rows: Vec<_> = rows.filter(|rows| !rows.is_empty()).collect();
                 let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
                 let mut block = block_of(&[]);
-                decode_rows(&mut block, moments, body, first.start..last.end, None)?;
-                let columns = Columns::of(&block);
+                decode_rows(&mut block, timestamps, body, first.start..last.end, None)?;
+                let columns = Columns::new(&block);
                 for rows in &rows {
                     found.extend(columns.buckets(rows.start - first.start..rows.end - first.start));
                 }
@@ -375,23 +378,23 @@ pub(super) fn within(
 
 fn count_stored(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     span: Span,
-    outline: &Outline,
+    chunk_index: &ChunkIndex,
 ) -> Result<u64, StoreError> {
-    let n_single = count_single(connection, strand, span)?;
-    let Some(end) = chunks::end(connection, strand)? else { return Ok(to_u64(n_single)) };
-    let in_chunks = outline.within(connection, strand.dataset, span)?.n_rows();
+    let n_single = count_single(connection, series, span)?;
+    let Some(end) = chunks::end(connection, series)? else { return Ok(to_u64(n_single)) };
+    let in_chunks = chunk_index.within(connection, series.dataset, span)?.n_rows();
     // Single buckets that take the place of one in a chunk are counted twice.
     let over = Span { first: span.first, last: span.last.min(end) };
     let mut n_twice = 0;
     let mut covering: Option<(Chunk, Vec<Timestamp>)> = None;
-    for bucket in single(connection, strand, over, usize::MAX)? {
+    for bucket in single(connection, series, over, usize::MAX)? {
         let time = bucket.timestamp;
         if covering.as_ref().is_none_or(|(chunk, _)| time > chunk.span.last) {
-            covering = match chunks::ending_from(connection, strand, time)? {
+            covering = match chunks::ending_from(connection, series, time)? {
                 None => None,
-                Some(chunk) => Some((chunk, chunks::times(connection, strand.dataset, chunk)?)),
+                Some(chunk) => Some((chunk, chunks::times(connection, series.dataset, chunk)?)),
             };
         }
         let times = covering.as_ref().map(|(_, times)| times.as_slice()).unwrap_or_default();
@@ -421,26 +424,27 @@ const fn single_sql(order: Order) -> &'static str {
 /// The single buckets of a span, oldest first, at most `limit`.
 pub(super) fn single(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     span: Span,
     limit: usize,
 ) -> Result<Vec<Bucket>, StoreError> {
-    single_within(connection, strand, (span, limit), |_| true)
+    single_within(connection, series, span, limit, |_| true)
 }
 
-/// Those of the single buckets of a span, oldest first, whose moments are wanted; out of `limit`.
+/// Those of the single buckets of a span, oldest first, whose timestamps are wanted; out of `limit`.
 fn single_within(
     connection: &Connection,
-    strand: Strand,
-    (span, limit): (Span, usize),
+    series: SeriesId,
+    span: Span,
+    limit: usize,
     is_wanted: impl Fn(Timestamp) -> bool,
 ) -> Result<Vec<Bucket>, StoreError> {
     let mut statement = connection.prepare_cached(single_sql(Order::Ascending))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let (first, last) = (span.first.micros(), span.last.micros());
     let mut rows = statement.query(params![
-        strand.dataset.get(),
-        code(strand.resolution),
+        series.dataset.get(),
+        code(series.resolution),
         first,
         last,
         limit
@@ -457,7 +461,7 @@ fn single_within(
 /// How many single buckets a span has.
 pub(super) fn count_single(
     connection: &Connection,
-    strand: Strand,
+    series: SeriesId,
     span: Span,
 ) -> Result<usize, StoreError> {
     let mut statement = connection.prepare_cached(
@@ -465,7 +469,7 @@ pub(super) fn count_single(
          WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4",
     )?;
     let (first, last) = (span.first.micros(), span.last.micros());
-    let bounds = params![strand.dataset.get(), code(strand.resolution), first, last];
+    let bounds = params![series.dataset.get(), code(series.resolution), first, last];
     Ok(statement.query_row(bounds, |row| row.get(0))?)
 }
 
@@ -496,7 +500,7 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(block: &'a Block) -> Self {
+    fn new(block: &'a Block) -> Self {
         let numbers = [0, 1, 2, 3, 4].map(|place: usize| match block.columns.get(place) {
             Some(Series::Float(values)) => values.as_slice(),
             _ => &[],

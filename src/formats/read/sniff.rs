@@ -1,4 +1,4 @@
-//! A look at the beginning of a file: its fields, what they seem to hold, and which is the moment.
+//! Guesses from the beginning of a file what its fields hold, and which is the timestamp.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use model::dataset::Dtype;
 use super::{
     BadRow, FileError, Format, Place, ReadOptions, Records, Stop,
     cell::Cell,
-    moment::{TimeUnit, number, timestamp},
     number_text::{Decimal, Telling, telling},
     source::Input,
     time_text::{TimeTexts, day_first, is_clock, is_date},
+    timestamps::{TimeUnit, number, timestamp},
 };
 
 /// Records looked at. More would say more of what a column holds, and take longer than a second.
-pub const SURVEYED_RECORDS: usize = 10_000;
+pub const SNIFFED_RECORDS: usize = 10_000;
 
-/// Names of the field with the moment, the likeliest first, in lower case.
+/// Names of the field with the timestamp, the likeliest first, in lower case.
 const TIME_NAMES: [&str; 11] = [
     "timestamp",
     "time",
@@ -43,7 +43,7 @@ const UNITS: [TimeUnit; 5] =
 
 /// What the beginning of a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Survey {
+pub struct SniffedFields {
     /// The fields, in their order.
     pub fields: Vec<Field>,
     /// How many records were looked at.
@@ -74,16 +74,16 @@ impl TimeFields {
 /// A field of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// As the header or the first records name it.
     pub name: String,
     /// What it seems to hold: numbers are floats, unless they are whole and too large for that, or
     /// the file itself says otherwise.
     pub dtype: Dtype,
     /// The first value, as it stands in the file; none where there is none.
     pub example: Option<String>,
-    /// How many of its values are moments.
-    moments: Moments,
-    /// The unit of its numbers, if they are moments.
+    /// How many of its values are timestamps.
+    timestamps: TimestampShare,
+    /// The unit of its numbers, if they are timestamps.
     unit: Option<TimeUnit>,
     parts: Parts,
     /// Whether its values are texts, each of them of a number.
@@ -113,10 +113,10 @@ struct Parts {
     is_clock: bool,
 }
 
-/// How many values of a field are moments. One that is none does not make another field the moment:
-/// reading tells of its row.
+/// How many values of a field are timestamps. One that is none does not make another field the timestamp:
+/// reading reports its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Moments {
+enum TimestampShare {
     /// Less than half.
     Few,
     /// At least half: enough for a field that is called like it.
@@ -137,7 +137,7 @@ struct Seen {
     marks: Marks,
     unfit: Option<String>,
     n_values: usize,
-    n_moments: usize,
+    n_timestamps: usize,
     /// How many are dates without a time, dates with the day or month first, and times of day.
     n_dates: usize,
     n_day_first: usize,
@@ -156,19 +156,19 @@ struct Whole {
     is_declared: bool,
 }
 
-impl Survey {
-    /// What whoever knows a file says that it holds: the field with the moment, and the others with
-    /// what becomes of them.
+impl SniffedFields {
+    /// The fields of a file whose caller knows them: the one with the timestamp, and the others with
+    /// their types.
     #[must_use]
-    pub fn told(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
-        let field = |(name, dtype), moments| {
+    pub fn declare(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
+        let field = |(name, dtype), timestamps| {
             let (parts, marks) = (Parts::default(), Marks::default());
             let has_number_texts = false;
             Field {
                 name,
                 dtype,
                 example: None,
-                moments,
+                timestamps,
                 unit: None,
                 parts,
                 has_number_texts,
@@ -176,8 +176,8 @@ impl Survey {
                 marks,
             }
         };
-        let time = field((time.to_owned(), Dtype::String), Moments::Most);
-        let others = fields.into_iter().map(|told| field(told, Moments::Few));
+        let time = field((time.to_owned(), Dtype::String), TimestampShare::Most);
+        let others = fields.into_iter().map(|told| field(told, TimestampShare::Few));
         Self {
             fields: std::iter::once(time).chain(others).collect(),
             n_records: 0,
@@ -193,7 +193,8 @@ impl Survey {
     pub fn time(&self, named: Option<&str>) -> Result<TimeFields, FileError> {
         let by_name =
             |name: &str| self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-        let is_time = |field: &&Field| field.moments >= Moments::Half || field.parts.is_day_first;
+        let is_time =
+            |field: &&Field| field.timestamps >= TimestampShare::Half || field.parts.is_day_first;
         let pair = self.date_and_clock();
         let is_clock = |field: &Field| pair.is_some_and(|(_, clock)| clock.name == field.name);
         let found = match (named, pair) {
@@ -280,10 +281,10 @@ fn is_called_clock(field: &Field) -> bool {
 }
 
 impl Field {
-    /// Whether it holds moments though it is not called so: numbers only where they are large, as
-    /// prices are moments of 1970, too.
+    /// Whether it holds timestamps though it is not called so: numbers only where they are large, as
+    /// prices are timestamps of 1970, too.
     fn is_likely_time(&self) -> bool {
-        self.moments == Moments::Most
+        self.timestamps == TimestampShare::Most
             && match self.unit {
                 None => self.dtype == Dtype::String,
                 Some(unit) => unit >= TimeUnit::Millis,
@@ -292,15 +293,19 @@ impl Field {
 }
 
 /// Looks at the first records of the file at `path`. Those that are none are passed over: reading
-/// the file tells of them.
+/// the file reports them.
 ///
 /// # Errors
 /// [`FileError`]; [`FileError::Empty`] if there are none.
-pub fn survey(path: &Path, options: ReadOptions, texts: &TimeTexts) -> Result<Survey, FileError> {
+pub fn sniff(
+    path: &Path,
+    options: ReadOptions,
+    texts: &TimeTexts,
+) -> Result<SniffedFields, FileError> {
     let mut records = Records::open(Input::open(path)?, options, Place::default(), &|_| true)?;
     let mut seen: Vec<Seen> = Vec::new();
     let (mut n_records, mut first_bad) = (0, None);
-    for _ in 0..SURVEYED_RECORDS {
+    for _ in 0..SNIFFED_RECORDS {
         let read = records.next(&mut |field, name, cell| {
             while seen.len() <= field {
                 seen.push(Seen::new(name));
@@ -325,7 +330,7 @@ pub fn survey(path: &Path, options: ReadOptions, texts: &TimeTexts) -> Result<Su
     }
     let is_typed = options.format == Format::Parquet;
     let fields = seen.into_iter().map(|seen| seen.conclude(is_typed)).collect();
-    Ok(Survey { fields, n_records, has_format: texts.format.is_some() })
+    Ok(SniffedFields { fields, n_records, has_format: texts.format.is_some() })
 }
 
 impl Seen {
@@ -340,7 +345,7 @@ impl Seen {
             marks: Marks::default(),
             unfit: None,
             n_values: 0,
-            n_moments: 0,
+            n_timestamps: 0,
             n_dates: 0,
             n_day_first: 0,
             n_clocks: 0,
@@ -361,7 +366,7 @@ impl Seen {
             self.unfit.get_or_insert_with(|| reason.to_owned());
             return;
         }
-        self.example.get_or_insert_with(|| cell.shown());
+        self.example.get_or_insert_with(|| cell.describe());
         self.is_boolean &= cell.boolean().is_some();
         if cell.is_number() {
             self.n_numbers += 1;
@@ -374,31 +379,33 @@ impl Seen {
                 Telling::Nothing => {}
                 Telling::One(Decimal::Point) => self.marks.n_points += 1,
                 Telling::One(Decimal::Comma) => self.marks.n_commas += 1,
-                Telling::Open => drop(self.marks.open.get_or_insert_with(|| cell.shown())),
+                Telling::Open => drop(self.marks.open.get_or_insert_with(|| cell.describe())),
             }
         }
         self.whole.is_large |= cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
         self.whole.is_declared &= matches!(cell, Cell::Integer(_) | Cell::Large(_));
         self.n_values += 1;
-        self.n_moments += usize::from(timestamp(cell, None, texts).is_ok());
+        self.n_timestamps += usize::from(timestamp(cell, None, texts).is_ok());
         if let Some(text) = cell.plain_text() {
             let is_called_so = CLOCK_NAMES.iter().any(|name| self.name.eq_ignore_ascii_case(name));
             self.n_dates += usize::from(is_date(&text));
             self.n_day_first += usize::from(day_first(&text).is_some());
             self.n_clocks += usize::from(is_clock(&text, is_called_so));
         }
-        let unit = number(cell).map(TimeUnit::of);
+        let unit = number(cell).map(TimeUnit::guess);
         if let Some((_, n_of)) = self.units.iter_mut().find(|(of, _)| Some(*of) == unit) {
             *n_of += 1;
         }
     }
 
-    /// How many of the values are moments.
-    fn moments(&self) -> Moments {
+    /// How many of the values are timestamps.
+    fn timestamp_share(&self) -> TimestampShare {
         match () {
-            () if self.n_moments == 0 || self.n_moments * 2 < self.n_values => Moments::Few,
-            () if self.n_moments * 10 < self.n_values * 9 => Moments::Half,
-            () => Moments::Most,
+            () if self.n_timestamps == 0 || self.n_timestamps * 2 < self.n_values => {
+                TimestampShare::Few
+            }
+            () if self.n_timestamps * 10 < self.n_values * 9 => TimestampShare::Half,
+            () => TimestampShare::Most,
         }
     }
 
@@ -410,7 +417,7 @@ impl Seen {
 
     /// What it holds; `is_typed` says that the file itself tells whole numbers from others.
     fn conclude(self, is_typed: bool) -> Field {
-        // One that is none, among numbers, is told of by reading: a text would hide all of them.
+        // One text among numbers is left to reading to report: a column of texts would hide all.
         let is_float = self.n_numbers > 0 && self.n_numbers * 2 >= self.n_values;
         let dtype = match () {
             () if self.example.is_none() && self.n_dashes == 0 => Dtype::Float,
@@ -430,7 +437,7 @@ impl Seen {
         Field {
             parts,
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
-            moments: self.moments(),
+            timestamps: self.timestamp_share(),
             unit: self.unit(),
             // One value that is unfit is for reading to report.
             unfit: self.unfit.filter(|_| self.n_values == 0),

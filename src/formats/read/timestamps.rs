@@ -1,4 +1,4 @@
-//! Moments as files hold them: RFC 3339 and what is nearly that, or a number since 1970.
+//! Timestamps as files hold them: RFC 3339 and what is nearly that, or a number since 1970.
 
 use std::str::FromStr;
 
@@ -16,11 +16,11 @@ const COARSE_MAX: [f64; 3] = [1e11, 1e14, 1e17];
 /// What a number counts since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeUnit {
-    /// Seconds.
+    /// Seconds, with or without a fraction.
     Seconds,
-    /// Milliseconds.
+    /// Thousandths of a second.
     Millis,
-    /// Microseconds.
+    /// Millionths of a second.
     Micros,
     /// Nanoseconds, of which thousands are kept.
     Nanos,
@@ -52,7 +52,7 @@ impl TimeUnit {
     /// The unit in which `number` is a timestamp of our times: a date where its digits are one, which
     /// as seconds would be of 1970.
     #[must_use]
-    pub fn of(number: f64) -> Self {
+    pub fn guess(number: f64) -> Self {
         let [seconds, millis, micros] = COARSE_MAX;
         if Cell::Float(number).integer().and_then(digits).is_some() {
             return Self::Date;
@@ -104,7 +104,7 @@ pub(super) fn timestamp(
     unit: Option<TimeUnit>,
     texts: &TimeTexts,
 ) -> Result<ReadTime, String> {
-    let in_unit = |number: f64| unit.unwrap_or_else(|| TimeUnit::of(number));
+    let in_unit = |number: f64| unit.unwrap_or_else(|| TimeUnit::guess(number));
     let found = match cell {
         Cell::Time(time) => return texts.resolve(time),
         Cell::Integer(number) if texts.format.is_some() => return texts.read(&number.to_string()),
@@ -124,7 +124,7 @@ pub(super) fn timestamp(
         Cell::Unfit(reason) => return Err(reason.to_owned()),
         Cell::Absent | Cell::Boolean(_) | Cell::Large(_) => None,
     };
-    found.ok_or_else(|| format!("{} is no timestamp", cell.shown()))
+    found.ok_or_else(|| format!("{} is no timestamp", cell.describe()))
 }
 
 /// What a number in `cell` is in size, if it is one.
@@ -136,8 +136,8 @@ pub(super) fn number(cell: Cell<'_>) -> Option<f64> {
 }
 
 fn checked(micros: i64) -> Option<Timestamp> {
-    let moment = Timestamp::from_micros(micros);
-    (moment.micros() == micros).then_some(moment)
+    let timestamp = Timestamp::from_micros(micros);
+    (timestamp.micros() == micros).then_some(timestamp)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use task::{
 };
 
 use super::{StoreError, opening, prepare, tables, verify};
-use crate::admin::{Report, UpkeepError, store};
+use crate::admin::{AdminError, Report, store};
 
 /// The file beside the store's by which a program says that it uses the store.
 fn lock_path(path: &Path) -> PathBuf {
@@ -36,7 +36,7 @@ pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
 }
 
 /// Copies the store at `path` into the new file `to`.
-pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
+pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     let mut draft = create(to)?;
     copy(path, draft.draft_path())?;
     let metadata = draft.file().metadata().map_err(|source| file(to, source))?;
@@ -45,13 +45,13 @@ pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, UpkeepError> {
 }
 
 /// Begins a file that is to be called `path`.
-fn create(path: &Path) -> Result<AtomicFile, UpkeepError> {
+fn create(path: &Path) -> Result<AtomicFile, AdminError> {
     remove_stale(path);
     AtomicFile::create(path, FileMode::Private).map_err(|source| file(path, source))
 }
 
 /// Copies the store at `path` into `draft`, which is empty: to the engine, one that is not there yet.
-fn copy(path: &Path, draft: &Path) -> Result<(), UpkeepError> {
+fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reading = || -> Result<(), StoreError> {
         let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
@@ -63,12 +63,12 @@ fn copy(path: &Path, draft: &Path) -> Result<(), UpkeepError> {
 }
 
 /// Puts the copy `from` in the place of the store at `to`.
-pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
+pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     if let Some(folder) = to.parent() {
         private::create_folder(folder).map_err(|source| file(folder, source))?;
     }
     let locked = lock::wait_for(&lock_path(to)).map_err(|source| file(&lock_path(to), source))?;
-    let Some(_locked) = locked else { return Err(UpkeepError::InUse { path: to.to_owned() }) };
+    let Some(_locked) = locked else { return Err(AdminError::InUse { path: to.to_owned() }) };
     let draft = create(to)?;
     let prepared = prepared(from, draft.draft_path());
     if prepared.is_err() {
@@ -91,7 +91,7 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, UpkeepError> {
 }
 
 /// Makes of the copy what is to be the store, and verifies it.
-fn prepared(from: &Path, draft: &Path) -> Result<Report, UpkeepError> {
+fn prepared(from: &Path, draft: &Path) -> Result<Report, AdminError> {
     // Through the engine, so that what is only in the log of a store is copied, too.
     copy(from, draft)?;
     let renewing = || -> Result<(), StoreError> {
@@ -108,11 +108,11 @@ fn prepared(from: &Path, draft: &Path) -> Result<Report, UpkeepError> {
     match report.faults.first() {
         None => Ok(report),
         Some(first) => {
-            Err(UpkeepError::Unsound { n_faults: report.n_faults, first: Box::new(first.clone()) })
+            Err(AdminError::Unsound { n_faults: report.n_faults, first: Box::new(first.clone()) })
         }
     }
 }
 
-fn file(path: &Path, source: io::Error) -> UpkeepError {
-    UpkeepError::File { path: path.to_owned(), source }
+fn file(path: &Path, source: io::Error) -> AdminError {
+    AdminError::File { path: path.to_owned(), source }
 }
