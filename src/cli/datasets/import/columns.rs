@@ -61,8 +61,8 @@ pub(super) async fn plan_import(
     let mut time = surveyed.time(flags.time.as_deref())?;
     time.unit = flags.time_unit.or(time.unit);
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
-    let mut plan =
-        ColumnMapping::with_time(&time, flags.time_texts()).with_numbers(decimal, flags.nulls.clone());
+    let mut plan = ColumnMapping::with_time(&time, flags.time_texts())
+        .with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut lacks) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
     check_fit(flags, &surveyed)?;

@@ -278,8 +278,7 @@ pub(super) fn settle_some(connection: &Connection) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Lays at most `step` late rows over their chunks. The number of late rows is exact afterwards where
-/// it was too high to be believed.
+/// Lays at most `step` late rows over their chunks. Afterwards `n_late` is exact where it is small.
 fn settle_late(
     connection: &Connection,
     dataset: DatasetId,
