@@ -10,9 +10,7 @@ use super::{check, check_lines, sources, sources::Source};
 const PENDING: &[&str] = &[
     "src/cluster/",
     "src/datasets/",
-    "src/formats/",
     "src/inference/",
-    "src/tsdb/",
     "src/tui/effects",
     "src/tui/pacer.rs",
     "src/tui/replies.rs",
