@@ -26,7 +26,7 @@ pub(crate) const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
 /// The name of the configuration file in the configuration folder.
 const FILE_NAME: &str = "config.toml";
 
-/// Where the services are, as told on the command line or in the environment.
+/// Where the services are, as the command line or the environment names them.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AddressFlags {
     /// The head's address, such as `http://127.0.0.1:8080`
@@ -181,12 +181,12 @@ fn understood(path: &Path, text: &str) -> anyhow::Result<File> {
         anyhow!("use {}:{line}: {}", path.display(), error.message())
     })?;
     let unfit = addresses(text).into_iter().filter(|(address, _)| !is_address(address));
-    let told = unfit.map(|(address, line)| {
+    let errors = unfit.map(|(address, line)| {
         let path = path.display();
         format!("use {path}:{line}: `{address}` is no address, such as http://127.0.0.1:8080")
     });
-    let told: Vec<String> = told.collect();
-    if told.is_empty() { Ok(file) } else { bail!(told.join("\n")) }
+    let errors: Vec<String> = errors.collect();
+    if errors.is_empty() { Ok(file) } else { bail!(errors.join("\n")) }
 }
 
 /// Every address of the profiles in `text`, and its line.

@@ -17,6 +17,7 @@ mod progress;
 mod replay;
 mod restore;
 mod retention;
+mod retry;
 mod rows;
 mod serve;
 mod show;

@@ -1,6 +1,6 @@
 //! `triptych function`: functions of a cluster, or of this machine: add, list, show, run, remove.
 //!
-//! Standard output carries what was asked for and nothing else (of `add` the content id alone), so
+//! Standard output carries the result and nothing else (of `add` the content id alone), so
 //! that scripts can take it; messages go to standard error.
 
 mod advice;
@@ -64,7 +64,7 @@ Examples:
   triptych function install CID --subgroup gpu
 
 Content is checked against its id, and an archive against its checksum in the manifest. The nodes
-get a content id from each other, from the head, or from the IPFS gateways they were told of.";
+get a content id from each other, from the head, or from the IPFS gateways they know.";
 
 /// The flags and arguments of `function`.
 #[derive(Debug, Args)]
@@ -177,7 +177,7 @@ struct InstallCommand {
 /// Runs a subcommand of `function`, and returns how the process is to exit.
 ///
 /// # Errors
-/// If what was asked for is not done.
+/// If the action fails.
 pub(crate) async fn run(command: FunctionCommand) -> anyhow::Result<ExitCode> {
     acted(command.action).await.map_err(advice::advised)
 }

@@ -219,7 +219,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     InferenceService::start(options, runs, rows, &group, clock)
         .await
         .context("start the inference service")?;
-    let asked = stop::wait_for_stop(command.process.parent()).await;
+    let stopped = stop::wait_for_stop(command.process.parent()).await;
     group.shutdown().await;
-    asked
+    stopped
 }

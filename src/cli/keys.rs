@@ -374,9 +374,9 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let router = command.portal.router(accounts, addresses, hosts)?;
     let options = ServerOptions { listen: command.listen, addresses };
     server::start(options, router, &group).await.context("start serving accounts")?;
-    let asked = stop::wait_for_stop(command.process.parent()).await;
+    let stopped = stop::wait_for_stop(command.process.parent()).await;
     group.shutdown().await;
-    asked
+    stopped
 }
 
 fn done(is_done: bool, why_not: impl FnOnce() -> anyhow::Error) -> anyhow::Result<()> {

@@ -87,14 +87,14 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let node = Node::start(options, &group, Clock::system()).await.context("start the node")?;
     tokio::select! {
-        asked = stop::wait_for_stop(parent) => asked?,
+        stopped = stop::wait_for_stop(parent) => stopped?,
         () = allowed_peers::follow(&node, heed, heeded) => {}
     }
     tokio::select! {
         () = node.shutdown() => {}
         again = stop::wait_for_stop(Parent::None) => {
             again?;
-            bail!("wait for the functions that run: asked to stop once more");
+            bail!("wait for the functions that run: received a second signal");
         }
     }
     drop(state);
@@ -141,7 +141,7 @@ fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Resu
     Ok(connectivity)
 }
 
-/// The addresses told to others in place of those listened on.
+/// The addresses advertised in place of those listened on.
 fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
     let host = flags.dialback_address.as_str();
     let ws = &flags.websocket;
@@ -154,12 +154,12 @@ fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
     }
     let or = |port: u16, listened: u16| if port == 0 { listened } else { port };
     let port = or(flags.dialback_port, flags.port);
-    let told = "tell others the address: give --dialback-port, or --port";
-    let mut advertised = vec![Advertised::tcp(host, port).context(told)?];
+    let failed = "advertise the address: give --dialback-port, or --port";
+    let mut advertised = vec![Advertised::tcp(host, port).context(failed)?];
     if ws.websocket {
         let port = or(ws.websocket_dialback_port, ws.websocket_port);
-        let told = "tell others the address: give --websocket-dialback-port, or --websocket-port";
-        advertised.push(Advertised::websocket(host, port).context(told)?);
+        let failed = "advertise the address: give --websocket-dialback-port, or --websocket-port";
+        advertised.push(Advertised::websocket(host, port).context(failed)?);
     }
     Ok(advertised)
 }

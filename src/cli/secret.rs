@@ -232,11 +232,11 @@ fn within<T: Send + 'static>(
     wait: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let (tell, told) = mpsc::sync_channel(1);
+    let (sender, receiver) = mpsc::sync_channel(1);
     let asking = thread::Builder::new().name("keyring".to_owned());
     // After a timeout nobody receives it.
-    asking.spawn(move || drop(tell.send(work()))).ok()?;
-    told.recv_timeout(wait).ok()
+    asking.spawn(move || drop(sender.send(work()))).ok()?;
+    receiver.recv_timeout(wait).ok()
 }
 
 /// Whether an error of the keyring means that there is nothing of that name, or no keyring.

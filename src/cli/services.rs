@@ -15,10 +15,10 @@ use crate::cli::{
     secret,
 };
 
-/// Where `datasets serve` serves unless told otherwise.
+/// Where `datasets serve` serves by default.
 pub(crate) const DATASETS_ADDRESS: &str = "http://127.0.0.1:8081/api";
 
-/// Where `inference serve` serves unless told otherwise.
+/// Where `inference serve` serves by default.
 pub(crate) const INFERENCE_ADDRESS: &str = "http://127.0.0.1:8082";
 
 /// Where the API key is.

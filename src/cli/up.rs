@@ -74,14 +74,14 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     };
     let group = Group::default();
     let printing = Group::default();
-    let (lines, heard) = mpsc::channel(LINES_CAPACITY);
+    let (lines, received) = mpsc::channel(LINES_CAPACITY);
     let (announced, is_announced) = oneshot::channel();
     printing.spawn_to_end("print log lines", async move {
         if !command.json {
             // The addresses come first. An error says that they never will: then lines tell why.
             drop(is_announced.await);
         }
-        print_lines(heard, command.json).await;
+        print_lines(received, command.json).await;
     });
     let data_dir = command.data_dir.as_deref();
     let output = Output { lines, announced, is_json: command.json, data_dir };
@@ -110,11 +110,11 @@ async fn serve(
     process: &stop::ProcessFlags,
 ) -> anyhow::Result<()> {
     let Output { lines, announced, is_json, data_dir } = output;
-    let asked = stop::wait_for_stop(process.parent());
-    tokio::pin!(asked);
+    let stopped = stop::wait_for_stop(process.parent());
+    tokio::pin!(stopped);
     let started = tokio::select! {
         started = start(options, &OwnFiles, group, lines.clone(), say_delay) => started?,
-        asked = &mut asked => return asked,
+        stopped = &mut stopped => return stopped,
     };
     announce(&started.ready, is_json, data_dir).context("print where the stack is")?;
     drop(announced);
@@ -130,7 +130,7 @@ async fn serve(
         });
     }
     drop(lines);
-    asked.await
+    stopped.await
 }
 
 /// Says what a stack waits for that takes long to start.

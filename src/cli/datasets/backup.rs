@@ -33,8 +33,8 @@ pub(crate) struct BackupCommand {
 /// If there is a file already, or it cannot be written whole.
 pub(super) async fn run(command: BackupCommand) -> anyhow::Result<()> {
     let (path, to) = (command.store.path()?, command.to);
-    let told = format!("copied {} to {}", path.display(), to.display());
+    let done = format!("copied {} to {}", path.display(), to.display());
     let n_bytes = spawn_blocking(move || admin::backup(&path, &to)).await?;
-    tell(&format!("{told}: {} bytes", n_bytes.context("back up")?));
+    tell(&format!("{done}: {} bytes", n_bytes.context("back up")?));
     Ok(())
 }

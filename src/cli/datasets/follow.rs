@@ -80,7 +80,7 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     group.spawn("follow a dataset", resume::follow(service, dataset, resume_from, sender));
     let done = tokio::select! {
         done = printed(&mut events, &mut printer) => done,
-        asked = stop::wait_for_stop(stop::Parent::None) => asked,
+        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
     };
     group.shutdown().await;
     done

@@ -4,7 +4,7 @@ mod checkpoint;
 mod columns;
 mod files;
 mod report;
-pub(super) mod send;
+mod send;
 
 use std::path::PathBuf;
 

@@ -170,7 +170,7 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let done = tokio::select! {
         done = mirror.run(datasets, &group) => done,
-        asked = stop::wait_for_stop(stop::Parent::None) => asked,
+        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
     };
     group.shutdown().await;
     done

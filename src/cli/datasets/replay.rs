@@ -6,12 +6,9 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use client::{
-    datasets::{
-        Datasets, NamedRow, Order, Rows, RowsQuery,
-        insert::{FlatLines, InsertBody, InsertMode},
-    },
-    error::ClientError,
+use client::datasets::{
+    Datasets, NamedRow, Order, Rows, RowsQuery,
+    insert::{FlatLines, InsertBody, InsertMode},
 };
 use formats::read::{
     FileError, Format, Place, PlacedRow, ReadOptions, Rows as FileRows,
@@ -27,19 +24,19 @@ use model::{
     row::Row,
     timestamp::Timestamp,
 };
-use task::{backoff::Backoff, clock::Clock, group::Group};
+use task::{clock::Clock, group::Group};
 use tokio::{
     sync::mpsc,
     task::spawn_blocking,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 use wire::datasets::{CreateColumn, CreateDataset};
 
 use self::pace::{Pace, RowTimes, Speed};
 use super::{
     connection::{DatasetServiceFlags, find_dataset, look_up_dataset},
-    import::send::is_transient,
     progress::{Done, Progress},
+    retry::retry_transient,
 };
 use crate::cli::output::{print_json, tell};
 use crate::cli::parse::parse_timestamp;
@@ -53,19 +50,13 @@ Examples:
   triptych datasets replay btcusd --start 2026-03-01 --end 2026-03-02 | my-model
 
 Rows come when they are due by the clock, however long each takes to send: a late one does not delay
-the next. With --times now (unless told otherwise) a row gets the time at which it is due.";
+the next. With --times now (the default) a row gets the time at which it is due.";
 
 /// Rows sent at once, where several are due.
 const BATCH_ROWS_MAX: usize = 5_000;
 
 /// Batches read ahead.
 const BATCHES_AHEAD: usize = 2;
-
-/// Tries of a batch before the replay gives up: about a minute.
-const TRIES_MAX: u32 = 8;
-
-/// The first and the longest wait before another try.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
 /// The flags of `datasets replay`.
 #[derive(Debug, Args)]
@@ -293,23 +284,6 @@ async fn read_page(
 pub(super) fn order_values(mut row: NamedRow, columns: &[(String, Dtype)]) -> Row {
     let values = columns.iter().map(|(name, _)| row.values.remove(name)).collect();
     Row { timestamp: row.timestamp, values }
-}
-
-/// Retries a call that may succeed later, with exponential backoff.
-pub(super) async fn retry_transient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
-where
-    A: Future<Output = Result<T, ClientError>>,
-{
-    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
-    loop {
-        match ask().await {
-            Err(error) if is_transient(&error) && backoff.n_tries() < TRIES_MAX => {
-                let wait = backoff.next_wait();
-                sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
-            }
-            done => return done,
-        }
-    }
 }
 
 /// Where rows go.

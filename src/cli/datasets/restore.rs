@@ -39,11 +39,11 @@ pub(super) async fn run(command: RestoreCommand) -> anyhow::Result<()> {
     if path.exists() && !command.yes {
         bail!("replace {} unless it is meant: say so with --yes", path.display());
     }
-    let told = format!("restored {} to {}", from.display(), path.display());
+    let done = format!("restored {} to {}", from.display(), path.display());
     let report = spawn_blocking(move || admin::restore(&from, &path)).await?;
     let report = report.context("restore")?;
     let (n_datasets, n_rows) = (report.n_datasets, report.n_rows);
     let (dataset, row) = (pluralize(n_datasets, "dataset"), pluralize(n_rows, "row"));
-    tell(&format!("{told}: {n_datasets} {dataset}, {} {row}", format_count(n_rows)));
+    tell(&format!("{done}: {n_datasets} {dataset}, {} {row}", format_count(n_rows)));
     Ok(())
 }

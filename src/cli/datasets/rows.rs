@@ -2,15 +2,14 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use client::datasets::{Order, Rows, RowsQuery};
+use client::datasets::{NamedRow, Order, Rows, RowsQuery, insert::FlatLines};
 use model::{
     page::{Limit, ROWS_MAX},
     resolution::Resolution,
-    row::Value,
+    row::{Row, Value},
     timestamp::Timestamp,
 };
 use serde_json::json;
-use wire::datasets::ValueBody;
 
 use super::connection::{DatasetServiceFlags, find_dataset};
 use crate::cli::output::{print, print_json, table};
@@ -99,7 +98,7 @@ enum Line {
 fn lines(rows: Rows, names: &[String], is_json: bool) -> Vec<Line> {
     match rows {
         Rows::Raw(rows) => {
-            let line = |row: client::datasets::NamedRow| {
+            let line = |row: NamedRow| {
                 if is_json {
                     return Line::Json(json_of(&row));
                 }
@@ -131,29 +130,13 @@ fn lines(rows: Rows, names: &[String], is_json: bool) -> Vec<Line> {
     }
 }
 
-/// A row as a flat line of JSON, its members in alphabetical order, as services write them.
-pub(super) fn json_of(row: &client::datasets::NamedRow) -> String {
-    let mut members = serde_json::Map::new();
-    let values = row.values.iter().map(|(name, value)| {
-        let value = match value {
-            // Whole numbers without a fraction, as services write them.
-            Value::Float(number) if as_whole(*number).is_some() => json!(as_whole(*number)),
-            value => json!(ValueBody::from(value.clone())),
-        };
-        (name.as_str(), value)
-    });
-    let mut all: Vec<(&str, serde_json::Value)> = values.collect();
-    all.push(("timestamp", json!(row.timestamp.to_string())));
-    all.sort_by(|one, other| one.0.cmp(other.0));
-    members.extend(all.into_iter().map(|(name, value)| (name.to_owned(), value)));
-    serde_json::Value::Object(members).to_string()
-}
-
-fn as_whole(number: f64) -> Option<i64> {
-    let is_whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
-    let whole = is_whole.then_some(number as i64);
-    whole
+/// Formats a row as a flat line of JSON, its members in alphabetical order, as services write them.
+pub(super) fn json_of(row: &NamedRow) -> String {
+    let names: Vec<String> = row.values.keys().cloned().collect();
+    let values = row.values.values().cloned().map(Some).collect();
+    let mut line = Vec::new();
+    FlatLines::new(&names).push(&mut line, &Row { timestamp: row.timestamp, values });
+    String::from_utf8_lossy(&line).trim_end().to_owned()
 }
 
 /// A value as text.

@@ -36,9 +36,9 @@ fn advice(error: &anyhow::Error) -> Option<String> {
     if failed.status() == Some(UNAUTHORIZED) {
         return Some(format!("set {TOKEN_VARIABLE} to the head's token"));
     }
-    let told = format!("{error:#}");
+    let text = format!("{error:#}");
     let is_broken = matches!(failed, ClientError::Reach { .. });
-    let mut known = BROKEN.iter().filter(|(text, _)| is_broken && told.contains(text));
+    let mut known = BROKEN.iter().filter(|(known, _)| is_broken && text.contains(known));
     known.next().map(|(_, advice)| (*advice).to_owned())
 }
 
@@ -47,12 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_with_what_to_do_where_that_is_known() {
-        let told = |status| {
+    fn a_refusal_comes_with_advice_where_there_is_some() {
+        let advice = |status| {
             let refused = ClientError::Refused { status, message: "no".to_owned() };
             advised(anyhow::Error::new(refused).context("list the functions")).to_string()
         };
-        assert!(told(401).ends_with(": no; set TRIPTYCH_REST_TOKEN to the head's token"));
-        assert_eq!(told(404), "list the functions");
+        assert!(advice(401).ends_with(": no; set TRIPTYCH_REST_TOKEN to the head's token"));
+        assert_eq!(advice(404), "list the functions");
     }
 }

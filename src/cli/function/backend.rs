@@ -151,7 +151,7 @@ impl LocalStore {
                 done => Ok(done),
             }
         });
-        let waiting = format!("waiting for whoever uses {shown}");
+        let waiting = format!("waiting for the process that uses {shown}");
         let lock = with_progress(&waiting, locking).await;
         let lock = lock.with_context(|| format!("have the function store {shown} alone"))??;
         let opening = Functions::open(folder.clone());

@@ -40,7 +40,7 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
     while let Some(event) = events.recv().await {
         let event = match event {
             ClusterStreamEvent::Connected => {
-                // One that ended before it was followed will not be told of.
+                // The end of one that ended before it was followed is not sent.
                 if let Some(id) = &id
                     && has_ended(&head, id).await?
                 {

@@ -185,7 +185,7 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
 pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
     let head = command.head.connect()?;
     let what = format!("execution {}", command.id);
-    let asked = || async {
+    let request = || async {
         match head.result(&command.id).await {
             Err(error) if error.status() == Some(NOT_FOUND) => {
                 bail!("find {what}: the head remembers none of this id")
@@ -193,12 +193,12 @@ pub(super) async fn result(command: ResultCommand) -> anyhow::Result<ExitCode> {
             response => response.with_context(|| format!("look up {what}")),
         }
     };
-    let mut response = asked().await?;
+    let mut response = request().await?;
     if command.wait {
         let waiting = with_progress("waiting for the result", async {
             while response.code == CODE_UNDER_WAY {
                 sleep(ASK_EVERY).await;
-                response = asked().await?;
+                response = request().await?;
             }
             anyhow::Ok(())
         });
@@ -223,17 +223,17 @@ async fn prepared(
             (offered.function.id, Some(offered))
         }
     };
-    let told = method.as_ref().map(Method::to_string);
+    let given = method.as_ref().map(Method::to_string);
     match (find_function(head, id).await?, offered) {
-        (Some(function), _) => Ok((function.function_id, told.unwrap_or(function.method))),
+        (Some(function), _) => Ok((function.function_id, given.unwrap_or(function.method))),
         (None, Some(mut offered)) => {
             if let Some(method) = method {
                 offered.function.method = method;
             }
             let added = upload(head, offered).await?;
-            Ok((added.function_id, told.unwrap_or(added.method)))
+            Ok((added.function_id, given.unwrap_or(added.method)))
         }
-        (None, None) => match told {
+        (None, None) => match given {
             Some(method) => Ok((id.to_string(), method)),
             None => bail!(
                 "find the file to run in {id}, which the head does not hold: name it with --method"

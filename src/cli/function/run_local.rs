@@ -118,12 +118,12 @@ async fn of_path(
     Ok((method.to_string(), Program::new(module.as_ref()), is_folder))
 }
 
-/// What a function may use: as much as at a worker, unless told otherwise.
+/// What a function may use: as much as at a worker by default.
 fn limits(settings: &RuntimeConfig) -> Limits {
-    let told = |number: u64| (number > 0).then_some(number);
+    let limit = |number: u64| (number > 0).then_some(number);
     Limits {
-        wall: told(settings.run_time_ms).map_or(LIMITS_DEFAULT.wall, Duration::from_millis),
-        memory_bytes: told(settings.limited_memory_pages)
+        wall: limit(settings.run_time_ms).map_or(LIMITS_DEFAULT.wall, Duration::from_millis),
+        memory_bytes: limit(settings.limited_memory_pages)
             .map_or(LIMITS_DEFAULT.memory_bytes, pages),
         ..LIMITS_DEFAULT
     }

@@ -132,7 +132,7 @@ pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
     };
     let done = tokio::select! {
         done = work => done,
-        asked = stop::wait_for_stop(stop::Parent::None) => asked,
+        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
     };
     group.shutdown().await;
     done

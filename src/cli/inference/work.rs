@@ -159,7 +159,7 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
     };
     let done = tokio::select! {
         done = worker.work() => done,
-        asked = stop::wait_for_stop(stop::Parent::None) => asked,
+        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
     };
     drop(worker);
     group.shutdown().await;

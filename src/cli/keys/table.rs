@@ -14,8 +14,8 @@ pub(super) fn of_keys(keys: &[KeyRecord], people: &[AccountRecord]) -> String {
     let rows = keys.iter().map(|key| {
         let state = if key.revoked_at.is_some() { "revoked" } else { "valid" };
         let prefix = key.prefix.as_ref().map_or("UP-…".to_owned(), |prefix| format!("{prefix}…"));
-        let used = key.used_at.map_or("never".to_owned(), seconds);
-        let created = seconds(key.created_at);
+        let used = key.used_at.map_or("never".to_owned(), format_seconds);
+        let created = format_seconds(key.created_at);
         let owner = owner(key.account).to_owned();
         vec![key.id.to_string(), state.to_owned(), prefix, created, used, owner, key.name.clone()]
     });
@@ -26,7 +26,7 @@ pub(super) fn of_keys(keys: &[KeyRecord], people: &[AccountRecord]) -> String {
 /// A table of accounts, with how many good keys each has.
 pub(super) fn of_accounts(people: &[AccountRecord], n_keys: impl Fn(AccountId) -> usize) -> String {
     let rows = people.iter().map(|account| {
-        let created = seconds(account.created_at);
+        let created = format_seconds(account.created_at);
         vec![
             account.id.get().to_string(),
             created,
@@ -38,6 +38,6 @@ pub(super) fn of_accounts(people: &[AccountRecord], n_keys: impl Fn(AccountId) -
 }
 
 /// A timestamp to the second.
-fn seconds(moment: Timestamp) -> String {
-    Timestamp::from_seconds(moment.seconds()).to_string()
+fn format_seconds(timestamp: Timestamp) -> String {
+    Timestamp::from_seconds(timestamp.seconds()).to_string()
 }

@@ -150,7 +150,7 @@ pub(crate) struct NetworkFlags {
     /// Find nodes in the local network, and be found there (mDNS)
     #[arg(long)]
     pub(crate) local_discovery: bool,
-    /// Look for no peers beside those told (Kademlia)
+    /// Do not discover peers (Kademlia): connect to configured ones alone
     #[arg(long)]
     pub(crate) no_rendezvous: bool,
 }

@@ -117,11 +117,11 @@ fn option_at(path: &[String]) -> String {
 }
 
 fn read_environment(variables: impl Iterator<Item = (String, String)>) -> OptionValues {
-    let told = variables.filter_map(|(name, value)| {
+    let values = variables.filter_map(|(name, value)| {
         let path: Vec<String> = name.strip_prefix(PREFIX)?.split('_').map(plain).collect();
         Some((option_at(&path), vec![value]))
     });
-    told.collect()
+    values.collect()
 }
 
 fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
@@ -131,11 +131,11 @@ fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
     }
     let text = fs::read_to_string(path)?;
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    let told: Value = if is_toml { toml::from_str(&text)? } else { serde_saphyr::from_str(&text)? };
+    let file: Value = if is_toml { toml::from_str(&text)? } else { serde_saphyr::from_str(&text)? };
     let mut all = OptionValues::new();
-    match told {
+    match file {
         Value::Null => {}
-        Value::Object(_) => gather(&told, &mut Vec::new(), &mut all)?,
+        Value::Object(_) => gather(&file, &mut Vec::new(), &mut all)?,
         _ => bail!("it holds no options, such as `port: 9527`"),
     }
     Ok(all)

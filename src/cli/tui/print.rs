@@ -1,4 +1,4 @@
-//! What the screen can be told in files, printed as such files: to be copied and changed.
+//! Prints the default configuration files of the screen, to be copied and changed.
 
 use ::tui::{
     keymap::defaults_text,
@@ -62,7 +62,7 @@ pub(crate) struct PrintFlags {
 }
 
 impl PrintFlags {
-    /// Prints what is asked for; returns whether anything was.
+    /// Prints what the flags request; returns whether they request anything.
     ///
     /// # Errors
     /// If it cannot be written, or a theme has no colors of its own.

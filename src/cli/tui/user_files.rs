@@ -176,12 +176,12 @@ fn refuse<T>(
     faults: impl Iterator<Item = (usize, String)>,
     next: &str,
 ) -> anyhow::Result<T> {
-    let told = faults.map(|(idx, why)| {
+    let lines = faults.map(|(idx, why)| {
         let line = entries.get(idx).map_or(0, |entry| entry.line);
         format!("{}:{line}: {why}", path.display())
     });
-    let told: Vec<String> = told.collect();
-    bail!("use {}\n  {next}", told.join("\n  "))
+    let lines: Vec<String> = lines.collect();
+    bail!("use {}\n  {next}", lines.join("\n  "))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use super::*;
 /// Starts `script` as if it were a service, in a group to be shut down.
 fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
     let group = Group::default();
-    let (lines, heard) = mpsc::channel(16);
+    let (lines, received) = mpsc::channel(16);
     let command = Command {
         process: "service".into(),
         program: "/bin/sh".into(),
@@ -13,7 +13,7 @@ fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
         is_kept: false,
     };
     let running = command.run(&group, &lines).unwrap();
-    (group, running, heard)
+    (group, running, received)
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_process_is_ended_alone_and_restarted_on_its_ports() {
 async fn a_kept_process_outlives_the_group_and_logs_to_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let group = Group::default();
-    let (lines, mut heard) = mpsc::channel(16);
+    let (lines, mut received) = mpsc::channel(16);
     let script = "echo hello; exec sleep 600";
     let command = Command {
         process: "kept".into(),
@@ -80,7 +80,7 @@ async fn a_kept_process_outlives_the_group_and_logs_to_its_file() {
         is_kept: true,
     };
     let running = command.run(&group, &lines).unwrap();
-    assert_eq!(heard.recv().await.map(|line| line.text).as_deref(), Some("hello"));
+    assert_eq!(received.recv().await.map(|line| line.text).as_deref(), Some("hello"));
     let request = Arc::clone(&running.end_request);
     group.shutdown().await;
     assert!(!running.has_ended(), "the group is gone, the process is not");
@@ -94,7 +94,7 @@ async fn a_process_with_a_log_outlives_the_group_on_request_alone() {
     for is_kept in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let group = Group::default();
-        let (lines, mut heard) = mpsc::channel(16);
+        let (lines, mut received) = mpsc::channel(16);
         let log = folder.path().join("log");
         std::fs::write(&log, "of before\n").unwrap();
         let command = Command {
@@ -106,7 +106,7 @@ async fn a_process_with_a_log_outlives_the_group_on_request_alone() {
             is_kept: false,
         };
         let running = command.run(&group, &lines).unwrap();
-        assert_eq!(heard.recv().await.map(|line| line.text).as_deref(), Some("up"));
+        assert_eq!(received.recv().await.map(|line| line.text).as_deref(), Some("up"));
         if is_kept {
             running.keep();
         }

@@ -1,6 +1,6 @@
 //! Sending the rows of one file: read ahead, several batches under way, acknowledged in order.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use client::{
@@ -15,8 +15,7 @@ use formats::read::{
 };
 use futures::{StreamExt as _, stream::FuturesOrdered};
 use model::{dataset::DatasetId, row::Row, timestamp::Timestamp};
-use task::backoff::Backoff;
-use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
+use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::{
     checkpoint::{ImportCheckpoint, ResumePoint},
@@ -24,7 +23,10 @@ use super::{
     report::{AcceptedRow, ImportReport, Repeats},
 };
 use crate::cli::{
-    datasets::progress::{Done, Progress},
+    datasets::{
+        progress::{Done, Progress},
+        retry::retry_transient,
+    },
     output::{pluralize, tell},
 };
 
@@ -33,12 +35,6 @@ const BATCHES_AHEAD: usize = 4;
 
 /// The most values of a batch: one of many columns has fewer rows.
 const BATCH_VALUES_MAX: usize = 500_000;
-
-/// Tries of a batch before the import gives up: about a minute.
-const TRIES_MAX: u32 = 8;
-
-/// The first and the longest wait before another try.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
 /// Rows left out that are reported one by one.
 const BAD_SHOWN_MAX: u64 = 20;
@@ -199,11 +195,9 @@ async fn send_batches(
 /// wanted.
 async fn store_batch(target: &ImportTarget<'_>, batch: Batch) -> anyhow::Result<StoredBatch> {
     let Batch { mut rows, mut origins, names, mut body, mut bad, end, share } = batch;
-    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     while !rows.is_empty() {
-        let Err(refused) = target.service.insert_body(&body, target.options.mode).await else {
-            break;
-        };
+        let insert = || target.service.insert_body(&body, target.options.mode);
+        let Err(refused) = retry_transient(insert).await else { break };
         match refused {
             ClientError::Rows { refusals, .. } => {
                 let refused = |idx: usize| refusals.iter().find(|(row_idx, _)| *row_idx == idx);
@@ -225,25 +219,11 @@ async fn store_batch(target: &ImportTarget<'_>, batch: Batch) -> anyhow::Result<
                 origins.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
                 body = InsertBody::new(target.dataset, &names, &rows);
             }
-            error if is_transient(&error) && backoff.n_tries() < TRIES_MAX => {
-                let wait = backoff.next_wait();
-                sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
-            }
             error => return Err(error).context("store the rows"),
         }
     }
     let rows = origins.into_iter().zip(rows.iter().map(|row| row.timestamp)).collect();
     Ok(StoredBatch { rows, bad, end, share })
-}
-
-/// Whether a retry may succeed.
-pub(in crate::cli::datasets) fn is_transient(error: &ClientError) -> bool {
-    match error {
-        ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {
-            true
-        }
-        error => error.status().is_some_and(|status| status >= 500 || status == 408),
-    }
 }
 
 impl SendState<'_> {

@@ -26,7 +26,8 @@ use super::{
 };
 use crate::cli::datasets::{
     progress::{Done, Progress},
-    replay::{order_values, retry_transient},
+    replay::order_values,
+    retry::retry_transient,
 };
 
 /// The span of a download, as the public service's own clients have it.
@@ -164,7 +165,7 @@ impl Copy {
             .filter(|_| !self.checkpoint.is_whole && !self.mirror.is_live);
         let mut n_rows = self.copy_span(begin, newest, copied.as_ref(), &mut progress).await?;
         if let Some(until) = earlier {
-            // What was copied before a kill may have got late rows since, of which nothing told.
+            // What was copied before a kill may have got late rows since, unnoticed.
             let first = self.oldest().await?.unwrap_or(until);
             let first = first.max(self.mirror.start.unwrap_or(Timestamp::MIN));
             for (start, end) in self.find_differences(first, until).await? {

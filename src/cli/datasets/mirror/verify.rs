@@ -14,7 +14,7 @@ use super::{
 use crate::cli::{
     datasets::{
         progress::{Progress, format_count},
-        replay::retry_transient,
+        retry::retry_transient,
     },
     output::tell,
 };

@@ -1,0 +1,40 @@
+//! Calls of a dataset service that are tried again where a later try may succeed.
+
+use std::time::Duration;
+
+use client::error::ClientError;
+use task::backoff::Backoff;
+use tokio::time::sleep;
+
+/// Tries of a call before the command gives up: about a minute.
+const TRIES_MAX: u32 = 8;
+
+/// The first and the longest wait before another try.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+
+/// Retries a call that may succeed later, with exponential backoff.
+pub(super) async fn retry_transient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
+where
+    A: Future<Output = Result<T, ClientError>>,
+{
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    loop {
+        match ask().await {
+            Err(error) if is_transient(&error) && backoff.n_tries() < TRIES_MAX => {
+                let wait = backoff.next_wait();
+                sleep(error.retry_after().map_or(wait, |asked| asked.max(wait))).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether a retry may succeed.
+pub(super) fn is_transient(error: &ClientError) -> bool {
+    match error {
+        ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {
+            true
+        }
+        error => error.status().is_some_and(|status| status >= 500 || status == 408),
+    }
+}
