@@ -7,6 +7,7 @@ mod names;
 
 use std::collections::BTreeMap;
 
+use model::bundle::decimal;
 use model::topic::Address;
 use wire::inference::cases::{
     CaseLosses, CaseParams, CaseRegrets, CaseScores, Decimal, Decimals, Lists, LossCase,
@@ -14,18 +15,15 @@ use wire::inference::cases::{
 };
 
 use self::names::Names;
-use crate::{
-    math::{
-        pairs::PairValues,
-        regret::{ByActor, Losses, Pace, PairwiseRegrets, Regrets, RoleValues},
-        reputer::{Report, network_losses},
-        score,
-        synthesis::{
-            Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
-            weights::{GenerationError, Params},
-        },
+use crate::math::{
+    pairs::PairValues,
+    regret::{ByActor, Losses, Pace, PairwiseRegrets, Regrets, RoleValues},
+    reputer::{Report, network_losses},
+    score,
+    synthesis::{
+        Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
+        weights::{GenerationError, Params},
     },
-    network::submission::decimal,
 };
 
 /// What a case's numbers are where it does not say: those of the chain's examples.

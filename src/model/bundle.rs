@@ -2,19 +2,19 @@
 
 use crate::topic::{Address, BlockHeight, TopicId};
 
-/// One labelled value, kept as the decimal text it came in or was computed to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One labelled value.
+#[derive(Debug, Clone, PartialEq)]
 pub struct LabeledValue {
     /// The label's number within its nonce, from 1.
     pub label_id: u32,
     /// The label, `y` on a topic with a single output.
     pub label_name: String,
-    /// A decimal number.
-    pub value: String,
+    /// The value; not a number where nothing is known.
+    pub value: f64,
 }
 
 /// The values of one worker, one for each label.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WorkerValues {
     /// The address of the worker.
     pub worker: Address,
@@ -23,7 +23,7 @@ pub struct WorkerValues {
 }
 
 /// The combined values without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WithheldInferer {
     /// Who is left out.
     pub withheld_inferer: Address,
@@ -32,7 +32,7 @@ pub struct WithheldInferer {
 }
 
 /// The combined values without one forecaster.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WithheldForecaster {
     /// Who is left out.
     pub withheld_forecaster: Address,
@@ -41,7 +41,7 @@ pub struct WithheldForecaster {
 }
 
 /// The inferers' values combined with those of one forecaster alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OneInForecaster {
     /// The one forecaster.
     pub forecaster: Address,
@@ -49,19 +49,8 @@ pub struct OneInForecaster {
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// The value one forecaster implies without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OneOutInfererForecaster {
-    /// The address of the forecaster.
-    pub forecaster: Address,
-    /// Who is left out.
-    pub withheld_inferer: Address,
-    /// What the forecaster implies.
-    pub combined_inference: Vec<LabeledValue>,
-}
-
 /// Everything a network infers for a topic at one nonce.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Bundle {
     /// The topic's number.
     pub topic_id: TopicId,
@@ -81,6 +70,10 @@ pub struct Bundle {
     pub one_out_forecaster_values: Vec<WithheldForecaster>,
     /// The inferers with each forecaster alone; empty with fewer than two.
     pub one_in_forecaster_values: Vec<OneInForecaster>,
-    /// What each forecaster implies without each inferer in turn.
-    pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecaster>,
+}
+
+/// The shortest decimal text that reads back as `number`. Without an exponent or a negative zero.
+#[must_use]
+pub fn decimal(number: f64) -> String {
+    format!("{}", number + 0.0)
 }

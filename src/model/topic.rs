@@ -27,6 +27,12 @@ pub enum TopicError {
         /// The text, shortened.
         text: String,
     },
+    /// Not a decimal number.
+    #[error("read `{text}` as a decimal number")]
+    Number {
+        /// The text, shortened.
+        text: String,
+    },
     /// Not an address.
     #[error("read `{text}` as an address such as allo1…")]
     Address {

@@ -9,8 +9,8 @@ pub mod network;
 
 use model::{
     bundle::{
-        Bundle, LabeledValue, OneInForecaster, OneOutInfererForecaster, WithheldForecaster,
-        WithheldInferer, WorkerValues,
+        Bundle, LabeledValue, OneInForecaster, WithheldForecaster, WithheldInferer, WorkerValues,
+        decimal,
     },
     topic::TopicError,
 };
@@ -318,14 +318,19 @@ pub struct HistoryEpoch {
 impl From<LabeledValue> for LabeledValueBody {
     fn from(value: LabeledValue) -> Self {
         let LabeledValue { label_id, label_name, value } = value;
-        Self { label_id, label_name, value }
+        Self { label_id, label_name, value: decimal(value) }
     }
 }
 
-impl From<LabeledValueBody> for LabeledValue {
-    fn from(body: LabeledValueBody) -> Self {
+impl TryFrom<LabeledValueBody> for LabeledValue {
+    type Error = TopicError;
+
+    fn try_from(body: LabeledValueBody) -> Result<Self, Self::Error> {
         let LabeledValueBody { label_id, label_name, value } = body;
-        Self { label_id, label_name, value }
+        let number = value.parse();
+        let value =
+            number.map_err(|_| TopicError::Number { text: value.chars().take(32).collect() })?;
+        Ok(Self { label_id, label_name, value })
     }
 }
 
@@ -334,108 +339,39 @@ fn each<T, U: From<T>>(values: Vec<T>) -> Vec<U> {
     values.into_iter().map(U::from).collect()
 }
 
-/// Converts each of `values`, or tells what is wrong with the first unfit one.
+/// Converts each of `values`, or reports what is wrong with the first unfit one.
 fn try_each<T, U: TryFrom<T>>(values: Vec<T>) -> Result<Vec<U>, U::Error> {
     values.into_iter().map(U::try_from).collect()
 }
 
-impl From<WorkerValues> for WorkerValuesBody {
-    fn from(values: WorkerValues) -> Self {
-        Self { worker: values.worker.to_string(), values: each(values.values) }
-    }
-}
-
-impl TryFrom<WorkerValuesBody> for WorkerValues {
-    type Error = TopicError;
-
-    fn try_from(body: WorkerValuesBody) -> Result<Self, Self::Error> {
-        Ok(Self { worker: body.worker.parse()?, values: each(body.values) })
-    }
-}
-
-impl From<WithheldInferer> for WithheldInfererBody {
-    fn from(values: WithheldInferer) -> Self {
-        Self {
-            withheld_inferer: values.withheld_inferer.to_string(),
-            combined_inference: each(values.combined_inference),
+/// Conversions between a list of values of one actor in a bundle and its body.
+macro_rules! convert_values_of_actor {
+    ($($values:ident, $body:ident, $actor:ident, $list:ident;)*) => {$(
+        impl From<$values> for $body {
+            fn from(values: $values) -> Self {
+                Self { $actor: values.$actor.to_string(), $list: each(values.$list) }
+            }
         }
-    }
-}
 
-impl TryFrom<WithheldInfererBody> for WithheldInferer {
-    type Error = TopicError;
+        impl TryFrom<$body> for $values {
+            type Error = TopicError;
 
-    fn try_from(body: WithheldInfererBody) -> Result<Self, Self::Error> {
-        Ok(Self {
-            withheld_inferer: body.withheld_inferer.parse()?,
-            combined_inference: each(body.combined_inference),
-        })
-    }
-}
-
-impl From<WithheldForecaster> for WithheldForecasterBody {
-    fn from(values: WithheldForecaster) -> Self {
-        Self {
-            withheld_forecaster: values.withheld_forecaster.to_string(),
-            combined_inference: each(values.combined_inference),
+            fn try_from(body: $body) -> Result<Self, Self::Error> {
+                Ok(Self { $actor: body.$actor.parse()?, $list: try_each(body.$list)? })
+            }
         }
-    }
+    )*};
 }
 
-impl TryFrom<WithheldForecasterBody> for WithheldForecaster {
-    type Error = TopicError;
-
-    fn try_from(body: WithheldForecasterBody) -> Result<Self, Self::Error> {
-        Ok(Self {
-            withheld_forecaster: body.withheld_forecaster.parse()?,
-            combined_inference: each(body.combined_inference),
-        })
-    }
-}
-
-impl From<OneInForecaster> for OneInForecasterBody {
-    fn from(values: OneInForecaster) -> Self {
-        Self {
-            forecaster: values.forecaster.to_string(),
-            combined_inference: each(values.combined_inference),
-        }
-    }
-}
-
-impl TryFrom<OneInForecasterBody> for OneInForecaster {
-    type Error = TopicError;
-
-    fn try_from(body: OneInForecasterBody) -> Result<Self, Self::Error> {
-        Ok(Self {
-            forecaster: body.forecaster.parse()?,
-            combined_inference: each(body.combined_inference),
-        })
-    }
-}
-
-impl From<OneOutInfererForecaster> for OneOutInfererForecasterBody {
-    fn from(values: OneOutInfererForecaster) -> Self {
-        Self {
-            forecaster: values.forecaster.to_string(),
-            withheld_inferer: values.withheld_inferer.to_string(),
-            combined_inference: each(values.combined_inference),
-        }
-    }
-}
-
-impl TryFrom<OneOutInfererForecasterBody> for OneOutInfererForecaster {
-    type Error = TopicError;
-
-    fn try_from(body: OneOutInfererForecasterBody) -> Result<Self, Self::Error> {
-        Ok(Self {
-            forecaster: body.forecaster.parse()?,
-            withheld_inferer: body.withheld_inferer.parse()?,
-            combined_inference: each(body.combined_inference),
-        })
-    }
+convert_values_of_actor! {
+    WorkerValues, WorkerValuesBody, worker, values;
+    WithheldInferer, WithheldInfererBody, withheld_inferer, combined_inference;
+    WithheldForecaster, WithheldForecasterBody, withheld_forecaster, combined_inference;
+    OneInForecaster, OneInForecasterBody, forecaster, combined_inference;
 }
 
 impl From<Bundle> for LatestNetworkInferences {
+    /// The values of pairs are empty: a bundle has none.
     fn from(bundle: Bundle) -> Self {
         let nonce = bundle.nonce.to_string();
         Self {
@@ -449,7 +385,7 @@ impl From<Bundle> for LatestNetworkInferences {
                 one_out_inferer_values: each(bundle.one_out_inferer_values),
                 one_out_forecaster_values: each(bundle.one_out_forecaster_values),
                 one_in_forecaster_values: each(bundle.one_in_forecaster_values),
-                one_out_inferer_forecaster_values: each(bundle.one_out_inferer_forecaster_values),
+                one_out_inferer_forecaster_values: Vec::new(),
             },
             inference_block_height: nonce,
         }
@@ -467,16 +403,13 @@ impl TryFrom<LatestNetworkInferences> for Bundle {
                 .nonce
                 .parse()
                 .map_err(|_| TopicError::Id { text: inferences.nonce.clone() })?,
-            combined_value: each(inferences.combined_value),
+            combined_value: try_each(inferences.combined_value)?,
             inferer_values: try_each(inferences.inferer_values)?,
             forecaster_values: try_each(inferences.forecaster_values)?,
-            naive_value: each(inferences.naive_value),
+            naive_value: try_each(inferences.naive_value)?,
             one_out_inferer_values: try_each(inferences.one_out_inferer_values)?,
             one_out_forecaster_values: try_each(inferences.one_out_forecaster_values)?,
             one_in_forecaster_values: try_each(inferences.one_in_forecaster_values)?,
-            one_out_inferer_forecaster_values: try_each(
-                inferences.one_out_inferer_forecaster_values,
-            )?,
         })
     }
 }

@@ -13,7 +13,7 @@ use client::{
 };
 use model::escape::escape_line;
 use model::{
-    bundle::{LabeledValue, WorkerValues},
+    bundle::{LabeledValue, WorkerValues, decimal},
     topic::{BlockHeight, TopicId},
 };
 use serde_json::json;
@@ -249,7 +249,7 @@ fn line_of(latest: &Latest) -> String {
     let values = latest.bundle.combined_value.iter().map(|value| {
         let naive = of_label(&latest.bundle.naive_value, &value.label_name);
         let naive = naive.map_or_else(String::new, |naive| format!(" (naive {naive})"));
-        format!("{} {}{naive}", escape_line(&value.label_name), escape_line(&value.value))
+        format!("{} {}{naive}", escape_line(&value.label_name), decimal(value.value))
     });
     let values: Vec<_> = values.collect();
     format!("nonce {}  {}", latest.bundle.nonce, values.join("  "))
@@ -285,9 +285,11 @@ fn text_of(
             rows.extend(actor.values.iter().map(|value| {
                 let worker = actor.worker.to_string();
                 let weight = weights.get(worker.as_str()).map_or("-", |share| *share);
-                let without = without(latest, actor, &value.label_name).unwrap_or("-");
+                let without = without(latest, actor, &value.label_name);
+                let without = without.unwrap_or_else(|| "-".to_owned());
+                let own = decimal(value.value);
                 let name = names.get(&worker).map_or("-", String::as_str);
-                [worker.as_str(), name, role, &value.label_name, &value.value, without, weight]
+                [worker.as_str(), name, role, &value.label_name, &own, &without, weight]
                     .map(str::to_owned)
                     .to_vec()
             }));
@@ -302,7 +304,7 @@ fn text_of(
 }
 
 /// What the others combine to without an actor.
-fn without<'a>(latest: &'a Latest, actor: &WorkerValues, label: &str) -> Option<&'a str> {
+fn without(latest: &Latest, actor: &WorkerValues, label: &str) -> Option<String> {
     let bundle = &latest.bundle;
     let inferers = bundle.one_out_inferer_values.iter();
     let mut inferers = inferers.filter(|one| one.withheld_inferer == actor.worker);
@@ -313,8 +315,8 @@ fn without<'a>(latest: &'a Latest, actor: &WorkerValues, label: &str) -> Option<
     of_label(values, label)
 }
 
-fn of_label<'a>(values: &'a [LabeledValue], label: &str) -> Option<&'a str> {
-    values.iter().find(|value| value.label_name == label).map(|value| value.value.as_str())
+fn of_label(values: &[LabeledValue], label: &str) -> Option<String> {
+    values.iter().find(|value| value.label_name == label).map(|value| decimal(value.value))
 }
 
 #[cfg(test)]

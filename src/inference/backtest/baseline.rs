@@ -11,10 +11,10 @@ use crate::{
         actor,
         rows::FlatRow,
         runs::Cause,
-        submission::decimal,
         topic::{Topic, Truth},
     },
 };
+use model::bundle::decimal;
 
 /// How much each direction is believed in before any row speaks for one.
 const PRIOR: f64 = 1.0;

@@ -21,7 +21,7 @@ use crate::{
         forecast::{Forecast, built_in},
         learned::Learned,
         selection::Withdrawn,
-        submission::{Submission, decimal, with_labels},
+        submission::{Submission, with_labels},
         topic::{Topic, TopicKind},
     },
 };
@@ -91,7 +91,7 @@ pub enum CloseError {
 }
 
 /// Combines `submissions`, and what the built-in forecasters make of them, into the bundle of
-/// `nonce`. Values that were submitted stay the texts they came as.
+/// `nonce`.
 ///
 /// # Errors
 /// [`CloseError::Synthesis`] without inferences.
@@ -115,7 +115,7 @@ pub fn close(
         .iter()
         .chain(&forecasts)
         .filter(|submission| !submission.forecast.is_empty())
-        .map(|submission| (submission.worker.clone(), submission.expected_losses()))
+        .map(|submission| (submission.worker.clone(), submission.forecast.as_ref().clone()))
         .collect();
     let params = topic.params(learned.regret_scale);
     let combine = |inferences: &BTreeMap<Address, Values>| {
@@ -187,7 +187,7 @@ fn forecasts(
         worker: forecast.address,
         name: Some(format!("built-in: {}", forecast.name)),
         inference: Vec::new(),
-        forecast: Arc::new(texts(&forecast.losses)),
+        forecast: Arc::new(forecast.losses),
     };
     Ok(forecasts.map(submission).collect())
 }
@@ -209,17 +209,11 @@ struct BundleMaker<'a> {
 impl BundleMaker<'_> {
     fn bundle(&self, inferer_values: Vec<WorkerValues>, synthesis: &Synthesis) -> FullBundle {
         let labeled = |values: &Values| with_labels(self.labels, values);
-        // One inference alone is the answer: digit by digit.
-        let alone = match inferer_values.as_slice() {
-            [only] => Some(only.values.clone()),
-            _ => None,
-        };
-        let combined = |values| alone.clone().unwrap_or_else(|| labeled(values));
         let bundle = Bundle {
             topic_id: self.topic.id,
             nonce: self.nonce,
-            combined_value: combined(&synthesis.combined),
-            naive_value: combined(&synthesis.naive),
+            combined_value: labeled(&synthesis.combined),
+            naive_value: labeled(&synthesis.naive),
             inferer_values,
             forecaster_values: each(&synthesis.implied, |worker, values| WorkerValues {
                 worker,
@@ -237,7 +231,6 @@ impl BundleMaker<'_> {
             one_in_forecaster_values: each(&synthesis.one_in_forecaster, |name, values| {
                 OneInForecaster { forecaster: name, combined_inference: labeled(values) }
             }),
-            one_out_inferer_forecaster_values: Vec::new(),
         };
         let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
         FullBundle { bundle, without_inferer }
@@ -246,8 +239,4 @@ impl BundleMaker<'_> {
 
 fn each<T>(values: &BTreeMap<Address, Values>, make: impl Fn(Address, &Values) -> T) -> Vec<T> {
     values.iter().map(|(name, values)| make(name.clone(), values)).collect()
-}
-
-fn texts(losses: &ByActor<f64>) -> BTreeMap<Address, String> {
-    losses.iter().map(|(name, loss)| (name.clone(), decimal(*loss))).collect()
 }

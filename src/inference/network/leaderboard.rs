@@ -142,15 +142,15 @@ struct Truths {
 
 impl Truths {
     fn take(&mut self, truth: &[LabeledValue]) {
-        if let Some(first) = numbers(truth).and_then(|truth| truth.first().copied()) {
+        if let Some(first) = truth.first() {
             self.n_epochs += 1;
-            self.sum += first;
+            self.sum += first.value;
         }
     }
 
     /// What one loses that knows these truths alone; none where it knows nothing to say.
     fn uninformed_loss(&self, topic: &Topic, truth: &[LabeledValue]) -> Option<f64> {
-        let truth = numbers(truth)?;
+        let truth = numbers(truth);
         let said = match topic.truth {
             Truth::Direction { .. } => {
                 vec![1.0 / crate::math::statistics::count(truth.len()); truth.len()]

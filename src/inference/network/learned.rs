@@ -89,8 +89,7 @@ pub struct RestingTargets {
     pub forecaster: Option<f64>,
 }
 
-/// A bundle holds a value that is no number, so it was not written by this program; or one so far
-/// from the truth that its loss is none.
+/// A bundle holds a value so far from the truth that its loss is no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("take the losses of the bundle's values as numbers")]
 pub struct BundleError;
@@ -143,8 +142,7 @@ impl Learned {
         self.losses.forecaster.extend(losses.forecaster.clone());
         average(&mut self.loss_averages, &losses.inferer, LOSS_AVERAGE_ALPHA);
         let inferences = bundle.inferer_values.iter();
-        let inferences =
-            inferences.filter_map(|one| Some((one.worker.clone(), numbers(&one.values)?)));
+        let inferences = inferences.map(|one| (one.worker.clone(), numbers(&one.values)));
         self.past.remember(&inferences.collect(), &losses.inferer);
         let alpha = topic.judging.merit_sortition_alpha;
         let (inferers, forecasters) = (score::inferers(&losses), score::forecasters(&losses));
@@ -210,8 +208,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
         let loss = rule.loss(values, truth);
         if loss.is_finite() { Ok(loss) } else { Err(BundleError) }
     };
-    let loss =
-        |values: &[LabeledValue]| numbers(values).ok_or(BundleError).and_then(|v| of_numbers(&v));
+    let loss = |values: &[LabeledValue]| of_numbers(&numbers(values));
     let each =
         |actor: &model::bundle::WorkerValues| Ok((actor.worker.clone(), loss(&actor.values)?));
     Ok(Losses {

@@ -125,7 +125,7 @@ fn replay(
         let Some(bundle) = store.bundle(topic.id, past.nonce)? else { continue };
         let labels: Vec<&str> =
             bundle.combined_value.iter().map(|value| value.label_name.as_str()).collect();
-        let before = numbers(&past.truth).filter(|truth| !truth.is_empty());
+        let before = Some(numbers(&past.truth)).filter(|truth| !truth.is_empty());
         let outcome = past.input.zip(outcomes.get(&past.nonce));
         let corrected = outcome.map(|(input, after)| topic.truth_of(&labels, input.value, *after));
         let Some(truth) = corrected.or_else(|| before.clone()) else { continue };

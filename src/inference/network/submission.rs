@@ -8,7 +8,7 @@ use model::{
 };
 
 use crate::{
-    math::{sortition::Record, synthesis::Values},
+    math::{regret::ByActor, sortition::Record, synthesis::Values},
     network::topic::{Topic, label},
 };
 
@@ -96,18 +96,17 @@ pub struct Payload {
 }
 
 /// What an actor handed in, fit for its topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
     /// The worker's address on the chain.
     pub worker: Address,
     /// Who is behind the address, where that is known.
     pub name: Option<String>,
-    /// One value for each label of the topic, in its order, as the texts that came; on a topic that
-    /// takes any label those that came alone, without ids. Empty if it does not infer.
+    /// One value for each label of the topic, in its order; on a topic that takes any label only those
+    /// that came, without ids. Empty if it does not infer.
     pub inference: Vec<LabeledValue>,
-    /// The losses it expects, by inferer, as the texts that came. Shared, since there may be a
-    /// thousand.
-    pub forecast: Arc<BTreeMap<Address, String>>,
+    /// The losses it expects, by inferer. Shared, since there may be a thousand.
+    pub forecast: Arc<ByActor<f64>>,
 }
 
 /// Why a payload is unfit for its topic.
@@ -176,9 +175,8 @@ impl Submission {
         if forecast.len() > FORECAST_MAX {
             return Err(PayloadError::LongForecast);
         }
-        for text in forecast.values() {
-            number(text)?;
-        }
+        let loss = |(name, text): (Address, String)| Ok((name, number(&text)?));
+        let forecast = forecast.into_iter().map(loss).collect::<Result<_, _>>()?;
         let inference = if values.is_empty() { Vec::new() } else { labeled(topic, values)? };
         Ok(Self { worker, name, inference, forecast: Arc::new(forecast) })
     }
@@ -191,41 +189,30 @@ impl Submission {
     /// The values as numbers, in the order of `labels`, each of those that is missing as `default`;
     /// none if it does not infer.
     pub fn values(&self, labels: &[String], default: f64) -> Option<Values> {
-        if self.inference.is_empty() { None } else { numbers(&self.dense(labels, default)) }
+        (!self.inference.is_empty()).then(|| numbers(&self.dense(labels, default)))
     }
 
     /// The values under `labels`, each of those that is missing as `default`.
     pub fn dense(&self, labels: &[String], default: f64) -> Vec<LabeledValue> {
         dense(&self.inference, labels, default)
     }
-
-    /// The expected losses as numbers.
-    pub fn expected_losses(&self) -> BTreeMap<Address, f64> {
-        let known = |(name, text): (&Address, &String)| Some((name.clone(), number(text).ok()?));
-        self.forecast.iter().filter_map(known).collect()
-    }
 }
 
-/// The numbers of `values`, in their order; none if one is no number.
-pub fn numbers(values: &[LabeledValue]) -> Option<Values> {
-    values.iter().map(|value| number(&value.value).ok()).collect()
+/// The numbers of `values`, in their order.
+pub fn numbers(values: &[LabeledValue]) -> Values {
+    values.iter().map(|value| value.value).collect()
 }
 
-/// `values` under `labels`, as the shortest texts that read back as the same numbers.
+/// `values` under `labels`, with the labels' ids.
 pub fn with_labels<L: AsRef<str>>(labels: &[L], values: &[f64]) -> Vec<LabeledValue> {
     let ids = (1..).zip(labels);
     ids.zip(values)
         .map(|((label_id, label), value)| LabeledValue {
             label_id,
             label_name: label.as_ref().to_owned(),
-            value: decimal(*value),
+            value: *value,
         })
         .collect()
-}
-
-/// The shortest decimal text that reads back as `number`. Without an exponent or a negative zero.
-pub fn decimal(number: f64) -> String {
-    format!("{}", number + 0.0)
 }
 
 fn labeled(
@@ -238,22 +225,20 @@ fn labeled(
     }
     let mut came = Vec::new();
     for (label, text) in values {
-        number(&text)?;
+        let value = number(&text)?;
         let label_name = find_label(topic, &label)?;
         if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
             return Err(PayloadError::RepeatedLabel { label: label_name });
         }
-        came.push(LabeledValue { label_id: 0, label_name, value: text.trim().to_owned() });
+        came.push(LabeledValue { label_id: 0, label_name, value });
     }
     let default = topic.labeling.default;
-    // The same number, however it is written.
-    let is_default = |number: f64| number.partial_cmp(&default) == Some(Ordering::Equal);
-    let says = |value: &LabeledValue| number(&value.value).is_ok_and(|number| !is_default(number));
+    let says = |value: &LabeledValue| value.value.partial_cmp(&default) != Some(Ordering::Equal);
     if topic.labeling.is_multi && !came.iter().any(says) {
         return Err(PayloadError::NothingBelieved);
     }
     if let Some(tolerance) = topic.unity_tolerance {
-        let sum: f64 = came.iter().filter_map(|value| number(&value.value).ok()).sum();
+        let sum: f64 = came.iter().map(|value| value.value).sum();
         if (sum - 1.0).abs() > tolerance {
             return Err(PayloadError::Unity { sum, tolerance });
         }
@@ -267,12 +252,12 @@ fn labeled(
 
 /// `values` under `labels`, each of those that is missing as `default`.
 fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<LabeledValue> {
-    let by_label: BTreeMap<&String, &String> =
-        values.iter().map(|value| (&value.label_name, &value.value)).collect();
+    let by_label: BTreeMap<&String, f64> =
+        values.iter().map(|value| (&value.label_name, value.value)).collect();
     let value = |(label_id, label): (u32, &String)| LabeledValue {
         label_id,
         label_name: label.clone(),
-        value: by_label.get(label).map_or_else(|| decimal(default), |text| (*text).clone()),
+        value: by_label.get(label).copied().unwrap_or(default),
     };
     (1..).zip(labels).map(value).collect()
 }

@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::stream;
+use model::bundle::decimal;
 use model::topic::Address;
 use serde::Serialize;
 use wire::inference::{
@@ -21,12 +22,9 @@ use wire::inference::{
 };
 
 use super::error::ApiError;
-use crate::{
-    math::{
-        pairs::{FullBundle, PairValues},
-        regret::Losses,
-    },
-    network::submission::decimal,
+use crate::math::{
+    pairs::{FullBundle, PairValues},
+    regret::Losses,
 };
 
 /// Where a body has values of pairs.

@@ -8,6 +8,7 @@ use axum::{
     extract::{Path, State},
     http::Uri,
 };
+use model::bundle::decimal;
 use model::topic::TopicId;
 use uuid::Uuid;
 use wire::inference::consumer::{Envelope, InferenceData, SignedInference as Body};
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     math::synthesis::interval::PERCENTILES,
-    network::{close::Signed, submission::decimal},
+    network::close::Signed,
     signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
 };
 
@@ -74,6 +75,7 @@ pub(super) async fn signed(
         let message = format!("topic {topic} has several labels, and a contract takes one number");
         return Err(ApiError::Invalid(message));
     };
+    let normalized = decimal(value.value);
     let interval = intervals.first();
     let values: Vec<String> =
         interval.map(|i| i.values.iter().copied().map(decimal).collect()).unwrap_or_default();
@@ -83,7 +85,7 @@ pub(super) async fn signed(
         Amount::of_decimal(text).map_err(|error| ApiError::Invalid(format!("cannot {error}")))
     };
     let inference = SignedInference {
-        network_inference: amount(&value.value)?,
+        network_inference: amount(&normalized)?,
         timestamp: u64::try_from(bundles.closed_at.seconds()).unwrap_or_default(),
         topic_id: topic.get(),
         percentiles: percentiles.iter().map(amount).collect::<Result<_, _>>()?,
@@ -96,7 +98,7 @@ pub(super) async fn signed(
         token_decimals: u32::try_from(DECIMALS).unwrap_or_default(),
         inference_data: InferenceData {
             network_inference: inference.network_inference.to_string(),
-            network_inference_normalized: value.value.clone(),
+            network_inference_normalized: normalized,
             confidence_interval_percentiles: texts(&inference.percentiles),
             confidence_interval_percentiles_normalized: percentiles,
             confidence_interval_values: texts(&inference.values),

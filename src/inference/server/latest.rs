@@ -5,6 +5,7 @@ use axum::{
     extract::{Path, State},
     response::Response,
 };
+use model::bundle::decimal;
 use wire::inference::{
     LatestNetworkInferences,
     network::{IntervalBody, LatestBody, WeightsBody},
@@ -20,7 +21,7 @@ use crate::{
         regret::{ByActor, RoleValues},
         synthesis::interval::PERCENTILES,
     },
-    network::{close::Interval, submission::decimal},
+    network::close::Interval,
 };
 
 pub(super) async fn get(

@@ -1,6 +1,6 @@
 //! `GET /api/openapi.json`: describes the whole service, with its limits. Needs no key.
 //!
-//! Schemas, with what is said of each field, come from the shapes that are served; the operations
+//! Schemas, with the docs of their fields, come from the shapes that are served; the operations
 //! are in the tables below this file.
 
 /// An operation that reads, below a version of the chain's API.

@@ -212,7 +212,7 @@ async fn the_latest_bundle_of_a_single_output_has_no_forecaster_arrays() {
     assert_eq!(body["inference_block_height"], "13");
     assert_eq!((&bundle["topic_id"], &bundle["nonce"]), (&json!("1"), &json!("13")));
     let own = json!({"worker": "allo1a", "values": [
-        {"label_id": 1, "label_name": "y", "value": "51.20"}]});
+        {"label_id": 1, "label_name": "y", "value": "51.2"}]});
     assert_eq!(bundle["inferer_values"][0], own);
     assert_eq!(bundle["forecaster_values"].as_array().unwrap().len(), 4);
     assert_eq!(bundle["one_out_inferer_values"].as_array().unwrap().len(), 2);

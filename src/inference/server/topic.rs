@@ -4,6 +4,7 @@ use axum::{
     Json,
     extract::{Path, State},
 };
+use model::bundle::decimal;
 use wire::{
     inference::{TopicBody, TopicLabeling, TopicResponse},
     paths::{EMISSIONS_NEW, EMISSIONS_OLD},
@@ -12,10 +13,7 @@ use wire::{
 use super::error::{ApiError, served, topic_id};
 use crate::{
     Inference, ReadError,
-    network::{
-        submission::decimal,
-        topic::{Topic, TopicKind},
-    },
+    network::topic::{Topic, TopicKind},
 };
 
 pub(super) async fn get(

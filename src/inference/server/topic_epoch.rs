@@ -5,6 +5,7 @@ use axum::{
     extract::{Path, State},
     response::Response,
 };
+use model::bundle::decimal;
 use wire::inference::{LatestNetworkInferences, network::EpochBody};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
 use crate::{
     Inference, ReadError,
     math::{regret::ByActor, score},
-    network::submission::decimal,
 };
 
 pub(super) async fn get(

@@ -5,6 +5,7 @@ use axum::{
     extract::{Path, State},
     http::Uri,
 };
+use model::bundle::decimal;
 use wire::inference::network::ScalarBody;
 
 use super::{
@@ -37,6 +38,6 @@ pub(super) async fn get(
         topic_id: topic.get(),
         nonce: bundles.bundle.nonce,
         label_name: value.label_name.clone(),
-        value: value.value.clone(),
+        value: decimal(value.value),
     }))
 }

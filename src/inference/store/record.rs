@@ -1,10 +1,10 @@
 //! Records: the JSON that the inference file keeps, and its conversions.
 
-use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
 use model::{
     bundle::{Bundle, LabeledValue},
-    topic::Address,
+    topic::{Address, TopicError},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use wire::inference::{LabeledValueBody, LatestNetworkInferences};
@@ -35,7 +35,7 @@ impl Serialize for Exact {
 
 impl<'de> Deserialize<'de> for Exact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = <&str>::deserialize(deserializer)?;
         text.parse().map(Self).map_err(de::Error::custom)
     }
 }
@@ -44,34 +44,6 @@ impl<'de> Deserialize<'de> for Exact {
 struct SubmissionRecord {
     name: Option<String>,
     inference: Vec<LabeledValueBody>,
-}
-
-/// Losses by address, in the order in which they are written, which is theirs.
-#[derive(Default)]
-struct ForecastRecord<'t>(Vec<(&'t str, String)>);
-
-impl<'de: 't, 't> Deserialize<'de> for ForecastRecord<'t> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ForecastVisitor)
-    }
-}
-
-struct ForecastVisitor;
-
-impl<'de> de::Visitor<'de> for ForecastVisitor {
-    type Value = ForecastRecord<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("losses by address")
-    }
-
-    fn visit_map<M: de::MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        let mut losses = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            losses.push(entry);
-        }
-        Ok(ForecastRecord(losses))
-    }
 }
 
 /// What a list of epochs shows of a bundle.
@@ -334,9 +306,8 @@ pub(super) fn write_submission(
         name: submission.name.clone(),
         inference: submission.inference.iter().cloned().map(Into::into).collect(),
     })?;
-    let forecast: BTreeMap<&str, &String> =
-        submission.forecast.iter().map(|(name, loss)| (name.as_str(), loss)).collect();
-    let forecast = (!forecast.is_empty()).then(|| write(&forecast)).transpose()?;
+    let forecast = Some(&*submission.forecast).filter(|forecast| !forecast.is_empty());
+    let forecast = forecast.map(|forecast| write(&numbers(forecast))).transpose()?;
     Ok((own, forecast))
 }
 
@@ -346,12 +317,12 @@ pub(super) fn read_submission(
     forecast: Option<&str>,
 ) -> Result<Submission, StoreError> {
     let record: SubmissionRecord = read(text)?;
-    let forecast: ForecastRecord<'_> = forecast.map(read).transpose()?.unwrap_or_default();
-    let forecast = forecast.0.into_iter().map(|(name, loss)| Ok((word(name)?, loss)));
+    let forecast: BTreeMap<&str, Exact> = forecast.map(read).transpose()?.unwrap_or_default();
+    let forecast = forecast.into_iter().map(|(name, Exact(loss))| Ok((word(name)?, loss)));
     Ok(Submission {
         worker: word(worker)?,
         name: record.name,
-        inference: record.inference.into_iter().map(Into::into).collect(),
+        inference: read_bodies(record.inference)?,
         forecast: Arc::new(forecast.collect::<Result<_, StoreError>>()?),
     })
 }
@@ -393,7 +364,7 @@ pub(super) fn write_bundle(bundle: Bundle) -> Result<String, StoreError> {
 
 pub(super) fn read_bundle(text: &str) -> Result<Bundle, StoreError> {
     let body: LatestNetworkInferences = read(text)?;
-    body.try_into().map_err(|_| StoreError::Word { text: "a bundle's address".to_owned() })
+    body.try_into().map_err(|error: TopicError| StoreError::Word { text: error.to_string() })
 }
 
 pub(super) fn write_values(values: &[LabeledValue]) -> Result<String, StoreError> {
@@ -402,6 +373,11 @@ pub(super) fn write_values(values: &[LabeledValue]) -> Result<String, StoreError
 }
 
 pub(super) fn read_values(text: &str) -> Result<Vec<LabeledValue>, StoreError> {
-    let bodies: Vec<LabeledValueBody> = read(text)?;
-    Ok(bodies.into_iter().map(Into::into).collect())
+    read_bodies(read(text)?)
+}
+
+/// The values of `bodies`.
+pub(super) fn read_bodies(bodies: Vec<LabeledValueBody>) -> Result<Vec<LabeledValue>, StoreError> {
+    let values = bodies.into_iter().map(LabeledValue::try_from);
+    values.collect::<Result<_, _>>().map_err(|error| StoreError::Word { text: error.to_string() })
 }

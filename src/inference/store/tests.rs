@@ -194,7 +194,7 @@ fn an_epoch_closes_once_and_is_learned_from_once() {
 }
 
 #[test]
-fn submissions_keep_their_texts_and_names() {
+fn submissions_keep_their_numbers_and_names() {
     let (_folder, store, topic) = open();
     epoch(&store, &topic, 1);
     let kept = store.submissions(topic.id, 1).unwrap();

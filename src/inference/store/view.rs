@@ -316,8 +316,8 @@ impl Store {
             epochs.push(EpochView {
                 nonce: super::height(row.get(0)?),
                 opened_at: Timestamp::from_micros(row.get(1)?),
-                combined_value: summary.combined_value.into_iter().map(Into::into).collect(),
-                naive_value: summary.naive_value.into_iter().map(Into::into).collect(),
+                combined_value: record::read_bodies(summary.combined_value)?,
+                naive_value: record::read_bodies(summary.naive_value)?,
                 n_inferers: summary.n_inferers,
                 n_forecasters: summary.n_forecasters,
                 truth: truth.unwrap_or_default(),

@@ -3,7 +3,10 @@
 //! As its gateway writes them: whole numbers of 64 bits and decimals are texts, a message that is
 //! not there is null.
 
-use model::{bundle::Bundle, topic::Address};
+use model::{
+    bundle::{Bundle, LabeledValue, decimal},
+    topic::Address,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -500,27 +503,13 @@ impl TryFrom<Bundle> for ValueBundle {
     type Error = LabelsError;
 
     fn try_from(bundle: Bundle) -> Result<Self, Self::Error> {
-        let only = |mut values: Vec<model::bundle::LabeledValue>| match values.pop() {
-            Some(value) if values.is_empty() => Ok(value.value),
+        let only = |mut values: Vec<LabeledValue>| match values.pop() {
+            Some(value) if values.is_empty() => Ok(decimal(value.value)),
             _ => Err(LabelsError),
         };
         let pair = |worker: Address, values| {
             Ok(WorkerValue { worker: worker.to_string(), value: only(values)? })
         };
-        let mut one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterValues> = Vec::new();
-        for out in bundle.one_out_inferer_forecaster_values {
-            let value = pair(out.withheld_inferer, out.combined_inference)?;
-            let forecaster = out.forecaster.to_string();
-            match one_out_inferer_forecaster_values.last_mut() {
-                Some(last) if last.forecaster == forecaster => {
-                    last.one_out_inferer_values.push(value);
-                }
-                _ => one_out_inferer_forecaster_values.push(OneOutInfererForecasterValues {
-                    forecaster,
-                    one_out_inferer_values: vec![value],
-                }),
-            }
-        }
         Ok(Self {
             topic_id: bundle.topic_id.to_string(),
             reputer_request_nonce: ReputerNonce::new(bundle.nonce),
@@ -553,7 +542,7 @@ impl TryFrom<Bundle> for ValueBundle {
                 .into_iter()
                 .map(|one| pair(one.forecaster, one.combined_inference))
                 .collect::<Result<_, _>>()?,
-            one_out_inferer_forecaster_values,
+            one_out_inferer_forecaster_values: Vec::new(),
         })
     }
 }

@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn a_bundle_has_the_shape_of_the_document() {
-    let value =
-        || vec![LabeledValue { label_id: 1, label_name: "y".into(), value: "2605.5".into() }];
+    let value = || vec![LabeledValue { label_id: 1, label_name: "y".into(), value: 2605.5 }];
     let bundle = Bundle {
         topic_id: "1".parse().unwrap(),
         nonce: 1_349_577,
@@ -16,7 +15,6 @@ fn a_bundle_has_the_shape_of_the_document() {
         one_out_inferer_values: vec![],
         one_out_forecaster_values: vec![],
         one_in_forecaster_values: vec![],
-        one_out_inferer_forecaster_values: vec![],
     };
     let labeled = json!([{"label_id": 1, "label_name": "y", "value": "2605.5"}]);
     let body = LatestNetworkInferences::from(bundle.clone());
@@ -38,7 +36,7 @@ fn a_bundle_has_the_shape_of_the_document() {
 
 #[test]
 fn every_leave_out_has_the_shape_of_the_chain_and_reads_back() {
-    let value = || vec![LabeledValue { label_id: 1, label_name: "up".into(), value: "1".into() }];
+    let value = || vec![LabeledValue { label_id: 1, label_name: "up".into(), value: 1.0 }];
     let actor = || "allo1abc".parse().unwrap();
     let bundle = Bundle {
         topic_id: "2".parse().unwrap(),
@@ -59,11 +57,6 @@ fn every_leave_out_has_the_shape_of_the_chain_and_reads_back() {
             forecaster: actor(),
             combined_inference: value(),
         }],
-        one_out_inferer_forecaster_values: vec![OneOutInfererForecaster {
-            forecaster: actor(),
-            withheld_inferer: actor(),
-            combined_inference: value(),
-        }],
     };
     let labeled = json!([{"label_id": 1, "label_name": "up", "value": "1"}]);
     let body = LatestNetworkInferences::from(bundle.clone());
@@ -72,10 +65,6 @@ fn every_leave_out_has_the_shape_of_the_chain_and_reads_back() {
         ("one_out_inferer_values", json!({"withheld_inferer": "allo1abc"})),
         ("one_out_forecaster_values", json!({"withheld_forecaster": "allo1abc"})),
         ("one_in_forecaster_values", json!({"forecaster": "allo1abc"})),
-        (
-            "one_out_inferer_forecaster_values",
-            json!({"forecaster": "allo1abc", "withheld_inferer": "allo1abc"}),
-        ),
     ] {
         let mut want = actors;
         want["combined_inference"] = labeled.clone();

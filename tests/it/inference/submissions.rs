@@ -1,5 +1,5 @@
 //! `POST /api/v1/topics/{topic_id}/submissions`, and what leads to it on the command line: a topic is
-//! created, an inference submitted, and the bundle served holds it digit by digit.
+//! created, an inference submitted, and the bundle served holds its number.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::{command::Home, up::Up};
 const EPOCH_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn what_is_submitted_by_command_is_in_the_bundle_digit_by_digit() {
+async fn what_is_submitted_by_command_is_in_the_bundle() {
     let up = Up::shared();
     let home = Home::new()
         .with("TRIPTYCH_API_KEY", up.text("api_key"))
@@ -44,7 +44,7 @@ async fn what_is_submitted_by_command_is_in_the_bundle_digit_by_digit() {
         }
     };
     let body = wait::until(EPOCH_WITHIN, look).await.unwrap();
-    assert_eq!(body["network_inferences"]["combined_value"][0]["value"], "42.500");
+    assert_eq!(body["network_inferences"]["combined_value"][0]["value"], "42.5");
     let renamed = json!({"metadata": "renamed", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 60, "ground_truth_lag": 60});
     let said =

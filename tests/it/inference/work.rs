@@ -57,7 +57,8 @@ async fn a_program_infers_epoch_after_epoch_and_is_in_the_bundle() {
     let body = wait::until(EPOCHS_WITHIN, look).await.unwrap();
     let own = &body["network_inferences"]["inferer_values"][0];
     assert_eq!(&own["worker"], worker, "{body}");
-    assert_eq!(own["values"][0]["value"], first["values"]["y"], "{body}");
+    let bits = |text: &Value| text.as_str().unwrap().parse::<f64>().unwrap().to_bits();
+    assert_eq!(bits(&own["values"][0]["value"]), bits(&first["values"]["y"]), "{body}");
 }
 
 #[test]

@@ -10,7 +10,6 @@ use super::{check, check_lines, sources, sources::Source};
 const PENDING: &[&str] = &[
     "src/cluster/",
     "src/datasets/",
-    "src/inference/",
     "src/tui/effects",
     "src/tui/pacer.rs",
     "src/tui/replies.rs",

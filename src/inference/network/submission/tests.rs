@@ -1,3 +1,5 @@
+use model::bundle::decimal;
+
 use super::*;
 use crate::network::topic::demo_topics;
 
@@ -10,21 +12,21 @@ fn payload(values: &[(&str, &str)]) -> Payload {
 
 /// Checks what a payload for the load (topic 0) or the market (topic 1) becomes.
 #[track_caller]
-fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[&str], PayloadError>) {
+fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[f64], PayloadError>) {
     let topic = &demo_topics()[topic_idx];
     let worker: Address = "allo1worker".parse().unwrap();
     let got = Submission::checked(topic, worker, None, payload(values)).map(|submission| {
         assert!(submission.inference.iter().map(|v| &v.label_name).eq(&topic.labels));
         submission.inference.into_iter().map(|value| value.value).collect::<Vec<_>>()
     });
-    assert_eq!(got, want.map(|texts| texts.iter().map(|t| (*t).to_owned()).collect()));
+    assert_eq!(got, want.map(<[f64]>::to_vec));
 }
 
 #[test]
-fn a_number_stays_the_text_it_came_as() {
-    check(0, &[("y", "31.40")], Ok(&["31.40"]));
-    check(0, &[("", " 3e1 ")], Ok(&["3e1"]));
-    check(0, &[("y", "0")], Ok(&["0"]));
+fn a_number_is_read_from_any_decimal_text() {
+    check(0, &[("y", "31.40")], Ok(&[31.4]));
+    check(0, &[("", " 3e1 ")], Ok(&[30.0]));
+    check(0, &[("y", "0")], Ok(&[0.0]));
 }
 
 #[test]
@@ -37,8 +39,8 @@ fn what_is_no_number_is_refused() {
 
 #[test]
 fn labels_are_put_in_order_and_missing_ones_are_nothing() {
-    check(1, &[("flat", "0.27"), ("up", "0.42"), ("Down ", "0.31")], Ok(&["0.42", "0.31", "0.27"]));
-    check(1, &[("up", "1")], Ok(&["1", "0", "0"]));
+    check(1, &[("flat", "0.27"), ("up", "0.42"), ("Down ", "0.31")], Ok(&[0.42, 0.31, 0.27]));
+    check(1, &[("up", "1")], Ok(&[1.0, 0.0, 0.0]));
 }
 
 #[test]

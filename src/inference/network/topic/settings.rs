@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::{
+    bundle::decimal,
     dataset::DatasetId,
     topic::{Address, SINGLE_LABEL, TopicId},
 };
@@ -15,10 +16,7 @@ use super::{
     ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
     PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
-use crate::{
-    math::loss::LossMethod,
-    network::{actor, submission},
-};
+use crate::{math::loss::LossMethod, network::actor};
 
 /// The smallest loss that counts, where settings do not say.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
@@ -117,7 +115,7 @@ pub fn topic(
 /// The settings that [`topic`] makes `topic` of, without its whitelist of workers.
 pub fn from_topic(topic: &Topic) -> TopicSettings {
     let Topic { timing, judging, source, active_quantiles, labeling, .. } = topic;
-    let decimal = |number: f64| Some(Decimal(submission::decimal(number)));
+    let text = |number: f64| Some(Decimal(decimal(number)));
     let is_multi = labeling.is_multi;
     TopicSettings {
         metadata: topic.name.clone(),
@@ -131,22 +129,22 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         output_arity: Some(if is_multi { "multi" } else { "single" }.to_owned()),
         label_whitelist: if is_multi { topic.labels.clone() } else { Vec::new() },
         label_case_sensitive: labeling.is_case_sensitive,
-        label_default_value: decimal(labeling.default),
+        label_default_value: text(labeling.default),
         max_labels_per_submission: Some(labeling.per_submission_max),
         require_unity: topic.unity_tolerance.is_some(),
-        unity_tolerance: topic.unity_tolerance.and_then(decimal),
+        unity_tolerance: topic.unity_tolerance.and_then(text),
         loss_method: Some(judging.loss.method.to_string()),
         allow_negative: judging.loss.allow_negative,
-        loss_floor: decimal(judging.loss.floor),
+        loss_floor: text(judging.loss.floor),
         algorithm: Some(judging.generation.to_string()),
-        p_norm: decimal(judging.p_norm),
-        c_norm: decimal(judging.c_norm),
-        alpha_regret: decimal(judging.alpha_regret),
-        epsilon: decimal(judging.epsilon),
-        merit_sortition_alpha: decimal(judging.merit_sortition_alpha),
-        active_inferer_quantile: decimal(active_quantiles.inferer),
-        active_forecaster_quantile: decimal(active_quantiles.forecaster),
-        active_reputer_quantile: decimal(active_quantiles.reputer),
+        p_norm: text(judging.p_norm),
+        c_norm: text(judging.c_norm),
+        alpha_regret: text(judging.alpha_regret),
+        epsilon: text(judging.epsilon),
+        merit_sortition_alpha: text(judging.merit_sortition_alpha),
+        active_inferer_quantile: text(active_quantiles.inferer),
+        active_forecaster_quantile: text(active_quantiles.forecaster),
+        active_reputer_quantile: text(active_quantiles.reputer),
         max_top_inferers_to_reward: Some(topic.active_max.inferers),
         max_top_forecasters_to_reward: Some(topic.active_max.forecasters),
         enable_worker_whitelist: topic.whitelist.is_enabled,
@@ -161,7 +159,7 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         horizon_seconds: source.horizon.as_secs(),
         direction_threshold: match topic.truth {
             Truth::Value => None,
-            Truth::Direction { threshold } => decimal(threshold),
+            Truth::Direction { threshold } => text(threshold),
         },
         predictor: topic.predictor.as_ref().map(predictor_settings),
         built_in_forecasters: Some(topic.has_built_in_forecasters),

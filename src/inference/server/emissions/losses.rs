@@ -8,6 +8,7 @@ use axum::{
     http::Uri,
     response::Response,
 };
+use model::bundle::decimal;
 use model::topic::{Address, BlockHeight};
 use wire::{
     inference::chain::{
@@ -20,7 +21,7 @@ use wire::{
 use super::{Service, address, height, needed, queried, topic};
 use crate::{
     math::regret::{ByActor, Losses},
-    network::{queries::RegretOf, submission::decimal, topic::Topic},
+    network::{queries::RegretOf, topic::Topic},
     server::{
         bundle_body::{self, PairBody},
         error::ApiError,

@@ -5,6 +5,7 @@ use axum::{
     Json,
     extract::{Path, State},
 };
+use model::bundle::decimal;
 use model::topic::{Address, BlockHeight};
 use wire::inference::chain::{CountResponse, ScoreBody, ScoreResponse, Scores, ScoresAtBlock};
 
@@ -14,7 +15,7 @@ use crate::{
         regret::{ByActor, Losses},
         score,
     },
-    network::{learned::Experience, submission::decimal, topic::Topic},
+    network::{learned::Experience, topic::Topic},
     server::error::ApiError,
 };
 

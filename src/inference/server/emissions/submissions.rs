@@ -5,6 +5,7 @@ use axum::{
     Json,
     extract::{Path, State},
 };
+use model::bundle::decimal;
 use model::{bundle::LabeledValue, topic::BlockHeight};
 use wire::{
     inference::chain::{
@@ -59,7 +60,7 @@ pub(super) async fn forecasts(
                 .iter()
                 .map(|(name, value)| ForecastElement {
                     inferer: name.to_string(),
-                    value: value.clone(),
+                    value: decimal(*value),
                 })
                 .collect(),
             extra_data: None,
@@ -74,8 +75,10 @@ pub(super) async fn latest_input_inference(
 ) -> Result<Json<LatestInputInference>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let Received { nonce, submission } = newest(&service, &topic, &worker).await?;
-    let labeled =
-        |value: LabeledValue| InputLabeledValueBody { label: value.label_name, value: value.value };
+    let labeled = |value: LabeledValue| InputLabeledValueBody {
+        label: value.label_name,
+        value: decimal(value.value),
+    };
     Ok(Json(LatestInputInference {
         latest_input_inference: InputInferenceBody {
             topic_id: topic.id.to_string(),
@@ -144,7 +147,7 @@ fn body(
     if is_old && value.is_none() {
         return Err(no_form(topic));
     }
-    let values = submission.inference.into_iter().map(|value| value.value);
+    let values = submission.inference.into_iter().map(|value| decimal(value.value));
     Ok(InferenceBody {
         topic_id: topic.id.to_string(),
         block_height: nonce.to_string(),
@@ -158,5 +161,5 @@ fn body(
 
 /// The value of `submission` on a topic with one output.
 fn only(topic: &Topic, submission: &Submission) -> Option<String> {
-    submission.inference.first().filter(|_| topic.is_single()).map(|value| value.value.clone())
+    submission.inference.first().filter(|_| topic.is_single()).map(|value| decimal(value.value))
 }

@@ -4,10 +4,11 @@ use axum::{
     Json,
     extract::{Path, State},
 };
+use model::bundle::decimal;
 use wire::inference::chain::{ValueResponse, WeightResponse};
 
 use super::{Service, address, topic};
-use crate::{network::submission::decimal, server::error::ApiError};
+use crate::server::error::ApiError;
 
 pub(super) async fn regret_stdnorm(
     State(service): State<Service>,

@@ -131,8 +131,8 @@ pub(super) const OPERATIONS: [Operation; 17] = [
     ),
     Operation {
         text: "One payload is taken for each address and epoch; what came first stays. The address is \
-               that of the key, or of the key's `model`. A value is kept digit by digit: at most 64 \
-               characters, and 1e100. A forecast is of losses, in the unit of the topic's. What is kept \
+               that of the key, or of the key's `model`. A value is a decimal of at most 64 \
+               characters, up to 1e100, kept as a double. A forecast is of losses, in the unit of the topic's. What is kept \
                counts if its actor is active when the window closes: the best by the moving average of \
                their scores are, as many as the topic has places; actors without a score share a part \
                of these, and those far from all others' values rest.",

@@ -107,10 +107,10 @@ async fn queries_agree_with_each_other() {
     );
     let inferences = get("inferences/1/13").await;
     let own = &inferences["inferences"]["inferences"][0];
-    assert_eq!((own.get("value"), &own["values"]), (None, &json!(["51.20"])));
+    assert_eq!((own.get("value"), &own["values"]), (None, &json!(["51.2"])));
     let newest = get("topics/1/workers/allo1a/latest_input_inference").await;
     let newest = &newest["latest_input_inference"];
-    assert_eq!(newest["values"], json!([{"label": "y", "value": "51.20"}]));
+    assert_eq!(newest["values"], json!([{"label": "y", "value": "51.2"}]));
     let loss = get("network_loss/1/13").await;
     let loss = &loss["loss_bundle"];
     assert!((number(&loss["inferer_values"][0]["value"]) - 1.44_f64.log10()).abs() < 1e-9);
@@ -135,11 +135,11 @@ async fn up_to_v9_a_bundle_has_one_number_for_each_quantity() {
     let (_, body) = fixture.get("/emissions/v9/latest_network_inferences/1").await;
     let bundle = &body["network_inferences"];
     assert!(number(&bundle["combined_value"]) > 51.0);
-    assert_eq!(bundle["inferer_values"][0], json!({"worker": "allo1a", "value": "51.20"}));
+    assert_eq!(bundle["inferer_values"][0], json!({"worker": "allo1a", "value": "51.2"}));
     assert_eq!(bundle["reputer_request_nonce"]["reputer_nonce"]["block_height"], "13");
     let (_, body) = fixture.get("/emissions/v9/inferences/1/13").await;
     let own = &body["inferences"]["inferences"][0];
-    assert_eq!((&own["value"], own.get("values")), (&json!("51.20"), None));
+    assert_eq!((&own["value"], own.get("values")), (&json!("51.2"), None));
     let (_, body) = fixture.get("/emissions/v9/reputer_loss_bundles/1/13").await;
     let reported = &body["loss_bundles"]["reputer_value_bundles"][0]["value_bundle"];
     assert!(number(&reported["combined_value"]).is_finite());

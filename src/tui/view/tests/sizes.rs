@@ -68,7 +68,6 @@ fn strange() -> Harness {
         one_out_inferer_values: Vec::new(),
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
-        one_out_inferer_forecaster_values: Vec::new(),
     };
     let latest = Latest { bundle, block_height: u64::MAX };
     screen.press("4");

@@ -158,9 +158,8 @@ fn many_nodes_and_results_under_long_names() {
 fn a_topic_of_forty_inferers() {
     use model::bundle::{Bundle, LabeledValue, WorkerValues};
     const LETTERS: [char; 8] = ['q', 'p', 'z', 'r', 'y', '9', 'x', '8'];
-    let value = |value: f64| {
-        vec![LabeledValue { label_id: 1, label_name: "value".to_owned(), value: value.to_string() }]
-    };
+    let value =
+        |value: f64| vec![LabeledValue { label_id: 1, label_name: "value".to_owned(), value }];
     let worker = |idx: u32| WorkerValues {
         worker: format!("allo1{}k8w2h7t{}", LETTERS[idx as usize / 8], LETTERS[idx as usize % 8])
             .parse()
@@ -183,7 +182,6 @@ fn a_topic_of_forty_inferers() {
         one_out_inferer_values: Vec::new(),
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
-        one_out_inferer_forecaster_values: Vec::new(),
     };
     let latest = crate::event::Latest { bundle, block_height: 1_440 };
     screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));

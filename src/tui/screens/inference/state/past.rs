@@ -152,13 +152,13 @@ pub(crate) fn number(text: &str) -> Option<f64> {
 
 /// The value of `label` among `values`.
 pub(crate) fn label_value(values: &[LabeledValue], label: &str) -> Option<f64> {
-    values.iter().find(|value| value.label_name == label).and_then(|value| number(&value.value))
+    let found = values.iter().find(|value| value.label_name == label)?;
+    Some(found.value).filter(|value| value.is_finite())
 }
 
 fn values(values: &[LabeledValue]) -> BTreeMap<String, f64> {
-    let numbers =
-        values.iter().map(|value| Some((value.label_name.clone(), number(&value.value)?)));
-    numbers.flatten().collect()
+    let finite = values.iter().filter(|value| value.value.is_finite());
+    finite.map(|value| (value.label_name.clone(), value.value)).collect()
 }
 
 fn bodies(bodies: Vec<LabeledValueBody>) -> BTreeMap<String, f64> {

@@ -24,7 +24,7 @@ fn values(labels: &[(&str, &str)]) -> Vec<LabeledValue> {
     let value = |(label_id, (name, value)): (u32, &(&str, &str))| LabeledValue {
         label_id,
         label_name: (*name).to_owned(),
-        value: (*value).to_owned(),
+        value: value.parse().unwrap(),
     };
     (1..).zip(labels).map(value).collect()
 }
@@ -52,7 +52,6 @@ fn bundle(topic: u64, nonce: u64, combined: &str) -> Latest {
         one_out_inferer_values: vec![withheld("allo1aaa", "10.5"), withheld("allo1bbb", "6")],
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
-        one_out_inferer_forecaster_values: Vec::new(),
     };
     Latest { bundle, block_height: nonce }
 }

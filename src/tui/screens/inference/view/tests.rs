@@ -32,7 +32,7 @@ fn labeled(values: &[(&str, f64)]) -> Vec<LabeledValue> {
     let value = |(label_id, (name, value)): (u32, &(&str, f64))| LabeledValue {
         label_id,
         label_name: (*name).to_owned(),
-        value: value.to_string(),
+        value: *value,
     };
     (1..).zip(values).map(value).collect()
 }
@@ -93,7 +93,6 @@ fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> Latest {
         one_out_inferer_values: (0..).zip(&ACTORS).map(withheld).collect(),
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
-        one_out_inferer_forecaster_values: Vec::new(),
     };
     Latest { bundle, block_height: nonce }
 }
@@ -363,9 +362,9 @@ proptest! {
         let mut state = opened(1);
         let mut bundle = latest(1, 4_812_380, &[("y", values[0])]);
         for (actor, value) in bundle.bundle.inferer_values.iter_mut().zip(&values) {
-            actor.values[0].value = value.to_string();
+            actor.values[0].value = *value;
         }
-        bundle.bundle.naive_value[0].value.clone_from(&text);
+        bundle.bundle.naive_value[0].value = f64::NAN;
         bundle.bundle.combined_value[0].label_name = text;
         let event = InferenceEvent::Latest { topic: id(1), result: Ok(bundle) };
         state.inference.on(event, now());
