@@ -20,7 +20,7 @@ use crate::{
     math::{
         loss::LossRule,
         outlier::Baseline,
-        pairs::FullBundle,
+        pair_values::FullBundle,
         regret::ByActor,
         statistics::count,
         synthesis::{SynthesisError, Values, interval::PERCENTILES},

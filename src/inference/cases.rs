@@ -16,9 +16,9 @@ use wire::inference::cases::{
 
 use self::names::Names;
 use crate::math::{
-    pairs::PairValues,
+    network_loss::{Report, network_losses},
+    pair_values::PairValues,
     regret::{ByActor, Losses, Pace, PairwiseRegrets, Regrets, RoleValues},
-    reputer::{Report, network_losses},
     score,
     synthesis::{
         Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,

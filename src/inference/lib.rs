@@ -30,9 +30,9 @@ use crate::{
     network::{
         cache::Cache,
         chain::{Blocks, Chain, Leap},
-        condition::Conditions,
         epoch::is_open,
         epoch_end::{closing, lesson},
+        problems::Conditions,
         retention::{DAY, Retention},
         submission::{Origin, Payload, PayloadError, Submission, Submitter},
         topic::{Keep, Topic, TopicSettingsError},

@@ -3,10 +3,10 @@
 //! Absent on purpose: topics, heights, stores and clocks.
 
 pub mod loss;
+pub mod network_loss;
 pub mod outlier;
-pub mod pairs;
+pub mod pair_values;
 pub mod regret;
-pub mod reputer;
 pub mod score;
 pub mod sortition;
 pub mod statistics;

@@ -4,11 +4,10 @@
 //! [`selection`] and [`close`] end a window, [`learned`] takes the losses in, [`runner`] does what
 //! is due. Absent on purpose: SQL and HTTP.
 
-pub mod actor;
+pub mod addresses;
 pub(crate) mod cache;
 pub mod chain;
 pub mod close;
-pub mod condition;
 pub mod epoch;
 pub(crate) mod epoch_end;
 pub mod forecast;
@@ -16,6 +15,7 @@ pub mod leaderboard;
 pub mod learned;
 pub mod overview;
 pub mod prediction;
+pub mod problems;
 pub mod queries;
 pub mod relearn;
 pub mod retention;

@@ -57,7 +57,7 @@ use self::{error::ApiError, openapi::Description};
 use crate::{
     Inference, InferenceError, InferenceOptions,
     network::{
-        actor::{self, AddressError},
+        addresses::{self, AddressError},
         retention::Retention,
         rows::Rows,
         runner::Runner,
@@ -164,7 +164,7 @@ impl Holder {
 
     /// The address that submits for the key, or for one of its models.
     fn address(self, model: Option<&str>) -> Result<Address, AddressError> {
-        actor::of_key(self.id.get(), model)
+        addresses::of_key(self.id.get(), model)
     }
 }
 

@@ -4,11 +4,11 @@
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::network::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
-mod digest;
+mod bundle_actors;
 mod epochs;
 mod error;
 mod pairs;
-mod past;
+mod past_epochs;
 mod record;
 mod relearn;
 mod retention;
@@ -36,7 +36,7 @@ use task::{lock, private};
 
 pub use self::error::StoreError;
 pub use self::{
-    digest::ActorDigest,
+    bundle_actors::BundleActors,
     epochs::{EndOptions, StoredLearned},
     relearn::{PastLesson, Relearnable, Relearned},
     retention::EpochTotals,

@@ -14,7 +14,7 @@ use std::{
 use ::inference::{
     backtest::{Backtest, Model, Prediction, Report, Step, baselines},
     network::{
-        actor, prediction,
+        addresses, prediction,
         rows::{FlatRow, Rows as _, lines},
         runs::Cause,
         topic::{Source, Topic, demo_topics, settings},
@@ -204,7 +204,8 @@ fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
             Ok(CommandModel {
                 name: name.to_owned(),
                 command: command.to_owned(),
-                worker: actor::of_model(&format!("command:{name}")).context("name the model")?,
+                worker: addresses::of_model(&format!("command:{name}"))
+                    .context("name the model")?,
                 group: group.clone(),
             })
         }

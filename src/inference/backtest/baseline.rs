@@ -8,7 +8,7 @@ use super::{Model, Prediction};
 use crate::{
     math::statistics::count,
     network::{
-        actor,
+        addresses,
         rows::FlatRow,
         runs::Cause,
         topic::{Topic, Truth},
@@ -70,7 +70,7 @@ impl Model for Simple {
             }),
             Truth::Direction { .. } => self.directions(&series),
         };
-        let worker = actor::of_model(self.name)?;
+        let worker = addresses::of_model(self.name)?;
         let name = format!("baseline: {}", self.name);
         Ok(vec![Prediction { worker, name, values: values.ok_or(NoRows)? }])
     }

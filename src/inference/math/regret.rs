@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use model::topic::Address;
 
 use crate::math::{
-    pairs::PairValues,
+    pair_values::PairValues,
     statistics::{deviation, quantile},
     synthesis::weights::Params,
 };

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use model::topic::Address;
 
 use crate::math::{
-    pairs::PairValues,
+    pair_values::PairValues,
     regret::{Regrets, RoleValues},
     synthesis::{
         combine::{Table, named},

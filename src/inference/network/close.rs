@@ -12,12 +12,12 @@ use model::{
 use crate::{
     math::{
         outlier::Baseline,
-        pairs::FullBundle,
+        pair_values::FullBundle,
         regret::{ByActor, RoleValues},
         synthesis::{Epoch, Synthesis, SynthesisError, Values, interval::PERCENTILES, synthesize},
     },
     network::{
-        actor::AddressError,
+        addresses::AddressError,
         forecast::{Forecast, built_in},
         learned::Learned,
         selection::Withdrawn,

@@ -7,7 +7,7 @@ use task::causes::chain;
 use tracing::{debug, error, info};
 
 use crate::{
-    math::{pairs::FullBundle, regret::Losses, synthesis::SynthesisError},
+    math::{pair_values::FullBundle, regret::Losses, synthesis::SynthesisError},
     network::{
         close::{CloseContext, CloseError, Closing, close},
         learned::{BundleError, Learned},

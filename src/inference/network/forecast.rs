@@ -19,7 +19,7 @@ use model::topic::Address;
 use crate::{
     math::{loss::LossRule, regret::ByActor, statistics::moving_average, synthesis::Values},
     network::{
-        actor::{self, AddressError},
+        addresses::{self, AddressError},
         forecast::past::{Judged, offsets},
         learned::{LOSS_AVERAGE_ALPHA, Learned},
     },
@@ -72,7 +72,9 @@ pub fn built_in(
     let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary)];
     all.into_iter()
         .filter(|(_, losses)| !losses.is_empty())
-        .map(|(name, losses)| Ok(Forecast { name, address: actor::of_forecaster(name)?, losses }))
+        .map(|(name, losses)| {
+            Ok(Forecast { name, address: addresses::of_forecaster(name)?, losses })
+        })
         .collect()
 }
 

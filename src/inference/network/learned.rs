@@ -10,7 +10,7 @@ use model::{
 use crate::{
     math::{
         loss::LossRule,
-        pairs::FullBundle,
+        pair_values::FullBundle,
         regret::{
             ByActor, Crowd, Losses, Pace, Regrets, RoleValues, initial_regret, is_experienced,
         },

@@ -8,7 +8,7 @@ use crate::{
     Inference, InferenceError, Shared,
     math::regret::ByActor,
     network::{epoch::Progress, learned::Learned, topic::Topic},
-    store::ActorDigest,
+    store::BundleActors,
 };
 
 /// A topic, where its clock stands, and who takes part.
@@ -94,7 +94,7 @@ impl Shared {
     }
 }
 
-fn views(digest: &ActorDigest, learned: &Learned) -> Vec<ActorView> {
+fn views(digest: &BundleActors, learned: &Learned) -> Vec<ActorView> {
     let view = |worker: &Address, is_forecaster: bool| {
         let of = |inferer: &ByActor<f64>, forecaster: &ByActor<f64>| {
             if is_forecaster { forecaster.get(worker) } else { inferer.get(worker) }.copied()

@@ -14,10 +14,10 @@ use tracing::{debug, warn};
 use crate::{
     Inference, ReadError, Sender, SubmitError,
     network::{
-        actor,
-        condition::Failing,
+        addresses,
         epoch::{self, Care, Step, due},
         prediction,
+        problems::Failing,
         rows::{FlatRow, Rows, lines, truth_after},
         runs::{Cause, Job, Nodes, PeerOutput, Runs},
         submission::Payload,
@@ -87,7 +87,7 @@ enum HandInError {
     #[error("read the output")]
     Prediction(#[from] prediction::PredictionError),
     #[error("name the worker")]
-    Address(#[from] actor::AddressError),
+    Address(#[from] addresses::AddressError),
     #[error("submit the prediction")]
     Submit(#[from] SubmitError),
 }
@@ -428,8 +428,8 @@ impl Runner {
             topic: self.topic.id,
             nonce,
             worker: match model {
-                Some(model) => actor::of_model(model)?,
-                None => actor::of_peer(&output.peer_id)?,
+                Some(model) => addresses::of_model(model)?,
+                None => addresses::of_peer(&output.peer_id)?,
             },
             name: Some(model.map_or_else(|| output.peer_id.to_string(), str::to_owned)),
         };

@@ -23,7 +23,7 @@ use wire::inference::{
 
 use super::error::ApiError;
 use crate::math::{
-    pairs::{FullBundle, PairValues},
+    pair_values::{FullBundle, PairValues},
     regret::Losses,
 };
 

@@ -24,7 +24,7 @@ use wire::{
 
 use crate::{
     InferenceError, ReadError, SubmitError,
-    network::{actor::AddressError, topics::TopicChangeError},
+    network::{addresses::AddressError, topics::TopicChangeError},
     signer::SignerError,
     store::StoreError,
 };

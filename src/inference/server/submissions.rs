@@ -22,7 +22,7 @@ use crate::{
     Inference, ReadError, Sender,
     math::sortition::Record,
     network::{
-        actor, epoch,
+        addresses, epoch,
         submission::{Origin, Payload},
         topic::Topic,
     },
@@ -59,7 +59,7 @@ pub(super) async fn post(
     let values: Vec<(String, String)> = body.labeled().collect();
     let mut forecast = BTreeMap::new();
     for (inferer, loss) in body.forecast {
-        let inferer = actor::checked(&inferer)
+        let inferer = addresses::checked(&inferer)
             .map_err(|why| ApiError::Mismatch { parameter: "forecast", reason: why.to_string() })?;
         forecast.insert(inferer, loss.0);
     }

@@ -10,7 +10,7 @@ use wire::inference::network::{ProblemBody, RetentionBody, TopicHealth};
 use super::error::{ApiError, topic_id};
 use crate::{
     Inference, ReadError,
-    network::{condition::Problem, retention::DAY},
+    network::{problems::Problem, retention::DAY},
 };
 
 pub(super) async fn get(

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Inference,
-    network::{actor, topics::ListChange},
+    network::{addresses, topics::ListChange},
 };
 
 pub(super) async fn put(
@@ -42,7 +42,7 @@ async fn change(
 ) -> Result<Json<TopicResponse>, ApiError> {
     let id = topic_id(&path.0)?;
     let worker = match change {
-        ListChange::Add => actor::checked(&path.1)
+        ListChange::Add => addresses::checked(&path.1)
             .map_err(|why| ApiError::Mismatch { parameter: "worker", reason: why.to_string() })?,
         ListChange::Remove => read("worker", &path.1)?,
     };

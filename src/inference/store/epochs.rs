@@ -9,11 +9,11 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    CloseInput, EPOCH_BYTES, Lesson, State, Store, StoreError, insert, number, pairs, past, record,
-    relearn, retention, state, view,
+    CloseInput, EPOCH_BYTES, Lesson, State, Store, StoreError, insert, number, pairs, past_epochs,
+    record, relearn, retention, state, view,
 };
 use crate::{
-    math::{outlier::Baseline, pairs::FullBundle},
+    math::{outlier::Baseline, pair_values::FullBundle},
     network::{
         close::{Closing, Signed},
         learned::Learned,
@@ -172,7 +172,7 @@ pub(super) fn put_learned(
             stamp,
             record::write_learned(&learned)?,
             pairs::write_regrets(&learned.regrets),
-            past::write(&learned.past)
+            past_epochs::write(&learned.past)
         ])?;
     Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }

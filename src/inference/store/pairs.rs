@@ -5,7 +5,7 @@ use model::topic::Address;
 
 use super::StoreError;
 use crate::math::{
-    pairs::PairValues,
+    pair_values::PairValues,
     regret::{PairwiseRegrets, Regrets},
 };
 

@@ -9,7 +9,7 @@ use model::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use wire::inference::{LabeledValueBody, LatestNetworkInferences};
 
-use super::{StoreError, pairs, past};
+use super::{StoreError, pairs, past_epochs};
 use crate::{
     math::regret::{ByActor, Losses, Regrets, RoleValues},
     network::{
@@ -190,7 +190,7 @@ impl TryFrom<RegretsRecord> for Regrets {
     }
 }
 
-/// What was learned, except the regrets of [pairs] and [past epochs](past).
+/// What was learned, except the regrets of [pairs] and [past epochs](past_epochs).
 pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
     let experience = |seen: &Experience| ExperienceRecord {
         n_epochs: seen.n_epochs,
@@ -231,7 +231,7 @@ pub(super) fn read_learned(text: &str, pairs: &[u8], past: &[u8]) -> Result<Lear
         losses: record.losses.try_into()?,
         scores: record.scores.try_into()?,
         loss_averages: by_actor(record.loss_averages)?,
-        past: past::read(past)?,
+        past: past_epochs::read(past)?,
         resting_targets: RestingTargets {
             inferer: record.resting_target_inferer.map(|Exact(number)| number),
             forecaster: record.resting_target_forecaster.map(|Exact(number)| number),

@@ -12,10 +12,10 @@ use rusqlite::{Connection, params};
 
 use super::{
     EPOCH_BYTES, Input, Lesson, State, Store, StoreError, StoredLearned, epochs::put_learned,
-    height, number, pairs, past, record, retention, view,
+    height, number, pairs, past_epochs, record, retention, view,
 };
 use crate::{
-    math::pairs::FullBundle,
+    math::pair_values::FullBundle,
     network::{learned::Learned, retention::Retention},
 };
 
@@ -222,7 +222,7 @@ pub(super) fn take_snapshot(
             number(nonce),
             record::write_learned(learned)?,
             pairs::write_regrets(&learned.regrets),
-            past::write(&learned.past)
+            past_epochs::write(&learned.past)
         ])?;
     // Without its values of pairs an epoch cannot be learned from again.
     write

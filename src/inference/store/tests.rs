@@ -2,7 +2,7 @@ use model::topic::Address;
 
 use super::*;
 use crate::{
-    math::{pairs::FullBundle, sortition::Record},
+    math::{pair_values::FullBundle, sortition::Record},
     network::{
         close::{CloseContext, close},
         epoch_end::closing,

@@ -13,7 +13,7 @@ use super::{Store, StoreError, StoredLearned, number, pairs, record};
 use crate::{
     math::{
         outlier::Baseline,
-        pairs::FullBundle,
+        pair_values::FullBundle,
         regret::{Losses, RoleValues},
     },
     network::{

@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, sync::Arc, thread::available_parallelism, time::Durat
 use ::inference::{
     backtest::{Backtest, Model, Prediction, Report},
     network::{
-        actor, prediction,
+        addresses, prediction,
         rows::{FlatRow, lines},
         runs::Cause,
         topic::{Predictor, Topic, Truth, demo_topics},
@@ -93,7 +93,7 @@ impl Model for Guest {
                 return Err(String::from_utf8_lossy(&finished.stderr).trim().into());
             }
             predictions.push(Prediction {
-                worker: actor::of_model(&model.name)?,
+                worker: addresses::of_model(&model.name)?,
                 name: model.name.clone(),
                 values: prediction::parse(&String::from_utf8_lossy(&finished.stdout))?,
             });

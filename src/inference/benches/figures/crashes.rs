@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use inference::{Inference, math::pairs::FullBundle};
+use inference::{Inference, math::pair_values::FullBundle};
 use model::topic::TopicId;
 use tokio::time::{Instant, sleep};
 

@@ -7,7 +7,7 @@ use inference::{
     Inference, Sender,
     math::sortition::Record,
     network::{
-        actor,
+        addresses,
         submission::{Origin, Payload, Submitter},
         topic::Topic,
     },
@@ -115,7 +115,7 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
         sending.spawn(async move { inference.submit(sender, payload).await });
     };
     let inferers = (0..N_INFERERS)
-        .map(|idx| actor::of_model(&format!("inferer {idx}")))
+        .map(|idx| addresses::of_model(&format!("inferer {idx}")))
         .collect::<Result<Vec<_>, _>>()?;
     for (idx, worker) in inferers.iter().enumerate() {
         let values = vec![("y".to_owned(), format!("{}", 3000.0 + numbers.next()))];
@@ -144,7 +144,7 @@ async fn submissions(inference: &Inference) -> Outcome<()> {
             let began = Instant::now();
             let mut sending = JoinSet::new();
             for idx in 0..N_SUBMISSIONS {
-                let worker = actor::of_model(&format!("inferer {idx}"))?;
+                let worker = addresses::of_model(&format!("inferer {idx}"))?;
                 let sender = Sender { topic, nonce, worker, name: None };
                 let values = vec![("y".to_owned(), "3000.5".to_owned())];
                 let payload = Payload { values, ..Payload::default() };
@@ -167,7 +167,7 @@ async fn submissions(inference: &Inference) -> Outcome<()> {
 
 /// Takes what queries cost.
 async fn reads(network: &Network) -> Outcome<()> {
-    let inferer = actor::of_model("inferer 0")?;
+    let inferer = addresses::of_model("inferer 0")?;
     let paths = [
         "/api/v1/topics".to_owned(),
         "/emissions/v10/latest_regret_stdnorm/1".to_owned(),

@@ -6,7 +6,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{Router, body::Bytes, http::header, routing::get};
 use inference::{
     Sender,
-    network::{actor, submission::Payload},
+    network::{addresses, submission::Payload},
 };
 use model::topic::TopicId;
 use tokio::{net::TcpListener, task::JoinSet, time::Instant};
@@ -37,7 +37,7 @@ pub(crate) async fn latest() -> Outcome<()> {
     network.inference.open_epoch(id, nonce).await?;
     for idx in 0..10 {
         let values = vec![("y".to_owned(), format!("{idx}.123456789"))];
-        let worker = actor::of_model(&idx.to_string())?;
+        let worker = addresses::of_model(&idx.to_string())?;
         let sender = Sender { topic: id, nonce, worker, name: None };
         network.inference.submit(sender, Payload { values, ..Payload::default() }).await?;
     }

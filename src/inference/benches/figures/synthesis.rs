@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, hint::black_box, path::Path, time::Duration};
 use inference::{
     math::{
         loss::{LossMethod, LossRule},
-        pairs::PairValues,
+        pair_values::PairValues,
         regret::{ByActor, Losses, Pace, Regrets},
         synthesis::{
             Epoch, Newcomers, Values, synthesize,

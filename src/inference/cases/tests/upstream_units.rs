@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{check, parsed, upstream};
 use crate::math::{
+    network_loss::{Report, network_losses},
     regret::{Crowd, Losses, Regrets, initial_regret},
-    reputer::{Report, network_losses},
     statistics::{deviation, median, moving_average, quantile},
     synthesis::{
         Epoch, Newcomers,

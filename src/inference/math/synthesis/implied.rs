@@ -9,7 +9,7 @@ use super::{
     combine::{dot, walk},
     weights::weights,
 };
-use crate::math::{pairs::PairValues, statistics::median};
+use crate::math::{pair_values::PairValues, statistics::median};
 
 /// Where less than this share of all weight is left without an inferer, the rest is weighed by
 /// itself: relative to a much better inferer its weights have lost their digits.

@@ -13,7 +13,7 @@ use super::{
     combine::{ABSENT, Table, dot, named},
     implied::Implied,
 };
-use crate::math::{pairs::PairValues, regret::PairwiseRegrets};
+use crate::math::{pair_values::PairValues, regret::PairwiseRegrets};
 
 /// A family of regrets, and the column of each actor of the epoch in it.
 struct Against<'t, 'a> {

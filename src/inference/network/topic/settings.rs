@@ -16,7 +16,7 @@ use super::{
     ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
     PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
-use crate::{math::loss::LossMethod, network::actor};
+use crate::{math::loss::LossMethod, network::addresses};
 
 /// The smallest loss that counts, where settings do not say.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
@@ -249,7 +249,7 @@ fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> 
         what: "worker_whitelist",
         want: "addresses such as allo1…, with a checksum that fits",
     };
-    let workers = settings.worker_whitelist.iter().map(|worker| actor::checked(worker));
+    let workers = settings.worker_whitelist.iter().map(|worker| addresses::checked(worker));
     Ok(WorkerWhitelist {
         is_enabled: settings.enable_worker_whitelist,
         workers: workers.collect::<Result<_, _>>().map_err(|_| unfit)?,

@@ -29,7 +29,7 @@ use wire::{
 
 use super::{Service, height, in_query, no_form, topic};
 use crate::{
-    math::pairs::FullBundle,
+    math::pair_values::FullBundle,
     network::topic::{Topic, TopicKind},
     server::{
         bundle_body::{self, PairBody},

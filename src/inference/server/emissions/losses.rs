@@ -44,7 +44,7 @@ pub(super) async fn reputer_loss_bundles(
 ) -> Result<Response, ApiError> {
     let is_old = version == EMISSIONS_OLD;
     let topic = topic(&service.inference, &version, &id)?;
-    let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
+    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
     let parts = (version, id, nonce);
     let (bundle, pairs) = read_losses(&service, parts, reputer.as_str()).await?;
     if is_old {

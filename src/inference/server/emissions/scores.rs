@@ -89,7 +89,7 @@ pub(super) async fn reputers_at(
 ) -> Result<Json<ScoresAtBlock>, ApiError> {
     let topic = topic(&service.inference, &version, &id)?;
     let nonce = height(&nonce)?;
-    let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
+    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
     let epochs = service.inference.losses_until(topic.id, nonce, 1).await?;
     let exact = epochs.iter().filter(|(of, _)| *of == nonce);
     let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
@@ -123,7 +123,7 @@ pub(super) async fn lowest_reputer(
     let topic = topic(&service.inference, &version, &id)?;
     let nonce = service.inference.learned(topic.id).await?.nonce;
     let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
-    let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
+    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
 }
 

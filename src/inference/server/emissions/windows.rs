@@ -200,7 +200,7 @@ pub(super) async fn reputer_window_status(
     let (start, end) = current.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
     let (next_start, next_end) = reputers(topic.timing, next);
     let address = read_address(&uri)?;
-    let reputer = crate::network::actor::of_reputer(&topic.source.dataset)?;
+    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
     Ok(Json(WindowStatus {
         is_open: current.is_some() && start <= height,
         current_nonce_block_height: current.unwrap_or_default().to_string(),

@@ -10,7 +10,7 @@ use crate::math::regret::RoleValues;
 
 /// Who took part in a bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ActorDigest {
+pub struct BundleActors {
     /// The block at which the epoch opened.
     pub nonce: BlockHeight,
     /// The inferers, by address.
@@ -28,7 +28,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::blocks`].
-    pub fn actors(&self, topic: TopicId) -> Result<Option<ActorDigest>, StoreError> {
+    pub fn actors(&self, topic: TopicId) -> Result<Option<BundleActors>, StoreError> {
         let reader = self.reader()?;
         let id = number(topic.get());
         let found: Option<(i64, String, String)> = reader
@@ -51,6 +51,6 @@ impl Store {
             }
         }
         let shares = record::read_role_values(&shares)?;
-        Ok(Some(ActorDigest { nonce: height(nonce), inferers, forecasters, shares, names }))
+        Ok(Some(BundleActors { nonce: height(nonce), inferers, forecasters, shares, names }))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::topic::Address;
 
 use crate::math::{
-    pairs::PairValues,
+    pair_values::PairValues,
     regret::{ByActor, Losses},
 };
 
