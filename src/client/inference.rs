@@ -35,7 +35,7 @@ pub struct Inference {
 }
 
 /// The newest bundle of a topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Latest {
     /// What was inferred.
     pub bundle: Bundle,

@@ -119,7 +119,7 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     let synthesis = synthesize(&Epoch {
         params: &params,
         inferences: &inferences,
-        forecasts: &forecasts,
+        forecasts: &forecasts.iter().map(|(name, losses)| (name.clone(), losses)).collect(),
         previous_loss: optional("the previous loss", case.previous_network_loss_log10.as_ref())?,
         regrets: &regrets,
         newcomers: if case.all_inferers_new {

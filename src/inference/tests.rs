@@ -326,7 +326,7 @@ async fn a_direction_is_judged_in_the_time_of_its_dataset() {
     stage.runner.tick().await;
     stage.pass(60).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
-    let truth: Vec<_> = history[0].truth.iter().map(|value| value.value.as_str()).collect();
+    let truth: Vec<_> = history[0].truth.iter().map(|value| value.value.to_string()).collect();
     // From 50 to 50 + 1800 / 1000: up by more than a thousandth.
     assert_eq!(truth, ["1", "0", "0"]);
     let sum: f64 = history[0].combined_value.iter().map(|v| v.value).sum();

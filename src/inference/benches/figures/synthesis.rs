@@ -108,13 +108,14 @@ fn median(size: Size) -> Outcome<Duration> {
         epsilon_safe_div: 1e-7,
         regret_scale: Some(0.3),
     };
+    let forecasts = owned.forecasts.iter().map(|(name, losses)| (name.clone(), losses)).collect();
     let mut took = Vec::new();
     for _ in 0..RUNS {
         let began = Instant::now();
         let synthesis = synthesize(&Epoch {
             params: &params,
             inferences: &owned.inferences,
-            forecasts: &owned.forecasts,
+            forecasts: &forecasts,
             previous_loss: Some(-2.0),
             regrets: &owned.regrets,
             newcomers: Newcomers::WithRegret(-0.5),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{check, parsed, upstream};
 use crate::math::{
     network_loss::{Report, network_losses},
-    regret::{Crowd, Losses, Regrets, initial_regret},
+    regret::{ByActor, Crowd, Losses, Regrets, initial_regret},
     statistics::{deviation, median, moving_average, quantile},
     synthesis::{
         Epoch, Newcomers,
@@ -95,11 +95,12 @@ fn implied_values(input: &Value, params: &Params) -> Value {
         let losses = losses.iter().map(|(name, loss)| (address(name), parsed(loss)));
         (address(name), losses.collect())
     };
-    let forecasts = members(&input["forecasts"]).iter().map(forecast).collect();
+    let forecasts: ByActor<ByActor<f64>> =
+        members(&input["forecasts"]).iter().map(forecast).collect();
     let epoch = Epoch {
         params,
         inferences: &inferences,
-        forecasts: &forecasts,
+        forecasts: &forecasts.iter().map(|(name, losses)| (name.clone(), losses)).collect(),
         previous_loss: Some(parsed(&input["network_loss"])),
         regrets: &Regrets::default(),
         newcomers: Newcomers::WithRegret(0.0),

@@ -26,7 +26,7 @@ impl OwnedEpoch {
         synthesize(&Epoch {
             params,
             inferences,
-            forecasts,
+            forecasts: &forecasts.iter().map(|(name, losses)| (name.clone(), losses)).collect(),
             previous_loss: *previous_loss,
             regrets,
             newcomers: *newcomers,

@@ -191,7 +191,6 @@ fn select_bundle(topic: &Topic, form: Form, bundles: &Bundles) -> FullBundle {
         without_inferer = Arc::default();
         bundle.one_out_forecaster_values.clear();
         bundle.one_in_forecaster_values.clear();
-        bundle.one_out_inferer_forecaster_values.clear();
     }
     FullBundle { bundle, without_inferer }
 }

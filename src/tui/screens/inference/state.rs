@@ -13,6 +13,7 @@ pub(crate) mod past;
 use std::{collections::BTreeMap, time::Duration};
 
 use model::{
+    bundle::decimal,
     timestamp::Timestamp,
     topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
 };
@@ -107,7 +108,7 @@ impl State {
         values
             .iter()
             .find(|value| value.label_name == self.label())
-            .map(|value| value.value.clone())
+            .map(|value| decimal(value.value))
     }
 
     /// Whether a spinner is in view.

@@ -83,7 +83,7 @@ impl State {
         let before = nonce(&known.latest);
         known.latest.settle(result.clone(), now);
         let newest = known.latest.value().and_then(|latest| latest.bundle.combined_value.first());
-        if let Some(value) = newest.and_then(|value| past::number(&value.value))
+        if let Some(value) = newest.map(|value| value.value).filter(|value| value.is_finite())
             && let Some(nonce) = nonce(&known.latest)
             && Some(nonce) != before
         {

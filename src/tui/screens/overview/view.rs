@@ -429,12 +429,11 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, title: &str, topic
         return;
     };
     let mut line = Line::default();
-    let number = |value: &str| value.parse().unwrap_or(f64::NAN);
-    let values = latest.bundle.combined_value.iter().map(|value| number(&value.value));
+    let values = latest.bundle.combined_value.iter().map(|value| value.value);
     // The same for all labels, so that they can be compared.
     let decimals = format::decimals_for(values);
     for value in latest.bundle.combined_value.iter().take(4) {
-        let number = format::grouped(number(&value.value), decimals);
+        let number = format::grouped(value.value, decimals);
         if latest.bundle.combined_value.len() > 1 {
             line.push_span(Span::styled(format!("{} ", value.label_name), theme.muted));
         }

@@ -49,7 +49,7 @@ fn strange() -> Harness {
     let value = |text: &str| LabeledValue {
         label_id: 1,
         label_name: STRANGE.to_owned(),
-        value: text.to_owned(),
+        value: text.parse().unwrap_or(f64::NAN),
     };
     let worker = |text: &&str| WorkerValues {
         worker: "allo1x0c2v9pq".parse().unwrap(),
