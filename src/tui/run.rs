@@ -248,7 +248,6 @@ struct Loop {
 }
 
 /// Anything that wakes the loop.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Next {
     Signal(Signal),
     Term(Option<std::io::Result<TermEvent>>),

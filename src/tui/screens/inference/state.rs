@@ -98,8 +98,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// What `y` copies, if something is selected: an actor's address, else the combined value as
-    /// the service wrote it.
+    /// What `y` copies, if something is selected: an actor's address, else the combined value with all
+    /// its digits.
     pub(crate) fn selection(&self) -> Option<String> {
         if let Some(actor) = &self.actor {
             return Some(actor.to_string());
