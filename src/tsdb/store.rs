@@ -538,9 +538,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The number of a dataset's last commit. It counts up whenever rows come, change or go.
     fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError>;
 
-    /// Shows `visit` all rows or buckets of a span, oldest first, batch by batch, as they are at
-    /// one timestamp. A batch is read when it is asked for its rows, so that one who knows its
-    /// [`chunk_id`](RowBatch::chunk_id) can do without.
+    /// Shows `visit` all rows or buckets of a span, oldest first, batch by batch, in one
+    /// snapshot. A batch is read when it is asked for its rows, so that one who knows its
+    /// [`chunk_id`](row_batch::RowBatch::chunk_id) can do without.
     fn scan(
         &self,
         dataset: DatasetId,

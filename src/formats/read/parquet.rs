@@ -143,7 +143,7 @@ impl ParquetRecords {
         Ok(self.next_record(take)?)
     }
 
-    /// As [`Self::next`]; no row is bad by itself.
+    /// Hands the fields of the next row to `take`; `None` at the end. No row is bad by itself.
     ///
     /// # Errors
     /// [`FileError`] if a column does not decode.

@@ -148,7 +148,7 @@ async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()>
     if asked.wants("late") { late(&store, id, n, table).await } else { Ok(()) }
 }
 
-/// Packs all rows, and reads them then; the store, opened anew.
+/// Packs all rows, and reads them then; the store, opened again.
 async fn packed(
     store: Figures,
     path: &Path,

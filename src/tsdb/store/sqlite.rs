@@ -1,6 +1,6 @@
 //! The embedded store: one SQLite file, written by one thread, read by a few connections.
 //!
-//! SQLite keeps transactions and the catalogue; rows are in chunks and a tail (see [`append`]).
+//! SQLite keeps transactions and the catalogue; rows are in chunks and a tail (see `append.rs`).
 
 mod append;
 pub(crate) mod backup;
