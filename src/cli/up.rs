@@ -11,7 +11,7 @@ use model::key::ApiKey;
 use serde_json::json;
 use stack::{
     data_dir::StackClaim,
-    local::{LocalNode, LocalReady},
+    local::{Addresses, LocalFunction, LocalNode, LocalReady},
     process::Line,
     start::{Ports, Progress, StackOptions, start},
     supervise::{Supervised, supervise},
@@ -163,15 +163,27 @@ fn log_restart(name: &str, happened: Supervised) {
 /// Prints where the stack answers. Scripts rely on the members of its JSON.
 fn announce(ready: &LocalReady, is_json: bool, data_dir: Option<&Path>) -> anyhow::Result<()> {
     let LocalReady { addresses, nodes, functions, .. } = ready;
+    let Addresses { head, datasets, inference, .. } = addresses;
     let [head, datasets, inference] =
-        [&addresses.head, &addresses.datasets, &addresses.inference].map(|it| it.as_deref());
-    let [head, datasets, inference] = [head, datasets, inference].map(Option::unwrap_or_default);
+        [head, datasets, inference].map(|address| address.as_deref().unwrap_or_default());
     let api_key = addresses.api_key.as_ref().map(ApiKey::reveal).unwrap_or_default();
     if is_json {
-        let node = |LocalNode { peer_id, role, subgroup, pid, .. }: &LocalNode| json!({"peer_id": peer_id, "role": role, "subgroup": subgroup, "pid": pid});
-        let nodes: Vec<_> = nodes.iter().map(node).collect();
-        let functions: Vec<_> = functions.iter().map(|function| json!({"name": function.name, "function_id": function.function_id, "method": function.method})).collect();
-        let line = json!({"head": head, "datasets": datasets, "inference": inference, "api_key": api_key, "nodes": nodes, "functions": functions});
+        let node = |node: &LocalNode| {
+            let LocalNode { peer_id, role, subgroup, pid, .. } = node;
+            json!({"peer_id": peer_id, "role": role, "subgroup": subgroup, "pid": pid})
+        };
+        let function = |function: &LocalFunction| {
+            let LocalFunction { name, function_id, method } = function;
+            json!({"name": name, "function_id": function_id, "method": method})
+        };
+        let line = json!({
+            "head": head,
+            "datasets": datasets,
+            "inference": inference,
+            "api_key": api_key,
+            "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
+            "functions": functions.iter().map(function).collect::<Vec<_>>(),
+        });
         return output::print_json(&line.to_string());
     }
     let mut lines = vec![
