@@ -19,7 +19,7 @@ use model::{
     bundle::Bundle,
     dataset::{Column, Dataset, DatasetId},
     key::ApiKey,
-    topic,
+    topic::TopicId,
 };
 use wire::{
     executions::{ClusterEvent, ExecutionBody},
@@ -143,10 +143,12 @@ pub(crate) enum StreamEvent<T> {
     Item(T),
     /// The service does not know the last event: late items may have been missed.
     Reset,
-    /// Still connected.
     Heartbeat,
     /// Disconnected; the next attempt is made after `retry_in`.
-    Lost { why: Failure, retry_in: Duration },
+    Lost {
+        why: Failure,
+        retry_in: Duration,
+    },
     /// The service has no such stream; no event follows.
     NotServed,
 }
@@ -175,66 +177,25 @@ pub(crate) struct RunOrder {
 #[derive(Debug)]
 pub(crate) enum DataEvent {
     /// The answer to [`Effect::LoadDatasets`].
-    Datasets {
-        /// What was searched for.
-        search: String,
-        /// What was found.
-        result: Result<DatasetsPage, Failure>,
-    },
+    Datasets { search: String, result: Result<DatasetsPage, Failure> },
     /// The answer to [`Effect::LoadColumns`].
-    Columns {
-        /// Of which dataset.
-        dataset: DatasetId,
-        result: Result<Vec<Column>, Failure>,
-    },
+    Columns { dataset: DatasetId, result: Result<Vec<Column>, Failure> },
     /// The answer to [`Effect::LoadRows`].
-    Rows {
-        /// What was asked.
-        query: RowsQuery,
-        /// What was answered.
-        result: Result<RowsPage, Failure>,
-    },
+    Rows { query: RowsQuery, result: Result<RowsPage, Failure> },
     /// The answer to [`Effect::FilterDatasets`].
-    Filtered {
-        /// By which field of the metadata.
-        field: String,
-        value: String,
-        /// What was found.
-        result: Result<DatasetsPage, Failure>,
-    },
+    Filtered { field: String, value: String, result: Result<DatasetsPage, Failure> },
     /// The answer to [`Effect::LoadTags`].
-    Tags {
-        /// Of which dataset.
-        dataset: DatasetId,
-        result: Result<Vec<String>, Failure>,
-    },
+    Tags { dataset: DatasetId, result: Result<Vec<String>, Failure> },
     /// The answer to [`Effect::LoadPinned`].
-    Pinned {
-        /// Which was asked for.
-        dataset: DatasetId,
-        result: Result<Box<Dataset>, Failure>,
-    },
+    Pinned { dataset: DatasetId, result: Result<Box<Dataset>, Failure> },
     /// The answer to [`Effect::LoadTable`].
-    Table {
-        /// What was asked.
-        query: RowsQuery,
-        /// What was answered.
-        result: Result<RowsPage, Failure>,
-    },
+    Table { query: RowsQuery, result: Result<RowsPage, Failure> },
     /// How far the export begun by [`Effect::Export`] is.
     Export(ExportNews),
     /// Something happened on the stream opened by [`Effect::OpenStream`].
-    Stream {
-        /// Of which dataset.
-        dataset: DatasetId,
-        news: RowsEvent,
-    },
+    Stream { dataset: DatasetId, news: RowsEvent },
     /// The answer to [`Effect::AcquireTag`].
-    Acquired {
-        tag: String,
-        /// How it went.
-        result: Result<Acquired, Failure>,
-    },
+    Acquired { tag: String, result: Result<Acquired, Failure> },
 }
 
 /// The progress of an export.
@@ -243,11 +204,7 @@ pub(crate) enum ExportNews {
     /// So much is written.
     Written(Progress),
     /// All of it is.
-    Done {
-        /// How much that is.
-        progress: Progress,
-        path: PathBuf,
-    },
+    Done { progress: Progress, path: PathBuf },
     /// It was given up, and nothing is left of it.
     Failed(Failure),
 }
@@ -258,53 +215,19 @@ pub(crate) enum InferenceEvent {
     /// The answer to [`Effect::LoadTopics`].
     Topics(Result<TopicList, Failure>),
     /// The answer to [`Effect::LoadLatest`].
-    Latest {
-        /// Of which topic.
-        topic: topic::TopicId,
-        /// Its newest bundle.
-        result: Result<Latest, Failure>,
-    },
+    Latest { topic: TopicId, result: Result<Latest, Failure> },
     /// The answer to [`Effect::LoadResistant`].
-    Resistant {
-        /// Of which topic.
-        topic: topic::TopicId,
-        /// Its newest bundle without outliers.
-        result: Result<Latest, Failure>,
-    },
+    Resistant { topic: TopicId, result: Result<Latest, Failure> },
     /// The answer to [`Effect::LoadConfidence`].
-    Confidence {
-        /// Of which topic.
-        topic: topic::TopicId,
-        /// What stands beside its newest bundle.
-        result: Result<Box<LatestBody>, Failure>,
-    },
+    Confidence { topic: TopicId, result: Result<Box<LatestBody>, Failure> },
     /// The answer to [`Effect::LoadPastBundles`].
-    PastBundles {
-        /// Of which topic.
-        topic: topic::TopicId,
-        /// Its newest bundles, oldest first.
-        result: Result<Vec<Bundle>, Failure>,
-    },
+    PastBundles { topic: TopicId, result: Result<Vec<Bundle>, Failure> },
     /// Something happened on the stream opened by [`Effect::OpenBundles`].
-    Bundle {
-        /// Of which topic.
-        topic: topic::TopicId,
-        news: BundleEvent,
-    },
+    Bundle { topic: TopicId, news: BundleEvent },
     /// The answer to [`Effect::LoadHistory`].
-    History {
-        /// Of which topic.
-        topic: topic::TopicId,
-        /// Its past epochs.
-        result: Result<TopicHistory, Failure>,
-    },
+    History { topic: TopicId, result: Result<TopicHistory, Failure> },
     /// The answer to [`Effect::LoadLeaderboard`].
-    Leaderboard {
-        /// Of which topic.
-        topic: topic::TopicId,
-        /// Its actors by their losses.
-        result: Result<Leaderboard, Failure>,
-    },
+    Leaderboard { topic: TopicId, result: Result<Leaderboard, Failure> },
 }
 
 /// Everything that the state can request.
@@ -317,12 +240,7 @@ pub(crate) enum Effect {
     /// Reads a profile and its key.
     OpenProfile(String),
     /// Tries a key on a service of a profile, and keeps it if it is good.
-    KeepKey {
-        profile: String,
-        /// Where its services are.
-        addresses: Addresses,
-        key: ApiKey,
-    },
+    KeepKey { profile: String, addresses: Addresses, key: ApiKey },
     /// Forgets the key of a profile.
     ForgetKey(String),
     /// Asks each service whether it serves.
@@ -356,10 +274,7 @@ pub(crate) enum Effect {
     /// Starts a local process again.
     RestartProcess(String),
     /// Lists datasets whose name or description holds `search`; all, if that is empty.
-    LoadDatasets {
-        /// What to search for.
-        search: String,
-    },
+    LoadDatasets { search: String },
     /// Lists a dataset's columns.
     LoadColumns { dataset: DatasetId },
     /// Reads rows or buckets.
@@ -394,26 +309,22 @@ pub(crate) enum Effect {
     /// Lists topics, with their clock and actors.
     LoadTopics,
     /// Reads a topic's newest bundle.
-    LoadLatest { topic: topic::TopicId },
+    LoadLatest { topic: TopicId },
     /// Reads a topic's newest bundle without its outliers.
-    LoadResistant { topic: topic::TopicId },
+    LoadResistant { topic: TopicId },
     /// Reads what stands beside a topic's newest bundle: weights and intervals.
-    LoadConfidence { topic: topic::TopicId },
+    LoadConfidence { topic: TopicId },
     /// Reads a topic's newest bundles.
-    LoadPastBundles {
-        topic: topic::TopicId,
-        /// At most so many.
-        limit: usize,
-    },
+    LoadPastBundles { topic: TopicId, limit: usize },
     /// Follows a topic's bundles, and none other's.
-    OpenBundles { topic: topic::TopicId },
+    OpenBundles { topic: TopicId },
     /// Follows no topic's bundles.
     CloseBundles,
     /// Reads who did how well in a topic.
-    LoadLeaderboard { topic: topic::TopicId },
+    LoadLeaderboard { topic: TopicId },
     /// Reads a topic's past epochs.
     LoadHistory {
-        topic: topic::TopicId,
+        topic: TopicId,
         /// At most so many, the newest.
         limit: usize,
     },

@@ -53,7 +53,7 @@ pub(crate) enum Pane {
 }
 
 /// The state of the Data screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
     /// The datasets found.
@@ -103,8 +103,8 @@ pub(crate) struct State {
     pub(crate) table: Table,
     /// Writing rows to a file.
     pub(crate) export: Export,
-    /// The resolutions that the service supports, as far as known.
-    pub(crate) resolutions: &'static [Resolution],
+    /// Whether the service refused a resolution that its document does not name.
+    pub(crate) is_documented_only: bool,
     /// Whether the services' addresses are known.
     pub(crate) is_connected: bool,
     /// Whether the list still shows a search that was cleared.
@@ -117,45 +117,6 @@ pub(crate) struct State {
     pub(crate) limited_until: Option<Timestamp>,
     /// When failed requests are retried.
     pub(crate) retry_at: Option<Timestamp>,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            datasets: Loadable::Idle,
-            search: Field::default(),
-            is_shown: false,
-            is_in_overview: false,
-            pane: Pane::default(),
-            selected: None,
-            columns: Loadable::Idle,
-            new_columns: BTreeSet::new(),
-            chosen_columns: BTreeMap::new(),
-            rows: Loadable::Idle,
-            chart: Chart::new(Zoom::START.resolution),
-            zoom: Zoom::START,
-            kind: ChartKind::default(),
-            indicators: Indicators::default(),
-            is_table: false,
-            crosshair: None,
-            live: LiveStream::default(),
-            tape: VecDeque::new(),
-            sparklines: BTreeMap::new(),
-            tag: Loadable::Idle,
-            tags: Loadable::Idle,
-            filter: Filter::default(),
-            pins: Vec::new(),
-            table: Table::default(),
-            export: Export::default(),
-            resolutions: &Resolution::ALL,
-            is_connected: false,
-            is_list_old: false,
-            asked: None,
-            older: OlderRows::Unknown,
-            limited_until: None,
-            retry_at: None,
-        }
-    }
 }
 
 impl State {

@@ -35,6 +35,12 @@ pub(crate) struct Chart {
     n_added: usize,
 }
 
+impl Default for Chart {
+    fn default() -> Self {
+        Self::new(Resolution::Raw)
+    }
+}
+
 impl Chart {
     /// Returns a chart without candles.
     pub(crate) const fn new(resolution: Resolution) -> Self {

@@ -26,7 +26,11 @@ impl State {
 
     /// The resolutions to choose from: the service keeps buckets of the usual column alone.
     pub(crate) fn resolutions(&self) -> &'static [Resolution] {
-        if self.chosen_column().is_some() { &[Resolution::Raw] } else { self.resolutions }
+        match (self.chosen_column(), self.is_documented_only) {
+            (Some(_), _) => &[Resolution::Raw],
+            (None, true) => &Resolution::DOCUMENTED,
+            (None, false) => &Resolution::ALL,
+        }
     }
 
     /// The shape of the dataset that is charted, as far as its columns are known.

@@ -60,6 +60,12 @@ impl Density {
     }
 }
 
+impl Default for Zoom {
+    fn default() -> Self {
+        Self::START
+    }
+}
+
 impl Zoom {
     /// Where a dataset opens: raw values are what changes while one looks.
     pub(crate) const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };

@@ -267,8 +267,8 @@ impl State {
 
     /// Goes on without the resolutions of our own, at the next coarser one.
     fn leave_resolution(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.resolutions = &Resolution::DOCUMENTED;
-        self.set_zoom(self.zoom.coarser(self.resolutions), now)
+        self.is_documented_only = true;
+        self.set_zoom(self.zoom.coarser(self.resolutions()), now)
     }
 }
 
