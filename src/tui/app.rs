@@ -40,7 +40,7 @@ pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
 pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
 /// How long a second `^C` is waited for.
-pub(crate) const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
+const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where the services are when the screen opens.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -299,7 +299,7 @@ impl State {
     }
 
     /// The theme to save in the session: not one given for this start only.
-    pub(crate) fn theme_to_save(&self) -> Option<theme::Name> {
+    fn theme_to_save(&self) -> Option<theme::Name> {
         match self.initial_theme {
             theme::InitialTheme::Given(given) if given == self.theme => self.session_theme,
             _ => self.theme,

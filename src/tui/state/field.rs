@@ -6,7 +6,7 @@ use tui_input::{Input, InputRequest};
 use crate::keymap::Chord;
 
 /// The longest text taken, in characters. A row of a dataset pasted as standard input is far less.
-pub(crate) const CHARS_MAX: usize = 64 * 1024;
+const CHARS_MAX: usize = 64 * 1024;
 
 /// A line of text with a caret.
 #[derive(Debug, Clone, Default)]

@@ -134,7 +134,7 @@ impl State {
     }
 
     /// The number of the focused pane.
-    pub(crate) fn focused_pane(&self) -> usize {
+    fn focused_pane(&self) -> usize {
         match self.screen {
             Screen::Cluster => self.cluster.focus.number(),
             Screen::Execute => usize::from(self.execute.focus == execute::state::Pane::Results),

@@ -117,7 +117,7 @@ impl Kind {
 
 impl Entry {
     /// The searched text: name, detail, group.
-    pub(crate) fn haystack(&self) -> String {
+    fn haystack(&self) -> String {
         format!("{} {} {}", self.text, self.detail, self.group)
     }
 }

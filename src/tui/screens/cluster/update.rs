@@ -70,7 +70,7 @@ impl State {
         self.result_view = self.result_view.of_another();
     }
 
-    pub(crate) fn move_process(&mut self, action: Action, known: ClusterContext<'_>) {
+    fn move_process(&mut self, action: Action, known: ClusterContext<'_>) {
         let processes = known.stack.processes();
         let idx = self.process_idx(&processes);
         if let Some(idx) = moved(action, idx, processes.len(), known.page) {
@@ -78,11 +78,11 @@ impl State {
         }
     }
 
-    pub(crate) fn select_process(&mut self, idx: usize, known: ClusterContext<'_>) {
+    fn select_process(&mut self, idx: usize, known: ClusterContext<'_>) {
         self.process = known.stack.processes().get(idx).map(|process| process.name.clone());
     }
 
-    pub(crate) fn move_node(&mut self, action: Action, known: ClusterContext<'_>) {
+    fn move_node(&mut self, action: Action, known: ClusterContext<'_>) {
         let nodes = self.nodes(known);
         let idx = moved(action, self.node_idx(&nodes), nodes.len(), known.page);
         if let Some(node) = idx.and_then(|idx| nodes.get(idx)) {
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    pub(crate) fn move_run(&mut self, action: Action, known: ClusterContext<'_>) {
+    fn move_run(&mut self, action: Action, known: ClusterContext<'_>) {
         let selected = self.selected_run(known.runs).map(|run| run.id);
         let idx = known.runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
         if let Some(idx) = moved(action, idx, known.runs.iter().len(), known.page) {
@@ -98,13 +98,13 @@ impl State {
         }
     }
 
-    pub(crate) fn select_run(&mut self, idx: usize, known: ClusterContext<'_>) {
+    fn select_run(&mut self, idx: usize, known: ClusterContext<'_>) {
         if let Some(run) = known.runs.iter().nth(idx) {
             self.started(run.id);
         }
     }
 
-    pub(crate) fn look_at_groups(&mut self, action: Action, known: ClusterContext<'_>) {
+    fn look_at_groups(&mut self, action: Action, known: ClusterContext<'_>) {
         let response = self.selected_run(known.runs).and_then(Run::response);
         self.result_view.take(action, response, known.page);
     }

@@ -24,32 +24,32 @@ use crate::{
 };
 
 /// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
-pub(crate) const RAW_ROWS: usize = 3_600;
+const RAW_ROWS: usize = 3_600;
 
 /// Buckets of a first look: more than fit on the widest screen.
-pub(crate) const BUCKETS: usize = 1_000;
+const BUCKETS: usize = 1_000;
 
 /// Buckets read again when one is over, so that what was folded here becomes what the service says.
-pub(crate) const BUCKETS_AGAIN: usize = 3;
+const BUCKETS_AGAIN: usize = 3;
 
 /// Rows on the tape.
-pub(crate) const TAPE_ROWS: usize = 200;
+const TAPE_ROWS: usize = 200;
 
 /// Datasets whose sparklines are kept.
-pub(crate) const SPARKS_MAX: usize = 32;
+const SPARKS_MAX: usize = 32;
 
 /// How often the newest rows of each of the other datasets are read, one after another.
-pub(crate) const ROWS_EVERY: Duration = Duration::from_secs(5);
+const ROWS_EVERY: Duration = Duration::from_secs(5);
 
 /// The shortest wait between two such reads, however many datasets there are: two a second are
 /// little for a service, also for a remote one.
-pub(crate) const ROWS_APART: Duration = Duration::from_millis(500);
+const ROWS_APART: Duration = Duration::from_millis(500);
 
 /// How often the list of datasets is read again: new ones are rare.
 pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 
 /// The wait between the first reads, which fill the list.
-pub(crate) const ROWS_FIRST: Duration = Duration::from_millis(150);
+const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 /// Rows shown a page up or down of the list.
 const PAGE_ROWS: usize = 20;
@@ -349,20 +349,20 @@ fn failure(event: &DataEvent) -> Option<&Failure> {
     }
 }
 
-pub(crate) const fn set_timers() -> [Effect; 2] {
+const fn set_timers() -> [Effect; 2] {
     [Effect::SetTimer(Timer::Datasets, DATASETS_EVERY), Effect::SetTimer(Timer::Rows, ROWS_FIRST)]
 }
 
 impl State {
     /// Focuses the filter field; a filter replaces a search.
-    pub(crate) fn edit_filter(&mut self) {
+    fn edit_filter(&mut self) {
         self.is_list_old |= self.search.clear();
         self.filter.text.edit();
         self.pane = Pane::List;
     }
 
     /// Confirms the focused text field.
-    pub(crate) fn apply_filter(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn apply_filter(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.filter.apply() { self.load_datasets(now) } else { Vec::new() }
     }
 }

@@ -63,7 +63,7 @@ impl State {
     }
 
     /// Selects the run `by` places older.
-    pub(crate) fn look_at_run(&mut self, by: isize, runs: &Runs) {
+    fn look_at_run(&mut self, by: isize, runs: &Runs) {
         let selected = self.selected_run(runs).map(|run| run.id);
         let idx = runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
         if let Some(run) = runs.iter().nth(idx.saturating_add_signed(by)) {

@@ -203,7 +203,7 @@ impl State {
         effects
     }
 
-    pub(crate) fn load_latest(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn load_latest(&mut self, now: Timestamp) -> Vec<Effect> {
         let Some(topic) = self.selected else { return Vec::new() };
         self.latest.begin(now);
         let newest = if self.is_resistant {
@@ -223,11 +223,7 @@ impl State {
         vec![Effect::LoadTopics]
     }
 
-    pub(crate) fn on_topics(
-        &mut self,
-        result: Result<TopicList, Failure>,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) -> Vec<Effect> {
         if let Err(why) = &result {
             self.note_limit(why, now);
         }
@@ -288,7 +284,7 @@ impl State {
         }
     }
 
-    pub(crate) fn past_mut(&mut self, topic: TopicId) -> &mut History {
+    fn past_mut(&mut self, topic: TopicId) -> &mut History {
         if self.pasts.len() >= PASTS_MAX && !self.pasts.contains_key(&topic) {
             let other = self.pasts.keys().copied().find(|id| Some(*id) != self.selected);
             self.pasts.retain(|id, _| Some(*id) != other);
@@ -296,7 +292,7 @@ impl State {
         self.pasts.entry(topic).or_default()
     }
 
-    pub(crate) fn select_topic(&mut self, topic: Option<TopicId>, now: Timestamp) -> Vec<Effect> {
+    fn select_topic(&mut self, topic: Option<TopicId>, now: Timestamp) -> Vec<Effect> {
         if topic.is_none() || topic == self.selected {
             return Vec::new();
         }
@@ -313,7 +309,7 @@ impl State {
     }
 
     /// The topic `n` after the current one, wrapping around; the next number if none is listed.
-    pub(crate) fn topic_by(&self, n: isize) -> Option<TopicId> {
+    fn topic_by(&self, n: isize) -> Option<TopicId> {
         let Some(list) = self.topics.value().filter(|list| !list.topics.is_empty()) else {
             let is_known = self.latest.value().is_some();
             let next = self.selected.filter(|_| is_known).map_or(1, |topic| topic.get() + 1);
@@ -323,7 +319,7 @@ impl State {
         *ids.get(wrapped_index(ids.iter().position(|id| *id == self.selected), n, ids.len()))?
     }
 
-    pub(crate) fn label_by(&self, n: isize) -> Option<String> {
+    fn label_by(&self, n: isize) -> Option<String> {
         let labels = self.labels();
         let here = labels.iter().position(|label| *label == self.label());
         labels.get(wrapped_index(here, n, labels.len())).map(|label| (*label).to_owned())

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) use self::matching::LogQuery;
 
 /// The maximum of lines; the oldest is evicted. About five megabytes.
-pub(crate) const LINES_MAX: usize = 20_000;
+const LINES_MAX: usize = 20_000;
 
 /// Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
 const SOURCES_MAX: usize = 32;

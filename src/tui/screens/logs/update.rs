@@ -77,20 +77,20 @@ impl State {
     }
 
     /// Selects the newest line, unless one is selected.
-    pub(crate) fn hold(&mut self) {
+    fn hold(&mut self) {
         if let (None, Some(number)) = (self.selected, self.line().map(|line| line.number)) {
             self.select(number);
         }
     }
 
-    pub(crate) fn move_up(&mut self, n: usize) {
+    fn move_up(&mut self, n: usize) {
         let (above, _) = self.around(n.max(1).saturating_add(1));
         if let Some(number) = above.last().map(|line| line.number) {
             self.select(number);
         }
     }
 
-    pub(crate) fn move_down(&mut self, n: usize) {
+    fn move_down(&mut self, n: usize) {
         if self.selected.is_none() {
             return;
         }
@@ -105,7 +105,7 @@ impl State {
         self.selected = self.selected.filter(|it| Some(*it) != newest.map(|line| line.number));
     }
 
-    pub(crate) fn next_source(&self) -> Option<String> {
+    fn next_source(&self) -> Option<String> {
         let Some(source) = &self.source else { return self.sources.first().cloned() };
         let idx = self.sources.iter().position(|other| other == source)?;
         self.sources.get(idx + 1).cloned()

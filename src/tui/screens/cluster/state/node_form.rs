@@ -89,7 +89,7 @@ impl NodeField {
     }
 
     /// Whether the field is a choice, not a text.
-    pub(crate) const fn is_choice(self) -> bool {
+    const fn is_choice(self) -> bool {
         matches!(self, Self::Role | Self::Kept)
     }
 }

@@ -10,7 +10,7 @@ use crate::state::field::Field;
 const KNOWN_MAX: usize = 500;
 
 /// Pairs shown below what is typed.
-pub(crate) const CHOICES_MAX: usize = 8;
+const CHOICES_MAX: usize = 8;
 
 /// The metadata filter.
 #[derive(Debug, Clone, Default)]

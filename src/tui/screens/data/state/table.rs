@@ -21,7 +21,7 @@ use crate::{
 const PAGE_ROWS: usize = 500;
 
 /// Rows kept. Of ten columns they are about two megabytes.
-pub(crate) const ROWS_KEPT_MAX: usize = 4_000;
+const ROWS_KEPT_MAX: usize = 4_000;
 
 /// So many rows before the last one that is known, the next page is asked for.
 const ROWS_AHEAD: usize = 150;

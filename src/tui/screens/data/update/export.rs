@@ -49,7 +49,7 @@ impl State {
         vec![Effect::Export { query, path: PathBuf::from(path) }]
     }
 
-    pub(crate) fn export_bounds(&self) -> (Option<Timestamp>, Option<Timestamp>) {
+    fn export_bounds(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         let candles = self.chart.candles();
         let (Some(first), Some(last)) = (candles.first(), candles.last()) else {
             return (None, None);

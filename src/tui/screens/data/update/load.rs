@@ -63,7 +63,7 @@ impl State {
     }
 
     /// Keeps the selected dataset if it was found again, else takes the first one.
-    pub(crate) fn keep_selection(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn keep_selection(&mut self, now: Timestamp) -> Vec<Effect> {
         if self.dataset().is_some() {
             return Vec::new();
         }

@@ -28,7 +28,7 @@ impl State {
     }
 
     /// The datasets whose values are read in turn: those that are seen, and do not come anyway.
-    pub(crate) fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
+    fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
         // On another screen the pinned ones are shown by what their streams bring.
         let is_charted = |id: DatasetId| self.is_shown && Some(id) == self.selected;
         let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
@@ -75,12 +75,7 @@ impl State {
         }
     }
 
-    pub(crate) fn store_sparkline(
-        &mut self,
-        dataset: DatasetId,
-        samples: Vec<Candle>,
-        now: Timestamp,
-    ) {
+    fn store_sparkline(&mut self, dataset: DatasetId, samples: Vec<Candle>, now: Timestamp) {
         if self.sparklines.len() >= SPARKS_MAX && !self.sparklines.contains_key(&dataset) {
             let oldest =
                 self.sparklines.iter().min_by_key(|(_, spark)| spark.at).map(|(id, _)| *id);

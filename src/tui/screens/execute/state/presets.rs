@@ -11,7 +11,7 @@ use super::input::{Input, Source};
 use crate::state::field::Field;
 
 /// The most presets kept; the user finds nothing among more.
-pub(crate) const PRESETS_MAX: usize = 200;
+const PRESETS_MAX: usize = 200;
 
 /// The longest name of one, in characters.
 const NAME_CHARS_MAX: usize = 60;

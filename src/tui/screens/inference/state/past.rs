@@ -11,7 +11,7 @@ use model::{
 use wire::inference::{HistoryEpoch, LabeledValueBody, TopicHistory};
 
 /// Epochs kept: more than a chart has columns of dots.
-pub(crate) const EPOCHS_MAX: usize = 600;
+const EPOCHS_MAX: usize = 600;
 
 /// Bundles whose actors' values are kept: as many as a narrow sparkline has columns.
 pub(crate) const VALUES_MAX: usize = 24;
