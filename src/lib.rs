@@ -90,7 +90,7 @@
 //!   `view` of its folder in `tui/screens/`; keys in `tui/keymap/`, calls as effects in
 //!   `tui/effects/`, a snapshot in `tui/view/tests`.
 //! - **A loss function**: a variant of `LossMethod` with its name and arithmetic, and a line of its
-//!   table of tests, all in `inference/loss.rs`.
+//!   table of tests, all in `inference/math/loss.rs`.
 //! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help; man pages,
 //!   completion and README examples are tested against it.
 //! - **A key**: an [`Action`](tui::action::Action) and its line in the table of `tui/keymap/`; footer,
