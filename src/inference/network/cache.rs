@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::network::learned::Learned;
 
-    fn known(stamp: i64) -> StoredLearned {
+    fn stored(stamp: i64) -> StoredLearned {
         StoredLearned { stamp, learned: Arc::new(Learned::default()) }
     }
 
@@ -144,8 +144,8 @@ mod tests {
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let (cache, topic) = (Cache::default(), TopicId::FIRST);
         let read = cache.get(topic);
-        cache.change(topic, |entry| entry.known = Some(known(2)));
-        cache.keep(topic, &read, |entry| entry.known = Some(known(1)));
+        cache.change(topic, |entry| entry.known = Some(stored(2)));
+        cache.keep(topic, &read, |entry| entry.known = Some(stored(1)));
         assert_eq!(cache.get(topic).known.map(|known| known.stamp), Some(2));
     }
 }

@@ -145,31 +145,32 @@ impl Chain {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
+    fn timestamp(seconds: i64) -> Timestamp {
         Timestamp::from_seconds(seconds)
     }
 
     #[test]
     fn the_first_block_is_number_one() {
-        let blocks = Blocks::starting(at(100), Duration::from_secs(5));
-        assert_eq!([99, 100, 104, 105].map(|s| blocks.height(at(s))), [1, 1, 1, 2]);
-        assert_eq!(blocks.began(2), at(105));
+        let blocks = Blocks::starting(timestamp(100), Duration::from_secs(5));
+        assert_eq!([99, 100, 104, 105].map(|s| blocks.height(timestamp(s))), [1, 1, 1, 2]);
+        assert_eq!(blocks.began(2), timestamp(105));
     }
 
     #[test]
     fn heights_go_on_where_the_pace_changes() {
-        let blocks = Blocks::starting(at(0), Duration::from_secs(1));
-        assert_eq!(blocks.height(at(1000)), 1001);
-        let slower = blocks.paced(at(1000), Duration::from_secs(5));
-        assert_eq!(slower.height(at(1000)), 1001);
-        assert_eq!(slower.height(at(1005)), 1002);
-        assert_eq!(blocks.paced(at(1000), Duration::from_secs(1)), blocks);
+        let blocks = Blocks::starting(timestamp(0), Duration::from_secs(1));
+        assert_eq!(blocks.height(timestamp(1000)), 1001);
+        let slower = blocks.paced(timestamp(1000), Duration::from_secs(5));
+        assert_eq!(slower.height(timestamp(1000)), 1001);
+        assert_eq!(slower.height(timestamp(1005)), 1002);
+        assert_eq!(blocks.paced(timestamp(1000), Duration::from_secs(1)), blocks);
     }
 
     #[test]
     fn a_clock_tells_how_long_a_block_is_away() {
-        let clock = Clock::manual(at(0));
-        let chain = Chain::new(clock.clone(), Blocks::starting(at(0), Duration::from_secs(1)));
+        let clock = Clock::manual(timestamp(0));
+        let chain =
+            Chain::new(clock.clone(), Blocks::starting(timestamp(0), Duration::from_secs(1)));
         assert_eq!(chain.until(4), Duration::from_secs(3));
         clock.advance(Duration::from_secs(10));
         assert_eq!((chain.height(), chain.until(4)), (11, Duration::ZERO));
@@ -177,24 +178,29 @@ mod tests {
 
     #[test]
     fn corrections_of_the_date_are_seen_once_and_change_no_height() {
-        let clock = Clock::manual(at(1000));
-        let chain = Chain::new(clock.clone(), Blocks::starting(at(0), Duration::from_secs(1)));
+        let clock = Clock::manual(timestamp(1000));
+        let chain =
+            Chain::new(clock.clone(), Blocks::starting(timestamp(0), Duration::from_secs(1)));
         clock.advance(Duration::from_secs(10));
         assert_eq!((chain.height(), chain.take_leap()), (1011, None));
         for date in [10, 200_000] {
-            clock.set(at(date));
+            clock.set(timestamp(date));
             assert_eq!((chain.height(), chain.until(1012)), (1011, Duration::from_secs(1)));
             let leap = chain.take_leap().unwrap();
-            assert_eq!(leap.blocks.height(at(date)), 1011, "the next run goes on from there");
+            assert_eq!(
+                leap.blocks.height(timestamp(date)),
+                1011,
+                "the next run goes on from there"
+            );
             assert_eq!(chain.take_leap(), None);
         }
     }
 
     #[test]
     fn a_date_before_the_newest_nonce_goes_on_from_it() {
-        let blocks = Blocks::starting(at(0), Duration::from_secs(1));
-        assert_eq!(blocks.at_least(at(100), 90), blocks);
-        let later = blocks.at_least(at(100), 5000);
-        assert_eq!([100, 101, 112].map(|s| later.height(at(s))), [5000, 5001, 5012]);
+        let blocks = Blocks::starting(timestamp(0), Duration::from_secs(1));
+        assert_eq!(blocks.at_least(timestamp(100), 90), blocks);
+        let later = blocks.at_least(timestamp(100), 5000);
+        assert_eq!([100, 101, 112].map(|s| later.height(timestamp(s))), [5000, 5001, 5012]);
     }
 }
