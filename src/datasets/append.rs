@@ -162,8 +162,7 @@ impl Datasets {
             hub.publish(dataset, || render_frames(&mut writer, rows, appended.revision, era));
         });
         let began = Instant::now();
-        let appended =
-            self.store.append_by(mode, dataset, block, self.clock.now(), on_commit).await?;
+        let appended = self.store.append(mode, dataset, block, self.clock.now(), on_commit).await?;
         self.metrics.observe(metrics::COMMIT, began.elapsed());
         self.metrics.add_n(metrics::ROWS_IN, &[], appended.n_rows);
         Ok(appended)

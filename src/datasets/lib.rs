@@ -28,7 +28,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 use model::resolution::Resolution;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
-use tsdb::store::{Store, StoreError};
+use tsdb::{
+    catalog::TagFilter,
+    store::{Store, StoreError},
+};
 use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
@@ -131,7 +134,7 @@ impl Datasets {
     /// [`StoreError`] if not, or if it cannot be read.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.store.check().await?;
-        self.read_store(Store::tags).await.map(drop)
+        self.read_store(|store| store.tags(TagFilter::All)).await.map(drop)
     }
 
     /// Runs `read` on a thread that may block.

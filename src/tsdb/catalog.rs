@@ -131,3 +131,58 @@ impl Change {
         }
     }
 }
+
+/// A change of one column of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnChange {
+    /// Adds a column after the others, by its name and type.
+    Add(String, Dtype),
+    /// Gives a column another name.
+    Rename {
+        /// The name it has.
+        name: String,
+        /// The name it gets.
+        new_name: String,
+    },
+    /// Deletes the column of this name.
+    Delete(String),
+}
+
+/// A change of a tag. A name means a public tag, else the private one of the owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TagChange {
+    /// Lets the holders of a tag read a dataset. The tag is created if its owner, who is the
+    /// dataset's, has none.
+    Attach(DatasetId, String),
+    /// Takes a tag from a dataset.
+    Detach(DatasetId, String),
+    /// Gives an owner's tag to a key.
+    Give {
+        /// The key that uses the tag for its datasets.
+        owner: KeyId,
+        /// The owner's name for it.
+        tag: String,
+        /// The key that is to hold it.
+        key: KeyId,
+    },
+    /// Takes an owner's tag from a key.
+    Take {
+        /// The key that uses the tag for its datasets.
+        owner: KeyId,
+        /// The owner's name for it.
+        tag: String,
+        /// The key that holds it.
+        key: KeyId,
+    },
+}
+
+/// Which tags are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagFilter {
+    /// Every tag of the store.
+    All,
+    /// Those that a key knows: public ones, its own, and those it holds.
+    KnownTo(KeyId),
+    /// Those of a dataset.
+    OfDataset(DatasetId),
+}

@@ -25,7 +25,10 @@ use model::{
 
 use self::row_batch::VisitBatch;
 use crate::{
-    catalog::{Change, DatasetRef, Filter, Grant, Listed, NewDataset, Tag},
+    catalog::{
+        Change, ColumnChange, DatasetRef, Filter, Grant, Listed, NewDataset, Tag, TagChange,
+        TagFilter,
+    },
     codec::DecodeError,
     span::{Order, Span},
 };
@@ -53,40 +56,18 @@ pub enum Updated {
     Refolds,
 }
 
-/// Outcome of adding a column.
+/// Outcome of changing a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ColumnAdded {
-    /// Added, after the others.
-    New(Column),
-    /// The dataset has a column of this name.
+pub enum ColumnOutcome {
+    /// Changed; the column as it is now, or was before it was deleted.
+    Done(Column),
+    /// The dataset has no column of this name.
+    Unknown,
+    /// The dataset has a column of the new name.
     Exists,
     /// The dataset has the maximum number of columns.
     TooMany,
     /// The dataset has rows, whose buckets would be made of other columns.
-    Refolds,
-}
-
-/// The outcome of renaming a column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ColumnRenamed {
-    /// Renamed; the column as it is now.
-    Done(Column),
-    /// There is no such column.
-    Unknown,
-    /// Another column has the new name.
-    Exists,
-    /// The dataset has rows, whose buckets would be made of other columns.
-    Refolds,
-}
-
-/// The outcome of deleting a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnDeleted {
-    /// Deleted, with its values.
-    Done,
-    /// There is no such column.
-    Unknown,
-    /// The dataset has rows, whose buckets depend on it.
     Refolds,
 }
 
@@ -317,13 +298,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Updated, StoreError>>;
 
-    /// Adds a column, after the others, at `now`.
-    fn add_column(
+    /// Adds, renames or deletes a column at `now`. Rows keep their values in a deleted column until
+    /// their chunks are packed.
+    fn change_column(
         &self,
         dataset: DatasetId,
-        column: (String, Dtype),
+        change: ColumnChange,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnAdded, StoreError>>;
+    ) -> BoxFuture<'_, Result<ColumnOutcome, StoreError>>;
 
     /// Adds columns that the dataset does not have yet.
     fn add_columns(
@@ -333,70 +315,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Renames a column.
-    fn rename_column(
-        &self,
-        dataset: DatasetId,
-        name: String,
-        new_name: String,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnRenamed, StoreError>>;
-
-    /// Deletes a column. Rows keep their values in it until their chunks are packed.
-    fn delete_column(
-        &self,
-        dataset: DatasetId,
-        name: String,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnDeleted, StoreError>>;
-
-    /// Lets the holders of `tag` read the dataset; whether it did not have the tag. The name means a
-    /// public tag, else the private one of the dataset's owner, which is created if there is none.
-    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>>;
-
-    /// Takes a tag from a dataset; whether it had it.
-    fn remove_tag(
-        &self,
-        dataset: DatasetId,
-        tag: String,
-    ) -> BoxFuture<'_, Result<bool, StoreError>>;
-
-    /// Gives `key` the tag that `owner` calls `tag`; whether it did not hold it.
-    fn give_tag(
-        &self,
-        owner: KeyId,
-        tag: String,
-        key: KeyId,
-    ) -> BoxFuture<'_, Result<bool, StoreError>>;
-
-    /// Takes the tag that `owner` calls `tag` from `key`; whether it held it.
-    fn take_tag(
-        &self,
-        owner: KeyId,
-        tag: String,
-        key: KeyId,
-    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Changes which datasets have a tag, or which keys hold it. Returns whether that was not so before.
+    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Gives `key` a public tag that it does not hold yet.
     fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>>;
 
-    /// Stores rows at `now`, sorted by unique timestamp, and the buckets
-    /// they change, in one commit.
+    /// Stores rows at `now`, sorted by unique timestamp, and the buckets they change, in one commit.
     ///
-    /// A row at an existing timestamp replaces it. The numbers and creation times in `rows` are
-    /// filled in here.
+    /// `mode` says what a row does to a stored one at the same timestamp. The numbers and creation
+    /// times in `rows` are filled in here.
     fn append(
-        &self,
-        dataset: DatasetId,
-        rows: Block,
-        now: Timestamp,
-        on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended, StoreError>> {
-        self.append_by(AppendMode::Replace, dataset, rows, now, on_commit)
-    }
-
-    /// As [`Self::append`], where `mode` says what a row does to one at the same timestamp.
-    fn append_by(
         &self,
         mode: AppendMode,
         dataset: DatasetId,
@@ -474,17 +403,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The columns of a dataset, in their order.
     fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError>;
 
-    /// The tags that `key` knows, in alphabetical order: public ones, its own, and those it holds.
-    fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError>;
-
-    /// Whether there is a tag that `key` calls `name`.
-    fn owns_tag(&self, key: KeyId, name: &str) -> Result<bool, StoreError>;
+    /// The tags that `filter` selects, in alphabetical order.
+    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>, StoreError>;
 
     /// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError>;
-
-    /// All tags, in alphabetical order.
-    fn tags(&self) -> Result<Vec<Tag>, StoreError>;
 
     /// The datasets whose metadata say how much they keep, with those of their fields that do.
     fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError>;
@@ -499,9 +422,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// When a dataset last changed; `None` if there is none.
     fn newest_change(&self) -> Result<Option<Timestamp>, StoreError>;
-
-    /// The tags of a dataset, in alphabetical order.
-    fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError>;
 
     /// The timestamp of a dataset's newest row.
     fn newest_timestamp(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError>;

@@ -1,15 +1,14 @@
 //! Changing and deleting what is there: a dataset's name and description, its columns, its rows.
 
 use model::{
-    dataset::{Column, Dataset, Dtype, TIMESTAMP},
+    dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP},
     key::KeyId,
     timestamp::Timestamp,
 };
 use tsdb::{
-    catalog::DatasetRef,
-    catalog::{COLUMNS_MAX, Change},
+    catalog::{COLUMNS_MAX, Change, ColumnChange, DatasetRef},
     span::Span,
-    store::{ColumnAdded, ColumnDeleted, ColumnRenamed, Updated},
+    store::{ColumnOutcome, Updated},
 };
 
 use super::{CatalogError, check_columns, check_metadata, check_name, check_text};
@@ -55,15 +54,8 @@ impl Datasets {
         let dataset = self.find_owned(key, which).await?;
         let unfit = |what| CatalogError::Unfit { what };
         check_columns(std::slice::from_ref(&column)).map_err(unfit)?;
-        match self.store.add_column(dataset, column, self.clock.now()).await? {
-            ColumnAdded::New(column) => Ok(column),
-            ColumnAdded::Exists => Err(CatalogError::ColumnTaken),
-            ColumnAdded::TooMany => {
-                let what = "with the deleted ones, which keep their places";
-                Err(unfit(format!("a dataset has at most {COLUMNS_MAX} columns, {what}")))
-            }
-            ColumnAdded::Refolds => Err(CatalogError::Refolds),
-        }
+        let (name, dtype) = column;
+        self.change_column(dataset, ColumnChange::Add(name, dtype)).await
     }
 
     /// Renames a column of a dataset that `key` owns, and returns what it is now.
@@ -81,12 +73,7 @@ impl Datasets {
         // Its type stays: any one will do here.
         check_columns(&[(new_name.clone(), Dtype::Float)])
             .map_err(|what| CatalogError::Unfit { what })?;
-        match self.store.rename_column(dataset, name, new_name, self.clock.now()).await? {
-            ColumnRenamed::Done(column) => Ok(column),
-            ColumnRenamed::Unknown => Err(CatalogError::ColumnUnknown),
-            ColumnRenamed::Exists => Err(CatalogError::ColumnTaken),
-            ColumnRenamed::Refolds => Err(CatalogError::Refolds),
-        }
+        self.change_column(dataset, ColumnChange::Rename { name, new_name }).await
     }
 
     /// Deletes a column of a dataset that `key` owns, with its values.
@@ -105,10 +92,27 @@ impl Datasets {
         if name == TIMESTAMP {
             return Err(CatalogError::Unfit { what: format!("the {TIMESTAMP} cannot be deleted") });
         }
-        match self.store.delete_column(dataset, name.clone(), self.clock.now()).await? {
-            ColumnDeleted::Done => Ok(()),
-            ColumnDeleted::Unknown => Err(CatalogError::ColumnUnknown),
-            ColumnDeleted::Refolds => Err(CatalogError::ColumnUsed { name }),
+        match self.change_column(dataset, ColumnChange::Delete(name.clone())).await {
+            Err(CatalogError::Refolds) => Err(CatalogError::ColumnUsed { name }),
+            changed => changed.map(drop),
+        }
+    }
+
+    async fn change_column(
+        &self,
+        dataset: DatasetId,
+        change: ColumnChange,
+    ) -> Result<Column, CatalogError> {
+        match self.store.change_column(dataset, change, self.clock.now()).await? {
+            ColumnOutcome::Done(column) => Ok(column),
+            ColumnOutcome::Unknown => Err(CatalogError::ColumnUnknown),
+            ColumnOutcome::Exists => Err(CatalogError::ColumnTaken),
+            ColumnOutcome::TooMany => {
+                let what = "with the deleted ones, which keep their places";
+                let what = format!("a dataset has at most {COLUMNS_MAX} columns, {what}");
+                Err(CatalogError::Unfit { what })
+            }
+            ColumnOutcome::Refolds => Err(CatalogError::Refolds),
         }
     }
 

@@ -10,7 +10,7 @@ use model::{
     key::KeyId,
 };
 use tsdb::{
-    catalog::{DatasetRef, Tag},
+    catalog::{DatasetRef, Tag, TagChange, TagFilter},
     store::Acquired,
 };
 
@@ -41,7 +41,7 @@ impl Datasets {
     /// The tags that `key` knows of, in alphabetical order, each name once: public ones, its own, and
     /// those it holds.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, CatalogError> {
-        let mut tags = self.read_store(move |store| store.known_tags(key)).await?;
+        let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
     }
@@ -58,7 +58,7 @@ impl Datasets {
         let found =
             self.read_store(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
                 Some(grant) => {
-                    let mut tags = store.dataset_tags(grant.dataset)?;
+                    let mut tags = store.tags(TagFilter::OfDataset(grant.dataset))?;
                     tags.retain(|tag| {
                         let is_known = tag.is_public || tag.owner == Some(key);
                         is_known || grant.is_owner || grant.matching_tags.contains(&tag.name)
@@ -84,7 +84,7 @@ impl Datasets {
     ) -> Result<bool, CatalogError> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?;
         check_name("tag_name", tag).map_err(|what| CatalogError::Unfit { what })?;
-        let tags = self.read_store(move |store| store.dataset_tags(dataset)).await?;
+        let tags = self.read_store(move |store| store.tags(TagFilter::OfDataset(dataset))).await?;
         if tags.iter().any(|there| there.name == tag) {
             return Ok(false);
         }
@@ -92,7 +92,7 @@ impl Datasets {
             let what = format!("a dataset has at most {FIELDS_MAX} tags");
             return Err(CatalogError::Unfit { what });
         }
-        Ok(self.store.add_tag(dataset, tag.to_owned()).await?)
+        Ok(self.store.change_tag(TagChange::Attach(dataset, tag.to_owned())).await?)
     }
 
     /// Takes a tag from a dataset. Its holders do not see the dataset any more, unless by another, and
@@ -108,7 +108,7 @@ impl Datasets {
         tag: &str,
     ) -> Result<(), CatalogError> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?;
-        let had_it = self.store.remove_tag(dataset, tag.to_owned()).await?;
+        let had_it = self.store.change_tag(TagChange::Detach(dataset, tag.to_owned())).await?;
         self.hub.recheck_access(dataset);
         if had_it { Ok(()) } else { Err(CatalogError::TagUnknown) }
     }
@@ -134,7 +134,10 @@ impl Datasets {
         other: KeyId,
     ) -> Result<bool, CatalogError> {
         self.check_owns_tag(key, tag).await?;
-        Ok(self.store.give_tag(key, tag.to_owned(), other).await?)
+        Ok(self
+            .store
+            .change_tag(TagChange::Give { owner: key, tag: tag.to_owned(), key: other })
+            .await?)
     }
 
     /// Takes a tag of `key` from `other`, whose streams end where it sees no more.
@@ -148,7 +151,10 @@ impl Datasets {
         other: KeyId,
     ) -> Result<(), CatalogError> {
         self.check_owns_tag(key, tag).await?;
-        let held_it = self.store.take_tag(key, tag.to_owned(), other).await?;
+        let held_it = self
+            .store
+            .change_tag(TagChange::Take { owner: key, tag: tag.to_owned(), key: other })
+            .await?;
         self.hub.recheck_access_of(other);
         if held_it { Ok(()) } else { Err(CatalogError::KeyUnknown) }
     }
@@ -158,8 +164,8 @@ impl Datasets {
         if tag == PUBLIC_TAG {
             return Err(CatalogError::TagPublic);
         }
-        let tag = tag.to_owned();
-        let is_own = self.read_store(move |store| store.owns_tag(key, &tag)).await?;
+        let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
+        let is_own = tags.iter().any(|known| known.owner == Some(key) && known.name == tag);
         if is_own { Ok(()) } else { Err(CatalogError::TagUnknown) }
     }
 }

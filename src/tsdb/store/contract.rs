@@ -77,7 +77,7 @@ pub(crate) fn block(rows: impl IntoIterator<Item = (i64, f64)>) -> Block {
 }
 
 pub(crate) async fn append(store: &dyn Store, dataset: DatasetId, rows: Block) -> Appended {
-    store.append(dataset, rows, now(), Box::new(|_, _| ())).await.unwrap()
+    store.append(AppendMode::Replace, dataset, rows, now(), Box::new(|_, _| ())).await.unwrap()
 }
 
 fn values(rows: &Block) -> Vec<(i64, f64)> {
@@ -157,9 +157,9 @@ async fn visibility(open: Open<'_>) {
     assert_eq!(store.grant(key(2), &which).unwrap(), None);
     assert_eq!(store.grant(key(2), &DatasetRef::Name("nothing".to_owned())).unwrap(), None);
 
-    assert!(store.add_tag(id, "public".to_owned()).await.unwrap());
-    assert!(!store.add_tag(id, "public".to_owned()).await.unwrap());
-    assert!(store.add_tag(id, "members".to_owned()).await.unwrap());
+    assert!(store.change_tag(TagChange::Attach(id, "public".to_owned())).await.unwrap());
+    assert!(!store.change_tag(TagChange::Attach(id, "public".to_owned())).await.unwrap());
+    assert!(store.change_tag(TagChange::Attach(id, "members".to_owned())).await.unwrap());
     assert_eq!(store.grant(key(2), &which).unwrap(), None, "it has to acquire the tag first");
     for (tag, want) in [
         ("public", Acquired::New),
@@ -175,10 +175,10 @@ async fn visibility(open: Open<'_>) {
     assert_eq!((grant.is_owner, grant.matching_tags), (false, vec!["public".to_owned()]));
     let tag = |name: &str, is_public, owner| Tag { name: name.to_owned(), is_public, owner };
     let both = [tag("members", false, Some(key(1))), tag("public", true, None)];
-    assert_eq!(store.dataset_tags(id).unwrap(), both);
-    assert_eq!(store.tags().unwrap(), both);
-    assert_eq!(store.known_tags(key(1)).unwrap(), both);
-    assert_eq!(store.known_tags(key(2)).unwrap(), both[1..]);
+    assert_eq!(store.tags(TagFilter::OfDataset(id)).unwrap(), both);
+    assert_eq!(store.tags(TagFilter::All).unwrap(), both);
+    assert_eq!(store.tags(TagFilter::KnownTo(key(1))).unwrap(), both);
+    assert_eq!(store.tags(TagFilter::KnownTo(key(2))).unwrap(), both[1..]);
 }
 
 async fn listing(open: Open<'_>) {
@@ -218,7 +218,7 @@ async fn commits(open: Open<'_>) {
             sender.send((appended.revision, rows.ids.clone())).unwrap();
         });
         let rows = block([(revision, 1.0), (revision + 1, 2.0)]);
-        let appended = store.append(id, rows, now(), seen).await.unwrap();
+        let appended = store.append(AppendMode::Replace, id, rows, now(), seen).await.unwrap();
         assert_eq!((appended.n_rows, appended.revision), (2, u64::try_from(revision).unwrap()));
         let (seen_revision, ids) = receiver.try_recv().expect("called before the append returns");
         assert_eq!((seen_revision, ids.len()), (appended.revision, 2));
@@ -231,7 +231,9 @@ async fn commits(open: Open<'_>) {
     assert_eq!(store.newest(id, 9).unwrap().rows.len(), 4);
     assert_eq!(append(&*store, id, block([(9, 9.0)])).await.revision, 4);
     let gone = DatasetId::new(999).unwrap();
-    let refused = store.append(gone, block([(1, 1.0)]), now(), Box::new(|_, _| ())).await;
+    let refused = store
+        .append(AppendMode::Replace, gone, block([(1, 1.0)]), now(), Box::new(|_, _| ()))
+        .await;
     assert!(matches!(refused, Err(StoreError::NoDataset { .. })), "{refused:?}");
 }
 
@@ -318,7 +320,9 @@ async fn letting_go(open: Open<'_>) {
     assert_eq!((count, page), (3500 - n_gone, vec![(n_gone.cast_signed(), 1.0)]));
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before, "buckets stay");
     let gone = n_gone.cast_signed() - 1;
-    let refused = store.append(id, block([(gone, 1.0)]), now(), Box::new(|_, _| ())).await;
+    let refused = store
+        .append(AppendMode::Replace, id, block([(gone, 1.0)]), now(), Box::new(|_, _| ()))
+        .await;
     assert!(matches!(refused, Err(StoreError::Pruned { .. })), "{refused:?}");
     append(&*store, id, block([(2400, 1.0)])).await;
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before);
@@ -376,7 +380,7 @@ async fn deleting_a_dataset(open: Open<'_>) {
     let id = create(&*store, new_dataset("deleted")).await;
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
     append(&*store, id, block([(7, 2.0)])).await;
-    store.add_tag(id, "public".to_owned()).await.unwrap();
+    store.change_tag(TagChange::Attach(id, "public".to_owned())).await.unwrap();
     let other = create(&*store, new_dataset("left alone")).await;
     append(&*store, other, block([(1, 1.0)])).await;
 
@@ -387,7 +391,8 @@ async fn deleting_a_dataset(open: Open<'_>) {
     assert_eq!(store.newest_timestamp(id).unwrap(), None);
     let page = store.page(id, &read(Resolution::Raw, Order::Ascending, 0, 9));
     assert!(matches!(page, Err(StoreError::NoDataset { .. })), "{page:?}");
-    let late = store.append(id, block([(1, 1.0)]), now(), Box::new(|_, _| ())).await;
+    let late =
+        store.append(AppendMode::Replace, id, block([(1, 1.0)]), now(), Box::new(|_, _| ())).await;
     assert!(matches!(late, Err(StoreError::NoDataset { .. })), "{late:?}");
 
     let again = create(&*store, new_dataset("deleted")).await;

@@ -47,12 +47,14 @@ use self::{
     readers::Readers,
 };
 use super::{
-    Acquired, AppendMode, Appended, ColumnAdded, ColumnDeleted, ColumnRenamed, Count, Created,
-    DatasetFields, Newest, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError,
-    Updated, row_batch::VisitBatch,
+    Acquired, AppendMode, Appended, ColumnOutcome, Count, Created, DatasetFields, Newest, OnCommit,
+    PageOfRows, PageRead, Sight, Since, Store, StoreError, Updated, row_batch::VisitBatch,
 };
 use crate::{
-    catalog::{Change, DatasetRef, Filter, Grant, Listed, NewDataset, Tag},
+    catalog::{
+        Change, ColumnChange, DatasetRef, Filter, Grant, Listed, NewDataset, Tag, TagChange,
+        TagFilter,
+    },
     span::{Order, Span},
 };
 
@@ -197,14 +199,26 @@ impl Store for SqliteStore {
         self.writer.run(work, |_| {}).boxed()
     }
 
-    fn add_column(
+    fn change_column(
         &self,
         dataset: DatasetId,
-        column: (String, Dtype),
+        change: ColumnChange,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnAdded, StoreError>> {
+    ) -> BoxFuture<'_, Result<ColumnOutcome, StoreError>> {
         let work = move |connection: &Connection| {
-            catalog::add_column(connection, dataset, &column.0, column.1, now)
+            let outcome = match &change {
+                ColumnChange::Add(name, dtype) => {
+                    return catalog::add_column(connection, dataset, name, *dtype, now);
+                }
+                ColumnChange::Rename { name, new_name } => {
+                    catalog::rename_column(connection, dataset, name, new_name)?
+                }
+                ColumnChange::Delete(name) => catalog::delete_column(connection, dataset, name)?,
+            };
+            if matches!(outcome, ColumnOutcome::Done(_)) {
+                append::touch(connection, dataset, now)?;
+            }
+            Ok(outcome)
         };
         self.writer.run(work, |_| {}).boxed()
     }
@@ -220,68 +234,13 @@ impl Store for SqliteStore {
         self.writer.run(work, |()| {}).boxed()
     }
 
-    fn rename_column(
-        &self,
-        dataset: DatasetId,
-        name: String,
-        new_name: String,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnRenamed, StoreError>> {
-        let work = move |connection: &Connection| {
-            let renamed = catalog::rename_column(connection, dataset, &name, &new_name)?;
-            append::touch(connection, dataset, now)?;
-            Ok(renamed)
+    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let work = move |connection: &Connection| match &change {
+            TagChange::Attach(dataset, tag) => tags::add(connection, *dataset, tag),
+            TagChange::Detach(dataset, tag) => tags::remove(connection, *dataset, tag),
+            TagChange::Give { owner, tag, key } => tags::give(connection, *owner, tag, *key),
+            TagChange::Take { owner, tag, key } => tags::take(connection, *owner, tag, *key),
         };
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn delete_column(
-        &self,
-        dataset: DatasetId,
-        name: String,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnDeleted, StoreError>> {
-        let work = move |connection: &Connection| {
-            let deleted = catalog::delete_column(connection, dataset, &name)?;
-            if deleted == ColumnDeleted::Done {
-                append::touch(connection, dataset, now)?;
-            }
-            Ok(deleted)
-        };
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn add_tag(&self, dataset: DatasetId, tag: String) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| tags::add(connection, dataset, &tag);
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn remove_tag(
-        &self,
-        dataset: DatasetId,
-        tag: String,
-    ) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| tags::remove(connection, dataset, &tag);
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn give_tag(
-        &self,
-        owner: KeyId,
-        tag: String,
-        key: KeyId,
-    ) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| tags::give(connection, owner, &tag, key);
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn take_tag(
-        &self,
-        owner: KeyId,
-        tag: String,
-        key: KeyId,
-    ) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| tags::take(connection, owner, &tag, key);
         self.writer.run(work, |_| {}).boxed()
     }
 
@@ -290,7 +249,7 @@ impl Store for SqliteStore {
         self.writer.run(work, |_| {}).boxed()
     }
 
-    fn append_by(
+    fn append(
         &self,
         mode: AppendMode,
         dataset: DatasetId,
@@ -398,20 +357,16 @@ impl Store for SqliteStore {
         self.readers.read(|connection| catalog::columns(connection, dataset))
     }
 
-    fn owns_tag(&self, key: KeyId, name: &str) -> Result<bool, StoreError> {
-        self.readers.read(|connection| tags::is_own(connection, key, name))
-    }
-
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError> {
         self.readers.read(|connection| tags::holders(connection, owner, tag))
     }
 
-    fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, StoreError> {
-        self.readers.read(|connection| tags::list_known(connection, key))
-    }
-
-    fn tags(&self) -> Result<Vec<Tag>, StoreError> {
-        self.readers.read(tags::all)
+    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>, StoreError> {
+        self.readers.read(|connection| match filter {
+            TagFilter::All => tags::all(connection),
+            TagFilter::KnownTo(key) => tags::list_known(connection, key),
+            TagFilter::OfDataset(dataset) => tags::of_dataset(connection, dataset),
+        })
     }
 
     fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError> {
@@ -429,10 +384,6 @@ impl Store for SqliteStore {
 
     fn newest_change(&self) -> Result<Option<Timestamp>, StoreError> {
         self.readers.read(catalog::newest_change)
-    }
-
-    fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<Tag>, StoreError> {
-        self.readers.read(|connection| tags::of_dataset(connection, dataset))
     }
 
     fn newest_timestamp(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError> {

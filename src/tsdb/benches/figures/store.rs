@@ -12,7 +12,7 @@ use model::{
 use tsdb::{
     catalog::{DatasetRef, NewDataset},
     span::{Order, Span},
-    store::{Count, Created, PageRead, Store as _, StoreError, sqlite::SqliteStore},
+    store::{AppendMode, Count, Created, PageRead, Store as _, StoreError, sqlite::SqliteStore},
 };
 
 /// The columns of a bar, as document 2 shows them.
@@ -84,7 +84,7 @@ impl Figures {
         }
         // A live row is stored within a second of its end.
         let now = block.times.last().copied().unwrap_or_default();
-        self.store.append(dataset, block, now, Box::new(|_, _| ())).await?;
+        self.store.append(AppendMode::Replace, dataset, block, now, Box::new(|_, _| ())).await?;
         Ok(())
     }
 

@@ -27,17 +27,19 @@ pub(super) async fn changing(open: Open<'_>) {
     assert_eq!(store.owned(Some(key(1)), "changing").unwrap(), None);
     assert_eq!(store.owned(Some(key(2)), "changed").unwrap(), None);
 
-    let add = |name: &str, dtype| store.add_column(other, (name.to_owned(), dtype), now());
-    let ColumnAdded::New(column) = add("note", Dtype::String).await.unwrap() else {
+    let add = |name: &str, dtype| {
+        store.change_column(other, ColumnChange::Add(name.to_owned(), dtype), now())
+    };
+    let ColumnOutcome::Done(column) = add("note", Dtype::String).await.unwrap() else {
         panic!("there is none of this name")
     };
     assert_eq!(store.columns(other).unwrap().last(), Some(&column));
-    assert_eq!(add("note", Dtype::Float).await.unwrap(), ColumnAdded::Exists);
+    assert_eq!(add("note", Dtype::Float).await.unwrap(), ColumnOutcome::Exists);
     append(&*store, other, block([(1, 1.0)])).await;
     for name in ["open", "high", "low"] {
-        assert!(matches!(add(name, Dtype::Float).await.unwrap(), ColumnAdded::New(_)));
+        assert!(matches!(add(name, Dtype::Float).await.unwrap(), ColumnOutcome::Done(_)));
     }
-    assert_eq!(add("close", Dtype::Float).await.unwrap(), ColumnAdded::Refolds);
+    assert_eq!(add("close", Dtype::Float).await.unwrap(), ColumnOutcome::Refolds);
     assert_eq!(store.columns(other).unwrap().len(), 5, "what is refused leaves nothing");
     let metadata = BTreeMap::from([("value_column".to_owned(), "open".to_owned())]);
     let change = Change { metadata: MetadataChange::Replace(metadata), ..Change::default() };
@@ -130,25 +132,34 @@ impl Model {
             Step::Tag { nth, tag } => {
                 let Some(dataset) = self.datasets.get(nth) else { return };
                 self.tags.insert((dataset.owner, tag));
-                let is_new = store.add_tag(dataset.id, self.tag(tag)).await.unwrap();
+                let is_new =
+                    store.change_tag(TagChange::Attach(dataset.id, self.tag(tag))).await.unwrap();
                 assert_eq!(self.datasets[nth].tags.insert(tag), is_new);
             }
             Step::Untag { nth, tag } => {
                 let name = self.tag(tag);
                 let Some(dataset) = self.datasets.get_mut(nth) else { return };
-                let had_it = store.remove_tag(dataset.id, name).await.unwrap();
+                let had_it = store.change_tag(TagChange::Detach(dataset.id, name)).await.unwrap();
                 assert_eq!(had_it, dataset.tags.remove(&tag));
             }
             Step::Give { owner, key: number, tag } => {
                 let name = self.tag(tag);
                 let is_there = self.tags.contains(&(owner, tag));
-                assert_eq!(store.owns_tag(key(owner), &name).unwrap(), is_there);
-                let is_new = store.give_tag(key(owner), name, key(number)).await.unwrap();
+                let known = store.tags(TagFilter::KnownTo(key(owner))).unwrap();
+                let is_own = |tag: &Tag| tag.owner == Some(key(owner)) && tag.name == name;
+                assert_eq!(known.iter().any(is_own), is_there);
+                let is_new = store
+                    .change_tag(TagChange::Give { owner: key(owner), tag: name, key: key(number) })
+                    .await
+                    .unwrap();
                 assert_eq!(is_new, is_there && self.held.insert((number, owner, tag)));
             }
             Step::Take { owner, key: number, tag } => {
                 let name = self.tag(tag);
-                let held_it = store.take_tag(key(owner), name, key(number)).await.unwrap();
+                let held_it = store
+                    .change_tag(TagChange::Take { owner: key(owner), tag: name, key: key(number) })
+                    .await
+                    .unwrap();
                 assert_eq!(held_it, self.held.remove(&(number, owner, tag)));
             }
             Step::Delete { nth } if nth < self.datasets.len() => {

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     catalog::{COLUMNS_MAX, Change, DatasetRef, Grant, NewDataset},
     rollup::Fold,
-    store::{ColumnAdded, ColumnDeleted, ColumnRenamed, Created, DatasetFields, Updated},
+    store::{ColumnOutcome, Created, DatasetFields, Updated},
 };
 
 /// Datasets of one name that an error lists at most: enough to choose from, and few to look through.
@@ -215,13 +215,13 @@ pub(super) fn add_column(
     name: &str,
     dtype: Dtype,
     now: Timestamp,
-) -> Result<ColumnAdded, StoreError> {
+) -> Result<ColumnOutcome, StoreError> {
     let old = columns(connection, dataset)?;
     if old.iter().any(|column| column.name == name) {
-        return Ok(ColumnAdded::Exists);
+        return Ok(ColumnOutcome::Exists);
     }
     if old.len() >= COLUMNS_MAX {
-        return Ok(ColumnAdded::TooMany);
+        return Ok(ColumnOutcome::TooMany);
     }
     add_columns(connection, dataset, &[(name.to_owned(), dtype)], now)?;
     let new = columns(connection, dataset)?;
@@ -233,9 +233,9 @@ pub(super) fn add_column(
             .prepare_cached("DELETE FROM columns WHERE dataset = ?1 AND name = ?2")?
             .execute(params![dataset.get(), name])?;
         debug_assert_eq!(added, 1, "it was added above");
-        return Ok(ColumnAdded::Refolds);
+        return Ok(ColumnOutcome::Refolds);
     }
-    new.into_iter().next_back().map(ColumnAdded::New).ok_or(StoreError::NoDataset { dataset })
+    new.into_iter().next_back().map(ColumnOutcome::Done).ok_or(StoreError::NoDataset { dataset })
 }
 
 /// Renames a column, if the buckets that are there stay those that its rows fold into.
@@ -244,26 +244,26 @@ pub(super) fn rename_column(
     dataset: DatasetId,
     name: &str,
     new_name: &str,
-) -> Result<ColumnRenamed, StoreError> {
+) -> Result<ColumnOutcome, StoreError> {
     let old = columns(connection, dataset)?;
-    let Some(place) = find_column(&old, name) else { return Ok(ColumnRenamed::Unknown) };
+    let Some(place) = find_column(&old, name) else { return Ok(ColumnOutcome::Unknown) };
     if old.iter().any(|column| column.name == new_name) {
-        return Ok(ColumnRenamed::Exists);
+        return Ok(ColumnOutcome::Exists);
     }
     let mut new = old.clone();
-    let Some(column) = new.get_mut(place) else { return Ok(ColumnRenamed::Unknown) };
+    let Some(column) = new.get_mut(place) else { return Ok(ColumnOutcome::Unknown) };
     new_name.clone_into(&mut column.name);
     let renamed = column.clone();
     let metadata = metadata(connection, dataset)?;
     if Fold::for_dataset(&old, &metadata) != Fold::for_dataset(&new, &metadata)
         && has_rows(connection, dataset)?
     {
-        return Ok(ColumnRenamed::Refolds);
+        return Ok(ColumnOutcome::Refolds);
     }
     connection
         .prepare_cached("UPDATE columns SET name = ?3 WHERE dataset = ?1 AND name = ?2")?
         .execute(params![dataset.get(), name, new_name])?;
-    Ok(ColumnRenamed::Done(renamed))
+    Ok(ColumnOutcome::Done(renamed))
 }
 
 /// Deletes a column, if the buckets of stored rows do not depend on it. It keeps its place, since
@@ -272,25 +272,25 @@ pub(super) fn delete_column(
     connection: &Connection,
     dataset: DatasetId,
     name: &str,
-) -> Result<ColumnDeleted, StoreError> {
+) -> Result<ColumnOutcome, StoreError> {
     let old = columns(connection, dataset)?;
-    let Some(place) = find_column(&old, name) else { return Ok(ColumnDeleted::Unknown) };
+    let Some(place) = find_column(&old, name) else { return Ok(ColumnOutcome::Unknown) };
     let mut new = old.clone();
-    if let Some(column) = new.get_mut(place) {
-        column.name.clear();
-    }
+    let Some(column) = new.get_mut(place) else { return Ok(ColumnOutcome::Unknown) };
+    let deleted = column.clone();
+    column.name.clear();
     let metadata = metadata(connection, dataset)?;
     if Fold::for_dataset(&old, &metadata) != Fold::for_dataset(&new, &metadata)
         && has_rows(connection, dataset)?
     {
-        return Ok(ColumnDeleted::Refolds);
+        return Ok(ColumnOutcome::Refolds);
     }
     connection
         .prepare_cached(
             "UPDATE columns SET name = char(9) || ordinal WHERE dataset = ?1 AND name = ?2",
         )?
         .execute(params![dataset.get(), name])?;
-    Ok(ColumnDeleted::Done)
+    Ok(ColumnOutcome::Done(deleted))
 }
 
 /// The place of the column called `name`.

@@ -191,17 +191,6 @@ pub(super) fn shared(
     Ok(shared.collect::<Result<_, _>>()?)
 }
 
-/// Whether there is a tag that `owner` calls `name`.
-pub(super) fn is_own(
-    connection: &Connection,
-    owner: KeyId,
-    name: &str,
-) -> Result<bool, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT 1 FROM tags WHERE name = ?1 AND owner = ?2")?;
-    Ok(statement.exists(params![name, owner.get()])?)
-}
-
 /// All tags, in alphabetical order.
 pub(super) fn all(connection: &Connection) -> Result<Vec<Tag>, StoreError> {
     let mut statement =
