@@ -9,13 +9,13 @@ use std::{
     collections::{HashMap, VecDeque},
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::FileExt as _,
     path::Path,
     sync::Arc,
 };
 
 use formats::content_coding::{Coding, Packed};
 use parking_lot::Mutex;
+use task::positioned::{read_exact_at, write_all_at};
 use tracing::warn;
 use tsdb::store::row_batch::ChunkId;
 
@@ -96,7 +96,7 @@ impl DownloadCache {
         let file = self.shared.file.as_ref()?;
         let place = *self.shared.ring.lock().places.get(&key)?;
         let mut bytes = vec![0; place.length];
-        let read = file.read_exact_at(&mut bytes, place.at % self.shared.bytes_max);
+        let read = read_exact_at(file, &mut bytes, place.at % self.shared.bytes_max);
         // Meanwhile another piece may have taken its place.
         let is_there = self.shared.ring.lock().places.get(&key) == Some(&place);
         let Place { sum, plain_bytes, .. } = place;
@@ -124,7 +124,7 @@ impl DownloadCache {
             ring.forget_before(end);
             at
         };
-        let written = file.write_all_at(&piece.bytes, at % bytes_max);
+        let written = write_all_at(file, &piece.bytes, at % bytes_max);
         let mut ring = self.shared.ring.lock();
         match written {
             Ok(()) if at >= ring.head.saturating_sub(bytes_max) => {
