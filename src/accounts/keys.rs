@@ -114,15 +114,8 @@ impl Accounts {
         self.shared.cache.lock().contains(hash)
     }
 
-    /// Returns all keys, newest first; at most [`LISTED_MAX`], rather good ones than revoked ones.
-    ///
-    /// # Errors
-    /// [`AccountsError::Store`] if the file fails.
-    pub async fn list(&self) -> Result<Vec<KeyRecord>, AccountsError> {
-        self.list_keys(Scope::All).await
-    }
-
-    /// The same for the keys in `scope`.
+    /// Returns the keys in `scope`, newest first; at most [`LISTED_MAX`], rather good ones than revoked
+    /// ones.
     ///
     /// # Errors
     /// [`AccountsError::Store`] if the file fails.
@@ -147,15 +140,7 @@ impl Accounts {
         Ok(record.map(|key| Verified { id: key.id, account: key.account, limits: key.limits }))
     }
 
-    /// Revokes the key `id` for good; whether it existed and was not revoked before.
-    ///
-    /// # Errors
-    /// [`AccountsError::Store`] if the file fails.
-    pub async fn revoke(&self, id: KeyId) -> Result<bool, AccountsError> {
-        self.revoke_key(Scope::All, id).await
-    }
-
-    /// The same for a key of `scope`.
+    /// Revokes the key `id` of `scope` for good; whether it existed and was not revoked before.
     ///
     /// # Errors
     /// [`AccountsError::Store`] if the file fails.

@@ -69,7 +69,7 @@ async fn a_file_that_is_replaced_takes_no_more_keys() {
     assert!(matches!(accounts.check_file().await, Err(AccountsError::Replaced)));
     open(&folder).await.create_key("a client of the new file").await.unwrap();
     drop(accounts);
-    assert_eq!(open(&folder).await.list().await.unwrap().len(), 1);
+    assert_eq!(open(&folder).await.list_keys(Scope::All).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -89,11 +89,11 @@ async fn every_process_sees_what_another_creates_and_revokes() {
     let (here, there) = (open(&folder).await, open(&folder).await);
     let (id, key) = here.create_key("a client").await.unwrap();
     assert_eq!(there.verify(&key).await.unwrap(), Some(id));
-    assert!(here.revoke(id).await.unwrap());
+    assert!(here.revoke_key(Scope::All, id).await.unwrap());
     assert_eq!(here.verify(&key).await.unwrap(), None, "at once where it was revoked");
     wait_out_the_cache().await;
     assert_eq!(there.verify(&key).await.unwrap(), None);
-    assert!(!there.revoke(id).await.unwrap(), "it is revoked already");
+    assert!(!there.revoke_key(Scope::All, id).await.unwrap(), "it is revoked already");
 }
 
 #[tokio::test]
@@ -107,10 +107,10 @@ async fn a_renewed_key_keeps_its_number_and_loses_its_secret() {
     assert_eq!(same, id);
     assert_eq!(accounts.verify(&first).await.unwrap(), None);
     assert_eq!(accounts.verify(&second).await.unwrap(), Some(id));
-    assert!(accounts.revoke(id).await.unwrap());
+    assert!(accounts.revoke_key(Scope::All, id).await.unwrap());
     let (fresh, _) = accounts.renew_key("local").await.unwrap();
     assert_ne!(fresh, id, "a revoked key is not brought back");
-    let list = accounts.list().await.unwrap();
+    let list = accounts.list_keys(Scope::All).await.unwrap();
     let revoked = |record: &KeyRecord| (record.id, record.revoked_at.is_some());
     let want = [(fresh, false), (other, false), (id, true)];
     assert_eq!(list.iter().map(revoked).collect::<Vec<_>>(), want);
@@ -134,7 +134,7 @@ async fn many_open_the_file_at_once() {
     for accounts in &opened {
         accounts.create_key("a client").await.unwrap();
     }
-    assert_eq!(opened.first().unwrap().list().await.unwrap().len(), 8);
+    assert_eq!(opened.first().unwrap().list_keys(Scope::All).await.unwrap().len(), 8);
 }
 
 async fn futures_of<F: Future>(n: usize, make: impl Fn() -> F) -> Vec<F::Output> {
@@ -194,7 +194,7 @@ async fn keys_of_a_stored_file_open_services() {
         assert_eq!(accounts.verify(&key).await.unwrap(), Some(KeyId::new(1)));
         let gone = ApiKey::from_random([9; 12]);
         assert_eq!(accounts.verify(&gone).await.unwrap(), None);
-        let list = accounts.list().await.unwrap();
+        let list = accounts.list_keys(Scope::All).await.unwrap();
         let [gone, old] = list.as_slice() else { panic!("{list:?}") };
         assert_eq!((old.name.as_str(), &old.prefix, old.account), ("old", &None, None));
         assert_eq!(gone.revoked_at, Some(Timestamp::from_seconds(2)));
@@ -218,7 +218,7 @@ async fn a_key_is_known_by_its_beginning_and_its_last_use() {
     accounts.verify(&key).await.unwrap();
     // Even if what was remembered is gone by then.
     let (other, _) = accounts.create_key("other").await.unwrap();
-    accounts.revoke(other).await.unwrap();
+    accounts.revoke_key(Scope::All, other).await.unwrap();
     accounts.run_maintenance().await.unwrap();
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!(record.used_at, Some(clock().now()));

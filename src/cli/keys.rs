@@ -258,7 +258,12 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
             print_secret(&accounts, key.id(), &secret.ok_or_else(|| key.none("renew"))?, form).await
         }
         KeysCommand::Revoke { key, file } => {
-            let revoked = file.open().await?.revoke(key.id()).await.context("revoke the key")?;
+            let revoked = file
+                .open()
+                .await?
+                .revoke_key(Scope::All, key.id())
+                .await
+                .context("revoke the key")?;
             done(revoked, || key.none("revoke"))?;
             tell(&format!("key {} opens nothing any more", key.id));
             Ok(())

@@ -19,8 +19,8 @@ use model::{
 use serde::de::DeserializeOwned;
 use wire::{
     datasets::{
-        BucketBody, BulkInsert, BulkInserted, ColumnBody, CreateDataset, DatasetBody, Envelope,
-        FlatRow, InsertRow, MessageBody, RawRowBody, TagName, ValueBody,
+        BucketBody, ColumnBody, CreateDataset, DatasetBody, Envelope, FlatRow, MessageBody,
+        RawRowBody, TagName, ValueBody,
     },
     paths,
 };
@@ -153,16 +153,25 @@ impl Datasets {
         if query.offset > 0 {
             pairs.push(("offset", query.offset.to_string()));
         }
-        let page = self.datasets_page(paths::DATASETS, &pairs).await?;
-        Ok(page)
+        self.datasets_page(paths::DATASETS, &pairs).await
     }
 
-    /// Lists datasets whose metadata field `field` is exactly `value`. Cancel-safe.
+    /// Lists datasets whose metadata field `field` is exactly `value`, past the first `offset`.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// As for [`Self::list`].
-    pub async fn search(&self, field: &str, value: &str) -> Result<DatasetsPage, ClientError> {
-        self.datasets_page(paths::DATASETS_SEARCH, &[(field, value.to_owned())]).await
+    pub async fn search(
+        &self,
+        field: &str,
+        value: &str,
+        offset: usize,
+    ) -> Result<DatasetsPage, ClientError> {
+        let mut query = vec![(field, value.to_owned())];
+        if offset > 0 {
+            query.push(("offset", offset.to_string()));
+        }
+        self.datasets_page(paths::DATASETS_SEARCH, &query).await
     }
 
     async fn datasets_page(
@@ -267,22 +276,6 @@ impl Datasets {
         body.try_into().map_err(|error| ClientError::shape("a dataset", error))
     }
 
-    /// Appends rows to a dataset, replacing those at the same timestamps; returns how many are stored.
-    ///
-    /// # Errors
-    /// [`ClientError::Refused`] if the key may not write, or a row does not fit the columns.
-    pub async fn insert(
-        &self,
-        dataset: DatasetId,
-        rows: Vec<NamedRow>,
-    ) -> Result<u64, ClientError> {
-        let rows = rows.into_iter().map(insertable).collect();
-        let body = BulkInsert { dataset: dataset.get(), rows };
-        let call = Call::post(paths::ROWS_BULK_INSERT);
-        let answer: BulkInserted = self.transport.json_for(call, &body, "a number of rows").await?;
-        Ok(answer.inserted)
-    }
-
     /// Returns if the service serves. Needs no key. Cancel-safe.
     ///
     /// # Errors
@@ -349,13 +342,6 @@ fn named_of(at: &str, values: BTreeMap<String, ValueBody>) -> Result<NamedRow, C
     let timestamp = at.parse().map_err(|error| ClientError::shape("a row", error))?;
     let values = values.into_iter().map(|(name, value)| (name, value.into())).collect();
     Ok(NamedRow { timestamp, values })
-}
-
-fn insertable(row: NamedRow) -> InsertRow {
-    InsertRow {
-        timestamp: row.timestamp.to_string(),
-        values: row.values.into_iter().map(|(name, value)| (name, value.into())).collect(),
-    }
 }
 
 /// Converts each of `bodies`, all of which together are `what`.

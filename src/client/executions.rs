@@ -20,9 +20,6 @@ use crate::{
 /// What a head answers for an execution that is under way, in the body's own `code`.
 pub const CODE_UNDER_WAY: &str = "202";
 
-/// What a head answers for an execution that was canceled, in the body's own `code`.
-pub const CODE_CANCELED: &str = "499";
-
 /// What happens on a stream of a cluster's events.
 #[derive(Debug)]
 pub enum ClusterStreamEvent {

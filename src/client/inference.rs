@@ -12,7 +12,6 @@ use wire::{
         LatestNetworkInferences, NetworkInferences, NextTopicId, TopicBody, TopicHistory,
         TopicList, TopicResponse,
         cases::Decimal,
-        chain::WindowStatus,
         leaderboard::Leaderboard,
         network::{
             Accepted, LatestBody, NetworkInferencesPage, RelearnBody, RelearnedBody, ScalarBody,
@@ -267,15 +266,6 @@ impl Inference {
         let call = Call { method, ..Call::get(&path) };
         let body: TopicResponse = self.transport.json(call, "a topic").await?;
         Ok(body.topic)
-    }
-
-    /// Returns where the submission window of a topic stands. Cancel-safe.
-    ///
-    /// # Errors
-    /// [`ClientError::Refused`] with status 404 if there is no such topic.
-    pub async fn worker_window(&self, topic: TopicId) -> Result<WindowStatus, ClientError> {
-        let path = self.path(paths::emissions::windows::WORKER_WINDOW_STATUS, Some(topic));
-        self.transport.json(Call::get(&path), "a topic's submission window").await
     }
 
     /// Submits for an epoch; the open one where `submission` does not say. On return it is kept.

@@ -94,15 +94,6 @@ impl FunctionId {
         })
     }
 
-    /// Whether `bytes` are the content that this id names.
-    ///
-    /// False for content that is not a raw block hashed by SHA-256: such an id names a tree of
-    /// blocks, which one piece of bytes cannot prove.
-    #[must_use]
-    pub fn is_hash_of(&self, bytes: &[u8]) -> bool {
-        self.content().is_some_and(|id| id.codec() == Codec::Raw && id.names(bytes))
-    }
-
     /// Returns the name of the block at the root of its content; none if this is an address's id,
     /// or a CID of another codec or hash than [`ContentId`] has.
     #[must_use]

@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 use web::serve::Caller;
 
 use super::*;
-use crate::{Accounts, KeyLimits, KeyLookup, RemoteKeys};
+use crate::{Accounts, KeyLimits, KeyLookup, RemoteKeys, Scope};
 
 /// Two hours before midnight.
 const NOW: &str = "2026-07-30T22:00:00Z";
@@ -376,7 +376,7 @@ async fn a_good_key_that_is_new_lets_many_in_at_once() {
 async fn a_revoked_key_is_refused() {
     let fixture = Fixture::new(Limits::NONE).await;
     assert_eq!(fixture.get(FAR).await.status, 200);
-    assert!(fixture.accounts.revoke(fixture.id).await.unwrap());
+    assert!(fixture.accounts.revoke_key(Scope::All, fixture.id).await.unwrap());
     assert_eq!(fixture.get(FAR).await.text, "unknown");
 }
 

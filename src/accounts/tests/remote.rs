@@ -51,7 +51,7 @@ async fn an_answer_holds_for_a_moment_and_without_one_nobody_comes_in() {
     let late = keys.verify(&key).await;
     assert!(matches!(late, Err(AccountsError::Unreachable(_))), "{late:?}");
     line.is_cut.store(false, Ordering::SeqCst);
-    assert!(accounts.revoke(id).await.unwrap());
+    assert!(accounts.revoke_key(Scope::All, id).await.unwrap());
     assert_eq!(keys.verify(&key).await.unwrap(), None);
 }
 

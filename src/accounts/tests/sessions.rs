@@ -194,7 +194,7 @@ async fn an_account_has_so_many_keys_and_no_more() {
     let more = accounts.create_account_key(account.id, "more").await;
     assert!(matches!(more, Err(AccountsError::TooManyKeys)), "{more:?}");
     accounts.create_key("an operator's").await.unwrap();
-    accounts.revoke(last.unwrap()).await.unwrap();
+    accounts.revoke_key(Scope::All, last.unwrap()).await.unwrap();
     accounts.create_account_key(account.id, "more").await.unwrap();
 }
 

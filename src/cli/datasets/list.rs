@@ -106,9 +106,7 @@ pub(super) async fn list_datasets(
                 };
                 service.list(&query).await
             }
-            DatasetFilter::Field(name, value) => {
-                service.search_from(name, value, datasets.len()).await
-            }
+            DatasetFilter::Field(name, value) => service.search(name, value, datasets.len()).await,
         };
         let page = page.with_context(listing)?;
         let is_last = page.datasets.is_empty() || !page.has_more;

@@ -178,22 +178,6 @@ impl Datasets {
         n_rows.ok_or_else(|| ClientError::shape("a number of rows", "it says none"))
     }
 
-    /// Lists datasets whose metadata field `field` is exactly `value`, past the first `offset`.
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// As for [`Self::list`].
-    pub async fn search_from(
-        &self,
-        field: &str,
-        value: &str,
-        offset: usize,
-    ) -> Result<DatasetsPage, ClientError> {
-        let query = [(field, value.to_owned()), ("offset", offset.to_string())];
-        let n_wanted = if offset == 0 { 1 } else { query.len() };
-        self.datasets_page(paths::DATASETS_SEARCH, query.get(..n_wanted).unwrap_or(&query)).await
-    }
-
     /// Tells what the key may do with a dataset: read it, or write to it, too.
     ///
     /// # Errors

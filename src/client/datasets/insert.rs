@@ -55,12 +55,6 @@ impl InsertBody {
         body.extend_from_slice(b"]}");
         Self(body)
     }
-
-    /// How long it is.
-    #[must_use]
-    pub fn len_bytes(&self) -> usize {
-        self.0.len()
-    }
 }
 
 /// Writes rows as flat objects, one a line, their members in alphabetical order as services do.

@@ -145,7 +145,7 @@ pub(super) async fn filtered(service: Option<Datasets>, field: String, value: St
     let what = "filter the datasets";
     let search = |service: Datasets| {
         let (field, value) = (field.clone(), value.clone());
-        async move { service.search(&field, &value).await }
+        async move { service.search(&field, &value, 0).await }
     };
     let result = ask(service, what, search).await;
     DataEvent::Filtered { field, value, result }

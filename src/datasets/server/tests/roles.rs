@@ -75,7 +75,7 @@ async fn each_role_may_do_on_every_path_what_it_may() {
     let service = Service::with_bars(3).await;
     let (_, stranger) = service.accounts.create_key("stranger").await.unwrap();
     let (revoked_id, revoked) = service.accounts.create_key("revoked").await.unwrap();
-    service.accounts.revoke(revoked_id).await.unwrap();
+    service.accounts.revoke_key(accounts::Scope::All, revoked_id).await.unwrap();
     let empty = Service::start().await;
     for walk in walks() {
         let what = format!("{} {}", walk.method, walk.path);
