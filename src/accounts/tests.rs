@@ -208,7 +208,7 @@ async fn keys_of_a_stored_file_open_services() {
 }
 
 #[tokio::test]
-async fn a_key_is_known_by_its_beginning_and_its_last_use() {
+async fn a_record_shows_a_keys_prefix_and_last_use() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
@@ -286,7 +286,7 @@ async fn opening_writes_nothing_where_there_is_nothing_to_do_and_waits_for_no_wr
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_another_keeps_to_itself_is_given_up() {
+async fn opening_a_locked_file_gives_up() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("accounts.sqlite");
     let elsewhere = Connection::open(&path).unwrap();

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_that_waits_all_the_same_is_told_from_one_that_does_not() {
+    async fn a_head_without_asynchronous_executions_is_detected() {
         let run = || async { Json(json!({"code": "408", "request_id": "r2", "cluster": {}})) };
         let (_fake, functions) =
             head(Router::new().route(paths::FUNCTIONS_EXECUTE, post(run))).await;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_come_as_they_are_and_a_line_that_ends_is_told() {
+    async fn events_pass_unchanged_and_a_lost_connection_is_reported() {
         let told = || async {
             let time = "2026-07-30T21:57:00Z";
             let events = [

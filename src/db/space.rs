@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_is_full_until_as_much_is_written_as_was_refused() {
+    async fn a_store_is_full_until_a_write_of_the_refused_size_succeeds() {
         let watch = SpaceWatch::new(Path::new("/"));
         assert!(!watch.is_full() && !watch.accept(1));
         assert!(watch.refuse(5_000) && !watch.refuse(300));

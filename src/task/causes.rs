@@ -23,7 +23,7 @@ mod tests {
     struct Outer(#[source] std::io::Error);
 
     #[test]
-    fn an_error_is_told_with_its_causes() {
+    fn an_error_is_formatted_with_its_sources() {
         let error = Outer(std::io::Error::other("the disk is full"));
         assert_eq!(chain(&error), "open the store: the disk is full");
     }

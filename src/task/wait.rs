@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_gives_up_and_tells_what_it_saw_last() {
+    async fn it_times_out_with_what_it_saw_last() {
         let error = until(Duration::from_secs(1), || async { Err::<(), _>("still dark") });
         assert!(error.await.unwrap_err().last_seen.contains("still dark"));
     }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_proxys_own_word_counts() {
+    fn only_the_last_forwarded_address_counts() {
         let check = |addresses, forwarded: &[&str], want: &str| {
             let bytes: Vec<_> = forwarded.iter().map(|text| text.as_bytes()).collect();
             assert_eq!(caller(addresses, &bytes).as_deref(), Some(want), "{forwarded:?}");

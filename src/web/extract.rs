@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn json_is_read_without_a_content_type_and_told_what_it_lacks() {
+    async fn json_needs_no_content_type_and_errors_name_the_missing_field() {
         let request = |body: &'static str| Request::new(Body::from(body));
         let read = json::<TagName>(request(r#"{"tag_name":"public"}"#)).await;
         assert_eq!(read.unwrap().tag_name, "public");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_array_is_no_object_though_its_items_would_do() {
+    async fn an_array_is_refused_where_an_object_is_expected() {
         let error = json::<TagName>(Request::new(Body::from(" [\"public\"]"))).await.unwrap_err();
         assert_eq!(error.to_string(), "read the body as JSON: expected an object");
     }

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_leave_files_free_and_streams_leave_connections_free() {
+    fn descriptors_are_divided_among_connections_and_streams() {
         check(None, 4096, 3072);
         check(Some(1_048_576), 4096, 3072);
         check(Some(1024), 768, 576);

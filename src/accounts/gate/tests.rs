@@ -154,7 +154,7 @@ async fn a_good_key_is_let_in_and_known_inside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_has_its_rate_and_is_told_what_is_left() {
+async fn a_key_has_a_rate_limit_and_headers_show_the_rest() {
     let fixture = Fixture::new(RATE).await;
     for told in [["3", "2", "1"], ["3", "1", "1"], ["3", "0", "2"]] {
         let seen = fixture.get(FAR).await;
@@ -217,7 +217,7 @@ async fn a_keys_own_limits_hold_in_the_place_of_the_services() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_days_requests_are_free_again_at_midnight() {
+async fn daily_requests_reset_at_midnight() {
     let fixture = Fixture::new(Limits { requests_per_day: 2, ..Limits::NONE }).await;
     assert_eq!(fixture.get(FAR).await.told(), [Some("2"), Some("1"), Some("7200"), None]);
     assert_eq!(fixture.get(FAR).await.status, 200);
@@ -232,7 +232,7 @@ async fn a_days_requests_are_free_again_at_midnight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_days_bytes_are_those_of_bodies_both_ways() {
+async fn daily_bytes_count_request_and_response_bodies() {
     let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
     let long = async || fixture.send(FAR, "POST", "/long", &fixture.key).await;
     // 100 in and 600 out each, as far as the last one may begin.
@@ -248,7 +248,7 @@ async fn a_days_bytes_are_those_of_bodies_both_ways() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_whose_length_is_not_told_counts_as_it_comes() {
+async fn a_body_of_unknown_length_counts_as_it_is_read() {
     let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
     let chunked = async || {
         let chunk = || Ok::<_, std::convert::Infallible>(Bytes::from("x".repeat(50)));
@@ -302,7 +302,7 @@ async fn this_machine_is_limited_unless_asked_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_without_a_good_key_is_held_up_by_its_network_alone() {
+async fn requests_without_a_good_key_are_limited_per_network() {
     let fixture = Fixture::new(Limits::NONE).await;
     assert_eq!(fixture.get(FAR).await.status, 200);
     let bad = "UP-000000000000000000000000";
@@ -357,7 +357,7 @@ async fn at_once(
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_guesses_at_once_only_so_many_are_looked_up() {
+async fn lookups_of_guessed_keys_are_bounded() {
     let burst = usize::try_from(STRANGERS.burst).unwrap();
     let (statuses, n_asked) = at_once(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;
     // A few more may be as time passes meanwhile.
@@ -366,7 +366,7 @@ async fn of_many_guesses_at_once_only_so_many_are_looked_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_good_key_that_is_new_lets_many_in_at_once() {
+async fn many_first_requests_with_a_good_key_are_let_in() {
     let n = 5 * usize::try_from(STRANGERS.burst).unwrap();
     let (statuses, _) = at_once(n, |fixture, _| fixture.key.clone()).await;
     assert_eq!(statuses, vec![200; n]);

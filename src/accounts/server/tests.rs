@@ -179,7 +179,7 @@ async fn the_cookie_stays_on_tls_where_the_page_came_over_it() {
 }
 
 #[tokio::test]
-async fn nobody_learns_by_logging_in_which_accounts_there_are() {
+async fn logging_in_reveals_no_account_names() {
     let service = Service::start().await;
     service.signed_up("ada").await;
     let mut browser = service.browser();
@@ -209,7 +209,7 @@ async fn unfit_names_passwords_and_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn an_operator_closes_sign_up_and_logging_in_goes_on() {
+async fn logging_in_works_while_sign_up_is_closed() {
     let service = Service::start().await;
     service.signed_up("ada").await;
     service.accounts.set_sign_up(SignUp::Closed).await.unwrap();
@@ -329,7 +329,7 @@ async fn another_sites_page_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn passwords_are_tried_so_often_and_no_more() {
+async fn password_attempts_are_limited() {
     let service = Service::start().await;
     service
         .accounts
@@ -368,7 +368,7 @@ async fn passwords_are_tried_so_often_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_network_makes_so_many_accounts_and_no_more() {
+async fn sign_ups_are_limited_per_network() {
     let service = Service::start().await;
     let sign_up = async |from, name: &str| {
         let mut browser = Browser { from, ..service.browser() };
@@ -385,7 +385,7 @@ async fn one_network_makes_so_many_accounts_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_service_elsewhere_asks_with_the_operators_token() {
+async fn a_remote_service_verifies_keys_with_the_operators_token() {
     let service = Service::start().await;
     let (id, key) = service.accounts.create_key("far").await.unwrap();
     let question = json!({"key_hash": KeyHash::from_key(&key).to_string()});
@@ -432,7 +432,7 @@ async fn a_page_whose_name_resolves_to_this_machine_is_refused() {
 }
 
 #[tokio::test]
-async fn the_page_asks_nobody_else() {
+async fn the_page_loads_nothing_from_other_sites() {
     let service = Service::start().await;
     let mut browser = service.browser();
     for (path, kind) in [

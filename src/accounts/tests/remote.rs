@@ -33,7 +33,7 @@ impl KeyLookup for Line {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_holds_for_a_moment_and_without_one_nobody_comes_in() {
+async fn a_remote_key_is_cached_briefly_and_refused_while_unreachable() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
@@ -70,7 +70,7 @@ impl KeyLookup for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_does_not_answer_holds_nobody_up_for_long() {
+async fn a_silent_key_service_times_out() {
     let keys = Keys::Remote(RemoteKeys::new(Silent));
     let answer = keys.verify(&ApiKey::from_random([7; 12])).await;
     assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");

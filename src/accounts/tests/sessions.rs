@@ -130,7 +130,7 @@ async fn a_new_password_ends_every_other_session() {
 }
 
 #[tokio::test]
-async fn a_log_in_that_is_under_way_ends_with_the_password_it_showed() {
+async fn a_pending_login_fails_after_the_password_changed() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     ada(&accounts).await;
@@ -183,7 +183,7 @@ async fn an_account_has_its_own_keys_alone() {
 }
 
 #[tokio::test]
-async fn an_account_has_so_many_keys_and_no_more() {
+async fn an_account_has_a_limited_number_of_keys() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let account = ada(&accounts).await.account;

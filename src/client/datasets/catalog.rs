@@ -14,7 +14,7 @@ use wire::{
     paths,
 };
 
-use super::{Datasets, DatasetsPage, DatasetsQuery};
+use super::{Datasets, DatasetsQuery};
 use crate::{error::ClientError, transport::Call};
 
 /// Datasets asked for by name: the exact one comes first, the others only contain the name.

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lost_line_comes_back_with_the_newest_bundle() {
+    async fn a_reconnect_brings_the_newest_bundle() {
         let lines = |n: usize| {
             let events = [bundle(10 + n as u64)].map(Ok::<_, Infallible>);
             Sse::new(stream::iter(events)).into_response()
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_without_the_stream_is_not_tried_again() {
+    async fn a_service_without_the_stream_is_not_retried() {
         let lines = |_| axum::http::StatusCode::NOT_FOUND.into_response();
         check(lines, &["not served"]).await;
     }

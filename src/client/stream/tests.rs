@@ -96,7 +96,7 @@ impl Watch {
 }
 
 #[tokio::test]
-async fn a_replay_after_a_lost_line_gives_only_what_is_new() {
+async fn a_replay_after_a_reconnect_repeats_no_row() {
     let mut watch = watch(|n| match n {
         0 => answer(vec![connected(), row(1, 1.0), row(2, 2.0)]),
         _ => answer(vec![connected(), row(1, 1.0), row(2, 2.0), row(3, 3.0)]),
@@ -115,7 +115,7 @@ async fn a_replay_after_a_lost_line_gives_only_what_is_new() {
 }
 
 #[tokio::test]
-async fn a_corrected_row_passes() {
+async fn a_corrected_row_is_delivered() {
     let mut watch =
         watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0), row(1, 1.5), row(1, 1.5)]))
             .await;
@@ -123,7 +123,7 @@ async fn a_corrected_row_passes() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_and_tried_again() {
+async fn a_refused_connection_is_reported_and_retried() {
     let mut watch = watch(|n| match n {
         0 => (StatusCode::NOT_FOUND, r#"{"error":"no such dataset: not found"}"#).into_response(),
         _ => answer(vec![connected()]),
@@ -153,7 +153,7 @@ async fn an_event_without_end_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_a_lost_line() {
+async fn silence_counts_as_a_lost_connection() {
     let silent = futures::stream::pending::<Result<Sse, ClientError>>();
     let mut line = Line { events: silent, limit: Arc::default() };
     let error = line.next(Instant::now() + SILENCE_MAX).await.unwrap_err();
@@ -161,7 +161,7 @@ async fn silence_is_a_lost_line() {
 }
 
 #[tokio::test]
-async fn it_ends_when_nobody_listens() {
+async fn it_ends_when_the_receiver_is_dropped() {
     let Watch { events, group, _fake } =
         watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0)])).await;
     drop(events);

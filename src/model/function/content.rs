@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_binary_form_is_read_back_and_its_length_is_told() {
+    fn the_binary_form_is_read_back_with_its_length() {
         for codec in [Codec::Raw, Codec::DagPb] {
             let id = ContentId::from_block(codec, b"hello world");
             let bytes = [id.bytes(), b"rest".to_vec()].concat();

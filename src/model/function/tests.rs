@@ -22,7 +22,7 @@ fn what_is_no_content_id_is_refused() {
 }
 
 #[test]
-fn a_name_that_a_node_chose_is_an_id_where_it_may_be() {
+fn a_chosen_name_is_an_id_where_allowed() {
     let id = FunctionId::parse_any("whatever-cid").unwrap();
     assert_eq!(id.to_string(), "whatever-cid");
     assert!(!id.is_cid() && id.content().is_none());

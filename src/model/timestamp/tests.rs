@@ -28,7 +28,7 @@ fn what_is_no_timestamp_is_refused() {
 }
 
 #[test]
-fn the_outermost_moments_are_shown_and_read_back() {
+fn the_extreme_timestamps_are_formatted_and_read_back() {
     for timestamp in [Timestamp::MIN, Timestamp::MAX] {
         assert_eq!(timestamp.to_string().parse(), Ok(timestamp));
     }

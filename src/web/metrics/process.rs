@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_tells_of_itself() {
+    fn the_process_reports_its_usage() {
         let text = text();
         let memory =
             text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));

@@ -74,7 +74,7 @@ fn a_gauge_is_raised_for_as_long_as_its_guard_lives() {
 }
 
 #[test]
-fn others_choose_no_more_labels_than_are_kept() {
+fn the_number_of_labels_is_bounded() {
     let metrics = metrics();
     for n in 0..LABELS_MAX + 10 {
         metrics.add(ASKED, &[&format!("topic-{n}")]);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_its_share_and_leaves_others_theirs() {
+    fn a_network_at_its_limit_leaves_others_theirs() {
         let networks = NetworkLimit::for_source(AddressSource::Connection, 2);
         let first = take(&networks, "192.0.2.7").unwrap();
         let _second = take(&networks, "192.0.2.200").unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_and_a_proxy_have_no_network() {
+    fn loopback_and_proxies_are_exempt() {
         let networks = NetworkLimit::for_source(AddressSource::Connection, 0);
         for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
             assert!(take(&networks, address).unwrap().is_none(), "{address}");

@@ -71,7 +71,7 @@ async fn a_request_is_answered_and_the_port_is_free_after_the_stop() {
 }
 
 #[tokio::test]
-async fn a_connection_past_the_last_place_waits_until_one_is_gone() {
+async fn a_connection_past_the_global_limit_waits() {
     use axum::serve::Listener as _;
 
     let listener = bind("127.0.0.1:0").await.unwrap();
@@ -87,7 +87,7 @@ async fn a_connection_past_the_last_place_waits_until_one_is_gone() {
 }
 
 #[tokio::test]
-async fn a_connection_past_a_networks_share_is_closed_and_leaves_its_place() {
+async fn a_connection_past_its_networks_limit_is_closed() {
     use axum::serve::Listener as _;
 
     let listener = bind("127.0.0.1:0").await.unwrap();

@@ -61,7 +61,7 @@ async fn a_request_over_tls_is_answered_and_one_without_is_not() {
 }
 
 #[test]
-fn certificates_that_every_client_refuses_are_told_from_others() {
+fn certificates_that_every_client_refuses_are_detected() {
     let check = |name: &str, want: Option<&str>| {
         let path = files().certificate.with_file_name(name);
         let certificates: Vec<_> =

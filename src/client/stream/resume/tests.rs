@@ -135,7 +135,7 @@ async fn what_the_reader_has_is_not_given_again_and_what_lies_between_is() {
 }
 
 #[tokio::test]
-async fn a_service_with_ids_is_asked_to_go_on_after_the_last() {
+async fn a_reconnect_resumes_after_the_last_event_id() {
     let lines = |n, id: Option<&str>| match (n, id) {
         (0, None) => answer(vec![data(1).id("a"), data(2).id("b")]),
         (1, Some("b")) => answer(vec![data(9).id("c"), data(0).id("d")]),
