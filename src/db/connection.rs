@@ -12,8 +12,8 @@ use crate::fault::DatabaseFault;
 /// How long a statement waits for another process to finish its write, which takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// How long one try to open a file waits for another process.
-const OPEN_BUSY_WAIT: Duration = Duration::from_millis(10);
+/// [`Schema::open_wait`] of a file that is opened by [`retry_while_busy`].
+pub const RETRIED_OPEN_WAIT: Duration = Duration::from_millis(10);
 
 /// How often opening is tried while another process sets up the same file: for some seconds in all,
 /// far longer than setting up takes.
@@ -36,6 +36,8 @@ pub struct Schema {
     pub tables: &'static str,
     /// Pragmas beside those that every file has, for connections that write.
     pub pragmas: &'static str,
+    /// How long opening waits for another process that sets up or recovers the file.
+    pub open_wait: Duration,
 }
 
 /// Why a file was not opened.
@@ -95,7 +97,7 @@ impl Schema {
         private::create_file(path).map_err(create)?;
         let failed = |error| self.failed(&error);
         let mut connection = Connection::open(path).map_err(failed)?;
-        connection.busy_timeout(OPEN_BUSY_WAIT).map_err(failed)?;
+        connection.busy_timeout(self.open_wait).map_err(failed)?;
         connection.execute_batch(self.pragmas).map_err(failed)?;
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
@@ -119,7 +121,10 @@ impl Schema {
     }
 
     /// Creates the tables in an empty file. Writes nothing to one that has them.
-    fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
+    ///
+    /// # Errors
+    /// [`OpenError`] if that fails, or the file has another version.
+    pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
         if read_version(connection).map_err(failed)? != 0 {
             return self.check_version(connection);
@@ -206,6 +211,7 @@ mod tests {
         version: 3,
         tables: "CREATE TABLE rows (id INTEGER PRIMARY KEY) STRICT",
         pragmas: "PRAGMA foreign_keys = on",
+        open_wait: RETRIED_OPEN_WAIT,
     };
 
     #[test]

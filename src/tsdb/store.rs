@@ -14,6 +14,7 @@ pub(crate) mod contract;
 
 use std::{collections::BTreeMap, error::Error, fmt, io};
 
+use db::connection::OpenError;
 use futures::future::BoxFuture;
 use model::{
     block::{Block, Rows},
@@ -191,15 +192,12 @@ pub type Cause = Box<dyn Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store's folder could not be made.
-    #[error("make the folder of the dataset store")]
-    Folder(#[source] io::Error),
+    /// Its folder or lock could not be made, or its threads not be started.
+    #[error("prepare the dataset store")]
+    Prepare(#[source] io::Error),
     /// The store could not be opened.
-    #[error("open the dataset store")]
-    Open(#[source] Cause),
-    /// Its writing thread could not be started.
-    #[error("start the writer of the dataset store")]
-    Thread(#[source] io::Error),
+    #[error(transparent)]
+    Open(OpenError),
     /// Another version of the program wrote it.
     #[error(
         "read format {found} of the dataset store, where this program knows format {known} alone; export its rows with the version that wrote it"

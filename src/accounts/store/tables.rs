@@ -1,6 +1,6 @@
 //! Every table of the accounts file, and its version.
 
-use db::connection::Schema;
+use db::connection::{RETRIED_OPEN_WAIT, Schema};
 
 /// The file. Timestamps are microseconds since 1970.
 ///
@@ -18,6 +18,7 @@ pub(super) const SCHEMA: Schema = Schema {
     name: "accounts file",
     version: 2,
     pragmas: "",
+    open_wait: RETRIED_OPEN_WAIT,
     tables: "
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -9,13 +9,14 @@ use std::{
 use futures::future::join3;
 
 use super::*;
-use crate::connection::Schema;
+use crate::connection::{RETRIED_OPEN_WAIT, Schema};
 
 const SCHEMA: Schema = Schema {
     name: "test file",
     version: 1,
     tables: "CREATE TABLE names (name TEXT NOT NULL) STRICT",
     pragmas: "",
+    open_wait: RETRIED_OPEN_WAIT,
 };
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Every table of the inference file, and its version.
 
-use db::connection::Schema;
+use db::connection::{RETRIED_OPEN_WAIT, Schema};
 
 /// Every table and index.
 ///
@@ -33,6 +33,7 @@ pub(super) const SCHEMA: Schema = Schema {
     name: "inference file",
     version: 1,
     pragmas: "",
+    open_wait: RETRIED_OPEN_WAIT,
     tables: "
 CREATE TABLE chain (
     id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -23,9 +23,10 @@ mod tags;
 mod tail;
 pub(crate) mod verify;
 
-use std::{fs::File, path::Path, sync::Arc, time::Duration};
+use std::{fs::File, path::Path, sync::Arc};
 
 use db::{
+    connection::OpenError,
     fault::DatabaseFault,
     files::DatabaseFiles,
     space::{self, SpaceWatch},
@@ -39,7 +40,7 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, config::DbConfig};
+use rusqlite::Connection;
 use task::{file::remove_stale, private};
 
 use self::{
@@ -57,16 +58,6 @@ use crate::{
     },
     span::{Order, Span},
 };
-
-/// How long to wait for another process that has the file open, such as a backup.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
-
-/// Statements kept ready by each connection: all there are.
-const STATEMENTS: usize = 128;
-
-/// Pages after which the log is moved into the file. Enough that a bulk load does not do it all the
-/// time, few enough that the log stays below 40 MB.
-const CHECKPOINT_PAGES: u32 = 4000;
 
 /// The thread that writes.
 type Writer = db::writer::Writer<StoreError>;
@@ -93,24 +84,19 @@ impl SqliteStore {
     /// another version of the program wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
-            private::create_folder(folder).map_err(StoreError::Folder)?;
+            private::create_folder(folder).map_err(StoreError::Prepare)?;
         }
-        private::create_file(path).map_err(StoreError::Folder)?;
         // A backup beside the store may have been killed.
         remove_stale(path);
         let in_use = backup::use_store(path)?;
-        let mut connection = Connection::open(path).map_err(opening)?;
-        prepare(&connection).map_err(opening)?;
-        prepare_to_write(&connection).map_err(opening)?;
-        tables::set_up(&mut connection)?;
-        let era = tables::era(&connection).map_err(opening)?;
-        let files =
-            DatabaseFiles::open(path).map_err(|source| StoreError::Open(Box::new(source)))?;
+        let connection = tables::SCHEMA.open(path)?;
+        let era = tables::era(&connection)?;
+        let files = DatabaseFiles::open(path).map_err(StoreError::Prepare)?;
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
         let space = SpaceWatch::new(path);
         let writer = Writer::start("dataset store", connection, Arc::clone(&files), space)
-            .map_err(StoreError::Thread)?;
+            .map_err(StoreError::Prepare)?;
         let maintenance = Maintenance::start(writer.clone(), Arc::clone(&files))?;
         let chunk_indexes = ChunkIndexCache::default();
         Ok(Self { writer, readers, maintenance, chunk_indexes, era, files, _in_use: in_use })
@@ -119,7 +105,12 @@ impl SqliteStore {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        let fault = DatabaseFault::from(error);
+        DatabaseFault::from(error).into()
+    }
+}
+
+impl From<DatabaseFault> for StoreError {
+    fn from(fault: DatabaseFault) -> Self {
         if fault.is_full() {
             Self::Full
         } else if fault.is_read_only() {
@@ -128,6 +119,19 @@ impl From<rusqlite::Error> for StoreError {
             Self::Corrupt(Box::new(fault))
         } else {
             Self::Statement(Box::new(fault))
+        }
+    }
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Version { found, known, .. } => Self::Format { found, known },
+            OpenError::Database { name, source } => match Self::from(source.clone()) {
+                Self::Statement(_) => Self::Open(OpenError::Database { name, source }),
+                known => known,
+            },
+            error => Self::Open(error),
         }
     }
 }
@@ -148,33 +152,6 @@ impl WriteError for StoreError {
     fn is_full(&self) -> bool {
         matches!(self, Self::Full)
     }
-}
-
-/// What a failure means while the store is being opened.
-fn opening(error: rusqlite::Error) -> StoreError {
-    match StoreError::from(error) {
-        StoreError::Statement(cause) => StoreError::Open(cause),
-        known => known,
-    }
-}
-
-/// Sets what holds for every connection.
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_WAIT)?;
-    // Otherwise a query plan may depend on the bound values, and a cached statement is prepared again.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    Ok(())
-}
-
-/// Sets what holds for the connection that writes: what it commits is on the disk.
-fn prepare_to_write(connection: &Connection) -> rusqlite::Result<()> {
-    // Only a file without tables takes this: space that packing frees is given back.
-    connection.pragma_update(None, "auto_vacuum", "incremental")?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
-    connection.pragma_update(None, "synchronous", "full")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
 }
 
 impl Store for SqliteStore {

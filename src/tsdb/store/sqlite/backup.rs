@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use task::{
     file::{AtomicFile, FileMode, remove_stale},
     lock, private,
 };
 
-use super::{StoreError, opening, prepare, tables, verify};
+use super::{StoreError, tables, verify};
 use crate::admin::{AdminError, Report, store};
 
 /// The file beside the store's by which a program says that it uses the store.
@@ -32,7 +32,7 @@ const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// Says that the store at `path` is in use by this process, until the file is closed.
 pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
     let locked = lock::wait_for(&lock_path(path));
-    locked.map_err(|source| StoreError::Open(Box::new(source)))?.ok_or(StoreError::InUse)
+    locked.map_err(StoreError::Prepare)?.ok_or(StoreError::InUse)
 }
 
 /// Copies the store at `path` into the new file `to`.
@@ -52,10 +52,8 @@ fn create(path: &Path) -> Result<AtomicFile, AdminError> {
 
 /// Copies the store at `path` into `draft`, which is empty: to the engine, one that is not there yet.
 fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reading = || -> Result<(), StoreError> {
-        let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
-        prepare(&connection).map_err(opening)?;
+        let connection = tables::SCHEMA.open_read_only(path)?;
         connection.execute("VACUUM INTO ?1", [draft.to_string_lossy()])?;
         Ok(())
     };
@@ -95,12 +93,9 @@ fn prepared(from: &Path, draft: &Path) -> Result<Report, AdminError> {
     // Through the engine, so that what is only in the log of a store is copied, too.
     copy(from, draft)?;
     let renewing = || -> Result<(), StoreError> {
-        let mut connection = Connection::open(draft).map_err(opening)?;
-        prepare(&connection).map_err(opening)?;
-        tables::set_up(&mut connection)?;
-        connection
-            .execute("UPDATE counters SET value = random() WHERE name = 'era'", [])
-            .map_err(opening)?;
+        let connection = Connection::open(draft)?;
+        tables::SCHEMA.check_version(&connection)?;
+        connection.execute("UPDATE counters SET value = random() WHERE name = 'era'", [])?;
         Ok(())
     };
     renewing().map_err(|source| store(from, source))?;

@@ -51,7 +51,7 @@ impl Maintenance {
         thread::Builder::new()
             .name("datasets-maintenance".to_owned())
             .spawn(move || run(&work, &writer, &files))
-            .map_err(StoreError::Thread)?;
+            .map_err(StoreError::Prepare)?;
         Ok(Self { shared })
     }
 

@@ -7,9 +7,9 @@ use std::{
 
 use db::files::DatabaseFiles;
 use parking_lot::{Condvar, Mutex};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::{StoreError, opening, prepare};
+use super::{StoreError, tables};
 
 /// Connections at most. One more reader waits until another is done. Long readers are bounded on
 /// their own, below this number, so that short ones always find a place.
@@ -96,10 +96,7 @@ impl Readers {
 
 /// Opens the store at `path` to read it.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
-    prepare(&connection).map_err(opening)?;
-    Ok(connection)
+    Ok(tables::SCHEMA.open_read_only(path)?)
 }
 
 /// A connection that goes back to the pool, unless its reader panicked in the middle of a transaction.

@@ -1,15 +1,12 @@
 //! Every table of the dataset store, and the number of their format.
 
-use model::dataset::PUBLIC_TAG;
-use rusqlite::{Connection, TransactionBehavior, params};
+use std::time::Duration;
 
-use super::{StoreError, opening};
+use db::connection::Schema;
+use rusqlite::Connection;
 
-/// The number of the format, kept in SQLite's `user_version`. It grows with each change of
-/// [`TABLES`] or of the bytes of chunks; a store of another number is refused.
-const FORMAT: i64 = 8;
-
-/// The tables.
+/// The store. Its version, the number of the format, grows with each change of the tables or of the
+/// bytes of chunks.
 ///
 /// Timestamps are microseconds since 1970. A key is a number of the accounts file.
 ///
@@ -46,7 +43,18 @@ const FORMAT: i64 = 8;
 ///   at the same timestamps.
 /// - `doomed`: deleted datasets, invisible already, of which some `chunks`, `tail` or `buckets` are
 ///   still to be removed.
-const TABLES: &str = "
+pub(super) const SCHEMA: Schema = Schema {
+    name: "dataset store",
+    version: 8,
+    // Space that compaction frees is given back: only a file without tables takes that. The log is
+    // moved into the file after 4000 pages: enough that a bulk load does not do it all the time, few
+    // enough that the log stays below 40 MB.
+    pragmas: "PRAGMA auto_vacuum = incremental;
+PRAGMA foreign_keys = on;
+PRAGMA wal_autocheckpoint = 4000;",
+    // As long as a backup holds the file.
+    open_wait: Duration::from_secs(5),
+    tables: "
 CREATE TABLE datasets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL,
@@ -183,36 +191,12 @@ CREATE TABLE buckets (
 CREATE TABLE doomed (
     dataset INTEGER PRIMARY KEY
 ) STRICT;
-";
 
-/// Checks that the store is of this program's format.
-pub(super) fn check_format(connection: &Connection) -> Result<(), StoreError> {
-    match read_format(connection)? {
-        FORMAT => Ok(()),
-        found => Err(StoreError::Format { found, known: FORMAT }),
-    }
-}
-
-fn read_format(connection: &Connection) -> Result<i64, StoreError> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(opening)
-}
+INSERT INTO tags (name, is_public) VALUES ('public', 1);
+",
+};
 
 /// The store's era: another number after it was restored from a backup.
 pub(super) fn era(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT value FROM counters WHERE name = 'era'", [], |row| row.get(0))
-}
-
-/// Creates the tables in a new file, in one transaction, and checks the format of any other.
-pub(super) fn set_up(connection: &mut Connection) -> Result<(), StoreError> {
-    let write =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(opening)?;
-    if read_format(&write)? == 0 {
-        write.execute_batch(TABLES).map_err(opening)?;
-        write
-            .execute("INSERT INTO tags (name, is_public) VALUES (?1, 1)", params![PUBLIC_TAG])
-            .map_err(opening)?;
-        write.pragma_update(None, "user_version", FORMAT).map_err(opening)?;
-    }
-    check_format(&write)?;
-    write.commit().map_err(opening)
 }

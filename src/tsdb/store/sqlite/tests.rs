@@ -46,7 +46,7 @@ fn a_deleted_dataset_leaves_nothing_behind() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
     let mut connection = Connection::open(&path).unwrap();
-    tables::set_up(&mut connection).unwrap();
+    tables::SCHEMA.create_tables(&mut connection).unwrap();
     connection.execute_batch("BEGIN").unwrap();
     let new = contract::new_dataset("doomed");
     let now = Timestamp::from_seconds(1);

@@ -5,14 +5,13 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use model::{
     block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
 };
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use super::{
     StoreError, append,
     bucket_reader::{self, Page, block_of, stored},
     buckets::{self, KEPT},
     chunks::{self, Chunk, SeriesId},
-    opening, prepare,
     scan::{self, Projection},
     tables, tail,
 };
@@ -36,11 +35,9 @@ pub(crate) fn verify(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(opening)?;
-    prepare(&connection).map_err(opening)?;
-    let read = connection.transaction().map_err(opening)?;
-    tables::check_format(&read)?;
+    let mut connection = tables::SCHEMA.open_read_only(path)?;
+    let read = connection.transaction()?;
+    tables::SCHEMA.check_version(&read)?;
     let mut report = Report::default();
     for complaint in complaints(&read)? {
         report.fault(Fault::File { what: complaint });

@@ -9,7 +9,7 @@ use crate::store::{
     sqlite::{
         bucket_reader,
         buckets::{KEPT, span},
-        catalog, chunks, prepare_to_write, scan, tables, tail,
+        catalog, chunks, scan, tables, tail,
     },
 };
 
@@ -20,8 +20,9 @@ const HOURS: i64 = 300;
 
 /// A dataset with rows each ten minutes, months long, and another one without; committed.
 fn months(connection: &mut Connection) -> [DatasetId; 2] {
-    prepare_to_write(connection).unwrap();
-    tables::set_up(connection).unwrap();
+    connection.execute_batch(tables::SCHEMA.pragmas).unwrap();
+    connection.pragma_update(None, "journal_mode", "wal").unwrap();
+    tables::SCHEMA.create_tables(connection).unwrap();
     let write = connection.transaction().unwrap();
     let new = ["late", "in order"].map(contract::new_dataset);
     let now = Timestamp::from_seconds(1);

@@ -10,7 +10,7 @@ use crate::{catalog::NewDataset, store::sqlite::tables};
 /// A store in memory with datasets of these names and descriptions, of key 1.
 fn store(texts: &[(String, String)]) -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
-    tables::set_up(&mut connection).unwrap();
+    tables::SCHEMA.create_tables(&mut connection).unwrap();
     let new = |(name, description): &(String, String)| NewDataset {
         name: name.clone(),
         description: description.clone(),
