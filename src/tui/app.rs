@@ -31,7 +31,7 @@ use crate::{
 const NODES_EVERY: Duration = Duration::from_secs(2);
 
 /// How often they are looked at otherwise, for the header's sake.
-pub(crate) const NODES_SELDOM: Duration = Duration::from_secs(15);
+pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
 
 /// The screens whose panes say what a run came to.
 pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
@@ -372,9 +372,10 @@ fn on_nodes(
         state.cluster.node_form.learn(&nodes);
     }
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
-    let wait = if is_seen { NODES_EVERY } else { NODES_SELDOM };
-    // Back off exponentially from a head that is down, capped at `NODES_SELDOM`.
-    let wait = wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_SELDOM.max(wait));
+    let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };
+    // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
+    let wait =
+        wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
     let mut effects = vec![Effect::SetTimer(Timer::Nodes, wait)];
     // Another head may have come up at the address, with other functions.
     if was_down && state.nodes.listed.failure().is_none() {

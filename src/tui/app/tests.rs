@@ -109,7 +109,7 @@ fn nodes_are_polled_every_two_seconds_while_in_view() {
     assert_eq!(screen.take_effects(), [], "one at a time");
     screen.press("5");
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
-    assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes, NODES_SELDOM)));
+    assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes, NODES_HIDDEN_EVERY)));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn a_head_that_dies_during_a_run_is_restarted_and_the_screen_says_so() {
     });
     process::signal(head_of(&session), Signal::Kill);
     session.wait_text("failed to keep head running", SHOWN_WITHIN);
-    session.wait_text("failed to learn what run 1 came to", SHOWN_WITHIN);
+    session.wait_text("failed to read the result of run 1", SHOWN_WITHIN);
     session.wait_for("peers of whom nothing is known", SHOWN_WITHIN, |screen| {
         row(screen, &["worker-", "not known"])
     });

@@ -21,7 +21,7 @@ use ratatui::{
 use super::state::{RUNS_MAX, TOPICS_EVERY, Topic};
 use crate::{
     action::Action,
-    app::NODES_SELDOM,
+    app::NODES_HIDDEN_EVERY,
     event::Target,
     keymap::Layer,
     local::Level,
@@ -165,7 +165,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if nodes.is_empty() {
         let place = Rect { height: inside.height.min(2), ..inside };
         let words = ["no head is configured", "the head lists no nodes"];
-        draw_absent(place, buf, frame, listed, NODES_SELDOM, words);
+        draw_absent(place, buf, frame, listed, NODES_HIDDEN_EVERY, words);
     } else {
         draw_nodes(inside, buf, frame, &nodes);
     }
@@ -209,7 +209,7 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
         line.push(Span::styled(" agreed", theme.muted));
     }
     if let Some(failure) = state.nodes.listed.failure() {
-        let why = format!("   ! {} · {}", failure.why, again(frame, failure, NODES_SELDOM));
+        let why = format!("   ! {} · {}", failure.why, again(frame, failure, NODES_HIDDEN_EVERY));
         line.push(Span::styled(why, theme.warn));
     }
     paint::line_cut(buf, inside, (0, 1), &Line::from(line));

@@ -71,24 +71,24 @@ mod tests {
 
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
+    fn timestamp(second: i64) -> Timestamp {
         Timestamp::from_seconds(second)
     }
 
     fn day(second: i64) -> Bucket {
-        let timestamp = at(second);
+        let timestamp = timestamp(second);
         Bucket { timestamp, open: 1.0, high: 1.0, low: 1.0, close: 1.0, volume: 0.0, count: 1 }
     }
 
     #[test]
     fn a_span_without_rows_is_not_the_end_of_the_data() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = query_before(dataset, Resolution::Raw, at(900_000), Limit::clamp(10));
+        let searched = query_before(dataset, Resolution::Raw, timestamp(900_000), Limit::clamp(10));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
         assert!(asked.end < searched.start);
         let next = next_query(&searched, &Rows::Buckets(vec![day(86_400)])).unwrap();
-        assert_eq!(next.end, Some(at(172_800) - STEP), "the whole of that day");
+        assert_eq!(next.end, Some(timestamp(172_800) - STEP), "the whole of that day");
         let next = next_query(&searched, &Rows::Buckets(vec![day(777_600)])).unwrap();
         assert_eq!(next.end, Some(searched.start.unwrap() - STEP), "what was not searched of it");
         assert_eq!(next_query(&searched, &Rows::Buckets(Vec::new())), None);
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_query_of_days_has_no_span() {
         let dataset = DatasetId::new(1).unwrap();
-        let searched = query_before(dataset, Resolution::Day, at(900_000), Limit::clamp(10));
+        let searched = query_before(dataset, Resolution::Day, timestamp(900_000), Limit::clamp(10));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }
 }
