@@ -31,31 +31,28 @@ pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 /// Metadata fields, and tags, of a dataset at most.
 pub(crate) const FIELDS_MAX: usize = 64;
 
-/// Datasets created in one go at most: they are one transaction.
+/// Datasets created at once at most: they are one transaction.
 pub(crate) const CREATED_MAX: usize = 1000;
 
-/// Why an operation on the catalogue was refused or failed.
+/// Why an operation on the catalog was refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum CatalogError {
     /// The key sees no such dataset.
     #[error("dataset not found")]
     NotFound,
-    /// The key may read the dataset and no more.
+    /// The key may read the dataset only.
     #[error("only the owner of the dataset may do that")]
     NotOwner,
-    /// Something is too long, empty, doubled or too many.
+    /// A text, name or list is invalid.
     #[error("{what}")]
     Unfit {
-        /// What, and how it should be.
+        /// What, and what it must be.
         what: String,
     },
     /// The owner has another dataset of the name.
     #[error("dataset name is already taken: {name}")]
-    NameTaken {
-        /// The name.
-        name: String,
-    },
+    NameTaken { name: String },
     /// The dataset has a column of the name.
     #[error("column name is already taken")]
     ColumnTaken,
@@ -64,23 +61,20 @@ pub(crate) enum CatalogError {
     Refolds,
     /// The dataset has rows, whose buckets depend on the column.
     #[error("the dataset has rows, and its buckets are made of column {name}")]
-    ColumnUsed {
-        /// The column.
-        name: String,
-    },
+    ColumnUsed { name: String },
     /// The dataset has no column of this name.
     #[error("column not found")]
     ColumnUnknown,
     /// The key holds the tag.
     #[error("tag already acquired")]
     TagHeld,
-    /// The tag is given, not taken.
+    /// The tag is private: its owner gives it.
     #[error("tag cannot be acquired; only public tags can")]
     TagPrivate,
     /// There is no such tag.
     #[error("tag not found")]
     TagUnknown,
-    /// The tag is nobody's to give.
+    /// The tag is public: nobody gives it.
     #[error("tag is public: any key can acquire it")]
     TagPublic,
     /// There is no such key.
@@ -92,7 +86,7 @@ pub(crate) enum CatalogError {
 }
 
 impl From<StoreError> for CatalogError {
-    /// A dataset that was deleted meanwhile is one that is not found.
+    /// A dataset that was deleted meanwhile is not found.
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NoDataset { .. } => Self::NotFound,
@@ -111,7 +105,7 @@ impl Datasets {
         created.into_iter().next().ok_or(CatalogError::NotFound)
     }
 
-    /// Creates datasets, all or none; they are returned in the order asked for.
+    /// Creates all datasets or none. Returns them in the same order.
     ///
     /// # Errors
     /// [`CatalogError::Unfit`] by the limits above, [`CatalogError::NameTaken`].

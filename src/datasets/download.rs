@@ -1,8 +1,7 @@
-//! A whole range of rows in one answer, streamed as it is read.
+//! Downloads: a whole range of rows in one response, streamed as it is read.
 //!
-//! A thread reads the range, as it is at one moment, writes it in the format asked for, compresses
-//! it, and hands it on in pieces. Memory stays the same however long the range is. Files that are
-//! read in parts are in [`spool`].
+//! A blocking thread reads a snapshot of the range, renders and compresses it, and sends it in pieces.
+//! Memory use does not depend on the length of the range. Files that are read in parts are in [`spool`].
 
 pub(crate) mod spool;
 
@@ -55,40 +54,38 @@ use crate::{
     read::ReadError,
 };
 
-/// Downloads at a time: each holds a connection of the store and a thread. One more is asked to come
-/// again.
+/// Concurrent downloads: each holds a connection of the store and a thread. One more gets a 429.
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
-/// Downloads of one key at a time: half of all, so that no key shuts out the others.
+/// Concurrent downloads of one key: half of all, so that no key shuts out the others.
 pub(crate) const DOWNLOADS_OF_KEY_MAX: usize = 4;
 
-/// Bytes of a download handed on in one piece: enough that the pieces cost nothing, few enough that
-/// a download takes a few hundred kilobytes of memory.
+/// Bytes of a piece: enough that the overhead of a piece is negligible, few enough that a download takes
+/// a few hundred kilobytes of memory.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// Pieces that wait for a slow reader. Then rendering waits, too.
+/// Pieces queued for a slow reader. When the queue is full, rendering waits.
 const PIECES_MAX: usize = 2;
 
-/// How long a download waits for its reader to take a piece. Then it is cut off: it holds what
-/// others wait for.
+/// How long a download waits for its reader to take a piece. Then it is cut off, since it holds a permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// A download ends before all of it is read. The log says why.
+/// A download ended early. The log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("read all of the download")]
 pub(crate) struct Truncated;
 
-/// A download under way.
+/// The body of a download.
 #[derive(Debug)]
 pub(crate) struct Body {
     queue: mpsc::Receiver<Bytes>,
-    /// Whether the last piece has been handed on. Until then an end is not the end of the data.
+    /// Whether the last piece was sent. Until then an end of the queue is not the end of the data.
     is_whole: Arc<AtomicBool>,
     is_ended: bool,
 }
 
 impl Body {
-    /// The next piece of the body; none at the end. Cancel-safe.
+    /// Returns the next piece of the body; `None` at the end. Cancel-safe.
     ///
     /// # Errors
     /// [`Truncated`], once, if the body ends too early.
@@ -101,43 +98,42 @@ impl Body {
     }
 }
 
-/// What is asked for.
+/// A request for a range.
 #[derive(Debug, Clone)]
 pub(crate) struct DownloadRequest {
     pub(crate) query: DownloadQuery,
-    /// How the body is compressed.
+    /// The content coding of the body.
     pub(crate) coding: Coding,
-    /// What the caller has already.
+    /// The tags of the responses that the caller has.
     pub(crate) known: KnownETags,
 }
 
-/// What comes of asking for a range.
+/// The response to a [`DownloadRequest`].
 #[derive(Debug)]
 pub(crate) enum DownloadResponse {
-    /// The caller has it, under this tag.
+    /// The caller has the range, with this tag.
     NotModified(String),
-    /// The range.
     Range(Download),
 }
 
-/// A range on its way.
+/// A download that has started.
 #[derive(Debug)]
 pub(crate) struct Download {
-    /// How to call it.
+    /// The name of the file to suggest.
     pub(crate) file_name: String,
-    /// Its tag and how many rows it has; none if the range changed while they were found out.
+    /// Its tag and number of rows; `None` if the range changed while they were computed.
     pub(crate) facts: Option<RangeFacts>,
     pub(crate) body: Body,
 }
 
-/// What is known of a range before it is read.
+/// The tag and the number of rows of a range, known before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RangeFacts {
     pub(crate) tag: ETag,
     pub(crate) n_rows: u64,
 }
 
-/// The first that is heard of a download.
+/// The first message of a download's thread.
 enum Start {
     NotModified(String),
     Range(Option<RangeFacts>),
@@ -159,10 +155,10 @@ impl Datasets {
         Ok(Source { dataset, columns, range, form })
     }
 
-    /// Starts reading a whole range, as it is at this moment. Dropping the body ends it.
+    /// Starts reading a snapshot of a range. Dropping the body ends the download.
     ///
     /// # Errors
-    /// As [`Self::rows`], and [`ReadError::Busy`] at [`DOWNLOADS_MAX`], or that of the key.
+    /// As [`Self::rows`], and [`ReadError::Busy`] at [`DOWNLOADS_MAX`] or the limit of the key.
     pub(crate) async fn download(
         &self,
         key: KeyId,
@@ -211,21 +207,21 @@ impl Datasets {
     }
 }
 
-/// What a download reads.
+/// The source of a download.
 struct Source {
     dataset: Dataset,
     columns: Vec<Column>,
     range: Range,
-    /// What its bytes depend on beside the rows.
+    /// A hash of what its bytes depend on beside the rows.
     form: ETag,
 }
 
-/// All that the rows of a file depend on beside the rows themselves.
+/// The columns' names and types, which the bytes of a file depend on.
 fn names_of(columns: &[Column]) -> Vec<(&str, Dtype)> {
     columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect()
 }
 
-/// How to call a file: what it holds, of which days.
+/// The name of a file: dataset, resolution and days.
 fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
@@ -248,10 +244,10 @@ struct Range {
 }
 
 impl Range {
-    /// What is known of the range as of the commit `revision`, if that is the last one all along.
+    /// The tag and number of rows of the range at the commit `revision`, if that stays the last one.
     ///
-    /// Rows that are sealed are known by the names of their pieces, the others by their numbers, so
-    /// that commits elsewhere leave the tag alone. Buckets change with any commit.
+    /// Sealed rows are identified by their pieces, the others by their numbers, so that commits to
+    /// other rows leave the tag unchanged. The tag of buckets changes with any commit.
     fn facts(self, store: &dyn Store, revision: u64, form: ETag) -> Result<RangeFacts, StoreError> {
         let Self { dataset, resolution, span } = self;
         if resolution.bucket().is_some() {
@@ -277,7 +273,7 @@ impl Range {
     }
 }
 
-/// Tells the caller what it gets, once.
+/// Sends the caller the start of the response, once.
 struct StartReply {
     known: KnownETags,
     form: ETag,
@@ -285,21 +281,21 @@ struct StartReply {
 }
 
 impl StartReply {
-    /// Tells that the range is on its way: with what is known of it, if it is still so.
+    /// Sends that the download starts, with its facts if no commit came in between.
     fn send(&mut self, store: &dyn Store, range: Range, known: (u64, RangeFacts)) {
         let Some(started) = self.started.take() else { return };
         let (revision, facts) = known;
-        let is_so = store.revision(range.dataset).is_ok_and(|now| now == revision);
-        // Whoever asked may be gone; then the body finds nobody, either.
-        drop(started.send(Ok(Start::Range(is_so.then_some(facts)))));
+        let is_current = store.revision(range.dataset).is_ok_and(|now| now == revision);
+        // The caller may be gone; then nobody reads the body, either.
+        drop(started.send(Ok(Start::Range(is_current.then_some(facts)))));
     }
 }
 
-/// Writes a download.
+/// Renders, compresses and sends a download.
 struct DownloadWriter {
     document: Document,
     encoder: Encoder,
-    /// What is written and not yet compressed.
+    /// Rendered bytes that are not compressed yet.
     plain: Vec<u8>,
     cache: DownloadCache,
     metrics: Metrics,
@@ -308,7 +304,7 @@ struct DownloadWriter {
 }
 
 impl DownloadWriter {
-    /// Writes all of it, unless the reader or the store fails; `is_whole` tells before the queue
+    /// Writes the download, unless the reader or the store fails; sets `is_whole` before the queue
     /// closes.
     fn run(
         mut self,
@@ -330,7 +326,7 @@ impl DownloadWriter {
         }
     }
 
-    /// Whether all of it is written.
+    /// Writes the download; whether all of it was sent.
     fn write(
         &mut self,
         store: &dyn Store,
@@ -347,43 +343,43 @@ impl DownloadWriter {
         }
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
-        let mut is_wanted = self.encoder.coding() != Coding::Identity || self.pack();
+        let mut is_reading = self.encoder.coding() != Coding::Identity || self.compress();
         store.scan(range.dataset, range.resolution, range.span, &mut |piece| {
             reply.send(store, range, (revision, facts));
-            is_wanted = self.piece(piece)?;
-            Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            is_reading = self.write_piece(piece)?;
+            Ok(if is_reading { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         reply.send(store, range, (revision, facts));
-        if !is_wanted {
+        if !is_reading {
             return Ok(false);
         }
         self.document.end(&mut self.plain);
-        if !self.pack() {
+        if !self.compress() {
             return Ok(false);
         }
         self.encoder.end(&mut self.out.bytes);
         Ok(self.out.flush())
     }
 
-    /// Writes a piece; whether more are wanted.
+    /// Writes a piece; whether the reader takes more.
     ///
-    /// One that is sealed is compressed once and kept, where the format is put together of pieces.
-    fn piece(&mut self, piece: RowBatch<'_>) -> Result<bool, StoreError> {
+    /// A sealed piece is compressed once and cached, in formats that are concatenated from pieces.
+    fn write_piece(&mut self, piece: RowBatch<'_>) -> Result<bool, StoreError> {
         let n_rows = u64::try_from(piece.n_rows).unwrap_or(u64::MAX);
         self.metrics.add_n(metrics::ROWS_OUT, &["bulk_download"], n_rows);
         let coding = self.encoder.coding();
         let Some(name) = piece.chunk_id.filter(|_| coding != Coding::Identity) else {
-            return Ok(self.rows(&piece.rows()?));
+            return Ok(self.write_rows(&piece.rows()?));
         };
-        let Some(joint) = self.document.joint() else { return Ok(self.rows(&piece.rows()?)) };
-        if !self.pack() {
+        let Some(joint) = self.document.joint() else { return Ok(self.write_rows(&piece.rows()?)) };
+        if !self.compress() {
             return Ok(false);
         }
         let key = PieceKey { rows: name, form: self.form, coding };
-        let kept = self.cache.get(key);
-        let found = if kept.is_some() { "kept" } else { "made" };
+        let cached = self.cache.get(key);
+        let found = if cached.is_some() { "kept" } else { "made" };
         self.metrics.add(metrics::PIECES, &[found]);
-        let packed = if let Some(packed) = kept {
+        let packed = if let Some(packed) = cached {
             Ok(packed)
         } else {
             self.document.bare(&mut self.plain, &piece.rows()?);
@@ -400,18 +396,18 @@ impl DownloadWriter {
         Ok(is_compressed(&written) && self.out.flush_if_long())
     }
 
-    /// Writes rows; whether more are wanted.
-    fn rows(&mut self, rows: &Rows) -> bool {
+    /// Writes rows; whether the reader takes more.
+    fn write_rows(&mut self, rows: &Rows) -> bool {
         if self.encoder.coding() == Coding::Identity {
             self.document.rows(&mut self.out.bytes, rows);
             return self.out.flush_if_long();
         }
         self.document.rows(&mut self.plain, rows);
-        self.plain.len() < PIECE_BYTES || self.pack()
+        self.plain.len() < PIECE_BYTES || self.compress()
     }
 
-    /// Compresses what is written; whether more is wanted.
-    fn pack(&mut self) -> bool {
+    /// Compresses the rendered bytes; whether the reader takes more.
+    fn compress(&mut self) -> bool {
         let packed = self.encoder.push(&mut self.out.bytes, &self.plain);
         self.plain.clear();
         is_compressed(&packed) && self.out.flush_if_long()
@@ -425,7 +421,7 @@ fn is_compressed(written: &io::Result<()>) -> bool {
     written.is_ok()
 }
 
-/// Where a download goes.
+/// The queue to the body of a download.
 struct OutputQueue {
     bytes: Vec<u8>,
     pieces: mpsc::Sender<Bytes>,
@@ -438,7 +434,7 @@ impl OutputQueue {
         self.bytes.len() < PIECE_BYTES || self.flush()
     }
 
-    /// Hands on what is written; whether the reader takes more.
+    /// Sends the written bytes; whether the reader takes more.
     fn flush(&mut self) -> bool {
         let capacity = self.bytes.capacity();
         let piece = Bytes::from(mem::replace(&mut self.bytes, Vec::with_capacity(capacity)));

@@ -1,9 +1,10 @@
-//! Compressed pieces of downloads, kept so that each is made once.
+//! A cache of compressed pieces of downloads on the disk.
 //!
-//! They lie in one scratch file beside the store, a ring of bounded length: a new piece takes the
-//! place of the oldest. Where each lies is known in memory alone, so the file is deleted as soon as
-//! it is open and needs no repair. Each piece carries its sum into the body it becomes part of, so
-//! that a damaged one shows. A disk that fails ends the keeping, not the download.
+//! One scratch file beside the store is a ring buffer of bounded length: new pieces overwrite the
+//! oldest. The index is in memory only, so the file is unlinked as soon as it is open and never needs
+//! repair. The checksum of a piece goes into the gzip trailer of its body, so that callers detect a
+//! damaged one. A failing disk disables the cache, not downloads. `cargo bench -p datasets --bench http
+//! -- gzip` shows the gain.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,21 +22,20 @@ use tsdb::store::row_batch::ChunkId;
 
 use crate::etag::ETag;
 
-/// Pieces known at most: a few megabytes of memory, and enough for 5 GB of usual ones.
+/// Pieces in the index at most: a few megabytes of memory, and enough for 5 GB of usual ones.
 const PIECES_MAX: usize = 65_536;
 
-/// Which piece: all that its bytes depend on.
+/// All that the bytes of a piece depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PieceKey {
-    /// Which run of rows, and which state of it.
+    /// The run of rows, and its version.
     pub(crate) rows: ChunkId,
-    /// The format, and the columns.
+    /// A hash of the format and the columns.
     pub(crate) form: ETag,
-    /// How it is compressed.
     pub(crate) coding: Coding,
 }
 
-/// The pieces that are kept. Cheap to clone; all clones are one.
+/// The cache. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct DownloadCache {
     shared: Arc<Shared>,
@@ -43,7 +43,7 @@ pub(crate) struct DownloadCache {
 
 #[derive(Debug)]
 struct Shared {
-    /// None where nothing is kept.
+    /// `None` if the cache is disabled.
     file: Option<File>,
     bytes_max: u64,
     ring: Mutex<Ring>,
@@ -51,18 +51,18 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Bytes ever written, those left free at the end of a round included.
+    /// Bytes ever written, including those skipped at the end of a round.
     head: u64,
-    places: HashMap<PieceKey, Place>,
-    /// The oldest first.
+    extents: HashMap<PieceKey, Extent>,
+    /// Where each piece starts, the oldest first.
     order: VecDeque<(u64, PieceKey)>,
     is_broken: bool,
 }
 
-/// Where a piece lies: `at` counts like [`Ring::head`], and its place in the file is the rest of a
-/// division by the file's length.
+/// Where a piece is: `at` counts like [`Ring::head`], and its offset in the file is `at` modulo the
+/// file's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Extent {
     at: u64,
     length: usize,
     sum: u32,
@@ -70,19 +70,19 @@ struct Place {
 }
 
 impl DownloadCache {
-    /// Keeps nothing.
-    pub(crate) fn none() -> Self {
+    /// A cache that is disabled.
+    pub(crate) fn disabled() -> Self {
         Self { shared: Arc::new(Shared { file: None, bytes_max: 0, ring: Mutex::default() }) }
     }
 
-    /// Keeps at most `bytes_max` bytes in a file at `path`, of which nothing is left at the end.
-    /// Blocks shortly.
+    /// Opens a cache of at most `bytes_max` in a file at `path`, which is unlinked; 0 disables it. Blocks
+    /// shortly.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub(crate) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
         if bytes_max == 0 {
-            return Ok(Self::none());
+            return Ok(Self::disabled());
         }
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
@@ -91,19 +91,19 @@ impl DownloadCache {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The piece, if it is kept. Blocks.
+    /// Returns the piece, if it is cached. Blocks.
     pub(crate) fn get(&self, key: PieceKey) -> Option<Packed> {
         let file = self.shared.file.as_ref()?;
-        let place = *self.shared.ring.lock().places.get(&key)?;
-        let mut bytes = vec![0; place.length];
-        let read = read_exact_at(file, &mut bytes, place.at % self.shared.bytes_max);
-        // Meanwhile another piece may have taken its place.
-        let is_there = self.shared.ring.lock().places.get(&key) == Some(&place);
-        let Place { sum, plain_bytes, .. } = place;
+        let extent = *self.shared.ring.lock().extents.get(&key)?;
+        let mut bytes = vec![0; extent.length];
+        let read = read_exact_at(file, &mut bytes, extent.at % self.shared.bytes_max);
+        // Meanwhile another piece may have overwritten it.
+        let is_there = self.shared.ring.lock().extents.get(&key) == Some(&extent);
+        let Extent { sum, plain_bytes, .. } = extent;
         (read.is_ok() && is_there).then_some(Packed { bytes, sum, plain_bytes })
     }
 
-    /// Keeps a piece, if it can. Blocks.
+    /// Caches a piece, unless that fails. Blocks.
     pub(crate) fn put(&self, key: PieceKey, piece: &Packed) {
         let Some(file) = &self.shared.file else { return };
         let Ok(length) = u64::try_from(piece.bytes.len()) else { return };
@@ -116,12 +116,12 @@ impl DownloadCache {
             if ring.is_broken {
                 return;
             }
-            // A piece lies in one stretch.
+            // A piece is contiguous.
             let left = bytes_max - ring.head % bytes_max;
             let at = if left < length { ring.head + left } else { ring.head };
             ring.head = at + length;
             let end = ring.head.saturating_sub(bytes_max);
-            ring.forget_before(end);
+            ring.remove_before(end);
             at
         };
         let written = write_all_at(file, &piece.bytes, at % bytes_max);
@@ -129,19 +129,19 @@ impl DownloadCache {
         match written {
             Ok(()) if at >= ring.head.saturating_sub(bytes_max) => {
                 let (sum, plain_bytes) = (piece.sum, piece.plain_bytes);
-                let place = Place { at, length: piece.bytes.len(), sum, plain_bytes };
-                ring.places.insert(key, place);
+                let extent = Extent { at, length: piece.bytes.len(), sum, plain_bytes };
+                ring.extents.insert(key, extent);
                 ring.order.push_back((at, key));
                 while ring.order.len() > PIECES_MAX {
-                    ring.forget_oldest();
+                    ring.remove_oldest();
                 }
             }
-            // Others have written so much meanwhile that it is overwritten.
+            // Others have overwritten it meanwhile.
             Ok(()) => {}
             Err(error) => {
-                warn!(%error, "no more compressed pieces of downloads are kept");
+                warn!(%error, "the download cache failed; downloads are compressed each time");
                 *ring = Ring { is_broken: true, ..Ring::default() };
-                // The room it takes may be what is missing.
+                // The disk may be full.
                 drop(file.set_len(0));
             }
         }
@@ -149,17 +149,17 @@ impl DownloadCache {
 }
 
 impl Ring {
-    /// Forgets what was written before `end`.
-    fn forget_before(&mut self, end: u64) {
+    /// Removes what was written before `end`.
+    fn remove_before(&mut self, end: u64) {
         while self.order.front().is_some_and(|(at, _)| *at < end) {
-            self.forget_oldest();
+            self.remove_oldest();
         }
     }
 
-    fn forget_oldest(&mut self) {
+    fn remove_oldest(&mut self) {
         let Some((at, key)) = self.order.pop_front() else { return };
-        if self.places.get(&key).is_some_and(|place| place.at == at) {
-            self.places.remove(&key);
+        if self.extents.get(&key).is_some_and(|extent| extent.at == at) {
+            self.extents.remove(&key);
         }
     }
 }

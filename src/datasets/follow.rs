@@ -1,9 +1,9 @@
 //! Follows a dataset: the newest rows, or those that a reader has missed, and then each new one.
 //!
 //! Rows are numbered in the order of their commits, over all datasets, and a row that replaces
-//! another has a number of its own. So a reader that says which number it has is sent all rows with
-//! higher ones, late and corrected rows among them, each once and as it is now; then it goes on live.
-//! This comes from the store and holds over a restart. Rows that were deleted meanwhile are not told.
+//! another gets a new number. A reader that names the number of its last row is sent all rows with
+//! higher ones, including late rows and corrections, each once and as it is now; then it follows live.
+//! The rows come from the store, so this works across restarts. Deletions are not sent.
 
 use std::io::Write as _;
 
@@ -23,17 +23,17 @@ use crate::{
     hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubEvent, HubFull, Subscription},
 };
 
-/// Rows that a reader has missed which are read at a time: a few megabytes of events.
+/// Missed rows that are read at a time: a few megabytes of events.
 const MISSED_ROWS: usize = 8192;
 
-/// Bytes of rows that a reader has missed which are read at a time, about: long rows are fewer.
+/// About the bytes of missed rows that are read at a time, for long rows.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Readers that read what they have missed at a time. After a restart there are many, and each
-/// takes some milliseconds; the others wait.
+/// Readers that catch up at a time. After a restart there are many, and each takes some milliseconds;
+/// the others wait.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
-/// What a reader is told that cannot go on where it stopped.
+/// The message to a reader that cannot resume.
 const RESET_MESSAGE: &str =
     "What came since the given id is not known; the newest rows follow, and there may be a gap";
 
@@ -50,14 +50,14 @@ pub(crate) enum FollowError {
     /// The store failed.
     #[error("read the newest rows")]
     Store(#[from] StoreError),
-    /// The catalogue failed.
+    /// The catalog failed.
     #[error("find the dataset")]
     Catalog(#[from] CatalogError),
 }
 
-/// Where a reader stopped: the number of the last row that it has, in a life of the store.
+/// Where a reader stopped: the number of the last row that it has, in an era of the store.
 ///
-/// Written as `<moment of the row>:<life>-<number>`. The moment is for people.
+/// Written as `<timestamp of the row>:<era>-<number>`. The timestamp is for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     era: u32,
@@ -65,38 +65,36 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Reads what a reader sends back; none if it is not of our making.
+    /// Parses what a reader sends back; `None` if it is not a cursor of this service.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (_, place) = text.rsplit_once(':')?;
-        let (era, number) = place.split_once('-')?;
+        let (_, row) = text.rsplit_once(':')?;
+        let (era, number) = row.split_once('-')?;
         let era = u32::from_str_radix(era, 16).ok()?;
         let number: i64 = number.parse().ok()?;
         (number >= 0).then_some(Self { era, number })
     }
 }
 
-/// From where on a reader wants rows.
+/// Where a reader starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowFrom {
-    /// The newest ones, and what comes after them.
+    /// At the newest rows.
     Newest,
-    /// Those committed after the row that it has; none if it could not say which.
+    /// After the row that it has; `None` if its cursor was not valid.
     After(Option<Cursor>),
 }
 
 /// A dataset being followed.
 #[derive(Debug)]
 pub(crate) struct FollowStream {
-    /// Which.
     pub(crate) dataset: DatasetId,
-    /// Whose key it is.
     key: KeyId,
-    /// Whether the key may have lost sight of the dataset.
+    /// Whether the access of the key may have ended.
     must_recheck_access: bool,
     datasets: Datasets,
     state: State,
-    /// Its place among the readers, until it follows live.
-    place: Option<Subscription>,
+    /// Counts as a reader of the hub until it follows live.
+    placeholder: Option<Subscription>,
 }
 
 #[derive(Debug)]
@@ -109,29 +107,29 @@ enum State {
     Live(u64, Subscription),
 }
 
-/// Why following ended before its time.
+/// Why following ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum FollowEnd {
     /// The reader was too slow.
     #[error(transparent)]
     CutOff(#[from] CutOff),
-    /// What it missed could not be read.
+    /// The missed rows could not be read.
     #[error("read what was missed")]
     Broken(#[from] FollowError),
 }
 
 impl FollowStream {
-    /// The next rows as events, each commit once; none when the service stops, or the key does not
-    /// see the dataset any more.
+    /// Returns the next rows as events, each commit once; `None` when the service stops, or the key does
+    /// not see the dataset any more.
     ///
-    /// First come the rows that the reader has missed, or the newest ones. Where it is not known what
-    /// it has missed, an event says so before the newest ones. Cancel-safe.
+    /// First come the missed rows, or the newest ones. Where the missed rows are not known, a reset
+    /// event comes before the newest ones. Cancel-safe.
     ///
     /// # Errors
     /// [`FollowEnd`].
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, FollowEnd> {
-        let who = (self.key, self.dataset);
+        let (key, dataset) = (self.key, self.dataset);
         loop {
             if self.must_recheck_access {
                 let which = DatasetRef::Id(self.dataset);
@@ -143,8 +141,8 @@ impl FollowStream {
                 self.must_recheck_access = false;
             }
             let next = match &mut self.state {
-                State::Replay => self.datasets.read_replay(who, Vec::new()).await,
-                State::Behind(cursor) => self.datasets.read_missed(who, *cursor).await,
+                State::Replay => self.datasets.read_replay(key, dataset, Vec::new()).await,
+                State::Behind(cursor) => self.datasets.read_missed(key, dataset, *cursor).await,
                 State::Live(revision, live) => match live.next().await? {
                     None => return Ok(None),
                     Some(HubEvent::Access) => {
@@ -162,7 +160,7 @@ impl FollowStream {
             };
             self.state = state;
             if matches!(self.state, State::Live(..)) {
-                self.place = None;
+                self.placeholder = None;
             }
             if !events.is_empty() {
                 return Ok(Some(events));
@@ -188,19 +186,20 @@ impl Datasets {
             FollowFrom::Newest => State::Replay,
             FollowFrom::After(cursor) => State::Behind(cursor),
         };
-        // Whether there is room is to be known before the answer begins.
-        let place = Some(self.hub.subscribe(dataset, key)?);
+        // A full hub must be known before the response starts.
+        let placeholder = Some(self.hub.subscribe(dataset, key)?);
         let (datasets, must_recheck_access) = (self.clone(), false);
-        Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, place })
+        Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, placeholder })
     }
 
-    /// The newest rows, oldest first, behind what is in `events`.
+    /// Appends the newest rows, oldest first, to `events`.
     async fn read_replay(
         &self,
-        (key, dataset): (KeyId, DatasetId),
+        key: KeyId,
+        dataset: DatasetId,
         mut events: Vec<u8>,
     ) -> Result<(State, Bytes), FollowError> {
-        // In this order no commit can be missed, and no end of the key's access.
+        // Subscribing first misses no commit, and no end of the access.
         let live = self.hub.subscribe(dataset, key)?;
         let era = self.era;
         let replay = self.read_store(move |store| {
@@ -208,7 +207,13 @@ impl Datasets {
             let newest = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &sight.columns);
             for (row_idx, number) in safe_numbers(&newest.rows.ids).into_iter().enumerate() {
-                push_data_event(&mut events, &mut writer, (&newest.rows, row_idx), (era, number));
+                push_data_event(
+                    &mut events,
+                    &mut writer,
+                    &newest.rows,
+                    row_idx,
+                    Cursor { era, number },
+                );
             }
             Ok(Some((Bytes::from(events), newest.revision)))
         });
@@ -216,15 +221,16 @@ impl Datasets {
         Ok((State::Live(revision, live), events))
     }
 
-    /// The rows committed after `cursor`, or some of them, in the order of their commits.
+    /// Reads rows committed after `cursor`, or the first of them, in the order of their commits.
     async fn read_missed(
         &self,
-        (key, dataset): (KeyId, DatasetId),
+        key: KeyId,
+        dataset: DatasetId,
         cursor: Option<Cursor>,
     ) -> Result<(State, Bytes), FollowError> {
         let era = self.era;
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
-            return self.read_replay((key, dataset), render_reset(dataset)).await;
+            return self.read_replay(key, dataset, render_reset(dataset)).await;
         };
         let live = self.hub.subscribe(dataset, key)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
@@ -239,7 +245,13 @@ impl Datasets {
             let mut writer = Writer::new(dataset, &columns);
             let mut events = Vec::new();
             for (row_idx, number) in since.rows.ids.iter().enumerate() {
-                push_data_event(&mut events, &mut writer, (&since.rows, row_idx), (era, *number));
+                push_data_event(
+                    &mut events,
+                    &mut writer,
+                    &since.rows,
+                    row_idx,
+                    Cursor { era, number: *number },
+                );
             }
             let last = since.rows.ids.last().copied().unwrap_or(cursor.number);
             let events = Bytes::from(events);
@@ -253,7 +265,7 @@ impl Datasets {
         drop(permit);
         match missed {
             Missed::Hidden => Err(FollowError::NotFound),
-            Missed::Unknown => self.read_replay((key, dataset), render_reset(dataset)).await,
+            Missed::Unknown => self.read_replay(key, dataset, render_reset(dataset)).await,
             Missed::All(events, revision) => Ok((State::Live(revision, live), events)),
             Missed::Some(events, number) => {
                 Ok((State::Behind(Some(Cursor { era, number })), events))
@@ -262,23 +274,23 @@ impl Datasets {
     }
 }
 
-/// What a reader has missed.
+/// The rows that a reader has missed.
 enum Missed {
-    /// It does not see the dataset any more.
+    /// The key does not see the dataset any more.
     Hidden,
-    /// Nobody knows.
+    /// The store has no record of what came after the cursor.
     Unknown,
-    /// These events, up to the commit of this number.
+    /// All, up to the commit of this number.
     All(Bytes, u64),
-    /// These events and more, which have higher numbers than this.
+    /// The first, up to the row of this number.
     Some(Bytes, i64),
 }
 
-/// For each row the number below which all rows up to it lie, and none after it: the cursor from
-/// which a reader that has got so far is sent the rest.
+/// For each row the cursor with which a reader that stops after it is sent the rest: the highest number
+/// below all rows that follow.
 ///
-/// Numbers are those of commits, and the rows are in the order of their moments: behind a corrected
-/// row, which has a high number, there are others with lower ones.
+/// Numbers are in the order of commits, and the rows in the order of their timestamps: a correction
+/// has a higher number than rows that follow it.
 fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
     let mut lowest = i64::MAX;
     let mut safe: Vec<i64> = numbers
@@ -290,7 +302,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
             safe
         })
         .collect();
-    // Behind the last one nothing is missing up to the highest of all.
+    // After the last row nothing is missing up to the highest number.
     if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
         *last = *highest;
     }
@@ -298,7 +310,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
     safe
 }
 
-/// The event that says that it is not known what a reader has missed.
+/// Renders the event for a reader that cannot resume.
 fn render_reset(dataset: DatasetId) -> Vec<u8> {
     render_event(
         EVENT_RESET,
@@ -306,7 +318,7 @@ fn render_reset(dataset: DatasetId) -> Vec<u8> {
     )
 }
 
-/// Rows as events, in frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`].
+/// Renders rows as events, in frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`].
 pub(crate) fn render_frames(
     writer: &mut Writer,
     rows: &Block,
@@ -316,7 +328,7 @@ pub(crate) fn render_frames(
     let (mut frames, mut events, mut n_rows) = (Vec::new(), Vec::new(), 0);
     for row_idx in 0..rows.len() {
         let number = rows.ids.get(row_idx).copied().unwrap_or_default();
-        push_data_event(&mut events, writer, (rows, row_idx), (era, number));
+        push_data_event(&mut events, writer, rows, row_idx, Cursor { era, number });
         n_rows += 1;
         if n_rows == FRAME_ROWS || events.len() >= FRAME_BYTES || row_idx + 1 == rows.len() {
             frames.push(Frame { revision, events: Bytes::from(std::mem::take(&mut events)) });
@@ -326,12 +338,13 @@ pub(crate) fn render_frames(
     frames
 }
 
-/// A row as a server-sent event, and the cursor that stands behind it.
+/// Renders a row as a server-sent event whose id is `cursor`.
 fn push_data_event(
     to: &mut Vec<u8>,
     writer: &mut Writer,
-    (rows, row_idx): (&Block, usize),
-    (era, number): (u32, i64),
+    rows: &Block,
+    row_idx: usize,
+    cursor: Cursor,
 ) {
     to.extend_from_slice(b"event: ");
     to.extend_from_slice(EVENT_DATA.as_bytes());
@@ -340,10 +353,10 @@ fn push_data_event(
     to.extend_from_slice(b"\nid: ");
     writer.timestamp(to, rows, row_idx);
     // Writing to memory cannot fail.
-    write!(to, ":{era:08x}-{number}\n\n").unwrap_or_default();
+    write!(to, ":{:08x}-{}\n\n", cursor.era, cursor.number).unwrap_or_default();
 }
 
-/// An event in the form of server-sent events.
+/// Renders a server-sent event.
 pub(crate) fn render_event(name: &str, data: &impl Serialize) -> Vec<u8> {
     let mut event = format!("event: {name}\ndata: ").into_bytes();
     // Writing numbers and text to memory cannot fail.
@@ -357,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_back_and_nothing_else_is() {
+    fn only_valid_cursors_parse() {
         let cursor = Cursor { era: 0x00c0_ffee, number: 1447 };
         assert_eq!(Cursor::parse("2026-07-30T21:59:00Z:00c0ffee-1447"), Some(cursor));
         for text in ["", "1447", "2026-07-30T21:59:00Z", "a:b-c", "t:00c0ffee--1", "t:1-"] {
@@ -371,12 +384,12 @@ mod tests {
         assert_eq!(got, want);
         for (idx, safe) in got.iter().enumerate() {
             let behind = numbers.get(idx + 1..).unwrap();
-            assert!(behind.iter().all(|number| number > safe), "what is behind comes after it");
+            assert!(behind.iter().all(|number| number > safe), "the rest comes after it");
         }
     }
 
     #[test]
-    fn a_replay_that_breaks_off_can_be_taken_up_again() {
+    fn an_interrupted_replay_can_be_resumed() {
         check(&[], &[]);
         check(&[7], &[7]);
         check(&[5, 6, 9], &[5, 8, 9]);

@@ -1,8 +1,8 @@
-//! New rows, from the one who commits them to the many who follow.
+//! Broadcasts new rows from each commit to the readers that follow the dataset.
 //!
-//! A commit is rendered once, and every reader shares the bytes. A reader that falls behind by more
-//! than the hub keeps is cut off: it connects again and gets the replay. Readers are told, too, when
-//! they may not see their dataset any more.
+//! A commit is rendered once, and all readers share the bytes. A reader that lags by more than the
+//! buffer is cut off: it reconnects and gets the replay. Readers are also notified when their access
+//! may have ended.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,14 +11,14 @@ use model::{dataset::DatasetId, key::KeyId};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-/// Frames that a reader may lag. At [`FRAME_ROWS`] rows each it is most of a bulk insert, and a
-/// followed dataset costs some 20 MB at worst.
+/// Frames that a reader may lag. At [`FRAME_ROWS`] rows each they hold most of a bulk insert, and a
+/// followed dataset takes some 20 MB at worst.
 pub(crate) const LAG_FRAMES: usize = 256;
 
 /// Rows in one frame at most.
 pub(crate) const FRAME_ROWS: usize = 256;
 
-/// Bytes of a frame at most, but for its last row: as many as usual rows have.
+/// Bytes of a frame at most, except its last row: as many as usual rows have.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
 /// Events ready to be sent, and the commit that made them.
@@ -30,44 +30,43 @@ pub(crate) struct Frame {
     pub(crate) events: Bytes,
 }
 
-/// What a reader is told.
+/// What a reader receives.
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
-    /// Rows.
     Frame(Frame),
-    /// It has to be looked up again whether the reader's key still sees the dataset.
+    /// The reader must check again whether its key sees the dataset.
     Access,
 }
 
-/// What is told to the readers of a dataset.
+/// What is broadcast to the readers of a dataset.
 #[derive(Debug, Clone)]
 enum HubMessage {
     Frame(Frame),
-    /// One key's access may have ended, or that of any.
+    /// The access of this key, or of any if `None`, may have ended.
     Access(Option<KeyId>),
 }
 
-/// There are as many readers as the hub takes.
+/// The hub has [`Hub`]'s maximum of readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("follow another stream: {readers_max} are followed, and no more can be at once")]
 pub(crate) struct HubFull {
-    /// How many the hub takes.
+    /// The maximum of readers.
     pub(crate) readers_max: usize,
 }
 
-/// A reader fell too far behind, by so many frames.
+/// A reader lagged too far behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("keep {lag_frames} frames for a slow reader")]
 pub(crate) struct CutOff {
-    /// How many frames it missed.
+    /// The number of frames that it missed.
     pub(crate) lag_frames: u64,
 }
 
-/// Handle to the hub. Cheap to clone; all clones are one hub.
+/// Handle to the hub. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
     readers: Arc<Mutex<Readers>>,
-    /// Readers of all datasets together. One more is refused, and may come again later.
+    /// The maximum of readers of all datasets together. One more is refused.
     readers_max: usize,
 }
 
@@ -77,15 +76,15 @@ struct Readers {
     n_readers: usize,
 }
 
-/// A dataset that somebody follows.
+/// A dataset that has readers.
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubMessage>,
-    /// How many readers each key has.
+    /// The number of readers of each key.
     keys: HashMap<KeyId, usize>,
 }
 
-/// The frames of one dataset, from the moment of subscribing on.
+/// The frames of one dataset that are published after subscribing.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     dataset: DatasetId,
@@ -103,7 +102,7 @@ impl Hub {
     /// Follows a dataset, which `key` sees.
     ///
     /// # Errors
-    /// [`HubFull`] if it has as many readers as it takes.
+    /// [`HubFull`] at the maximum of readers.
     pub(crate) fn subscribe(
         &self,
         dataset: DatasetId,
@@ -123,27 +122,27 @@ impl Hub {
         Ok(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
-    /// Hands frames to the readers of a dataset. `render` is called only if there are any.
+    /// Publishes frames to the readers of a dataset. `render` is called only if there are any.
     pub(crate) fn publish(&self, dataset: DatasetId, render: impl FnOnce() -> Vec<Frame>) {
         let sender = self.readers.lock().datasets.get(&dataset).map(|all| all.sender.clone());
         let Some(sender) = sender else { return };
         for frame in render() {
-            // The last reader may have left meanwhile; then the frame is nobody's.
+            // The last reader may have left meanwhile.
             if sender.send(HubMessage::Frame(frame)).is_err() {
                 return;
             }
         }
     }
 
-    /// Tells the readers of a dataset that their keys may not see it any more.
+    /// Notifies the readers of a dataset that their access may have ended.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
-            // Those who are told are those who are there.
+            // No receivers is not an error.
             drop(followed.sender.send(HubMessage::Access(None)));
         }
     }
 
-    /// Tells the readers of `key` that it may not see their datasets any more.
+    /// Notifies the readers of `key` that their access may have ended.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
             if followed.keys.contains_key(&key) {
@@ -152,12 +151,12 @@ impl Hub {
         }
     }
 
-    /// How many follow some dataset.
+    /// The number of readers of all datasets.
     pub(crate) fn n_all_readers(&self) -> usize {
         self.readers.lock().n_readers
     }
 
-    /// How many follow a dataset.
+    /// The number of readers of a dataset.
     #[cfg(test)]
     pub(crate) fn n_readers(&self, dataset: DatasetId) -> usize {
         let readers = self.readers.lock();
@@ -166,7 +165,7 @@ impl Hub {
 }
 
 impl Subscription {
-    /// What comes next; none when the hub is gone. Cancel-safe.
+    /// Receives the next event; `None` when the hub is gone. Cancel-safe.
     ///
     /// # Errors
     /// [`CutOff`] if this reader lags by more than [`LAG_FRAMES`].
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_lags_is_cut_off_alone() {
+    fn a_lagging_reader_is_cut_off_alone() {
         let hub = Hub::new(3);
         let (mut slow, mut quick) =
             (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_a_dataset_that_nobody_follows() {
+    fn a_dataset_without_readers_takes_no_memory() {
         let hub = Hub::new(3);
         let (one, two) =
             (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_are_told_when_their_key_may_see_no_more() {
+    fn readers_are_notified_when_their_access_may_have_ended() {
         let hub = Hub::new(3);
         let other = DatasetId::new(2).unwrap();
         let mut mine = hub.subscribe(dataset(), KEY).unwrap();
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_last_reader() {
+    fn readers_beyond_the_maximum_are_refused() {
         let hub = Hub::new(3);
         let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
         assert_eq!(hub.subscribe(dataset(), KEY).unwrap_err(), HubFull { readers_max: 3 });

@@ -54,9 +54,9 @@ pub use crate::{
 
 /// Every operation on datasets. Cheap to clone; all clones share one store.
 ///
-/// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`, `read` (pages,
-/// newest rows, downloads) and `follow`. Those that take a key see what the key may see: a dataset
-/// that it may not see is to it one that does not exist.
+/// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`, `read`
+/// (pages, newest rows), `download` and `follow`. To an operation that takes a key, a dataset that the
+/// key may not see does not exist.
 #[derive(Debug, Clone)]
 pub(crate) struct Datasets {
     store: Arc<dyn Store>,
@@ -68,39 +68,38 @@ pub(crate) struct Datasets {
     spool: Spool,
     page_cache: PageCache,
     caps: Caps,
-    /// The life of the store, as cursors of streams name it.
+    /// The era of the store, which cursors of streams name.
     era: u32,
-    /// Places of readers that read what they have missed.
+    /// Limits the readers that catch up at a time.
     catching_up: Arc<Semaphore>,
     group: Group,
     metrics: Metrics,
-    /// Where the store is, if it is in a file.
+    /// The store's file, if it is in one.
     file: Option<Arc<Path>>,
 }
 
-/// How rows are read.
+/// Limits of reading rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// How far apart both bounds of a page of raw rows may be; none if it is unlimited.
+    /// How far apart both bounds of a page of raw rows may be; `None` is unlimited.
     pub raw_span_max: Option<Duration>,
-    /// Bytes of compressed pieces of downloads that are kept on the disk beside the store; 0 for
-    /// none.
+    /// Bytes of the download cache on the disk beside the store; 0 disables it.
     pub piece_bytes_max: u64,
 }
 
 impl ReadOptions {
-    /// Document 2's cap, and a gigabyte of pieces: those of some ten million rows.
+    /// Document 2's cap, and a gigabyte of cached pieces: those of some ten million rows.
     pub const USUAL: Self =
         Self { raw_span_max: Resolution::Raw.span_max(), piece_bytes_max: 1 << 30 };
 }
 
 impl Datasets {
-    /// The operations on what is in `store`. Downloads under way end when `group` stops.
+    /// The operations on `store`. Running downloads end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
         let downloads = KeyLimit::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX);
         let catching_up = Arc::new(Semaphore::new(CATCHING_UP_MAX));
         let (hub, download_cache, group) =
-            (Hub::new(streams_max()), DownloadCache::none(), group.clone());
+            (Hub::new(streams_max()), DownloadCache::disabled(), group.clone());
         let page_cache = PageCache::default();
         let [a, b, c, d, ..] = store.era().to_le_bytes();
         let era = u32::from_le_bytes([a, b, c, d]);
@@ -123,21 +122,21 @@ impl Datasets {
         }
     }
 
-    /// The same with pieces kept, and caps other than the usual.
-    pub(crate) fn reading(self, download_cache: DownloadCache, caps: Caps) -> Self {
+    /// The same with a download cache and other caps.
+    pub(crate) fn with_reads(self, download_cache: DownloadCache, caps: Caps) -> Self {
         Self { download_cache, caps, ..self }
     }
 
-    /// Whether the store takes writes.
+    /// Checks that the store can be written and read.
     ///
     /// # Errors
-    /// [`StoreError`] if not, or if it cannot be read.
+    /// [`StoreError`] if it cannot.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.store.check().await?;
         self.read_store(|store| store.tags(TagFilter::All)).await.map(drop)
     }
 
-    /// Runs `read` on a thread that may block.
+    /// Runs `read` on a blocking thread.
     async fn read_store<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
@@ -147,7 +146,7 @@ impl Datasets {
     }
 }
 
-/// Runs `work` on a thread that may take its time. A panic goes on here.
+/// Runs `work` on a blocking thread, and propagates its panic.
 ///
 /// # Errors
 /// [`StoreError::Closed`] if the program is stopping.

@@ -1,7 +1,7 @@
-//! The rules of a query for rows: which span it covers, what it may not ask, where the next page is.
+//! The rules of a query for rows: the span that it covers, its limits, and the link to the next page.
 //!
-//! Plain functions of values. The spec is document 2; where it is silent the choice is ours and
-//! said so here.
+//! Plain functions of values. The spec is document 2; where it is silent, the choice is documented
+//! here.
 
 pub(crate) mod link;
 pub(crate) mod params;
@@ -18,52 +18,45 @@ use tsdb::{
     span::{Order, Span},
 };
 
-/// How much wider than allowed a span may be. Clients compute both ends at two instants, so that a
+/// How much wider than its cap a span may be: clients compute both bounds at two instants, so that a
 /// day comes out a second longer.
 pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 
 /// The smallest step of a timestamp.
 const STEP: Duration = Duration::from_micros(1);
 
-/// The bounds that a request gives.
+/// The bounds of a request; `None` is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
-    /// The earliest moment.
     pub(crate) start: Option<Timestamp>,
-    /// The last moment of raw rows; the moment before which a bucket starts.
+    /// Inclusive for raw rows, exclusive for the starts of buckets.
     pub(crate) end: Option<Timestamp>,
 }
 
-/// Where a page begins.
+/// Where a page starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
     /// After this many rows.
     Offset(u64),
-    /// After the row at this moment, in the order asked for.
+    /// After the row with this timestamp, in the order of the query.
     After(Timestamp),
 }
 
 /// A query for a page of rows or buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowsQuery {
-    /// Of which dataset.
     pub(crate) dataset: DatasetRef,
-    /// How coarse.
     pub(crate) resolution: Resolution,
-    /// From when to when.
     pub(crate) bounds: Bounds,
-    /// Which come first.
     pub(crate) order: Order,
-    /// How many at most.
     pub(crate) limit: Limit,
-    /// From where on.
     pub(crate) position: Position,
 }
 
 /// How far apart the bounds of a query may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caps {
-    /// For raw rows; none if it is unlimited. The other resolutions have those of document 2.
+    /// For raw rows; `None` is unlimited. The other resolutions have the caps of document 2.
     pub(crate) raw: Option<Duration>,
 }
 
@@ -77,28 +70,22 @@ pub(crate) enum QueryError {
     /// A parameter that the path does not have.
     #[error("unknown parameter {name}{}", suggestion(*.nearest, .known))]
     Unknown {
-        /// Its name.
         name: String,
         /// The known one that is spelt most like it; `None` if none is.
         nearest: Option<&'static str>,
         /// All that the path has.
         known: &'static [&'static str],
     },
-    /// The dataset's number is no number.
+    /// The dataset's number does not parse.
     #[error("dataset must be a positive integer")]
     Dataset,
-    /// A number is no whole number of at least 0.
+    /// A number is not an integer of at least 0.
     #[error("{name} must be an integer of at least 0")]
-    Number {
-        /// Which parameter.
-        name: &'static str,
-    },
-    /// A moment is no moment.
+    Number { name: &'static str },
+    /// A timestamp does not parse.
     #[error("{name} must be an RFC 3339 timestamp such as 2026-07-30T21:57:00Z")]
     Timestamp {
-        /// Which parameter.
         name: &'static str,
-        /// What is wrong.
         #[source]
         source: TimestampError,
     },
@@ -128,7 +115,7 @@ pub(crate) enum QueryError {
 }
 
 impl Caps {
-    /// Those of document 2.
+    /// The caps of document 2.
     pub(crate) const USUAL: Self = Self { raw: Resolution::Raw.span_max() };
 
     const fn span_max(self, resolution: Resolution) -> Option<Duration> {
@@ -140,8 +127,8 @@ impl Caps {
 }
 
 impl Bounds {
-    /// The moments that lie within the bounds: for raw rows with the end, for buckets without it,
-    /// so that a day of hours has 24.
+    /// The timestamps within the bounds: for raw rows with the end, for buckets without it, so that a
+    /// day of hours has 24.
     ///
     /// # Errors
     /// [`QueryError::Inverted`] if the start is after the end.
@@ -174,14 +161,14 @@ impl Bounds {
 }
 
 impl RowsQuery {
-    /// Whether the query leaves its span to us: the most recent window.
+    /// Whether the query has no bounds, and so covers the most recent window.
     pub(crate) const fn is_open(&self) -> bool {
         self.bounds.start.is_none()
             && self.bounds.end.is_none()
             && matches!(self.position, Position::Offset(_))
     }
 
-    /// Whether both ends are given, so that a page can stay what it is.
+    /// Whether both bounds are given, so that a page can have a tag.
     pub(crate) const fn is_closed(&self) -> bool {
         self.bounds.start.is_some() && self.bounds.end.is_some()
     }

@@ -1,6 +1,6 @@
 //! The service over HTTP: one file for each path, named after its last fixed segment.
 //!
-//! A handler reads its request, calls the façade, and writes what came of it.
+//! A handler parses its request, calls the façade, and renders the response.
 
 mod acquire;
 mod body_limit;
@@ -68,18 +68,18 @@ use crate::{
     },
 };
 
-/// The longest request body taken: an insert of 100 000 rows of seven columns has about half of it.
+/// The longest request body: an insert of 100 000 rows of seven columns has about half of it.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The longest body of a request that inserts no rows: a thousand datasets, described at length. It
-/// is read in one go, where others wait.
+/// The longest body of a request that inserts no rows: a thousand datasets with long descriptions. It is
+/// parsed on a thread that serves others.
 const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How long a request may take until its answer begins. Clients of the upstream wait 15 to 300
+/// How long a request may take until its response starts. Clients of the upstream wait 15 to 300
 /// seconds.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// How long a stream is silent at most, by document 2.
+/// The longest silence of a stream, by document 2.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 
 /// How to run the service.
@@ -89,21 +89,21 @@ pub struct DatasetsOptions {
     pub listen: String,
     /// The store's file, created if it is missing.
     pub store_path: PathBuf,
-    /// Who may come in, and how often.
+    /// Authenticates callers, and limits their rates.
     pub gate: Gate,
-    /// What is served beside the paths of document 2, and outside the gate: accounts and their page.
+    /// Served beside the paths of document 2, and outside the gate: accounts and their page.
     pub portal: Option<Router>,
-    /// The machine's load as datasets, if wanted.
+    /// Feeds datasets with the load of the machine.
     pub load: Option<LoadOptions>,
-    /// A synthetic market as datasets, if wanted.
+    /// Feeds datasets with a synthetic market.
     pub market: Option<MarketOptions>,
-    /// How rows are read.
+    /// Limits and caches of reads.
     pub reads: ReadOptions,
-    /// How often a stream sends a heartbeat: 30 seconds by document 2. Tests ask for less.
+    /// The interval of a stream's heartbeats: 30 seconds by document 2.
     pub heartbeat_every: Duration,
-    /// How many metadata filters a search takes.
+    /// The number of metadata filters that a search may combine.
     pub metadata_filters: MetadataFilters,
-    /// Sites whose pages may read answers with a key; none if empty.
+    /// Sites whose pages may read responses with a key; none if empty.
     pub reader_sites: Vec<ReaderSites>,
 }
 
@@ -113,7 +113,7 @@ pub enum MetadataFilters {
     /// One: more are an error, by document 2.
     #[default]
     One,
-    /// Any number; what is found fits all of them.
+    /// Any number; a match has all of them.
     All,
 }
 
@@ -124,16 +124,16 @@ pub enum StartError {
     /// The store did not open.
     #[error("open the store in {}", path.display())]
     Store {
-        /// Its file.
+        /// The path of the store's file.
         path: PathBuf,
-        /// Why not.
+        /// The store's error.
         #[source]
         source: StoreError,
     },
-    /// The address is not to be had.
+    /// The address could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address is not known.
+    /// The bound address could not be read.
     #[error("learn the address of the dataset service")]
     Address(#[source] io::Error),
 }
@@ -147,8 +147,7 @@ pub struct DatasetsService {
 impl DatasetsService {
     /// Opens the store and serves it in tasks of `group`, until the group stops.
     ///
-    /// On return the service answers. The sources that `options` ask for fill their datasets in the
-    /// background.
+    /// On return the service responds. The sources in `options` feed their datasets in the background.
     ///
     /// # Errors
     /// [`StartError`]; then nothing is left running.
@@ -163,10 +162,10 @@ impl DatasetsService {
         let opened = run_blocking(move || SqliteStore::open(&path)).await.and_then(|opened| opened);
         let store = opened
             .map_err(|source| StartError::Store { path: options.store_path.clone(), source })?;
-        let pieces = pieces(&options).await;
+        let cache = open_download_cache(&options).await;
         let caps = Caps { raw: options.reads.raw_span_max };
         let datasets = Datasets::new(Arc::new(store), clock.clone(), group);
-        let datasets = datasets.reading(pieces, caps).kept_in(options.store_path);
+        let datasets = datasets.with_reads(cache, caps).with_file(options.store_path);
         if let Some(load) = options.load {
             group.spawn("load", load::run(datasets.clone(), load, clock.clone()));
         }
@@ -203,30 +202,30 @@ impl DatasetsService {
     }
 }
 
-/// Where compressed pieces of downloads are kept. Without such a place they are made each time.
-async fn pieces(options: &DatasetsOptions) -> DownloadCache {
+/// Opens the cache of compressed pieces; without a place for it they are compressed each time.
+async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     let path = options.store_path.with_extension("pieces");
     let bytes_max = options.reads.piece_bytes_max;
     match run_blocking(move || DownloadCache::open(&path, bytes_max)).await {
-        Ok(Ok(pieces)) => pieces,
+        Ok(Ok(cache)) => cache,
         Ok(Err(error)) => {
-            warn!(%error, "no compressed pieces of downloads are kept");
-            DownloadCache::none()
+            warn!(%error, "failed to open the download cache; downloads are compressed each time");
+            DownloadCache::disabled()
         }
-        Err(_) => DownloadCache::none(),
+        Err(_) => DownloadCache::disabled(),
     }
 }
 
-/// Where callers that send no headers show their key: browsers that follow events, and polars, which
-/// scans files over HTTP.
+/// Paths with the key in the query, for callers that send no headers: browsers that follow events, and
+/// polars, which scans files over HTTP.
 const KEY_IN_QUERY: [(&str, &str); 2] =
     [(paths::ROWS_STREAM, stream::KEY_PARAM), (paths::ROWS_BULK_DOWNLOAD, stream::KEY_PARAM)];
 
-/// What every handler has. Each request clones it some times.
+/// The state of the handlers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct App(Arc<Shared>);
 
-/// What that is.
+/// The fields of [`App`].
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) datasets: Datasets,
@@ -234,7 +233,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) group: Group,
     pub(crate) heartbeat_every: Duration,
-    /// Room for bodies of inserts.
+    /// The memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
     pub(crate) metadata_filters: MetadataFilters,
 }
@@ -252,11 +251,11 @@ impl Deref for App {
     }
 }
 
-/// Every path of the service, with those of `portal` beside them, which the gate is not in front of.
-/// Pages of `sites` may read the answers of the others.
+/// All routes of the service, with those of `portal` outside the gate. Pages of `sites` may read the
+/// responses of the others.
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
-    let counts = app.datasets.counts();
+    let counts = app.datasets.metrics();
     let has_portal = portal.is_some();
     let open = Router::new()
         .route(paths::ROOT, get(async move || root::respond(has_portal)))
@@ -265,7 +264,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .route(paths::OPENAPI, get(openapi::get))
         .route(paths::DOCS, get(docs::get))
         .method_not_allowed_fallback(async || ApiError::NoMethod)
-        .layer(from_fn(compressed::compressed))
+        .layer(from_fn(compressed::compress))
         .with_state(app.clone());
     let open = gate.hosts().wrap(open, error::refusal);
     let keyed = Router::new()
@@ -297,7 +296,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .fallback(async || ApiError::NoPath)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
-        .layer(from_fn(compressed::compressed))
+        .layer(from_fn(compressed::compress))
         .with_state(app);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
@@ -310,7 +309,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     count_requests(add_layers(router, options), counts)
 }
 
-/// The key that a request was let in with.
+/// The key that the gate authenticated.
 #[derive(Debug, Clone, Copy)]
 struct Caller(KeyId);
 
@@ -323,7 +322,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// The parts of a path that its route leaves open.
+/// The parameters of a path.
 #[derive(Debug, Clone)]
 struct PathParams<T>(T);
 
@@ -332,19 +331,19 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Path::from_request_parts(parts, state).await;
-        // They are texts, and any text is taken.
+        // Any text is valid.
         found.map(|Path(open)| Self(open)).map_err(|_| ApiError::PathNoText)
     }
 }
 
-/// An envelope of everything there is.
-fn whole<T>(results: Vec<T>) -> Envelope<T> {
+/// An envelope of all results, without further pages.
+fn single_page<T>(results: Vec<T>) -> Envelope<T> {
     let count = i64::try_from(results.len()).unwrap_or(i64::MAX);
     Envelope { count, next: None, previous: None, results }
 }
 
-/// What is said of something that was added, or else was there already.
-fn added(is_new: bool, [new, old]: [&str; 2]) -> Response {
+/// The response to adding something: 201 if it is new, 200 if it exists already.
+fn added_response(is_new: bool, [new, old]: [&str; 2]) -> Response {
     let message = if is_new { new } else { old }.to_owned();
     let body = MessageBody { message };
     if is_new { Created(body).into_response() } else { Json(body).into_response() }

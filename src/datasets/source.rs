@@ -1,7 +1,7 @@
-//! Live data of the service's own: where rows come from when nobody sends them.
+//! Built-in sources of live data.
 //!
-//! [`load`] measures the machine, [`market`] invents bars and says so. Both append as any producer
-//! does. Their datasets carry the tag `public` and belong to no key.
+//! [`load`] measures the machine, [`market`] generates synthetic bars. Both append as any producer does.
+//! Their datasets have the tag `public` and no owner.
 
 pub(crate) mod load;
 pub(crate) mod market;
@@ -17,11 +17,11 @@ use tsdb::catalog::NewDataset;
 
 use crate::{Datasets, append::AppendError, catalog::CatalogError};
 
-/// How long a leap of the clock holds before rows have its date. A clock that is set right after its
-/// start waits that long; one that blips is back by then.
+/// How long a leap of the clock must last before rows get its date: longer than a blip. A clock that is
+/// corrected after the start waits that long.
 const ROW_HOLD: Duration = Duration::from_mins(1);
 
-/// A dataset of the service's own, as its source describes it.
+/// What a source creates its dataset with.
 #[derive(Debug, Clone, Copy)]
 struct Description<'a> {
     name: &'a str,
@@ -40,21 +40,25 @@ struct Feed {
 
 impl Feed {
     /// Finds the dataset, or creates it.
-    async fn open(datasets: &Datasets, is: Description<'_>) -> Result<Self, CatalogError> {
-        let name = is.name.to_owned();
+    async fn open(datasets: &Datasets, description: Description<'_>) -> Result<Self, CatalogError> {
+        let name = description.name.to_owned();
         let found = datasets.read_store(move |store| store.owned(None, &name)).await?;
         let id = match found {
             Some(id) => id,
-            None => datasets.create(new_dataset(is)).await?.id,
+            None => datasets.create(new_dataset(description)).await?.id,
         };
         let columns = datasets.read_store(move |store| store.columns(id)).await?;
-        if !columns.iter().map(|column| column.name.as_str()).eq(is.columns.iter().copied()) {
-            return Err(CatalogError::NameTaken { name: is.name.to_owned() });
+        if !columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .eq(description.columns.iter().copied())
+        {
+            return Err(CatalogError::NameTaken { name: description.name.to_owned() });
         }
         Ok(Self { datasets: datasets.clone(), id, columns })
     }
 
-    /// Appends rows of one number for each column; those that are none stay out.
+    /// Appends rows of one number for each column; what is not finite is no value.
     async fn append(
         &self,
         rows: impl IntoIterator<Item = (Timestamp, Vec<Option<f64>>)>,
@@ -71,26 +75,30 @@ impl Feed {
         Ok(())
     }
 
-    /// The moment of the newest row.
+    /// The timestamp of the newest row.
     async fn newest(&self) -> Result<Option<Timestamp>, CatalogError> {
         let id = self.id;
         Ok(self.datasets.read_store(move |store| store.newest_timestamp(id)).await?)
     }
 
-    /// Lets go of rows before `before`, at most about `limit_rows`.
+    /// Deletes rows before `before`, at most about `limit_rows`. Returns their number.
     async fn prune(&self, before: Timestamp, limit_rows: usize) -> Result<u64, CatalogError> {
         Ok(self.datasets.store.prune(self.id, before, limit_rows).await?)
     }
 }
 
-fn new_dataset(is: Description<'_>) -> NewDataset {
+fn new_dataset(description: Description<'_>) -> NewDataset {
     let field = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let metadata: BTreeMap<_, _> = is.metadata.iter().map(field).collect();
+    let metadata: BTreeMap<_, _> = description.metadata.iter().map(field).collect();
     NewDataset {
-        name: is.name.to_owned(),
-        description: is.text.to_owned(),
+        name: description.name.to_owned(),
+        description: description.text.to_owned(),
         metadata,
-        columns: is.columns.iter().map(|name| ((*name).to_owned(), Dtype::Float)).collect(),
+        columns: description
+            .columns
+            .iter()
+            .map(|name| ((*name).to_owned(), Dtype::Float))
+            .collect(),
         tags: vec![PUBLIC_TAG.to_owned()],
         owner: None,
     }

@@ -3,7 +3,6 @@
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP},
     key::KeyId,
-    timestamp::Timestamp,
 };
 use tsdb::{
     catalog::{COLUMNS_MAX, Change, ColumnChange, DatasetRef},
@@ -127,8 +126,8 @@ impl Datasets {
         if was_there { Ok(()) } else { Err(CatalogError::NotFound) }
     }
 
-    /// Deletes the rows of a dataset that `key` owns from `first` to `last`, both included, and what
-    /// they are in buckets; how many that were.
+    /// Deletes the rows of a dataset that `key` owns, and their part of buckets. Returns the number of
+    /// rows.
     ///
     /// # Errors
     /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`].
@@ -136,10 +135,9 @@ impl Datasets {
         &self,
         key: KeyId,
         which: DatasetRef,
-        (first, last): (Timestamp, Timestamp),
+        span: Span,
     ) -> Result<u64, CatalogError> {
         let dataset = self.find_owned(key, which).await?;
-        let span = Span { first, last };
         Ok(self.store.delete_rows(dataset, span, self.clock.now()).await?)
     }
 }

@@ -1,8 +1,8 @@
-//! Whole files of rows, kept while callers read parts of them.
+//! Spooled files: whole downloads on the disk, of which callers read parts.
 //!
-//! A reader of Parquet asks for the end of a file first, and then for the pages that it needs, dozens
-//! of times. The file is written once, to a place on the disk without a name, so that nothing is left
-//! of it when the service ends or is killed.
+//! A Parquet reader requests the end of a file first, and then the pages that it needs, dozens of
+//! times. The file is written once, to an unnamed temporary file, so that nothing is left of it when
+//! the service ends or is killed.
 
 use std::{fs::File, io, num::NonZeroUsize, sync::Arc};
 
@@ -24,27 +24,27 @@ use crate::{
     run_blocking,
 };
 
-/// Bytes of files kept: those of some fifty million rows. The one that was read longest ago goes first.
+/// Bytes of spooled files at most: some fifty million rows. The least recently used is evicted first.
 const FILES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Files kept at most: each holds one of the process's open files.
+/// Spooled files at most: each holds a file descriptor.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// Bytes read at a time for a caller.
+/// Bytes of one read.
 pub(crate) const PART_BYTES: usize = 256 * 1024;
 
-/// A whole file of rows.
+/// A whole download in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct SpooledFile {
-    /// How to call it.
+    /// The name of the file to suggest.
     pub(crate) file_name: String,
-    /// What is known of its rows; none if they changed while it was begun.
+    /// Its tag and number of rows; `None` if they changed while it was started.
     pub(crate) facts: Option<RangeFacts>,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
 }
 
-/// Files that are kept, by what they hold. Clones share them.
+/// The spooled files by their tags. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     files: Arc<Mutex<LruCache<ETag, Arc<OnceCell<SpooledFile>>>>>,
@@ -57,13 +57,12 @@ impl Default for Spool {
 }
 
 impl Spool {
-    /// The place of the file with this tag, where it is written once, by whoever comes first.
-    fn place(&self, tag: ETag) -> Arc<OnceCell<SpooledFile>> {
+    /// The cell of the file with this tag, which its first caller fills.
+    fn cell(&self, tag: ETag) -> Arc<OnceCell<SpooledFile>> {
         Arc::clone(self.files.lock().get_or_insert(tag, Arc::default))
     }
 
-    /// Forgets files that are more than may be kept, but for the newest. Callers that read one still
-    /// have it.
+    /// Evicts files beyond [`FILES_BYTES_MAX`] except the newest. Callers that read one keep it open.
     fn trim(&self) {
         let mut files = self.files.lock();
         let size = |file: &Arc<OnceCell<SpooledFile>>| file.get().map_or(0, |file| file.size_bytes);
@@ -94,12 +93,11 @@ impl SpooledFile {
 }
 
 impl Datasets {
-    /// The whole file of a range, of a known length. One that was read before is kept if its rows are
-    /// still the same.
+    /// Returns the spooled file of a range; one that was spooled before if its rows are unchanged.
     ///
     /// # Errors
     /// As [`Self::download`], and if the disk fails.
-    pub(crate) async fn whole_file(
+    pub(crate) async fn spool_download(
         &self,
         key: KeyId,
         query: DownloadQuery,
@@ -110,10 +108,10 @@ impl Datasets {
             range.facts(store, revision, form).map(|facts| facts.tag)
         });
         let tag = tag.await?;
-        let place = self.spool.place(tag);
-        let file = place.get_or_try_init(|| self.write_file(key, query)).await.cloned();
+        let cell = self.spool.cell(tag);
+        let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
-        // Rows came while it was begun: it is what was asked for, and not what others will.
+        // Rows came while it was started: the file answers this request and not later ones.
         if !file.as_ref().is_ok_and(has_tag) {
             self.spool.files.lock().pop(&tag);
         }

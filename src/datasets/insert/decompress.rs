@@ -10,7 +10,7 @@ use crate::append::AppendError;
 /// The content encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// Not compressed.
+    /// The body as it is.
     Identity,
     /// As one or more members of gzip.
     Gzip,

@@ -16,7 +16,7 @@ pub(crate) fn link_after(path: &str, params: &Params, cursor: Timestamp) -> Stri
     render_link(path, &params_after(params, cursor))
 }
 
-/// What is asked for by who follows that link.
+/// The parameters of that link.
 pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
     replace_position(params, "after", &cursor.to_string())
 }

@@ -1,4 +1,4 @@
-//! The parameters of a request, read into what they mean.
+//! Parses the parameters of requests into queries.
 
 use formats::write::Output;
 use model::{
@@ -10,33 +10,27 @@ use tsdb::{catalog::DatasetRef, span::Order};
 
 use super::{Bounds, Position, QueryError, RowsQuery};
 
-/// How alike two names are of which one is suggested for the other, from 0 to 1: `strat` and `start`
-/// are alike by 0.95, `from` and `offset` by 0.47.
+/// The least similarity, from 0 to 1, of a name that is suggested for a misspelt one: `strat` and
+/// `start` have 0.95, `from` and `offset` 0.47.
 const LIKE_MIN: f64 = 0.75;
 
-/// A query for a whole range in one answer.
+/// A query for a whole range in one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DownloadQuery {
-    /// Of which dataset.
     pub(crate) dataset: DatasetRef,
-    /// How coarse.
     pub(crate) resolution: Resolution,
-    /// From when to when. Not capped.
+    /// Of any width.
     pub(crate) bounds: Bounds,
-    /// Written as what.
     pub(crate) output: Output,
 }
 
 /// A query for the newest rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveQuery {
-    /// Of which dataset.
     pub(crate) dataset: DatasetRef,
-    /// From when to when. Not capped.
+    /// Of any width.
     pub(crate) bounds: Bounds,
-    /// How many at most.
     pub(crate) limit: Limit,
-    /// Written as what.
     pub(crate) output: Output,
 }
 
@@ -44,21 +38,20 @@ pub(crate) struct LiveQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Params(pub(crate) Vec<(String, String)>);
 
-/// The last moment there is, if `text` is one of the calendar's last day. Clients write that for
-/// "for ever", and it is later than a moment can be.
-fn end_of_time(text: &str) -> Option<Timestamp> {
+/// The last timestamp, if `text` is on the last day of the calendar: clients mean "for ever" by it, and
+/// it is later than a [`Timestamp`] can be.
+fn parse_end_of_time(text: &str) -> Option<Timestamp> {
     let rest = text.strip_prefix("9999-12-31")?;
     let earlier: Result<Timestamp, _> = format!("9999-12-29{rest}").parse();
     earlier.is_ok().then_some(Timestamp::MAX)
 }
 
 impl Params {
-    /// Checks that each parameter is one of `known`. Names that begin with an underscore pass: with
-    /// them browsers keep caches from answering.
+    /// Checks that each parameter is one of `known`. Names that begin with an underscore pass: scripts
+    /// add them to bypass caches.
     ///
     /// # Errors
-    /// [`QueryError::Unknown`] for the first one that is not, since a misspelt bound would otherwise
-    /// be a bound that is not there.
+    /// [`QueryError::Unknown`] for the first one that is not: a misspelt bound must not be ignored.
     pub(crate) fn check_names(self, known: &'static [&'static str]) -> Result<Self, QueryError> {
         let is_known = |name: &str| name.starts_with('_') || known.contains(&name);
         let Some((name, _)) = self.0.iter().find(|(name, _)| !is_known(name)) else {
@@ -77,13 +70,13 @@ impl Params {
     }
 
     /// # Errors
-    /// [`QueryError::Number`] if it is given and no number.
+    /// [`QueryError::Number`] if the parameter is given and does not parse.
     pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, QueryError> {
         self.get(name).map(|text| text.parse().map_err(|_| QueryError::Number { name })).transpose()
     }
 
     /// # Errors
-    /// [`QueryError::Number`] if the limit is given and no number. One too high is lowered.
+    /// [`QueryError::Number`] if the limit is given and does not parse. One too high is lowered.
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, QueryError> {
         let asked = self.number("limit")?;
         let asked = asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
@@ -91,8 +84,8 @@ impl Params {
     }
 
     /// # Errors
-    /// [`QueryError::NoDataset`] without either parameter, [`QueryError::Dataset`] if the number is
-    /// none.
+    /// [`QueryError::NoDataset`] without either parameter, [`QueryError::Dataset`] if the number does
+    /// not parse.
     pub(crate) fn dataset(&self) -> Result<DatasetRef, QueryError> {
         if let Some(text) = self.get("dataset") {
             return text.parse().map(DatasetRef::Id).map_err(|_| QueryError::Dataset);
@@ -102,7 +95,7 @@ impl Params {
     }
 
     /// # Errors
-    /// What is wrong with the first parameter that does not fit.
+    /// The first invalid parameter.
     pub(crate) fn rows(&self) -> Result<RowsQuery, QueryError> {
         let position = match self.timestamp("after")? {
             Some(cursor) => Position::After(cursor),
@@ -123,7 +116,7 @@ impl Params {
     }
 
     /// # Errors
-    /// What is wrong with the first parameter that does not fit.
+    /// The first invalid parameter.
     pub(crate) fn download(&self) -> Result<DownloadQuery, QueryError> {
         Ok(DownloadQuery {
             dataset: self.dataset()?,
@@ -134,7 +127,7 @@ impl Params {
     }
 
     /// # Errors
-    /// What is wrong with the first parameter that does not fit.
+    /// The first invalid parameter.
     pub(crate) fn live(&self) -> Result<LiveQuery, QueryError> {
         Ok(LiveQuery {
             dataset: self.dataset()?,
@@ -156,7 +149,7 @@ impl Params {
     }
 
     /// # Errors
-    /// [`QueryError::Timestamp`] if a bound is none.
+    /// [`QueryError::Timestamp`] if a bound does not parse.
     pub(crate) fn bounds(&self) -> Result<Bounds, QueryError> {
         Ok(Bounds { start: self.timestamp("start")?, end: self.timestamp("end")? })
     }
@@ -165,7 +158,7 @@ impl Params {
         let Some(text) = self.get(name) else { return Ok(None) };
         // The plus sign of an offset that was not escaped arrives as a space.
         let text = text.trim_end().replace(' ', "+");
-        let moment = text.parse().or_else(|error| end_of_time(&text).ok_or(error));
-        moment.map(Some).map_err(|source| QueryError::Timestamp { name, source })
+        let timestamp = text.parse().or_else(|error| parse_end_of_time(&text).ok_or(error));
+        timestamp.map(Some).map_err(|source| QueryError::Timestamp { name, source })
     }
 }

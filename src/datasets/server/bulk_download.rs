@@ -1,5 +1,5 @@
-//! `GET /api/rows/bulk_download/`: a whole range in one answer, streamed as it is read; of Parquet
-//! also parts of the file, and by `HEAD` its length.
+//! `GET /api/rows/bulk_download/`: a whole range in one response, streamed as it is read; of Parquet also
+//! byte ranges, and by `HEAD` the length.
 
 use axum::{
     body::Body,
@@ -15,7 +15,7 @@ use futures::stream;
 
 use super::{
     App, Caller, byte_range,
-    compressed::{Accepted, label},
+    compressed::{Accepted, set_coding},
     conditional::{IfNoneMatch, not_modified, set_tag},
     error::ApiError,
     stream::KEY_PARAM,
@@ -25,7 +25,7 @@ use crate::{
     query::params::Params,
 };
 
-/// How many rows follow, where that is known before them.
+/// The number of rows, where it is known before them.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
 /// The parameters of a download, as document 2 lists them, and the key of callers without headers.
@@ -44,12 +44,17 @@ pub(super) async fn get(
     let coding = if output.is_text() { accepted.coding()? } else { Coding::Identity };
     let is_part = request.method() == Method::HEAD || request.headers().contains_key(RANGE);
     if output == Output::Parquet && is_part {
-        let file = app.datasets.whole_file(key, query).await?;
+        let file = app.datasets.spool_download(key, query).await?;
         if let Some(known) = file.facts.and_then(|facts| known.find(facts.tag)) {
             return Ok(not_modified(&known));
         }
-        let about = About { output, coding, file_name: file.file_name.clone(), facts: file.facts };
-        return Ok(about.describe(byte_range::respond(file, request.headers())));
+        let headers = ResponseHeaders {
+            output,
+            coding,
+            file_name: file.file_name.clone(),
+            facts: file.facts,
+        };
+        return Ok(headers.set_on(byte_range::respond(file, request.headers())));
     }
     let download =
         match app.datasets.download(key, DownloadRequest { query, coding, known }).await? {
@@ -58,20 +63,20 @@ pub(super) async fn get(
         };
     let Download { body, file_name, facts } = download;
     let body = stream::unfold(body, async |mut body| Some((body.next().await?, body)));
-    let about = About { output, coding, file_name, facts };
-    Ok(about.describe(Body::from_stream(body).into_response()))
+    let headers = ResponseHeaders { output, coding, file_name, facts };
+    Ok(headers.set_on(Body::from_stream(body).into_response()))
 }
 
-/// What the headers of an answer say of it.
-struct About {
+/// What the headers of a response describe.
+struct ResponseHeaders {
     output: Output,
     coding: Coding,
     file_name: String,
     facts: Option<RangeFacts>,
 }
 
-impl About {
-    fn describe(self, mut response: Response) -> Response {
+impl ResponseHeaders {
+    fn set_on(self, mut response: Response) -> Response {
         let headers = response.headers_mut();
         // The length of text is not known before its end: `start` and `end` ask for a part.
         let ranges = if self.output == Output::Parquet { "bytes" } else { "none" };
@@ -85,7 +90,7 @@ impl About {
             set_tag(headers, facts.tag, self.coding);
             headers.insert(ROW_COUNT, HeaderValue::from(facts.n_rows));
         }
-        label(headers, self.coding);
+        set_coding(headers, self.coding);
         response
     }
 }

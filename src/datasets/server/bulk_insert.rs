@@ -1,8 +1,8 @@
-//! `POST /api/rows/bulk_insert/`: rows are stored, all or none.
+//! `POST /api/rows/bulk_insert/`: stores all rows of a body, or none.
 //!
-//! The content type says what the body is: JSON, NDJSON, CSV or Parquet; JSON if it says anything
-//! else, unless the body begins as Parquet does. The content encoding may be gzip or zstd. All but
-//! JSON have their dataset in the query, and JSON may.
+//! The content type names the format: JSON, NDJSON, CSV or Parquet; JSON by default, unless the body
+//! starts as Parquet does. The content encoding may be gzip or zstd. The query names the dataset, or
+//! the body if it is JSON.
 
 use axum::{
     body::HttpBody as _,
@@ -23,18 +23,18 @@ use crate::{
     query::params::Params,
 };
 
-/// The longest body that is taken before it is known whether its key owns the dataset. Asking takes
-/// longer than taking so little.
+/// The longest body that is read before checking that the key owns the dataset: the check takes longer
+/// than reading it.
 const UNASKED_BYTES_MAX: u64 = 64 * 1024;
 
-/// How many times as long as a compressed body there is room for at first. Rows as text seldom shrink
-/// more.
+/// The memory reserved at first for decompressing a body, as a multiple of its length. Rows as text
+/// rarely compress better.
 const UNPACKED_TIMES: usize = 16;
 
-/// The same of a body of Parquet, whose pages are packed numbers before they are compressed.
+/// The same for Parquet, whose pages are packed before they are compressed.
 const PAGES_TIMES: usize = 4;
 
-/// Room for any small body of Parquet: a dictionary writes many texts in a few bytes.
+/// Memory reserved for any small body of Parquet: a dictionary encodes many texts in a few bytes.
 const PAGES_BYTES_MIN: usize = 1024 * 1024;
 
 pub(super) async fn post(
@@ -63,7 +63,7 @@ pub(super) async fn post(
     let mut limited =
         body_limit::read_body(request.into_body(), app.inserts.empty_permit(key)).await?;
     let body = limited.bytes.clone();
-    // The pages of Parquet are compressed in themselves.
+    // Parquet compresses its pages itself.
     let bytes_max = match encoding {
         Encoding::Gzip | Encoding::Zstd => body.len() * UNPACKED_TIMES,
         Encoding::Identity if body.starts_with(PARQUET_MAGIC) => {
@@ -75,7 +75,7 @@ pub(super) async fn post(
     limited.reserve(bytes_max).await?;
     let batch = InsertBatch { dataset, mode, format, encoding, body, bytes_max };
     let appended = match app.datasets.insert(key, batch.clone()).await {
-        // It may be one that shrinks more.
+        // It may be compressed better.
         Err(AppendError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
             limited.reserve(BODY_BYTES_MAX).await?;
             app.datasets.insert(key, InsertBatch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
@@ -85,7 +85,7 @@ pub(super) async fn post(
     Ok(Created(BulkInserted { inserted: appended.n_rows }))
 }
 
-/// What the body is, by its content type.
+/// The format of the body, by its content type.
 fn parse_format(headers: &HeaderMap) -> Format {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -100,7 +100,7 @@ fn parse_format(headers: &HeaderMap) -> Format {
     }
 }
 
-/// How the body is compressed.
+/// The content encoding of the body.
 fn parse_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
     let text = headers.get(CONTENT_ENCODING).map_or(Ok(""), |value| value.to_str());
     match text.unwrap_or("?").trim().to_ascii_lowercase().as_str() {

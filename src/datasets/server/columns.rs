@@ -1,4 +1,4 @@
-//! `/api/columns/`: the columns of a dataset, one more, another name for one, and one less.
+//! `/api/columns/`: lists, adds, renames and deletes columns of a dataset.
 
 use axum::{
     Json,
@@ -10,7 +10,7 @@ use tsdb::catalog::DatasetRef;
 use web::response::Created;
 use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
 
-use super::{App, Caller, error::ApiError, whole};
+use super::{App, Caller, error::ApiError, single_page};
 use crate::{
     catalog::CatalogError,
     query::{QueryError, params::Params},
@@ -23,7 +23,7 @@ pub(super) async fn get(
 ) -> Result<Json<Envelope<ColumnBody>>, ApiError> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&["dataset", "dataset_name"])?;
     let columns = app.datasets.columns(key, params.dataset()?).await?;
-    Ok(Json(whole(columns.into_iter().map(Into::into).collect())))
+    Ok(Json(single_page(columns.into_iter().map(Into::into).collect())))
 }
 
 pub(super) async fn post(
@@ -59,7 +59,7 @@ pub(super) async fn delete(
     Ok(Json(MessageBody { message: "Column deleted successfully".to_owned() }))
 }
 
-/// The dataset that a body names by its number, or else by its name.
+/// The dataset that a body names, by number or else by name.
 fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef, ApiError> {
     match (number, name) {
         (Some(number), _) => {
@@ -70,7 +70,7 @@ fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef, ApiErr
     }
 }
 
-/// The type that a column is to have.
+/// Parses the type of a column.
 pub(super) fn dtype_of(column: &str, dtype: &str) -> Result<Dtype, ApiError> {
     dtype.parse().map_err(|_| {
         ApiError::Unfit(format!(

@@ -1,8 +1,7 @@
-//! Compressing answers, as their callers ask for it.
+//! Compresses responses by `Accept-Encoding`.
 //!
-//! Whole bodies are compressed here once they are made, if they are long enough to gain. A download
-//! compresses itself as it is read, and a stream of events is not compressed at all: each event has
-//! to leave at once.
+//! Only complete bodies of some length are compressed here. A download compresses itself as it is read,
+//! and a stream of events is not compressed: each event is flushed at once.
 
 use axum::{
     body::{Body, HttpBody as _, to_bytes},
@@ -20,14 +19,13 @@ use formats::content_coding::Coding;
 use super::error::ApiError;
 use crate::run_blocking;
 
-/// The shortest body that is compressed. Below this a packet or two is all there is to gain.
+/// The shortest body that is compressed: less saves a packet or two at most.
 const BYTES_MIN: u64 = 4 * 1024;
 
-/// The longest body that is compressed here. None of ours is longer; it bounds the memory all the
-/// same.
+/// The longest body that is compressed here, which bounds the memory.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What a caller takes.
+/// The content coding that a caller accepts; `None` if none of ours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted(Option<Coding>);
 
@@ -41,10 +39,10 @@ impl Accepted {
         Self(Coding::negotiate(all.as_deref()))
     }
 
-    /// The coding to answer with.
+    /// The coding of the response.
     ///
     /// # Errors
-    /// [`ApiError::NoCoding`] if there is none that the caller takes.
+    /// [`ApiError::NoCoding`] if the caller accepts none.
     pub(super) fn coding(self) -> Result<Coding, ApiError> {
         self.0.ok_or(ApiError::NoCoding)
     }
@@ -58,16 +56,16 @@ impl<S: Sync> FromRequestParts<S> for Accepted {
     }
 }
 
-/// Says how a body is compressed, and that this is up to the caller.
-pub(super) fn label(headers: &mut HeaderMap, coding: Coding) {
+/// Sets the headers for the coding of a body.
+pub(super) fn set_coding(headers: &mut HeaderMap, coding: Coding) {
     headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     if let Some(name) = coding.name() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
     }
 }
 
-/// Compresses the answer to a request where that is wanted and worth it.
-pub(super) async fn compressed(request: Request, next: Next) -> Response {
+/// Compresses the response to a request if the caller accepts it and it is worth it.
+pub(super) async fn compress(request: Request, next: Next) -> Response {
     let accepted = Accepted::from_headers(request.headers());
     let response = next.run(request).await;
     if !is_worth_it(&response) {
@@ -79,7 +77,7 @@ pub(super) async fn compressed(request: Request, next: Next) -> Response {
     }
 }
 
-/// Whether a body is whole, of text, not compressed, and neither short nor all too long.
+/// Whether a body is complete, text, not compressed yet, and neither too short nor too long.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -96,7 +94,7 @@ fn is_worth_it(response: &Response) -> bool {
 
 async fn compress_body(response: Response, coding: Coding) -> Response {
     let (mut parts, body) = response.into_parts();
-    label(&mut parts.headers, coding);
+    set_coding(&mut parts.headers, coding);
     if coding == Coding::Identity {
         return Response::from_parts(parts, body);
     }
@@ -110,7 +108,7 @@ async fn compress_body(response: Response, coding: Coding) -> Response {
     Response::from_parts(parts, Body::from(packed))
 }
 
-/// Makes the tag of a body another where it is compressed: bytes that differ have tags that differ.
+/// Adds the coding to the tag of a compressed body, since its bytes differ.
 fn set_coded_tag(headers: &mut HeaderMap, coding: Coding) {
     let Some(plain) = headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else { return };
     let (Some(name), Some(plain)) = (coding.name(), plain.strip_suffix('"')) else { return };

@@ -55,7 +55,7 @@ pub(super) async fn delete(
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
 }
 
-/// What is no number is the number of no dataset.
+/// Parses the number of a dataset; an invalid one is not found.
 fn which(id: &str) -> Result<DatasetRef, CatalogError> {
     id.parse().map(DatasetRef::Id).map_err(|_| CatalogError::NotFound)
 }

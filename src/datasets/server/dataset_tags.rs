@@ -1,5 +1,5 @@
-//! `/api/datasets/{id}/tags/` and `/api/datasets/{id}/tags/{tag_name}/`: the tags of a dataset, one
-//! more, one fewer.
+//! `/api/datasets/{id}/tags/` and `/api/datasets/{id}/tags/{tag_name}/`: lists, adds and removes the tags
+//! of a dataset.
 
 use axum::{
     Json,
@@ -10,7 +10,7 @@ use model::dataset::DatasetId;
 use tsdb::catalog::DatasetRef;
 use wire::datasets::{Envelope, MessageBody, TagBody, TagName};
 
-use super::{App, Caller, PathParams, added, error::ApiError, tags::envelope};
+use super::{App, Caller, PathParams, added_response, error::ApiError, tags::envelope};
 use crate::catalog::CatalogError;
 
 pub(super) async fn get(
@@ -32,7 +32,7 @@ pub(super) async fn post(
     app.datasets.find_owned(key, DatasetRef::Id(id)).await?;
     let TagName { tag_name } = web::extract::json(request).await?;
     let is_new = app.datasets.add_tag(key, id, &tag_name).await?;
-    Ok(added(is_new, ["Tag added successfully", "Tag was there already"]))
+    Ok(added_response(is_new, ["Tag added successfully", "Tag was there already"]))
 }
 
 pub(super) async fn delete(

@@ -1,4 +1,5 @@
-//! `/api/datasets/`: the datasets a key sees, and new ones: an object makes one, a list all or none.
+//! `/api/datasets/`: lists the datasets that a key sees, and creates one from an object, or all of a list
+//! or none.
 
 use axum::{
     Json,
@@ -14,7 +15,7 @@ use wire::{
     paths::DATASETS,
 };
 
-use super::{App, Caller, columns::dtype_of, error::ApiError, whole};
+use super::{App, Caller, columns::dtype_of, error::ApiError, single_page};
 use crate::query::{link, params::Params};
 
 /// The count of matches that are too many to be counted in time, as document 2 has it for rows.
@@ -48,7 +49,7 @@ pub(super) async fn post(
     let new = bodies.into_iter().map(|body| new_dataset(key, body)).collect::<Result<_, _>>()?;
     let datasets = app.datasets.create_all(new).await?;
     let bodies: Vec<DatasetBody> = datasets.into_iter().map(Into::into).collect();
-    Ok(Created(whole(bodies)).into_response())
+    Ok(Created(single_page(bodies)).into_response())
 }
 
 fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset, ApiError> {

@@ -29,13 +29,13 @@ use crate::{
     read::ReadError,
 };
 
-/// Seconds after which a caller may come again where everything is taken.
+/// Seconds after which a caller may retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// What the caller reads where the disk has no space.
+/// The text when the disk is full.
 const FULL: &str = "the service's disk is full: nothing was stored; retry once there is space";
 
-/// What the caller reads where the store's file is not in its place.
+/// The text when the store's file was replaced.
 const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
 
 /// Why a request was refused or failed.
@@ -79,7 +79,7 @@ pub(super) enum ApiError {
     Follow(#[from] FollowError),
 }
 
-/// What the caller gets to read, and the status that goes with it.
+/// The public text, and its status.
 struct Public {
     status: StatusCode,
     text: String,
@@ -93,7 +93,7 @@ impl Public {
 }
 
 impl ApiError {
-    /// What the caller may know; none where the fault is ours.
+    /// The public text; `None` for an internal error.
     fn public(&self) -> Option<Public> {
         match self.store_error() {
             // The dataset was deleted after the caller was found to see it.
@@ -247,7 +247,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// What the gate's refusals become.
+/// Converts the gate's refusals.
 pub(super) fn refused(refusal: Refused) -> Response {
     let error = match refusal {
         Refused::NoKey(no_key) => ApiError::NoKey(no_key),
@@ -258,7 +258,7 @@ pub(super) fn refused(refusal: Refused) -> Response {
     error.into_response()
 }
 
-/// A refusal that has nothing more to say.
+/// A refusal without details.
 pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }

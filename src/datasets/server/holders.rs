@@ -1,4 +1,4 @@
-//! `/api/tags/{tag_name}/holders/`: the keys that hold a tag, given and taken by its owner.
+//! `/api/tags/{tag_name}/holders/`: lists the keys that hold a tag; its owner gives and takes it.
 
 use axum::{
     Json,
@@ -8,7 +8,7 @@ use axum::{
 use model::key::KeyId;
 use wire::datasets::{Envelope, HolderBody, MessageBody};
 
-use super::{App, Caller, PathParams, added, error::ApiError, whole};
+use super::{App, Caller, PathParams, added_response, error::ApiError, single_page};
 use crate::catalog::CatalogError;
 
 pub(super) async fn get(
@@ -17,7 +17,7 @@ pub(super) async fn get(
     PathParams(tag_name): PathParams<String>,
 ) -> Result<Json<Envelope<HolderBody>>, ApiError> {
     let holders = app.datasets.holders(key, &tag_name).await?;
-    Ok(Json(whole(holders.into_iter().map(|key| HolderBody { key: key.get() }).collect())))
+    Ok(Json(single_page(holders.into_iter().map(|key| HolderBody { key: key.get() }).collect())))
 }
 
 pub(super) async fn post(
@@ -28,12 +28,12 @@ pub(super) async fn post(
 ) -> Result<Response, ApiError> {
     let HolderBody { key: other } = web::extract::json(request).await?;
     let other = KeyId::new(other);
-    // A number that no key has yet would be that of a stranger one day.
+    // A number without a key would be that of another person's key one day.
     if !app.gate.knows(other).await? {
         return Err(CatalogError::KeyUnknown.into());
     }
     let is_new = app.datasets.give_tag(key, &tag_name, other).await?;
-    Ok(added(is_new, ["Tag given successfully", "Tag was held already"]))
+    Ok(added_response(is_new, ["Tag given successfully", "Tag was held already"]))
 }
 
 pub(super) async fn delete(

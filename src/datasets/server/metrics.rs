@@ -1,4 +1,4 @@
-//! `GET /metrics`: counts, as Prometheus text. Needs no key: they tell of no dataset by name.
+//! `GET /metrics`: metrics as Prometheus text. Needs no key: they name no dataset.
 
 use axum::{extract::State, response::Response};
 
@@ -6,6 +6,6 @@ use super::{App, error::ApiError};
 use crate::append::AppendError;
 
 pub(super) async fn get(State(app): State<App>) -> Result<Response, ApiError> {
-    let text = app.datasets.counts_text().await.map_err(AppendError::Store)?;
+    let text = app.datasets.render_metrics().await.map_err(AppendError::Store)?;
     Ok(web::metrics::respond(text))
 }

@@ -27,7 +27,7 @@ use wire::{
     error::{DatasetsError, KeyError},
 };
 
-/// What the service is, at the head of its description.
+/// The introduction of the description.
 const ABOUT: &str = "Time series behind tags: discover datasets, read rows or buckets page by page, \
     download a range in one answer, follow new rows as server-sent events, and insert rows, which are \
     durable and in every bucket before the answer.\n\n\
@@ -35,7 +35,7 @@ const ABOUT: &str = "Time series behind tags: discover datasets, read rows or bu
     does not exist. Moments are RFC 3339 and UTC. Every list is an envelope whose `next` is the \
     address of the following page, and null at the end of the data; `count` never tells the end.";
 
-/// Groups of operations, in the order in which they are told.
+/// Groups of operations, in the order of the document.
 const GROUPS: [(&str, &str); 7] = [
     ("datasets", "What there is, and who may see it."),
     ("rows", "Reading rows and buckets."),

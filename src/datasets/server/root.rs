@@ -1,4 +1,4 @@
-//! `GET /`: where people who open the service's address in a browser go on. Needs no key.
+//! `GET /`: links for people who open the service's address in a browser. Needs no key.
 
 use axum::response::Response;
 use web::api_docs;

@@ -10,6 +10,7 @@ use formats::{
     content_coding::Coding,
     write::{Writer, push_envelope},
 };
+use tsdb::span::Span;
 use wire::{datasets::RowsDeleted, paths::ROWS};
 
 use super::{
@@ -50,7 +51,7 @@ pub(super) async fn get(
     let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
     let query = params.rows()?;
     let (body, tag) =
-        match app.datasets.rows(key, PageRequest { query, params, known }, body).await? {
+        match app.datasets.rows(key, PageRequest { query, params, known }, render_body).await? {
             PageResponse::NotModified(tag) => return Ok(not_modified(&tag)),
             PageResponse::Page(body, tag) => (body, tag),
         };
@@ -63,8 +64,8 @@ pub(super) async fn get(
     Ok(response)
 }
 
-/// Deletes the rows from `start` to `end`, both included. Both have to be named: a bound forgotten
-/// would delete everything.
+/// Deletes the rows from `start` to `end`, both inclusive. Both are required: a forgotten bound would
+/// delete everything.
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
@@ -78,11 +79,11 @@ pub(super) async fn delete(
     if first > last {
         return Err(ApiError::Unfit("start must not be after end".to_owned()));
     }
-    let deleted = app.datasets.delete_rows(key, which, (first, last)).await?;
+    let deleted = app.datasets.delete_rows(key, which, Span { first, last }).await?;
     Ok(Json(RowsDeleted { deleted }))
 }
 
-fn body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
+fn render_body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
     let next = match page.next {
         NextPage::End => None,
         NextPage::Offset(offset) => Some(link::link_at_offset(ROWS, params, offset)),

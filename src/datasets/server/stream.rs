@@ -39,7 +39,7 @@ use crate::{
 /// headers. Queries are not logged.
 pub(super) const KEY_PARAM: &str = "api_key";
 
-/// The header with which a reader says what it has.
+/// The header with the cursor of a reader that resumes.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// The same as a parameter, for readers that cannot send headers.
@@ -48,7 +48,7 @@ const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 /// The parameters of a stream: those of document 2, and what a browser cannot send as headers.
 const PARAMS: [&str; 4] = ["dataset", "dataset_name", KEY_PARAM, LAST_EVENT_ID_PARAM];
 
-/// How long a reader should wait before it connects again.
+/// How long a reader should wait before it reconnects.
 const RETRY: &[u8] = b"retry: 3000\n\n";
 
 pub(super) async fn get(
@@ -66,7 +66,7 @@ pub(super) async fn get(
     let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
     let from = last.map_or(FollowFrom::Newest, |last| FollowFrom::After(Cursor::parse(last)));
     let follow = app.datasets.follow(caller, params.dataset()?, from).await?;
-    let events = Events::new(follow, (caller, key), &app);
+    let events = Events::new(follow, caller, key, &app);
     let body = stream::unfold(events, async |mut events| {
         let bytes = events.next().await?;
         Some((Ok::<_, Infallible>(bytes), events))
@@ -78,7 +78,7 @@ pub(super) async fn get(
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
-/// Why a stream ends whose dataset is not its key's to see any more, or no longer exists.
+/// Why a stream ends whose key lost access to the dataset, or whose dataset was deleted.
 pub(super) const NO_ACCESS: &str = "the key may no longer read the dataset";
 
 /// The events of one reader, in their order.
@@ -96,7 +96,7 @@ struct Events {
 }
 
 impl Events {
-    fn new(follow: FollowStream, (caller, key): (KeyId, ApiKey), app: &App) -> Self {
+    fn new(follow: FollowStream, caller: KeyId, key: ApiKey, app: &App) -> Self {
         let connected = Connected {
             dataset_id: follow.dataset.get(),
             message: "Connected to real-time stream".to_owned(),
@@ -142,7 +142,7 @@ impl Events {
         }
     }
 
-    /// Waits for rows or the time of a heartbeat.
+    /// Waits for rows or the next heartbeat.
     ///
     /// # Errors
     /// Why the stream ends, for the reader.
@@ -150,11 +150,11 @@ impl Events {
         select! {
             () = self.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
-                // A key that is revoked ends its streams, too. One that cannot be checked does not.
+                // Revoking a key ends its streams. Failing to check it does not.
                 if let Ok(None) = self.gate.verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }
-                // Nor does it go on once its dataset is not the key's to see any more.
+                // So does losing access to the dataset.
                 let which = DatasetRef::Id(self.follow.dataset);
                 if let Ok(None) = self.datasets.find_grant(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());

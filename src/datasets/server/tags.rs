@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use tsdb::catalog::Tag;
 use wire::datasets::{Envelope, TagBody};
 
-use super::{App, Caller, error::ApiError, whole};
+use super::{App, Caller, error::ApiError, single_page};
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -16,5 +16,5 @@ pub(super) async fn get(
 /// Tags as a list of bodies.
 pub(super) fn envelope(tags: Vec<Tag>) -> Envelope<TagBody> {
     let body = |Tag { name, is_public, .. }| TagBody { name, is_public };
-    whole(tags.into_iter().map(body).collect())
+    single_page(tags.into_iter().map(body).collect())
 }

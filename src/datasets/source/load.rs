@@ -15,14 +15,14 @@ use tsdb::catalog::VALUE_COLUMN;
 use super::{Description, Feed, ROW_HOLD};
 use crate::{Datasets, catalog::CatalogError};
 
-/// Measurements between two times that old rows are let go.
+/// Measurements between two deletions of old rows.
 const PRUNE_EVERY: u32 = 60;
 
-/// Old rows let go at a time: more than come in meanwhile, and few enough to be quick.
+/// Old rows deleted at a time: more than arrive meanwhile, and few enough to be quick.
 const PRUNE_ROWS: usize = 4096;
 
-/// How long a leap of the clock holds before rows are deleted by its date: time for a person to
-/// notice. Rows of one more hour are of no weight.
+/// How long a leap of the clock must last before rows are deleted by its date: time for a person to
+/// notice. Rows of one more hour take little space.
 const PRUNE_HOLD: Duration = Duration::from_hours(1);
 
 /// How to measure the machine.
@@ -35,7 +35,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Each second, kept for a day: what a session of a few hours shows, and some 20 MB.
+    /// Each second, kept for a day: more than a session shows, and some 20 MB.
     pub const USUAL: Self = Self { every: Duration::from_secs(1), keep: Duration::from_hours(24) };
 }
 

@@ -1,9 +1,9 @@
-//! A synthetic market: bars that look alive, and are no quotes of anything.
+//! A synthetic market: bars that behave like real ones, and are not quotes of anything.
 //!
-//! A year and some months ago it begins; its history up to a year ago is written at once, then its
-//! time runs on sped up, until it meets the present and goes on at its pace. Every bar is a function
-//! of the seed and its minute, so that a restart goes on from the newest row there is. Minutes are
-//! missing, come late, and are corrected, as they are in real feeds.
+//! It starts a year and some months ago. The history up to a year ago is written at once, then
+//! simulated time runs faster than real time until it reaches the present. Every bar is a function of
+//! the seed and its minute, so that a restart continues from the newest row. Minutes are missing, come
+//! late, and are corrected, as in real feeds.
 
 mod generator;
 
@@ -22,23 +22,23 @@ use crate::Datasets;
 /// Minutes of history in one append: eight chunks.
 const BATCH_MINUTES: i64 = 8192;
 
-/// The pause after an append that failed, so that a full disk is not hammered.
+/// The pause after a failed append.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The columns of a bar, in the order of the upstream.
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
-/// How to invent a market.
+/// How to generate a market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketOptions {
-    /// What all bars follow from.
+    /// The seed of all bars.
     pub seed: u64,
-    /// How long ago, when it first starts, history ends and sped-up time begins.
+    /// How long before the first start history ends and simulated time begins.
     pub lag: Duration,
-    /// How much history there is before that.
+    /// The length of the history before that.
     pub history: Duration,
-    /// Simulated minutes in a real one, until the present is reached.
+    /// Simulated minutes in a real one until the present is reached.
     pub speed: u32,
 }
 
@@ -53,7 +53,7 @@ impl MarketOptions {
     };
 }
 
-/// The pairs there are.
+/// The pairs of the market.
 const TICKERS: [Ticker; 4] = [
     Ticker { name: "btcusd", price: 64_000.0, decimals: 2, volatility: 0.000_55, volume: 4.0 },
     Ticker { name: "ethusd", price: 3_200.0, decimals: 2, volatility: 0.000_70, volume: 60.0 },
@@ -61,7 +61,7 @@ const TICKERS: [Ticker; 4] = [
     Ticker { name: "eurusd", price: 1.09, decimals: 5, volatility: 0.000_06, volume: 250_000.0 },
 ];
 
-/// A pair and the dataset it fills.
+/// A pair and its dataset.
 struct Pair {
     feed: Feed,
     generator: Generator,
@@ -83,7 +83,7 @@ pub fn synthetic_loads(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
     seconds.map(|second| (second, generator.load(second))).collect()
 }
 
-/// Writes history and then bar after bar, until dropped.
+/// Appends the history and then bar after bar, until dropped.
 pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock) {
     let mut pairs = Vec::new();
     for ticker in TICKERS {
@@ -118,7 +118,7 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // A bar is there when its minute is over, by a date that no leap of the clock moves ahead.
+        // A bar is complete when its minute is over, by a date that no leap of the clock moves ahead.
         let present = minute_of(date.read());
         if next < present && date.lead().is_none() {
             append(&pairs, next, next + 1).await;
@@ -128,7 +128,7 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
 }
 
 /// Appends what arrives in the minutes from `from` to before `until`, for all pairs at once, so that
-/// they share commits; tries until it is done.
+/// they share commits. Retries until it succeeds.
 async fn append(pairs: &[Pair], from: i64, until: i64) {
     join_all(pairs.iter().map(|pair| pair.append(from, until))).await;
 }
@@ -151,8 +151,8 @@ fn row(minute: i64, bar: &Bar) -> (Timestamp, Vec<Option<f64>>) {
     (Timestamp::from_seconds(minute * 60), numbers.map(Some).to_vec())
 }
 
-/// The minute of the newest row that all pairs have. Those ahead get some of their rows again, the
-/// same as before.
+/// The minute of the newest row that all pairs have. Pairs ahead of it get some of their rows again,
+/// unchanged.
 async fn resume(pairs: &[Pair]) -> Option<i64> {
     let mut minutes = Vec::new();
     for pair in pairs {
@@ -174,8 +174,8 @@ async fn open(datasets: &Datasets, ticker: &Ticker) -> Result<Feed, crate::catal
     Feed::open(datasets, is).await
 }
 
-fn minute_of(moment: Timestamp) -> i64 {
-    moment.seconds().div_euclid(60)
+fn minute_of(timestamp: Timestamp) -> i64 {
+    timestamp.seconds().div_euclid(60)
 }
 
 fn minutes_in(duration: Duration) -> i64 {

@@ -9,7 +9,6 @@ use super::{check, check_lines, sources, sources::Source};
 /// is clean is struck from the list.
 const PENDING: &[&str] = &[
     "src/cluster/",
-    "src/datasets/",
     "src/tui/effects",
     "src/tui/pacer.rs",
     "src/tui/replies.rs",

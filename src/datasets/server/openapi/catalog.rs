@@ -1,4 +1,4 @@
-//! The operations that tell of datasets, columns, tags and access.
+//! The operations that read datasets, columns, tags and access.
 
 use web::openapi::{Answer, Caller, Operation, Parameter, answer, json_of, part, query};
 use wire::paths;
@@ -13,24 +13,24 @@ pub(super) const ID: Parameter =
 pub(super) const TAG: Parameter =
     part("tag_name", r#"{"type":"string","minLength":1}"#, "The tag's name.");
 
-/// How many of a list to pass over.
+/// How many results to skip.
 const OFFSET: Parameter = query(
     "offset",
     r#"{"type":"integer","minimum":0,"default":0}"#,
     "How many to pass over first.",
 );
 
-/// How many of a list to answer.
+/// How many results to return.
 const LIMIT: Parameter = query(
     "limit",
     r#"{"type":"integer","minimum":0,"default":250}"#,
     "How many at most: held between 1 and 10 000.",
 );
 
-/// A dataset.
+/// The schema of a dataset.
 pub(super) const DATASET: Answer = answer("200", "The dataset", &[json_of("DatasetBody")]);
 
-/// All of them, in the order in which they are told.
+/// All of them, in the order of the document.
 pub(super) const OPERATIONS: [Operation; 9] = [
     Operation {
         method: "get",

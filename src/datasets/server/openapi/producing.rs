@@ -53,7 +53,7 @@ const SPAN: [Parameter; 2] = [
     ),
 ];
 
-/// All of them, in the order in which they are told.
+/// All of them, in the order of the document.
 pub(super) const OPERATIONS: [Operation; 13] = [
     Operation {
         method: "post",

@@ -21,21 +21,21 @@ const KEY: Parameter = query(
     "The key, for callers that send no headers: a browser's `EventSource`, or polars.",
 );
 
-/// Since when.
+/// The lower bound.
 const START: Parameter = query(
     "start",
     r#"{"type":"string","format":"date-time"}"#,
     "The earliest moment, itself included.",
 );
 
-/// Until when.
+/// The upper bound.
 const END: Parameter = query(
     "end",
     r#"{"type":"string","format":"date-time"}"#,
     "The last moment: itself included where rows are raw, not included where they are buckets.",
 );
 
-/// How coarse.
+/// The resolution parameter.
 const RESOLUTION: Parameter = query(
     "resolution",
     r#"{"type":"string","enum":["raw","5m","15m","1h","4h","1d"],"default":"raw"}"#,
@@ -51,7 +51,7 @@ const DOWNLOAD: [Content; 5] = [
     Content { kind: "application/vnd.apache.arrow.stream", schema: "Bytes" },
 ];
 
-/// All of them, in the order in which they are told.
+/// All of them, in the order of the document.
 pub(super) const OPERATIONS: [Operation; 4] = [
     Operation {
         method: "get",

@@ -1,9 +1,9 @@
-//! The operations that tell of the service itself.
+//! The operations on the service itself.
 
 use web::openapi::{Caller, Content, Operation, answer, json_of};
 use wire::paths;
 
-/// All of them, in the order in which they are told.
+/// All of them, in the order of the document.
 pub(super) const OPERATIONS: [Operation; 5] = [
     Operation {
         method: "get",

@@ -333,7 +333,8 @@ async fn a_page_is_not_older_than_what_another_process_committed() {
     std::fs::remove_file(service.folder.path().join("datasets.sqlite.lock")).unwrap();
     let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
     let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);
-    let range = (moment(0).parse().unwrap(), moment(0).parse().unwrap());
+    let first: Timestamp = moment(0).parse().unwrap();
+    let range = tsdb::span::Span { first, last: first };
     let (owner, dataset) = (KeyId::new(1), "1".parse().unwrap());
     assert_eq!(other.delete_rows(owner, DatasetRef::Id(dataset), range).await.unwrap(), 1);
     assert_eq!(service.get(&service.reader, path).await.1["count"], 1);

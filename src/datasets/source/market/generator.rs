@@ -3,19 +3,19 @@
 //! The logarithm of the price is a sum of smooth random curves, each of which takes a step every
 //! 2^octave minutes: noise of minutes, which swells and shrinks with the mood and the time of day,
 //! and a slow walk over months. Between them is what a model can learn: the market is in one of
-//! three regimes for hours at a time. In a trend it goes on as it went, in a range it returns to
-//! its mean, in a calm it does neither.
+//! three regimes for hours at a time: it continues in a trend, returns to its mean in a range, and does
+//! neither in a calm.
 
 mod load;
 
 /// Curves of minutes, by octave: how high each is, in units of the volatility.
 const NOISE: [f64; 4] = [0.4, 0.3, 0.3, 0.3];
 
-/// Curves that are there in a range, by octave and height: they turn every few minutes, so that the
-/// mean of the last forty shows what they return to.
+/// Curves of a range, by octave and height: they turn every few minutes, so that the mean of the last
+/// forty shows where they return to.
 const RANGE: [(u32, f64); 1] = [(3, 5.0)];
 
-/// Curves that are there in a trend, by octave and height: they go on for hours.
+/// Curves of a trend, by octave and height: they last for hours.
 const TREND: [(u32, f64); 2] = [(7, 20.0), (8, 30.0)];
 
 /// The curves of the slow walk. The slowest takes 2^18 minutes, half a year, per step.
@@ -48,10 +48,9 @@ const CORRECTED_ONE_IN: u64 = 120;
 /// One minute in this many has a burst of trades.
 const BURST_ONE_IN: u64 = 160;
 
-/// What a pair is like.
+/// The parameters of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ticker {
-    /// Its name.
     pub(super) name: &'static str,
     /// The price around which it wanders.
     pub(super) price: f64,
@@ -59,7 +58,7 @@ pub(super) struct Ticker {
     pub(super) decimals: i32,
     /// How far it moves in a usual minute, as a share of the price.
     pub(super) volatility: f64,
-    /// What is traded in a usual minute.
+    /// The volume of a usual minute.
     pub(super) volume: f64,
 }
 
@@ -234,7 +233,7 @@ impl Generator {
         [minute - 60, minute + 60].iter().all(|minute| self.regime(SPELL, *minute).range >= 1.0)
     }
 
-    /// How wild the market is, around 1.
+    /// The volatility factor, around 1.
     fn mood(&self, minute: i64) -> f64 {
         let hours = self.curve(Draw::Mood, 7, minute);
         let days = self.curve(Draw::Mood, 11, minute);
