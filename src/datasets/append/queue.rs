@@ -13,28 +13,41 @@ use model::{
     dataset::{Column, DatasetId},
 };
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tsdb::store::{AppendMode, Appended, StoreError};
 
 use super::{AppendError, ROWS_MAX, sort_rows};
 use crate::{Datasets, run_blocking};
+
+/// Appends that wait or are being committed, of all datasets: as many as the store's writer queues and
+/// commits at once. One more waits for a place.
+const APPENDS_MAX: usize = 512;
 
 /// Rows of a transaction from which on they are put together on a blocking thread.
 const LONG_ROWS: usize = 1_000;
 
 /// Rows that wait to be appended.
 #[derive(Debug)]
-pub(super) struct PendingAppend {
-    pub(super) mode: AppendMode,
-    pub(super) columns: Vec<Column>,
-    pub(super) block: Block,
-    pub(super) reply: oneshot::Sender<Result<Appended, AppendError>>,
+struct PendingAppend {
+    mode: AppendMode,
+    columns: Vec<Column>,
+    block: Block,
+    reply: oneshot::Sender<Result<Appended, AppendError>>,
+    /// Held until the reply, also when the caller is gone.
+    _place: OwnedSemaphorePermit,
 }
 
 /// The appends that wait, by dataset. A dataset is here as long as an append to it is under way.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct AppendQueues {
     queues: Arc<Mutex<HashMap<DatasetId, Vec<PendingAppend>>>>,
+    places: Arc<Semaphore>,
+}
+
+impl Default for AppendQueues {
+    fn default() -> Self {
+        Self { queues: Arc::default(), places: Arc::new(Semaphore::new(APPENDS_MAX)) }
+    }
 }
 
 /// Removes a dataset's queue when its task ends, however it does. The callers of appends that are left
@@ -42,11 +55,15 @@ pub(crate) struct AppendQueues {
 struct QueueGuard {
     queues: AppendQueues,
     dataset: DatasetId,
+    /// Whether the queue is gone, and its name may be another task's.
+    is_done: bool,
 }
 
 impl Drop for QueueGuard {
     fn drop(&mut self) {
-        self.queues.queues.lock().remove(&self.dataset);
+        if !self.is_done {
+            self.queues.queues.lock().remove(&self.dataset);
+        }
     }
 }
 
@@ -104,20 +121,21 @@ impl Datasets {
         columns: &[Column],
         block: Block,
     ) -> Result<Appended, AppendError> {
+        let place = Arc::clone(&self.appends.places).acquire_owned().await;
+        let place = place.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let append = PendingAppend { mode, columns: columns.to_vec(), block, reply };
+        let append = PendingAppend { mode, columns: columns.to_vec(), block, reply, _place: place };
         if let Some(first) = self.appends.push(dataset, append) {
-            let guard = QueueGuard { queues: self.appends.clone(), dataset };
+            let mut guard = QueueGuard { queues: self.appends.clone(), dataset, is_done: false };
             let datasets = self.clone();
             self.group.spawn_to_end("append", async move {
                 let mut together = vec![first];
                 loop {
                     datasets.append_together(dataset, together).await;
-                    match guard.queues.pop(dataset) {
-                        Some(next) => together = next,
-                        None => return mem::forget(guard),
-                    }
+                    let Some(next) = guard.queues.pop(dataset) else { break };
+                    together = next;
                 }
+                guard.is_done = true;
             });
         }
         answer.await.map_err(|_| AppendError::Store(StoreError::Closed))?
@@ -144,7 +162,7 @@ impl Datasets {
                 return;
             }
         }
-        for PendingAppend { mode, columns, block, reply } in appends {
+        for PendingAppend { mode, columns, block, reply, .. } in appends {
             drop(reply.send(self.append_block(dataset, mode, &columns, block).await));
         }
     }
