@@ -59,6 +59,13 @@ struct QueueGuard {
     is_done: bool,
 }
 
+impl QueueGuard {
+    /// Ends the task of a queue that is gone.
+    fn finish(mut self) {
+        self.is_done = true;
+    }
+}
+
 impl Drop for QueueGuard {
     fn drop(&mut self) {
         if !self.is_done {
@@ -126,7 +133,7 @@ impl Datasets {
         let (reply, answer) = oneshot::channel();
         let append = PendingAppend { mode, columns: columns.to_vec(), block, reply, _place: place };
         if let Some(first) = self.appends.push(dataset, append) {
-            let mut guard = QueueGuard { queues: self.appends.clone(), dataset, is_done: false };
+            let guard = QueueGuard { queues: self.appends.clone(), dataset, is_done: false };
             let datasets = self.clone();
             self.group.spawn_to_end("append", async move {
                 let mut together = vec![first];
@@ -135,7 +142,7 @@ impl Datasets {
                     let Some(next) = guard.queues.pop(dataset) else { break };
                     together = next;
                 }
-                guard.is_done = true;
+                guard.finish();
             });
         }
         answer.await.map_err(|_| AppendError::Store(StoreError::Closed))?

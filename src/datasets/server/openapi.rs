@@ -1,6 +1,6 @@
 //! `GET /api/openapi.json`: describes the whole service. Needs no key.
 //!
-//! Schemas, with what is said of each field, come from the shapes that are served; the operations
+//! Schemas and the docs of their fields come from the shapes that are served; the operations
 //! are in the tables below this file.
 
 mod catalog;

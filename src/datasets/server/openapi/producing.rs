@@ -44,12 +44,12 @@ const SPAN: [Parameter; 2] = [
     query(
         "start",
         r#"{"type":"string","format":"date-time","x-required":true}"#,
-        "The first moment, itself included.",
+        "The first timestamp, inclusive.",
     ),
     query(
         "end",
         r#"{"type":"string","format":"date-time","x-required":true}"#,
-        "The last moment, itself included.",
+        "The last timestamp, inclusive.",
     ),
 ];
 
@@ -205,14 +205,14 @@ pub(super) const OPERATIONS: [Operation; 13] = [
         id: "insert_rows",
         group: "producing",
         summary: "Inserts rows into a dataset that the key owns: all of them, or none.",
-        text: "A row at an existing moment replaces it, so that a batch may be sent again; with \
+        text: "A row at an existing timestamp replaces it, so that a batch may be sent again; with \
                `mode=merge` the values that it leaves out stay as they are. When the \
                answer comes the rows and their buckets are durable, and those who follow have \
                them.\n\nNDJSON has a row in each line, flat or as in JSON; CSV has a header line \
                that names `timestamp` and columns; Parquet has them as columns, its timestamps in UTC \
                where they name no zone, compressed with snappy, zstd, lz4_raw or not at all. All \
                three have their dataset in the query. Refused rows are told in `details`: how many, and what is wrong with the first of them.\n\nA \
-               row is at a moment of the years 0 to 9999, up to 9999-12-29. A text has at most \
+               row has a timestamp of the years 0 to 9999, up to 9999-12-29. A text has at most \
                10 000 bytes, all texts of a row have at most 16 384.",
         parameters: &[BY_ID, BY_NAME, MODE, CODING],
         body: &INSERT,

@@ -25,14 +25,14 @@ const KEY: Parameter = query(
 const START: Parameter = query(
     "start",
     r#"{"type":"string","format":"date-time"}"#,
-    "The earliest moment, itself included.",
+    "The earliest timestamp, inclusive.",
 );
 
 /// The upper bound.
 const END: Parameter = query(
     "end",
     r#"{"type":"string","format":"date-time"}"#,
-    "The last moment: itself included where rows are raw, not included where they are buckets.",
+    "The last timestamp: inclusive for raw rows, exclusive for buckets.",
 );
 
 /// The resolution parameter.
@@ -84,7 +84,7 @@ pub(super) const OPERATIONS: [Operation; 4] = [
             query(
                 "after",
                 r#"{"type":"string","format":"date-time"}"#,
-                "The page begins behind the row at this moment, in the order asked for.",
+                "The page starts after the row with this timestamp, in the order of the query.",
             ),
             query(
                 "ordering",
@@ -101,7 +101,7 @@ pub(super) const OPERATIONS: [Operation; 4] = [
         path: paths::ROWS_BULK_DOWNLOAD,
         id: "download_rows",
         group: "rows",
-        summary: "Reads a whole range in one answer, as it is at one moment.",
+        summary: "Reads a snapshot of a whole range in one response.",
         text: "The range has no limit, and the answer is sent as it is read. An answer that breaks \
                off before its end says so by the connection: it is never shorter than it claims. \
                Of Parquet, `Range` reads a part of the file and `HEAD` its length, so that tools that scan \
