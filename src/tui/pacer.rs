@@ -23,7 +23,7 @@ pub(crate) const ANIMATION_EVERY: Duration = Duration::from_millis(125);
 /// unchecked: they come while data streams, and a check costs as much as drawing.
 const CHECKED_AFTER: Duration = Duration::from_millis(900);
 
-/// Schedules frames.
+/// Schedules frames by their causes.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     dirty: Dirty,

@@ -94,7 +94,7 @@ impl Tui {
     pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
         let mut drawn = std::mem::take(self.terminal.current_buffer_mut());
         view(drawn.area, &mut drawn);
-        let shown = self.terminal.backend().shown();
+        let shown = self.terminal.backend().screen();
         let has_changed = shown.area != drawn.area || shown.diff_iter(&drawn).next().is_some();
         drawn.reset();
         *self.terminal.current_buffer_mut() = drawn;

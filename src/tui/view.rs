@@ -34,7 +34,7 @@ use crate::{
     state::{Screen, State},
     theme::Theme,
     widget::{
-        paint,
+        note, paint,
         pane::{self, Focus, padded},
     },
 };
@@ -193,13 +193,8 @@ pub(crate) fn focus_if(is_focused: bool) -> Focus {
 
 /// Writes a few lines in the middle of a pane that is empty: what it waits for, or what to do.
 pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[String]) {
-    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let area = centered(area, area.width, height);
-    for (y, line) in (0..).zip(lines) {
-        let line = Line::from(Span::styled(line.as_str(), theme.muted));
-        let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
-        paint::line_cut(buf, area, (area.width.saturating_sub(width) / 2, y), &line);
-    }
+    let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), theme.muted)).collect();
+    note::centered(buf, area, &lines);
 }
 
 fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {

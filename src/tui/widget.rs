@@ -1,8 +1,8 @@
-//! Charts, strips, bars and panes: from plain values to the cells of a buffer.
+//! Charts, strips, bars and panes, as ratatui widgets where ratatui has none.
 //!
-//! A widget is a value with a `draw(area, buf, theme)`. It holds nothing from one frame to the
-//! next, draws nothing outside its area, and takes any area, from no cells at all, and any number,
-//! also one that is none. It knows no screen: what is shown where is the views' part.
+//! A widget is a value that is rendered into an area. It keeps nothing between frames, draws nothing
+//! outside its area, and takes any area, also an empty one, and any number, also NaN. It knows no
+//! screen: the views decide what is shown where.
 
 pub mod axis;
 pub mod braille;

@@ -16,7 +16,7 @@ impl Timers {
         self.0.insert(timer, due);
     }
 
-    /// Unsets `timer`.
+    /// Unsets `timer`, if it is set.
     pub(super) fn forget(&mut self, timer: Timer) {
         self.0.remove(&timer);
     }

@@ -89,7 +89,7 @@ impl<W> AnsiBackend<W> {
     }
 
     /// What the terminal shows after the next flush.
-    pub(super) const fn shown(&self) -> &Buffer {
+    pub(super) const fn screen(&self) -> &Buffer {
         &self.shown
     }
 
@@ -214,7 +214,7 @@ fn by_look<'a>(cells: &[ChangedCell<'a>], mut look: Look) -> Vec<ChangedCell<'a>
     let mut before: Option<(u16, u16, usize)> = None;
     for changed in cells {
         let (x, y, cell) = *changed;
-        let own = Look::of(cell);
+        let own = Look::from_cell(cell);
         let of_before = before.and_then(|(left, row, idx)| {
             let (known, _) = groups.get(idx)?;
             let is_beside = (left.saturating_add(1), row) == (x, y);
@@ -251,7 +251,7 @@ struct Look {
 }
 
 impl Look {
-    const fn of(cell: &Cell) -> Self {
+    const fn from_cell(cell: &Cell) -> Self {
         Self { fg: cell.fg, bg: cell.bg, modifier: cell.modifier }
     }
 
@@ -347,7 +347,7 @@ impl Encoder<'_> {
         if is_blank(cell) && !self.look.modifier.intersects(VISIBLE_ON_BLANK) {
             return Look { bg: cell.bg, ..self.look };
         }
-        Look::of(cell)
+        Look::from_cell(cell)
     }
 
     fn change_look(&mut self, next: Look) {

@@ -17,7 +17,7 @@ pub(crate) enum Signal {
     Continue,
 }
 
-/// Receives [`Signal`]s.
+/// Receives the signals of this process.
 pub(crate) struct Signals {
     terminate: unix::Signal,
     interrupt: unix::Signal,

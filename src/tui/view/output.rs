@@ -7,6 +7,7 @@ use ratatui::{
     layout::Rect,
     style::{Modifier, Style},
     text::{Line, Span},
+    widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget as _},
 };
 use unicode_width::UnicodeWidthChar as _;
 use wire::functions::ExecuteResponse;
@@ -162,20 +163,19 @@ fn draw_scrollbar(
     n_seen: usize,
     n_lines: usize,
 ) {
-    let height = area.height.saturating_sub(1);
-    let Some(x) = area.width.checked_sub(1).filter(|_| n_seen < n_lines && height > 1) else {
+    if n_seen >= n_lines || area.height < 3 {
         return;
-    };
-    #[expect(clippy::cast_precision_loss, reason = "a share of a few rows")]
-    let share = |n: usize| n as f64 / n_lines.max(1) as f64 * f64::from(height);
-    let length = paint::cells(share(n_seen), height).max(1);
-    let start = paint::cells_down(share(first), height - length);
-    let start = if first + n_seen >= n_lines { height - length } else { start };
-    for y in 0..height {
-        let is_thumb = (start..start + length).contains(&y);
-        let style = if is_thumb { frame.theme.muted } else { frame.theme.faint };
-        paint::put(buf, area, (x, y + 1), if is_thumb { '█' } else { '│' }, style);
     }
+    let below_head = Rect { y: area.y + 1, height: area.height - 1, ..area };
+    let mut state =
+        ScrollbarState::new(n_lines - n_seen + 1).position(first).viewport_content_length(n_seen);
+    Scrollbar::new(ScrollbarOrientation::VerticalRight)
+        .begin_symbol(None)
+        .end_symbol(None)
+        .track_symbol(Some("│"))
+        .track_style(frame.theme.faint)
+        .thumb_style(frame.theme.muted)
+        .render(below_head.intersection(buf.area), buf, &mut state);
 }
 
 /// A text without what a terminal acts on, its tabs as spaces.

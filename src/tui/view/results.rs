@@ -5,6 +5,7 @@ use ratatui::{
     layout::Rect,
     style::{Modifier, Style},
     text::{Line, Span},
+    widgets::Widget as _,
 };
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
@@ -26,7 +27,7 @@ use crate::{
         steps::Steps as _,
     },
     theme::Theme,
-    widget::{format, paint, share},
+    widget::{format, paint, share::ShareBar},
 };
 
 /// Columns of the bar that shows a group's share.
@@ -188,7 +189,8 @@ fn draw_group(
         width: BAR_WIDTH.min(area.width.saturating_sub(2)),
         ..area
     };
-    share::bar(buf, bar.intersection(area), group.frequency / 100.0, style, theme);
+    let share = ShareBar { share: group.frequency / 100.0, bar: style, rest: theme.faint };
+    share.render(bar.intersection(area), buf);
     let result = &group.result;
     let exit = if result.exit_code == 0 { theme.up } else { theme.down };
     let text = if result.stdout.trim().is_empty() { &result.stderr } else { &result.stdout };

@@ -1,4 +1,4 @@
-//! Scales and ticks: from values to cells, and round numbers and times along the way.
+//! Scales and ticks: from values to shares of an axis, and round values and times along it.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub struct Ticks {
 const TICKS_MAX: u16 = 64;
 
 impl Scale {
-    /// Returns a scale over the numbers of `values` with `margin` of its length free at both ends;
-    /// none if not one of them is finite.
+    /// Returns a scale over `values` with `margin` of its length free at both ends; `None` if none of
+    /// them is finite.
     #[must_use]
     pub fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
@@ -50,7 +50,7 @@ impl Scale {
         Some(Self { low: (low - room).max(f64::MIN), high: (high + room).min(f64::MAX) })
     }
 
-    /// Returns the scale from `low` to `high`; none if they are not numbers in this order.
+    /// Returns the scale from `low` to `high`; `None` if they are not finite or not in this order.
     #[must_use]
     pub fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
@@ -68,9 +68,9 @@ impl Scale {
         self.high
     }
 
-    /// Where `value` is from 0 at the low end to 1 at the high one, and beyond where it is beyond.
+    /// The position of `value`: 0 at the low end, 1 at the high one, outside of these beyond them.
     #[must_use]
-    pub fn at(self, value: f64) -> f64 {
+    pub fn position(self, value: f64) -> f64 {
         let length = self.high / 2.0 - self.low / 2.0;
         ((value / 2.0 - self.low / 2.0) / length).clamp(-1e6, 1e6)
     }
@@ -152,18 +152,18 @@ pub fn time_step(least: Duration) -> Duration {
         .unwrap_or(Duration::from_hours(24 * 3_640))
 }
 
-/// Which of the steps since 1970 `moment` is in. Weeks begin on Mondays.
+/// The number of the step since 1970 that contains `time`. Weeks begin on Mondays.
 #[must_use]
-pub fn step_number(moment: Timestamp, step: Duration) -> i64 {
+pub fn step_number(time: Timestamp, step: Duration) -> i64 {
     let (seconds, offset) = step_seconds(step);
-    (moment.seconds() - offset).div_euclid(seconds)
+    (time.seconds() - offset).div_euclid(seconds)
 }
 
-/// When the step that `moment` is in began.
+/// The start of the step that contains `time`.
 #[must_use]
-pub fn step_start(moment: Timestamp, step: Duration) -> Timestamp {
+pub fn step_start(time: Timestamp, step: Duration) -> Timestamp {
     let (seconds, offset) = step_seconds(step);
-    let start = step_number(moment, step).saturating_mul(seconds);
+    let start = step_number(time, step).saturating_mul(seconds);
     Timestamp::from_seconds(start.saturating_add(offset))
 }
 
@@ -175,36 +175,36 @@ fn step_seconds(step: Duration) -> (i64, i64) {
     (seconds, if seconds >= 7 * 86_400 { MONDAY_SECONDS } else { 0 })
 }
 
-/// Returns the text of a tick at `moment` on an axis of these steps: the time of day, the date
+/// Returns the text of a tick at `time` on an axis of these steps: the time of day, the date
 /// where the day is another than that of the tick before, or the month.
 ///
 /// The first tick has the date beside its time where that is not the day of `now`, and the year
 /// where it is another one.
 #[must_use]
 pub fn time_label(
-    moment: Timestamp,
+    time: Timestamp,
     before: Option<Timestamp>,
     step: Duration,
     now: Timestamp,
 ) -> String {
-    let civil = format::Civil::of(moment);
+    let civil = format::Civil::from_timestamp(time);
     let seconds = step.as_secs();
     if seconds >= 91 * 86_400 {
         return format!("{:04}-{:02}", civil.year, civil.month);
     }
     let is_first = before.is_none();
-    let is_other_day = !format::is_same_day(moment, before.unwrap_or(now));
-    let is_other_year = format::Civil::of(now).year != civil.year;
+    let is_other_day = !format::is_same_day(time, before.unwrap_or(now));
+    let is_other_year = format::Civil::from_timestamp(now).year != civil.year;
     let date = if is_first && is_other_year {
-        format::date(moment)
+        format::date(time)
     } else {
         format!("{} {:02}", civil.month_name(), civil.day)
     };
-    let time = if seconds >= 60 { format::hour_minute(moment) } else { format::clock(moment) };
+    let clock = if seconds >= 60 { format::hour_minute(time) } else { format::clock(time) };
     match (seconds >= 86_400 || is_other_day, is_first && seconds < 86_400) {
-        (true, true) => format!("{date} {time}"),
+        (true, true) => format!("{date} {clock}"),
         (true, false) => date,
-        (false, _) => time,
+        (false, _) => clock,
     }
 }
 

@@ -1,6 +1,6 @@
-//! A layer of dots, two by four in a cell, to draw lines with.
+//! A layer of braille dots, two by four in a cell, to draw lines with.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
 
 use super::paint;
 use crate::theme::Theme;
@@ -11,20 +11,30 @@ const BLANK: u32 = 0x2800;
 /// Dots in a cell, across and down.
 pub const DOTS: (u16, u16) = (2, 4);
 
-/// Dots over an area of cells. Dots outside are dropped.
+/// Dots over an area of cells, drawn on what is there. Dots outside are dropped.
 #[derive(Debug, Clone)]
 pub struct Layer {
     width: u16,
     height: u16,
+    style: Style,
     /// The dots of each cell, row by row.
     cells: Vec<u8>,
+}
+
+/// A position in dots from the upper left corner, between dots where it has a fraction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dot {
+    /// Dots from the left.
+    pub x: f64,
+    /// Dots from the top.
+    pub y: f64,
 }
 
 impl Layer {
     /// Returns a layer without dots over `width` by `height` cells.
     #[must_use]
-    pub fn new(width: u16, height: u16) -> Self {
-        Self { width, height, cells: vec![0; usize::from(width) * usize::from(height)] }
+    pub fn new(width: u16, height: u16, style: Style) -> Self {
+        Self { width, height, style, cells: vec![0; usize::from(width) * usize::from(height)] }
     }
 
     /// Sets the dot in column `x` and row `y` of the dots.
@@ -47,25 +57,25 @@ impl Layer {
         }
     }
 
-    /// Sets the dots from one place to another, both included.
+    /// Sets the dots of a straight line, both ends included.
     ///
-    /// The line is straight wherever it ends, but only its part within a layer's length of the
-    /// layer is walked, so that it costs no more than the layer is large.
-    pub fn line(&mut self, from: (f64, f64), to: (f64, f64)) {
-        let (width, height) = (f64::from(self.width * DOTS.0), f64::from(self.height * DOTS.1));
-        let Some(((x0, y0), (x1, y1))) = clipped(from, to, (width, height)) else { return };
-        let n_steps = (x1 - x0).abs().max((y1 - y0).abs()).ceil().max(1.0);
+    /// Walks only the part of the line within the layer, wherever it ends.
+    pub fn line(&mut self, from: Dot, to: Dot) {
+        let size = Dot { x: f64::from(self.width * DOTS.0), y: f64::from(self.height * DOTS.1) };
+        let Some((from, to)) = clip(from, to, size) else { return };
+        let (dx, dy) = (to.x - from.x, to.y - from.y);
+        let n_steps = dx.abs().max(dy.abs()).ceil().max(1.0);
         let mut step = 0.0;
         while step <= n_steps {
             let along = step / n_steps;
-            self.set(dot(x0 + (x1 - x0) * along), dot(y0 + (y1 - y0) * along));
+            self.set(nearest(from.x + dx * along), nearest(from.y + dy * along));
             step += 1.0;
         }
     }
 
-    /// Tints what is below the dots of each column of `area` with a breath of `style`'s color, less
-    /// and less the further down; nothing where colors cannot be mixed.
-    pub fn wash(&self, area: Rect, buf: &mut Buffer, style: Style, theme: &Theme) {
+    /// Tints the cells below the dots of each column of `area` with a little of the layer's color,
+    /// fading downwards; nothing where colors cannot be mixed.
+    pub fn wash(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
         for x in 0..self.width.min(area.width) {
             let is_set = |y: &u16| {
                 let idx = usize::from(*y) * usize::from(self.width) + usize::from(x);
@@ -73,7 +83,7 @@ impl Layer {
             };
             let Some(top) = (0..self.height).find(is_set) else { continue };
             for y in top + 1..self.height {
-                let Some(bg) = theme.wash(style, 1.0 - f64::from(y) / f64::from(self.height))
+                let Some(bg) = theme.wash(self.style, 1.0 - f64::from(y) / f64::from(self.height))
                 else {
                     return;
                 };
@@ -83,11 +93,11 @@ impl Layer {
             }
         }
     }
+}
 
-    /// Draws the dots into `area`, on what is there already.
-    ///
-    /// A cell that holds dots keeps them; any other symbol is replaced.
-    pub fn draw(&self, area: Rect, buf: &mut Buffer, style: Style) {
+impl Widget for &Layer {
+    /// Adds the dots to those that are there, and replaces any other symbol.
+    fn render(self, area: Rect, buf: &mut Buffer) {
         for (idx, bits) in self.cells.iter().enumerate().filter(|(_, bits)| **bits != 0) {
             let width = usize::from(self.width.max(1));
             let (Ok(x), Ok(y)) = (u16::try_from(idx % width), u16::try_from(idx / width)) else {
@@ -97,33 +107,32 @@ impl Layer {
             let before = cell.symbol().chars().next().map_or(0, u32::from);
             let before = before.checked_sub(BLANK).filter(|bits| *bits <= 0xff).unwrap_or(0);
             if let Some(symbol) = char::from_u32(BLANK + (before | u32::from(*bits))) {
-                cell.set_char(symbol).set_style(style);
+                cell.set_char(symbol).set_style(self.style);
             }
         }
     }
 }
 
-/// The dot a place falls on.
+/// The number of the dot nearest to a position.
 #[expect(clippy::cast_possible_truncation, reason = "floats convert to the nearest integer")]
-fn dot(place: f64) -> i32 {
+fn nearest(place: f64) -> i32 {
     place.round() as i32
 }
 
-/// The part of a line that is within a box from zero to `size`, with a dot to spare (Liang and
-/// Barsky); none if there is no such part, or an end is no number.
-fn clipped(
-    (x0, y0): (f64, f64),
-    (x1, y1): (f64, f64),
-    (width, height): (f64, f64),
-) -> Option<((f64, f64), (f64, f64))> {
-    let (dx, dy) = (x1 - x0, y1 - y0);
-    if ![x0, y0, x1, y1, dx, dy].iter().all(|place| place.is_finite()) {
+/// The part of a line within a box from the corner to `size`, with a dot to spare (Liang and
+/// Barsky); `None` if there is no such part, or an end is not finite.
+fn clip(from: Dot, to: Dot, size: Dot) -> Option<(Dot, Dot)> {
+    let (dx, dy) = (to.x - from.x, to.y - from.y);
+    if ![from.x, from.y, to.x, to.y, dx, dy].iter().all(|place| place.is_finite()) {
         return None;
     }
     let (mut start, mut end) = (0.0_f64, 1.0_f64);
-    for (toward, room) in
-        [(-dx, x0 + 1.0), (dx, width + 1.0 - x0), (-dy, y0 + 1.0), (dy, height + 1.0 - y0)]
-    {
+    for (toward, room) in [
+        (-dx, from.x + 1.0),
+        (dx, size.x + 1.0 - from.x),
+        (-dy, from.y + 1.0),
+        (dy, size.y + 1.0 - from.y),
+    ] {
         if toward == 0.0 {
             if room < 0.0 {
                 return None;
@@ -134,5 +143,6 @@ fn clipped(
             end = end.min(room / toward);
         }
     }
-    (start <= end).then_some(((x0 + start * dx, y0 + start * dy), (x0 + end * dx, y0 + end * dy)))
+    let at = |along: f64| Dot { x: from.x + along * dx, y: from.y + along * dy };
+    (start <= end).then(|| (at(start), at(end)))
 }

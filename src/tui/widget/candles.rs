@@ -1,37 +1,37 @@
-//! Candles: what a value did in each bucket, with volumes below and averages behind.
+//! Candles: open, high, low and close of each bucket, with volumes below and averages behind.
 //!
-//! The newest candle is on the right. Buckets without a row leave their place free; a longer
-//! silence shrinks to one dotted column with its length, so that the chart shows what there is to
-//! see, and does not hide that time passed.
+//! The newest candle is on the right. Empty buckets leave their column free; a longer gap shrinks to
+//! one dotted column with its length, so that it is seen and takes no room.
 
 use std::time::Duration;
 
 use model::{row::Bucket, timestamp::Timestamp};
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
 
 use super::{
     axis::Scale,
-    braille, format, paint,
+    braille::{self, Dot},
+    format, paint,
     plot::{self, Layout, Needs},
 };
 use crate::theme::{Fill, Theme};
 
-/// What a value did in one bucket.
+/// The values of one bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candle {
     /// The start of the bucket.
     pub time: Timestamp,
     /// The first value.
     pub open: f64,
-    /// The highest.
+    /// The highest value.
     pub high: f64,
-    /// The lowest.
+    /// The lowest value.
     pub low: f64,
-    /// The last.
+    /// The last value.
     pub close: f64,
     /// The sum of the volumes.
     pub volume: f64,
-    /// How many rows.
+    /// The number of rows.
     pub count: u64,
 }
 
@@ -60,42 +60,44 @@ pub struct Overlay<'a> {
 pub struct Candles<'a> {
     /// The candles, oldest first.
     pub candles: &'a [Candle],
-    /// How long a bucket is, or how far apart rows usually are; none for places by number alone.
+    /// The length of a bucket, or the usual distance of rows; `None` to mark no gaps.
     pub bucket: Option<Duration>,
-    /// How many of the newest are scrolled out on the right.
+    /// The number of newest candles that are scrolled out on the right.
     pub n_newer: usize,
-    /// How many places behind the newest are free.
+    /// The number of free slots after the newest.
     pub n_free: usize,
-    /// How wide the candles are.
+    /// The width of the candles.
     pub body: Body,
     /// Lines behind them.
     pub overlays: &'a [Overlay<'a>],
-    /// The time, whose date the axis leaves out.
+    /// The current time, whose date the axis leaves out.
     pub now: Timestamp,
     /// The candle under the crosshair.
     pub crosshair: Option<Timestamp>,
-    /// The bucket that is not over yet, if it is the newest.
+    /// The bucket that is still open, if it is the newest.
     pub open_bucket: Option<Timestamp>,
-    /// The places of the values.
+    /// The decimals of the values.
     pub decimals: usize,
-    /// The ends of the scale where they are given, as of shares; else it follows the candles.
+    /// The scale, where it is given as for shares; `None` for that of the candles.
     pub scale: Option<Scale>,
+    /// The colors to draw with.
+    pub theme: &'a Theme,
 }
 
-/// The most of the candles' height that the lines behind them may add at each end. A line further
-/// away is cut: the scale is the candles'.
-const REACH: f64 = 0.15;
+/// The share of the candles' height that the lines behind them may add to the scale at each end. A
+/// line further away is cut.
+const OVERLAY_REACH: f64 = 0.15;
 
-/// This many empty buckets in a row are left free; more shrink to one dotted column.
+/// The most empty buckets in a row that leave their columns free; more shrink to one.
 const EMPTY_MAX: u64 = 3;
 
 /// The air above the highest and below the lowest candle, of the height of all.
 const MARGIN: f64 = 0.04;
 
 impl Candle {
-    /// Whether its value fell.
+    /// Whether it closes below its open.
     #[must_use]
-    pub fn fell(&self) -> bool {
+    pub fn is_falling(&self) -> bool {
         self.close < self.open
     }
 
@@ -123,44 +125,37 @@ impl Body {
     }
 }
 
-/// What stands in one place of the chart: a candle, or the dots of a long silence.
+/// A column of the chart.
 #[derive(Debug, Clone, Copy)]
-enum Place<'a> {
+enum Slot<'a> {
+    /// A candle and its index.
     Candle(usize, &'a Candle),
-    /// So long.
-    Silence(Duration),
+    /// The dots of a gap of this length.
+    Gap(Duration),
 }
 
-impl Candles<'_> {
-    /// How many candles at most fit on a chart of `width` columns, its values included.
-    #[must_use]
-    pub fn capacity(&self, width: u16) -> usize {
-        let layout = Layout::of(Rect::new(0, 0, width, u16::MAX), self.needs());
-        let (body, pitch) = self.body.columns();
-        usize::from((layout.plot.width + pitch - body) / pitch)
-    }
-
-    /// Draws the chart into `area`.
-    pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
+impl Widget for Candles<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let theme = self.theme;
         let area = area.intersection(buf.area);
-        let layout = Layout::of(area, self.needs());
-        let places = self.places(layout.plot.width);
+        let layout = Layout::divide(area, self.needs());
+        let slots = self.slots(layout.plot.width);
         let seen = || {
-            places.iter().filter_map(|(x, place)| match place {
-                Place::Candle(idx, candle) => Some((*x, *idx, *candle)),
-                Place::Silence(_) => None,
+            slots.iter().filter_map(|(x, place)| match place {
+                Slot::Candle(idx, candle) => Some((*x, *idx, *candle)),
+                Slot::Gap(_) => None,
             })
         };
         let bounds = seen()
             .filter(|(_, _, c)| c.is_finite())
             .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
-        let over = || Scale::over(bounds.chain(self.reached(seen())), MARGIN);
+        let over = || Scale::over(bounds.chain(self.overlay_values(seen())), MARGIN);
         let Some(scale) = self.scale.or_else(over) else {
             plot::time_axis(buf, layout.axis, &[], self.now, theme);
             return;
         };
         plot::grid(buf, &layout, scale, theme);
-        self.draw_silences(&places, &layout, buf, theme);
+        self.draw_gaps(&slots, &layout, buf, theme);
         let crosshair = seen().find(|(_, _, candle)| Some(candle.time) == self.crosshair);
         if let Some((x, _, _)) = crosshair {
             plot::crosshair(buf, &layout, x + self.body.columns().0 / 2, theme);
@@ -170,28 +165,38 @@ impl Candles<'_> {
             self.draw_overlay(overlay, &centers, scale, layout.plot, buf);
         }
         for (x, _, candle) in seen().filter(|(_, _, candle)| candle.is_finite()) {
-            draw_candle(buf, layout.plot, (x, self.body), candle, scale, theme);
+            draw_candle(buf, layout.plot, x, candle, &self, scale);
         }
         self.draw_volumes(seen().map(|(x, _, c)| (x, c)), &layout, buf, theme);
-        let moments: Vec<_> =
+        let times: Vec<_> =
             seen().map(|(x, _, candle)| (x + self.body.columns().0 / 2, candle.time)).collect();
-        plot::time_axis(buf, layout.axis, &moments, self.now, theme);
-        for (x, place) in &places {
-            if matches!(place, Place::Silence(_)) {
+        plot::time_axis(buf, layout.axis, &times, self.now, theme);
+        for (x, place) in &slots {
+            if matches!(place, Slot::Gap(_)) {
                 let center = self.body.columns().0 / 2;
                 paint::put(buf, layout.axis, (x + center, 0), plot::GAP, theme.muted);
             }
         }
-        self.mark_open_bucket(&moments, &layout, buf, theme);
+        self.mark_open_bucket(&times, &layout, buf, theme);
         if let Some(last) = self.candles.iter().rev().find(|candle| candle.is_finite()) {
-            let style = if last.fell() { theme.down } else { theme.up };
-            plot::tag(buf, &layout, scale, (last.close, self.decimals), theme.tag(style));
+            let style = if last.is_falling() { theme.down } else { theme.up };
+            let text = format::grouped(last.close, self.decimals);
+            plot::tag(buf, &layout, scale, &text, last.close, theme.tag(style));
         }
     }
+}
 
-    /// How far down and up the lines behind the candles `seen` go, as far as they are within
-    /// [`REACH`] of them.
-    fn reached<'a>(
+impl Candles<'_> {
+    /// The most candles that fit on a chart of `width` columns, its values included.
+    #[must_use]
+    pub fn capacity(&self, width: u16) -> usize {
+        let layout = Layout::divide(Rect::new(0, 0, width, u16::MAX), self.needs());
+        let (body, pitch) = self.body.columns();
+        usize::from((layout.plot.width + pitch - body) / pitch)
+    }
+
+    /// The values of the lines behind the candles `seen` that are within [`OVERLAY_REACH`] of them.
+    fn overlay_values<'a>(
         &self,
         seen: impl Iterator<Item = (u16, usize, &'a Candle)> + Clone,
     ) -> Vec<f64> {
@@ -200,72 +205,71 @@ impl Candles<'_> {
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (.., c)| {
                 (low.min(c.low).min(c.high), high.max(c.high).max(c.low))
             });
-        let room = (high - low) * REACH;
+        let room = (high - low) * OVERLAY_REACH;
         if !room.is_finite() {
             return Vec::new();
         }
-        let of = |overlay: &Overlay<'_>, idx: usize| overlay.values.get(idx).copied().flatten();
-        let values = seen.flat_map(|(_, idx, _)| self.overlays.iter().map(move |it| of(it, idx)));
+        let value = |overlay: &Overlay<'_>, idx: usize| overlay.values.get(idx).copied().flatten();
+        let values =
+            seen.flat_map(|(_, idx, _)| self.overlays.iter().map(move |it| value(it, idx)));
         values.flatten().filter(|value| (low - room..=high + room).contains(value)).collect()
     }
 
     fn needs(&self) -> Needs {
-        let widest = self.candles.iter().rev().take(512).filter(|c| c.is_finite());
-        let values_width = widest
-            .map(|candle| format::grouped(candle.high, self.decimals).len())
-            .max()
-            .and_then(|width| u16::try_from(width).ok())
-            .unwrap_or(8);
-        Needs { values_width, has_volume: self.candles.iter().any(|candle| candle.volume > 0.0) }
+        let newest = self.candles.iter().rev().take(512).filter(|c| c.is_finite());
+        Needs {
+            values_width: plot::values_width(newest.map(|c| c.high), self.decimals),
+            has_volume: self.candles.iter().any(|candle| candle.volume > 0.0),
+        }
     }
 
-    /// What stands where, by the left column of its body, from left to right.
-    fn places(&self, width: u16) -> Vec<(u16, Place<'_>)> {
+    /// The candles and gaps by the left column of each, from left to right.
+    fn slots(&self, width: u16) -> Vec<(u16, Slot<'_>)> {
         let (body, pitch) = self.body.columns();
-        let mut places = Vec::new();
+        let mut slots = Vec::new();
         let n_free = u16::try_from(self.n_free).unwrap_or(u16::MAX);
         let taken = body.saturating_add(n_free.saturating_mul(pitch));
-        let Some(mut x) = width.checked_sub(taken) else { return places };
+        let Some(mut x) = width.checked_sub(taken) else { return slots };
         let n_kept = self.candles.len().saturating_sub(self.n_newer);
         let mut newer: Option<&Candle> = None;
         for (idx, candle) in self.candles.iter().enumerate().take(n_kept).rev() {
             let n_empty = newer.map_or(0, |newer| self.n_empty_between(candle, newer));
-            let (n_free, silence) = if n_empty > EMPTY_MAX {
+            let (n_free, is_gap) = if n_empty > EMPTY_MAX {
                 (1, true)
             } else {
                 (u16::try_from(n_empty).unwrap_or(0), false)
             };
             let Some(left) = x.checked_sub(n_free * pitch) else { break };
-            if silence {
+            if is_gap {
                 let length = newer.map_or(Duration::ZERO, |newer| newer.time.since(candle.time));
-                places.push((left + pitch, Place::Silence(length)));
+                slots.push((left + pitch, Slot::Gap(length)));
             }
-            places.push((left, Place::Candle(idx, candle)));
+            slots.push((left, Slot::Candle(idx, candle)));
             newer = Some(candle);
             let Some(next) = left.checked_sub(pitch) else { break };
             x = next;
         }
-        places.reverse();
-        places
+        slots.reverse();
+        slots
     }
 
-    /// How many buckets without a row are between two candles.
+    /// The number of empty buckets between two candles.
     fn n_empty_between(&self, older: &Candle, newer: &Candle) -> u64 {
         let Some(bucket) = self.bucket.filter(|bucket| !bucket.is_zero()) else { return 0 };
         let apart = newer.time.since(older.time).as_micros() / bucket.as_micros();
         u64::try_from(apart).unwrap_or(u64::MAX).saturating_sub(1)
     }
 
-    fn draw_silences(
+    fn draw_gaps(
         &self,
-        places: &[(u16, Place<'_>)],
+        slots: &[(u16, Slot<'_>)],
         layout: &Layout,
         buf: &mut Buffer,
         theme: &Theme,
     ) {
         let center = self.body.columns().0 / 2;
-        for (x, place) in places {
-            let Place::Silence(length) = place else { continue };
+        for (x, place) in slots {
+            let Slot::Gap(length) = place else { continue };
             plot::gap(buf, layout, x + center, *length, theme);
         }
     }
@@ -278,21 +282,21 @@ impl Candles<'_> {
         plot: Rect,
         buf: &mut Buffer,
     ) {
-        let mut layer = braille::Layer::new(plot.width, plot.height);
+        let mut layer = braille::Layer::new(plot.width, plot.height, overlay.style);
         let center = f64::from(self.body.columns().0);
         let mut before = None;
         for (x, idx) in centers {
             let value = overlay.values.get(*idx).copied().flatten().filter(|v| v.is_finite());
             let place = value.map(|value| {
                 let row = plot::row_of(scale, value, plot.height);
-                (f64::from(*x) * 2.0 + center - 0.5, row * 4.0 - 0.5)
+                Dot { x: f64::from(*x) * 2.0 + center - 0.5, y: row * 4.0 - 0.5 }
             });
             if let (Some(from), Some(to)) = (before, place) {
                 layer.line(from, to);
             }
             before = place;
         }
-        layer.draw(plot, buf, overlay.style);
+        layer.render(plot, buf);
     }
 
     fn draw_volumes<'a>(
@@ -309,22 +313,22 @@ impl Candles<'_> {
         }
         plot::volume_label(buf, layout, "vol", theme);
         for (x, candle) in seen {
-            let style = if candle.fell() { theme.down } else { theme.up };
+            let style = if candle.is_falling() { theme.down } else { theme.up };
             for column in 0..self.body.columns().0 {
                 plot::bar(buf, layout.volume, x + column, candle.volume / highest, style);
             }
         }
     }
 
-    /// Marks the bucket that is not over on the rule below it.
+    /// Marks the open bucket on the rule below it.
     fn mark_open_bucket(
         &self,
-        moments: &[(u16, Timestamp)],
+        times: &[(u16, Timestamp)],
         layout: &Layout,
         buf: &mut Buffer,
         theme: &Theme,
     ) {
-        let newest = moments.last().filter(|(_, time)| Some(*time) == self.open_bucket);
+        let newest = times.last().filter(|(_, time)| Some(*time) == self.open_bucket);
         if let Some((x, _)) = newest {
             let half = self.body.columns().0 / 2;
             for column in x - half..=x + half {
@@ -334,7 +338,7 @@ impl Candles<'_> {
     }
 }
 
-/// What half a cell shows.
+/// The part of a candle in half a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Half {
     Nothing,
@@ -342,7 +346,7 @@ enum Half {
     Body,
 }
 
-/// The rows of one candle's parts, down from the top of the plot, in halves of a cell.
+/// The rows of the parts of a candle from the top of the plot, in halves of a cell.
 #[derive(Debug, Clone, Copy)]
 struct Halves {
     wick: (u16, u16),
@@ -352,7 +356,7 @@ struct Halves {
 }
 
 impl Halves {
-    fn of(candle: &Candle, scale: Scale, height: u16) -> Self {
+    fn measure(candle: &Candle, scale: Scale, height: u16) -> Self {
         let row = |value| plot::row_of(scale, value, height);
         let top = row(candle.open.max(candle.close));
         let bottom = row(candle.open.min(candle.close));
@@ -364,7 +368,7 @@ impl Halves {
         Self { wick, body, exact: (top, bottom) }
     }
 
-    fn at(&self, half: u16) -> Half {
+    fn part(&self, half: u16) -> Half {
         let within = |(from, to): (u16, u16)| (from..to).contains(&half);
         if within(self.body) {
             Half::Body
@@ -375,8 +379,8 @@ impl Halves {
         }
     }
 
-    /// How much of `row` the body covers, from 0 to 1.
-    fn covered(&self, row: u16) -> f64 {
+    /// The share of `row` that the body covers, from 0 to 1.
+    fn coverage(&self, row: u16) -> f64 {
         let row = f64::from(row);
         (self.exact.1.min(row + 1.0) - self.exact.0.max(row)).max(0.0)
     }
@@ -386,14 +390,14 @@ impl Halves {
     /// No symbol has a wick on half a body, and a wick that stops short of its body looks broken;
     /// so where both share a cell it is all body, all wick, or, for the thinnest bodies, a cross.
     fn symbols(&self, row: u16) -> (char, char) {
-        let (upper, lower) = (self.at(row * 2), self.at(row * 2 + 1));
+        let (upper, lower) = (self.part(row * 2), self.part(row * 2 + 1));
         let is_thin = self.body.1 - self.body.0 == 1;
         match (upper, lower) {
             (Half::Body, Half::Body) => ('█', '█'),
             (Half::Nothing, Half::Body) => ('▄', '▄'),
             (Half::Body, Half::Nothing) => ('▀', '▀'),
             (Half::Wick, Half::Body) | (Half::Body, Half::Wick)
-                if self.covered(row) >= if is_thin { 0.35 } else { 0.5 } =>
+                if self.coverage(row) >= if is_thin { 0.35 } else { 0.5 } =>
             {
                 ('█', '█')
             }
@@ -414,14 +418,15 @@ impl Halves {
 fn draw_candle(
     buf: &mut Buffer,
     plot: Rect,
-    (x, body): (u16, Body),
+    x: u16,
     candle: &Candle,
+    chart: &Candles<'_>,
     scale: Scale,
-    theme: &Theme,
 ) {
-    let halves = Halves::of(candle, scale, plot.height);
-    let style = if candle.fell() { theme.down } else { theme.up };
-    let is_shaded = candle.fell() && theme.fill_down == Fill::Shaded;
+    let (theme, body) = (chart.theme, chart.body);
+    let halves = Halves::measure(candle, scale, plot.height);
+    let style = if candle.is_falling() { theme.down } else { theme.up };
+    let is_shaded = candle.is_falling() && theme.fill_down == Fill::Shaded;
     let shaded = |symbol| match symbol {
         '█' | '▄' | '▀' if is_shaded => '▒',
         _ => symbol,

@@ -1,19 +1,27 @@
-//! Bars to the left and to the right of a center: by how much values differ from one in the middle.
+//! A bar to the left or to the right of a center: the difference of a value from one in the middle.
 
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
     style::{Modifier, Style},
+    widgets::Widget,
 };
 
 use super::{paint, share::BLOCKS};
 
-/// How a bar and its center are drawn.
+/// A bar in the first row of its area.
+///
+/// Values below zero go left. A bar is cut where it leaves the area; a value that is not finite has
+/// none.
 #[derive(Debug, Clone, Copy)]
-pub struct Styles {
-    /// The bar.
+pub struct DivergingBar {
+    /// The difference that the bar shows.
+    pub value: f64,
+    /// The difference whose bar would reach the edge.
+    pub extreme: f64,
+    /// The style of the bar.
     pub bar: Style,
-    /// The line in the middle.
+    /// The style of the line in the middle.
     pub center: Style,
 }
 
@@ -23,39 +31,34 @@ pub const fn center(width: u16) -> u16 {
     width / 2
 }
 
-/// Draws `value` over the first row of `area`, so that `extreme` would reach its end.
-///
-/// Values below zero go left. What reaches further than the area, or is no number, is drawn as
-/// far as there is room, or not at all.
-pub fn bar(buf: &mut Buffer, area: Rect, value: f64, extreme: f64, styles: Styles) {
-    if area.is_empty() {
-        return;
-    }
-    let center = center(area.width);
-    paint::put(buf, area, (center, 0), '│', styles.center);
-    let share = value / extreme.abs();
-    if !share.is_finite() || share == 0.0 {
-        return;
-    }
-    let room = if share < 0.0 { center } else { area.width - center - 1 };
-    let all = room.saturating_mul(8);
-    let eighths = paint::cells(share.abs() * f64::from(room) * 8.0, all).max(u16::from(room > 0));
-    let (full, rest) = (eighths / 8, usize::from(eighths % 8));
-    if share > 0.0 {
-        for x in 0..full {
-            paint::put(buf, area, (center + 1 + x, 0), '█', styles.bar);
+impl Widget for DivergingBar {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        if area.is_empty() {
+            return;
         }
-        if let Some(symbol) = BLOCKS.get(rest).filter(|_| rest > 0) {
-            paint::put(buf, area, (center + 1 + full, 0), *symbol, styles.bar);
+        let center = center(area.width);
+        paint::put(buf, area, (center, 0), '│', self.center);
+        let share = self.value / self.extreme.abs();
+        if !share.is_finite() || share == 0.0 {
+            return;
         }
-    } else {
-        for x in 0..full {
-            paint::put(buf, area, (center - 1 - x, 0), '█', styles.bar);
+        let room = if share < 0.0 { center } else { area.width - center - 1 };
+        let all = room.saturating_mul(8);
+        let eighths = paint::cells(share.abs() * f64::from(room) * 8.0, all);
+        let eighths = eighths.max(u16::from(room > 0));
+        let (full, rest) = (eighths / 8, usize::from(eighths % 8));
+        let column = |n: u16| if share > 0.0 { center + 1 + n } else { center - 1 - n };
+        for n in 0..full {
+            paint::put(buf, area, (column(n), 0), '█', self.bar);
         }
-        // There are no blocks from the right: what the block from the left leaves free is one.
-        if let Some(symbol) = BLOCKS.get(8 - rest).filter(|_| rest > 0) {
-            let style = styles.bar.add_modifier(Modifier::REVERSED);
-            paint::put(buf, area, (center - 1 - full, 0), *symbol, style);
+        // There are no blocks from the right: the free part of an inverted one from the left is one.
+        let (eighths, style) = if share > 0.0 {
+            (rest, self.bar)
+        } else {
+            (8 - rest, self.bar.add_modifier(Modifier::REVERSED))
+        };
+        if let Some(symbol) = BLOCKS.get(eighths).filter(|_| rest > 0) {
+            paint::put(buf, area, (column(full), 0), *symbol, style);
         }
     }
 }

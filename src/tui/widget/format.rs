@@ -1,6 +1,6 @@
-//! Numbers, ages, names and moments as short texts of a steady width.
+//! Formats numbers, ages, names and timestamps as short texts of a steady width.
 //!
-//! A number that is none reads `—`. Thousands are set apart by a plain space: a cell has one
+//! NaN reads `—`. Thousands are set apart by a plain space: a cell has one
 //! width, and a plain space survives copying.
 
 use std::{borrow::Cow, time::Duration};
@@ -160,7 +160,7 @@ pub fn count(number: u64) -> String {
 
 /// Returns a whole number with its thousands apart: `-4 812 377`.
 #[must_use]
-pub fn whole(number: i64) -> String {
+pub fn integer(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", count(number.unsigned_abs()))
 }
@@ -325,10 +325,10 @@ pub fn right(text: &str, width: usize) -> String {
     format!("{:room$}{text}", "")
 }
 
-/// A moment's date and time of day in UTC.
+/// The date and the time of day of a timestamp, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Civil {
-    /// The year.
+    /// The year, negative before the year 0.
     pub year: i64,
     /// The month, from 1.
     pub month: u8,
@@ -336,19 +336,19 @@ pub struct Civil {
     pub day: u8,
     /// The hour, to 23.
     pub hour: u8,
-    /// The minute.
+    /// The minute, to 59.
     pub minute: u8,
-    /// The second.
+    /// The second, to 59.
     pub second: u8,
 }
 
 impl Civil {
-    /// The date and time of `moment`.
+    /// The date and time of `time`.
     #[must_use]
-    pub fn of(moment: Timestamp) -> Self {
+    pub fn from_timestamp(time: Timestamp) -> Self {
         /// Days in the 400 years after which the calendar repeats.
         const ERA_DAYS: i64 = 146_097;
-        let seconds = moment.seconds();
+        let seconds = time.seconds();
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         // Days since the first of March of the year 0: leap days are last, so months are regular.
         let days = days + 719_468;
@@ -372,7 +372,6 @@ impl Civil {
     /// The month's name in three letters.
     #[must_use]
     pub fn month_name(self) -> &'static str {
-        /// January first.
         const NAMES: [&str; 12] =
             ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         NAMES.get(usize::from(self.month).wrapping_sub(1)).copied().unwrap_or("?")
@@ -381,15 +380,15 @@ impl Civil {
 
 /// The time of day in UTC: `14:02:31`.
 #[must_use]
-pub fn clock(moment: Timestamp) -> String {
-    let Civil { hour, minute, second, .. } = Civil::of(moment);
+pub fn clock(time: Timestamp) -> String {
+    let Civil { hour, minute, second, .. } = Civil::from_timestamp(time);
     format!("{hour:02}:{minute:02}:{second:02}")
 }
 
 /// The time of day in UTC to the minute: `14:02`.
 #[must_use]
-pub fn hour_minute(moment: Timestamp) -> String {
-    let Civil { hour, minute, .. } = Civil::of(moment);
+pub fn hour_minute(time: Timestamp) -> String {
+    let Civil { hour, minute, .. } = Civil::from_timestamp(time);
     format!("{hour:02}:{minute:02}")
 }
 
@@ -409,8 +408,8 @@ pub fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
 
 /// The date in UTC: `2026-07-30`.
 #[must_use]
-pub fn date(moment: Timestamp) -> String {
-    let Civil { year, month, day, .. } = Civil::of(moment);
+pub fn date(time: Timestamp) -> String {
+    let Civil { year, month, day, .. } = Civil::from_timestamp(time);
     format!("{year:04}-{month:02}-{day:02}")
 }
 

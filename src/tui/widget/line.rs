@@ -1,27 +1,28 @@
-//! Lines over time, in dots: any number of points, drawn as what lies between their extremes.
+//! Lines over time, in dots: of points within one column of dots, their extremes are drawn.
 
 use std::time::Duration;
 
 use model::timestamp::Timestamp;
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
 
 use super::{
     axis::Scale,
-    braille, format, paint,
+    braille::{self, Dot},
+    format, paint,
     plot::{self, Layout, Needs},
 };
 use crate::theme::Theme;
 
-/// A value at a moment; not finite where there is none.
+/// A value over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// When.
+    /// The timestamp of the value.
     pub time: Timestamp,
-    /// What.
+    /// The value; not finite for a gap.
     pub value: f64,
 }
 
-/// One line.
+/// A line of a chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
     /// Its points, oldest first.
@@ -30,7 +31,7 @@ pub struct Line<'a> {
     pub style: Style,
     /// Whether the area below is tinted.
     pub is_filled: bool,
-    /// Whether it only goes with others, as an average does: the scale is not made for it.
+    /// Whether it accompanies other lines, as an average does: the scale ignores it.
     pub is_guide: bool,
 }
 
@@ -42,57 +43,53 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A chart of lines. Where two cross, the later one is in front.
+/// A chart of lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Lines<'a> {
-    /// The lines.
+    /// The lines, back to front.
     pub lines: &'a [Line<'a>],
-    /// The moment at the left end.
+    /// The timestamp at the left end.
     pub start: Timestamp,
-    /// The moment at the right end.
+    /// The timestamp at the right end.
     pub end: Timestamp,
     /// Points further apart than this are not joined.
     pub gap: Duration,
-    /// Amounts at moments, drawn as bars below; empty for none.
+    /// Volumes, drawn as bars below; empty for none.
     pub volumes: &'a [Point],
-    /// The time, whose date the axis leaves out.
+    /// The current time, whose date the axis leaves out.
     pub now: Timestamp,
-    /// The moment under the crosshair.
+    /// The timestamp under the crosshair.
     pub crosshair: Option<Timestamp>,
-    /// A value to mark beside the chart, and the color of the mark.
+    /// A value to mark beside the chart, and the style of the mark.
     pub tag: Option<(f64, Style)>,
-    /// The places of the values.
+    /// The decimals of the values.
     pub decimals: usize,
-    /// The ends of the scale where they are given, as of shares; else it follows the lines.
+    /// The scale, where it is given as for shares; `None` for that of the lines.
     pub scale: Option<Scale>,
+    /// The colors to draw with.
+    pub theme: &'a Theme,
 }
 
 /// The air above the highest and below the lowest point, of the height of all.
 const MARGIN: f64 = 0.06;
 
-/// What a line does within one column of dots.
+/// The part of a line within one column of dots.
 #[derive(Debug, Clone, Copy)]
 struct Stroke {
     first: f64,
     last: f64,
     low: f64,
     high: f64,
-    /// Whether it goes on from the stroke before.
+    /// Whether it continues the stroke before.
     is_joined: bool,
     time: Timestamp,
 }
 
-impl Lines<'_> {
-    /// Where the plot of a chart in `area` is: what is left after the values and the times.
-    #[must_use]
-    pub fn plot(&self, area: Rect) -> Rect {
-        Layout::of(area, self.needs()).plot
-    }
-
-    /// Draws the chart into `area`.
-    pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
+impl Widget for Lines<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let theme = self.theme;
         let area = area.intersection(buf.area);
-        let layout = Layout::of(area, self.needs());
+        let layout = Layout::divide(area, self.needs());
         let plot = layout.plot;
         self.draw_times(&layout, buf, theme);
         let measured = self.lines.iter().filter(|line| !line.is_guide);
@@ -101,34 +98,49 @@ impl Lines<'_> {
         let Some(scale) = self.scale.or_else(|| Scale::over(seen, MARGIN)) else { return };
         plot::grid(buf, &layout, scale, theme);
         self.draw_gaps(&layout, buf, theme);
-        if let Some(x) = self.crosshair.and_then(|moment| self.column(moment, plot.width)) {
+        if let Some(x) = self.crosshair.and_then(|time| self.column(time, plot.width)) {
             plot::crosshair(buf, &layout, x, theme);
         }
         for line in self.lines {
-            let mut layer = braille::Layer::new(plot.width, plot.height);
+            let mut layer = braille::Layer::new(plot.width, plot.height, line.style);
             let dots = f64::from(plot.height) * 4.0 - 1.0;
-            let row = |value: f64| (1.0 - scale.at(value)) * dots;
+            let row = |value: f64| (1.0 - scale.position(value)) * dots;
             let mut before = None;
             for (x, stroke) in self.strokes(line.points, plot.width) {
                 let x = f64::from(x);
-                layer.line((x, row(stroke.low)), (x, row(stroke.high)));
+                layer.line(Dot { x, y: row(stroke.low) }, Dot { x, y: row(stroke.high) });
                 if let Some(from) = before.filter(|_| stroke.is_joined) {
-                    layer.line(from, (x, row(stroke.first)));
+                    layer.line(from, Dot { x, y: row(stroke.first) });
                 }
-                before = Some((x, row(stroke.last)));
+                before = Some(Dot { x, y: row(stroke.last) });
             }
             if line.is_filled {
-                layer.wash(plot, buf, line.style, theme);
+                layer.wash(plot, buf, theme);
             }
-            layer.draw(plot, buf, line.style);
+            layer.render(plot, buf);
         }
         self.draw_volumes(&layout, buf, theme);
         if let Some((value, style)) = self.tag {
-            plot::tag(buf, &layout, scale, (value, self.decimals), theme.tag(style));
+            plot::tag(
+                buf,
+                &layout,
+                scale,
+                &format::grouped(value, self.decimals),
+                value,
+                theme.tag(style),
+            );
         }
     }
+}
 
-    /// Marks where the front line is broken, if that is wide enough to be seen.
+impl Lines<'_> {
+    /// The area of the plot of a chart in `area`, without its values and times.
+    #[must_use]
+    pub fn plot(&self, area: Rect) -> Rect {
+        Layout::divide(area, self.needs()).plot
+    }
+
+    /// Marks the gaps of the front line that are wide enough to be seen.
     fn draw_gaps(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
         /// The columns between the ends of the line from which on a mark stands apart from both.
         const WIDE_FROM: u16 = 3;
@@ -155,34 +167,30 @@ impl Lines<'_> {
         }
     }
 
-    fn shows(&self, moment: Timestamp) -> bool {
-        (self.start..=self.end).contains(&moment)
+    fn shows(&self, time: Timestamp) -> bool {
+        (self.start..=self.end).contains(&time)
     }
 
     fn needs(&self) -> Needs {
-        let seen = self.lines.iter().flat_map(|line| line.points.iter().rev().take(512));
-        let values_width = seen
-            .filter(|point| point.value.is_finite())
-            .map(|point| format::grouped(point.value, self.decimals).len())
-            .max()
-            .and_then(|width| u16::try_from(width).ok())
-            .unwrap_or(8);
-        Needs { values_width, has_volume: self.volumes.iter().any(|point| point.value > 0.0) }
+        let newest = self.lines.iter().flat_map(|line| line.points.iter().rev().take(512));
+        Needs {
+            values_width: plot::values_width(newest.map(|point| point.value), self.decimals),
+            has_volume: self.volumes.iter().any(|point| point.value > 0.0),
+        }
     }
 
-    /// Where `moment` is among `n` columns from the left end to the right one.
-    fn column(&self, moment: Timestamp, n: u16) -> Option<u16> {
+    /// The column of `time` among `n` from the left end to the right one.
+    fn column(&self, time: Timestamp, n: u16) -> Option<u16> {
         let last = n.checked_sub(1)?;
-        if !self.shows(moment) {
+        if !self.shows(time) {
             return None;
         }
         let length = self.end.since(self.start).as_secs_f64();
-        let along =
-            if length > 0.0 { moment.since(self.start).as_secs_f64() / length } else { 1.0 };
+        let along = if length > 0.0 { time.since(self.start).as_secs_f64() / length } else { 1.0 };
         Some(paint::cells(along * f64::from(last), last))
     }
 
-    /// What a line does in each column of dots it reaches.
+    /// The strokes of a line, with their columns of dots.
     fn strokes(&self, points: &[Point], width: u16) -> Vec<(u16, Stroke)> {
         let mut strokes: Vec<(u16, Stroke)> = Vec::new();
         let mut is_broken = true;
@@ -240,11 +248,11 @@ impl Lines<'_> {
         let width = layout.plot.width;
         let length = self.end.since(self.start);
         let n_last = u32::from(width.saturating_sub(1)).max(1);
-        let moments: Vec<_> = if length.is_zero() {
+        let times: Vec<_> = if length.is_zero() {
             Vec::new()
         } else {
             (0..width).map(|x| (x, self.start + length * u32::from(x) / n_last)).collect()
         };
-        plot::time_axis(buf, layout.axis, &moments, self.now, theme);
+        plot::time_axis(buf, layout.axis, &times, self.now, theme);
     }
 }

@@ -1,8 +1,14 @@
-//! A few lines in the middle of an area that has nothing else to show: why, and what to do.
+//! A few lines in the middle of an area without content: the reason, and what to do.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Rect},
+    style::Style,
+    text::{Line, Text},
+    widgets::{Paragraph, Widget as _},
+};
 
-use super::{format, paint};
+use super::format;
 use crate::{state::loadable::Failure, theme::Theme};
 
 /// Draws what failed, why, and what to do about it; `what` is the style of the first.
@@ -14,11 +20,11 @@ pub(crate) fn failed(buf: &mut Buffer, area: Rect, why: &Failure, what: Style, t
 
 /// Draws `lines` in the middle of `area`, each cut to its width.
 pub fn centered(buf: &mut Buffer, area: Rect, lines: &[(&str, Style)]) {
-    let n_lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let top = area.height.saturating_sub(n_lines) / 2;
-    for (y, (text, style)) in (top..area.height).zip(lines) {
-        let text = format::fit(text, area.width.into());
-        let width = u16::try_from(ratatui::text::Line::raw(&*text).width()).unwrap_or(u16::MAX);
-        paint::text(buf, area, (area.width.saturating_sub(width) / 2, y), &text, *style);
-    }
+    let lines = lines
+        .iter()
+        .map(|(text, style)| Line::styled(format::fit(text, area.width.into()), *style));
+    let text: Text<'_> = lines.collect();
+    let n_lines = u16::try_from(text.height()).unwrap_or(u16::MAX);
+    let area = area.centered_vertically(Constraint::Length(n_lines));
+    Paragraph::new(text).centered().render(area.intersection(buf.area), buf);
 }

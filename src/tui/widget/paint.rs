@@ -1,4 +1,4 @@
-//! Writing single cells and texts, clipped to an area and to the buffer.
+//! Writes single cells and texts, clipped to an area and to the buffer.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ use ratatui::{
     text::{Line, Span},
 };
 
-/// The cell at column `x` and row `y` of `area`, counted from its corner; none if that is outside
-/// of the area or of the buffer.
+/// The cell at column `x` and row `y` of `area`, counted from its corner; `None` outside of the area
+/// or of the buffer.
 pub fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
     if x >= area.width || y >= area.height {
         return None;
@@ -19,35 +19,42 @@ pub fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
     buf.cell_mut(Position::new(area.x.saturating_add(x), area.y.saturating_add(y)))
 }
 
-/// Writes `symbol`, one column wide, at column `x` and row `y` of `area`.
+/// Writes `symbol`, one column wide, at position `at` of `area`.
 ///
-/// The background stays where `style` has none; the weight does not, so a row that is to be
-/// inverted is styled after it is written.
-pub fn put(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), symbol: char, style: Style) {
+/// Keeps the background where `style` has none, and drops the modifiers of before: style a row that
+/// is to be inverted after it is written.
+pub fn put(buf: &mut Buffer, area: Rect, at: impl Into<Position>, symbol: char, style: Style) {
+    let Position { x, y } = at.into();
     if let Some(cell) = cell(buf, area, x, y) {
         cell.modifier = Modifier::empty();
         cell.set_char(symbol).set_style(style);
     }
 }
 
-/// Writes `text` from column `x` of row `y` of `area`, as much of it as fits, and returns the
-/// column after it.
+/// Writes the part of `text` that fits from position `at` of `area`, and returns the column after
+/// it.
 ///
-/// What a terminal acts on is escaped, and wide characters take two columns or none.
-pub fn text(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), text: &str, style: Style) -> u16 {
-    line(buf, area, (x, y), &Line::styled(text, style))
+/// Escapes control characters. A wide character takes two columns or none.
+pub fn text(
+    buf: &mut Buffer,
+    area: Rect,
+    at: impl Into<Position>,
+    text: &str,
+    style: Style,
+) -> u16 {
+    line(buf, area, at, &Line::styled(text, style))
 }
 
 /// As [`text`], for a text of several styles.
-pub fn line(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), line: &Line<'_>) -> u16 {
+pub fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: &Line<'_>) -> u16 {
+    let Position { x, y } = at.into();
     let inside = area.intersection(buf.area);
     let (left, top) = (area.x.saturating_add(x), area.y.saturating_add(y));
     let line = &escaped(line);
     if !inside.contains(Position::new(left, top)) {
         return x;
     }
-    let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
-    for x in left..left.saturating_add(width).min(inside.right()) {
+    for x in left..left.saturating_add(width(line)).min(inside.right()) {
         if let Some(cell) = buf.cell_mut(Position::new(x, top)) {
             cell.modifier = Modifier::empty();
         }
@@ -56,8 +63,13 @@ pub fn line(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), line: &Line<'_>) -
     end.saturating_sub(area.x)
 }
 
-/// Returns `line` with what a terminal acts on escaped: others may have chosen the text.
-fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
+/// The columns of `line`.
+pub(super) fn width(line: &Line<'_>) -> u16 {
+    u16::try_from(line.width()).unwrap_or(u16::MAX)
+}
+
+/// `line` with control characters escaped: the text may come from anyone.
+pub(super) fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
     if !line.spans.iter().any(|span| span.content.contains(is_unprintable)) {
         return Cow::Borrowed(line);
     }
@@ -65,31 +77,37 @@ fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
     Cow::Owned(Line { spans: spans.collect(), ..line.clone() })
 }
 
-/// As [`line()`]; what is cut at the edge is said to be.
-pub fn line_cut(buf: &mut Buffer, area: Rect, (x, y): (u16, u16), text: &Line<'_>) {
-    line(buf, area, (x, y), text);
-    let room = area.intersection(buf.area).width.saturating_sub(x);
-    if text.width() > usize::from(room)
+/// As [`line()`]; ends in `…` if the line is cut at the edge.
+pub fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, text: &Line<'_>) {
+    let at = at.into();
+    line(buf, area, at, text);
+    let room = area.intersection(buf.area).width.saturating_sub(at.x);
+    if width(text) > room
         && let Some(last) = area.width.checked_sub(1)
     {
         let style = text.spans.last().map_or(text.style, |span| span.style);
-        put(buf, area, (last, y), '…', style);
+        put(buf, area, (last, at.y), '…', style);
     }
 }
 
 /// As [`line()`], ending at the last column of row `y`; returns the column it starts at.
 pub fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
-    let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
-    let x = area.width.saturating_sub(width);
+    let x = area.width.saturating_sub(width(text));
     line(buf, area, (x, y), text);
     x
 }
 
-/// As [`text`], ending before column `end`; what does not fit is lost on the right.
-pub fn text_before(buf: &mut Buffer, area: Rect, (end, y): (u16, u16), text: &str, style: Style) {
+/// As [`text`], ending before the column of `end`; cuts on the right what does not fit.
+pub fn text_before(
+    buf: &mut Buffer,
+    area: Rect,
+    end: impl Into<Position>,
+    text: &str,
+    style: Style,
+) {
+    let Position { x: end, y } = end.into();
     let text = Line::styled(text, style);
-    let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
-    let x = end.saturating_sub(width);
+    let x = end.saturating_sub(width(&text));
     let area = Rect { width: area.width.min(end), ..area };
     line(buf, area, (x, y), &text);
 }
@@ -101,7 +119,7 @@ pub fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
     }
 }
 
-/// A whole number of cells nearest to `value`, from 0 to `max`; 0 if it is no number.
+/// The whole number of cells nearest to `value`, from 0 to `max`; 0 for NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

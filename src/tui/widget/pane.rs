@@ -4,18 +4,19 @@ use ratatui::{
     buffer::Buffer,
     layout::Rect,
     style::{Modifier, Style},
-    text::Line,
+    text::{Line, Span},
+    widgets::{Block, BorderType, Widget as _},
 };
 
-use super::paint;
+use super::{format, paint};
 use crate::theme::Theme;
 
 /// Whether keys go to a pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Focus {
-    /// They do.
+    /// Keys go to this pane.
     Here,
-    /// They do not.
+    /// Keys go to another pane.
     Elsewhere,
 }
 
@@ -29,7 +30,7 @@ pub struct Pane<'a> {
 }
 
 impl<'a> Pane<'a> {
-    /// Returns a frame with this title, neither focused nor told about.
+    /// Returns a frame with this title, without the focus.
     #[must_use]
     pub fn new(title: impl Into<Line<'a>>) -> Self {
         Self {
@@ -40,13 +41,13 @@ impl<'a> Pane<'a> {
         }
     }
 
-    /// With facts about the content at the right of the upper border.
+    /// With facts about the content at the right of the upper border, if they fit.
     #[must_use]
     pub fn info(self, info: impl Into<Line<'a>>) -> Self {
         Self { info: info.into(), ..self }
     }
 
-    /// With a hint at the right of the lower border.
+    /// With a hint at the right of the lower border, if it fits.
     #[must_use]
     pub fn footer(self, footer: impl Into<Line<'a>>) -> Self {
         Self { footer: footer.into(), ..self }
@@ -58,15 +59,9 @@ impl<'a> Pane<'a> {
         Self { focus, ..self }
     }
 
-    /// Draws the frame along the edge of `area`, and returns what is inside of it.
+    /// Draws the frame along the edge of `area`, and returns the area inside of it.
     pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let area = area.intersection(buf.area);
-        let inside = Rect {
-            x: area.x.saturating_add(1),
-            y: area.y.saturating_add(1),
-            width: area.width.saturating_sub(2),
-            height: area.height.saturating_sub(2),
-        };
         if area.width < 2 || area.height == 0 {
             return Rect { width: 0, height: 0, ..area };
         }
@@ -74,26 +69,27 @@ impl<'a> Pane<'a> {
             Focus::Here => (theme.focus, theme.text),
             Focus::Elsewhere => (theme.border, theme.muted),
         };
-        let (last_x, last_y) = (area.width - 1, area.height - 1);
-        for x in 1..last_x {
-            paint::put(buf, area, (x, 0), '─', border);
-            paint::put(buf, area, (x, last_y), '─', border);
-        }
-        for y in 1..last_y {
-            paint::put(buf, area, (0, y), '│', border);
-            paint::put(buf, area, (last_x, y), '│', border);
-        }
-        let corners = [(0, last_y, '╰'), (last_x, last_y, '╯'), (0, 0, '╭'), (last_x, 0, '╮')];
-        for (x, y, symbol) in corners {
-            paint::put(buf, area, (x, y), symbol, border);
-        }
         // Without colors, a bold border is not enough to be seen.
         let is_plain = self.focus == Focus::Here && theme.focus.fg.is_none();
         let title = if is_plain { title.add_modifier(Modifier::REVERSED) } else { title };
-        let title_style = title.add_modifier(Modifier::BOLD);
-        let end = draw_title(buf, Rect { height: 1, ..area }, &self.title, title_style);
-        draw_right(buf, area, (end, 0), &self.info, theme);
-        draw_right(buf, area, (1, last_y), &self.footer, theme);
+        let title = left_title(&self.title, border, title.add_modifier(Modifier::BOLD), area.width);
+        // The corners, and a column of the border between a title and the facts.
+        let room = area.width.saturating_sub(3);
+        let info = right_title(&self.info, theme, room.saturating_sub(paint::width(&title)));
+        let footer = right_title(&self.footer, theme, room);
+        let mut block = Block::bordered()
+            .border_type(BorderType::Rounded)
+            // What was drawn here before may have been bold.
+            .border_style(Style::new().remove_modifier(Modifier::all()).patch(border))
+            .title_top(title);
+        if let Some(info) = info {
+            block = block.title_top(info);
+        }
+        if let Some(footer) = footer {
+            block = block.title_bottom(footer);
+        }
+        let inside = block.inner(area);
+        block.render(area, buf);
         inside
     }
 }
@@ -105,7 +101,8 @@ pub fn divider<'a>(
     area: Rect,
     y: u16,
     title: impl Into<Line<'a>>,
-    (focus, theme): (Focus, &Theme),
+    focus: Focus,
+    theme: &Theme,
 ) {
     let border = if focus == Focus::Here { theme.focus } else { theme.border };
     let Some(last_x) = area.width.checked_sub(1).filter(|_| y < area.height) else { return };
@@ -114,11 +111,13 @@ pub fn divider<'a>(
     }
     paint::put(buf, area, (0, y), '├', border);
     paint::put(buf, area, (last_x, y), '┤', border);
-    let row = Rect { y: area.y.saturating_add(y), height: 1, ..area };
-    draw_title(buf, row, &title.into(), theme.text.add_modifier(Modifier::BOLD));
+    let title = title.into();
+    let style = theme.text.add_modifier(Modifier::BOLD);
+    let title = left_title(&title, theme.border, style, area.width);
+    paint::line(buf, area, (1, y), &title);
 }
 
-/// The part of the inside of a pane that text goes to: a column less on both sides.
+/// The part of the inside of a pane for text: a column less on both sides.
 #[must_use]
 pub fn padded(inside: Rect) -> Rect {
     Rect {
@@ -128,31 +127,38 @@ pub fn padded(inside: Rect) -> Rect {
     }
 }
 
-/// Writes ` Title ` from the third column of a one-row area; returns the column after it.
-fn draw_title(buf: &mut Buffer, row: Rect, title: &Line<'_>, style: Style) -> u16 {
-    if title.width() == 0 || row.width < 6 {
-        return 2;
-    }
+/// `─ Title ` as the start of a border `width` columns wide, cut to it; empty without a title.
+fn left_title(title: &Line<'_>, border: Style, style: Style, width: u16) -> Line<'static> {
     // The corner, a dash and a space on the left; a space and the corner on the right.
-    let room = Rect { x: row.x.saturating_add(3), width: row.width - 5, ..row };
-    let mut title = title.clone();
-    title.style = style.patch(title.style);
-    let end = paint::line(buf, room, (0, 0), &title);
-    paint::put(buf, row, (2, 0), ' ', style);
-    paint::put(buf, row, (end + 3, 0), ' ', style);
-    end + 4
+    let Some(room) = width.checked_sub(5).filter(|room| *room > 0 && title.width() > 0) else {
+        return Line::default();
+    };
+    let style = style.patch(title.style);
+    let mut line = Line::from(vec![Span::styled("─", border), Span::styled(" ", style)]);
+    if paint::width(title) > room {
+        let cut = format::fit(&title.to_string(), room.into()).into_owned();
+        line.push_span(Span::styled(cut, style));
+    } else {
+        for span in &paint::escaped(title).spans {
+            let style = style.patch(span.style);
+            line.push_span(Span::styled(span.content.to_string(), style));
+        }
+    }
+    line.push_span(Span::styled(" ", style));
+    line
 }
 
-/// Writes ` text ` before the right corner of row `y`, if it fits after column `from`.
-fn draw_right(buf: &mut Buffer, area: Rect, (from, y): (u16, u16), text: &Line<'_>, theme: &Theme) {
-    let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
-    let Some(x) = area.width.checked_sub(width.saturating_add(2)) else { return };
-    if width == 0 || x <= from.saturating_add(1) {
-        return;
+/// ` text ` before the right corner of a border; `None` if it needs more than `room` columns.
+fn right_title(text: &Line<'_>, theme: &Theme, room: u16) -> Option<Line<'static>> {
+    let width = paint::width(text);
+    if width == 0 || width.saturating_add(2) > room {
+        return None;
     }
-    let mut text = text.clone();
-    text.style = theme.muted.patch(text.style);
-    paint::put(buf, area, (x - 1, y), ' ', theme.muted);
-    let end = paint::line(buf, area, (x, y), &text);
-    paint::put(buf, area, (end, y), ' ', theme.muted);
+    let style = theme.muted.patch(text.style);
+    let mut line = Line::styled(" ", style).right_aligned();
+    for span in &paint::escaped(text).spans {
+        line.push_span(Span::styled(span.content.to_string(), span.style));
+    }
+    line.push_span(Span::raw(" "));
+    Some(line)
 }

@@ -1,4 +1,4 @@
-//! The frame of a chart: its grid, the values on its right, the times below, and where all that is.
+//! The parts of a chart around its plot: the grid, the values on its right, the times below.
 //!
 //! ```text
 //! ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈   67 800     plot │ values
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::theme::Theme;
 
-/// The dots of a grid line.
+/// The symbol of a grid line.
 pub const GRID: char = '┈';
 
-/// The line of a gap in time.
+/// The symbol of a gap in time.
 pub const GAP: char = '╎';
 
-/// The line a crosshair is drawn with.
+/// The symbol of the crosshair.
 pub const CROSSHAIR: char = '┊';
 
 /// Columns beside the widest number: one free, one for the mark of a tag, one between the two.
@@ -43,12 +43,12 @@ const HEIGHT_WITH_VOLUME: u16 = 12;
 /// Bars from empty to full, in eighths of a cell from its bottom.
 pub const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Where the parts of a chart are. Parts there is no room for have no cells.
+/// The areas of the parts of a chart; empty for parts without room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Where the values are drawn.
+    /// The values themselves.
     pub plot: Rect,
-    /// Where the volumes are drawn, in the columns of the plot.
+    /// The volumes, in the columns of the plot.
     pub volume: Rect,
     /// The rule and the times, in the columns of the plot.
     pub axis: Rect,
@@ -56,7 +56,7 @@ pub struct Layout {
     pub values: Rect,
 }
 
-/// What the widest number beside a chart and the volumes below ask for.
+/// The room that the parts of a chart need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
     /// The columns of the widest number.
@@ -68,7 +68,7 @@ pub struct Needs {
 impl Layout {
     /// Divides `area` among the parts of a chart.
     #[must_use]
-    pub fn of(area: Rect, needs: Needs) -> Self {
+    pub fn divide(area: Rect, needs: Needs) -> Self {
         let values_width = if area.width >= WIDTH_WITH_VALUES {
             needs.values_width.saturating_add(VALUES_AIR).min(area.width / 3)
         } else {
@@ -96,7 +96,7 @@ impl Layout {
 /// How many rows down from the top of `height` rows `value` is; beyond them if it is beyond.
 #[must_use]
 pub fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
-    (1.0 - scale.at(value)) * f64::from(height)
+    (1.0 - scale.position(value)) * f64::from(height)
 }
 
 /// Draws dotted lines at round values, and the values beside them.
@@ -105,7 +105,7 @@ pub fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
     if plot.is_empty() {
         return;
     }
-    // A line each five rows or so: enough to read a value by, few enough to stay behind.
+    // A line each five rows or so: enough to read a value by, few enough to stay in the back.
     let ticks = scale.ticks((plot.height / 4).clamp(2, 9));
     for value in ticks.values {
         let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
@@ -117,21 +117,14 @@ pub fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
     }
 }
 
-/// Draws `value` as a tag among the values, at its height: `◂ 67 630.20`.
-pub fn tag(
-    buf: &mut Buffer,
-    layout: &Layout,
-    scale: Scale,
-    (value, decimals): (f64, usize),
-    style: Style,
-) {
+/// Draws a tag among the values, at the height of `value`: `◂ 67 630.20`.
+pub fn tag(buf: &mut Buffer, layout: &Layout, scale: Scale, text: &str, value: f64, style: Style) {
     let Layout { plot, values, .. } = *layout;
     if plot.is_empty() || values.is_empty() || !value.is_finite() {
         return;
     }
     let row = paint::cells_down(row_of(scale, value, plot.height), plot.height - 1);
-    let text = format::grouped(value, decimals);
-    let text = format!("◂{}", format::right(&text, usize::from(values.width - 1)));
+    let text = format!("◂{}", format::right(text, usize::from(values.width - 1)));
     paint::text(buf, values, (0, row), &text, style);
 }
 
@@ -185,37 +178,56 @@ pub fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
     }
 }
 
+/// The columns of a label on the axis of times, with some air.
+const LABEL_COLUMNS: u32 = 14;
+
+/// The columns of the widest of `values`, which are shown with `decimals`.
+pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -> u16 {
+    /// The columns without a finite value.
+    const WIDTH_USUAL: u16 = 8;
+    let (low, high) = values
+        .filter(|value| value.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| (low.min(it), high.max(it)));
+    if low > high {
+        return WIDTH_USUAL;
+    }
+    // The widest number is at one of the ends.
+    let width = [low, high].map(|value| format::grouped(value, decimals).len());
+    u16::try_from(width.into_iter().max().unwrap_or_default()).unwrap_or(u16::MAX)
+}
+
 /// Draws the rule below a chart with a tick where a step of time begins, and its time.
 ///
-/// `moments` are the columns that have a time, from left to right. Steps are long enough for the
-/// times not to touch. Dates are shown where they are not that of `now`.
+/// `times` are the columns that have a time, from left to right. Steps are long enough for the times
+/// not to touch. Dates are shown where they are not that of `now`.
 pub fn time_axis(
     buf: &mut Buffer,
     axis: Rect,
-    moments: &[(u16, Timestamp)],
+    times: &[(u16, Timestamp)],
     now: Timestamp,
     theme: &Theme,
 ) {
     for x in 0..axis.width {
         paint::put(buf, axis, (x, 0), '─', theme.border);
     }
-    let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return };
-    let step = step_for(*first, *last);
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
+    let n_columns = u32::from(last.0.saturating_sub(first.0)).max(1);
+    let step = axis::time_step(last.1.since(first.1).saturating_mul(LABEL_COLUMNS) / n_columns);
     // The first column has a tick only if a step begins there, as seen from the column before it.
-    let apart = moments.get(1).map_or(Duration::ZERO, |second| second.1.since(first.1));
+    let apart = times.get(1).map_or(Duration::ZERO, |second| second.1.since(first.1));
     let mut number = Some(axis::step_number(first.1 - apart, step));
     let mut before = None;
     let mut free_from = 0;
-    for (x, moment) in moments {
-        let this = axis::step_number(*moment, step);
+    for (x, time) in times {
+        let this = axis::step_number(*time, step);
         let is_new = number.replace(this) != Some(this);
         if !is_new || *x < free_from {
             continue;
         }
-        // Where the step begins between this column and the one before, its beginning is told.
-        let start = axis::step_start(*moment, step);
-        let told = if moment.since(start) <= apart { start } else { *moment };
-        let label = axis::time_label(told, before, step, now);
+        // Where the step begins between this column and the one before, its beginning is the label.
+        let start = axis::step_start(*time, step);
+        let label_time = if time.since(start) <= apart { start } else { *time };
+        let label = axis::time_label(label_time, before, step, now);
         let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
         if x.saturating_add(width) > axis.width {
             continue;
@@ -223,14 +235,6 @@ pub fn time_axis(
         paint::put(buf, axis, (*x, 0), '┴', theme.border);
         paint::text(buf, axis, (*x, 1), &label, theme.muted);
         free_from = x.saturating_add(width).saturating_add(2);
-        before = Some(told);
+        before = Some(label_time);
     }
-}
-
-/// A step of time that puts some twenty columns between ticks.
-fn step_for((x0, first): (u16, Timestamp), (x1, last): (u16, Timestamp)) -> Duration {
-    /// Room for a time and some air.
-    const COLUMNS: u32 = 14;
-    let n_columns = u32::from(x1.saturating_sub(x0)).max(1);
-    axis::time_step(last.since(first).saturating_mul(COLUMNS) / n_columns)
 }

@@ -53,14 +53,14 @@ fn colors(cell: &Cell) -> (String, String) {
     if cell.modifier.contains(Modifier::REVERSED) { (bg, fg) } else { (fg, bg) }
 }
 
-fn draw_background(out: &mut String, (x, y): (u32, u32), cell: &Cell) {
+fn draw_background(out: &mut String, x: u32, y: u32, cell: &Cell) {
     let (w, h) = CELL;
     let (left, top) = (x * w, y * h);
     let bg = colors(cell).1;
     writeln!(out, r#"<rect x="{left}" y="{top}" width="{w}" height="{h}" fill="{bg}"/>"#).unwrap();
 }
 
-fn draw_cell(out: &mut String, (x, y): (u32, u32), cell: &Cell) {
+fn draw_cell(out: &mut String, x: u32, y: u32, cell: &Cell) {
     let (w, h) = CELL;
     let (left, top) = (x * w, y * h);
     let fg = colors(cell).0;
@@ -103,7 +103,7 @@ fn draw_cell(out: &mut String, (x, y): (u32, u32), cell: &Cell) {
 }
 
 /// Draws something of a cell at a column and row.
-type Draw = fn(&mut String, (u32, u32), &Cell);
+type Draw = fn(&mut String, u32, u32, &Cell);
 
 /// The cells of `buf` as an SVG picture.
 pub(crate) fn svg(buf: &Buffer) -> String {
@@ -115,7 +115,7 @@ pub(crate) fn svg(buf: &Buffer) -> String {
     for draw in [draw_background as Draw, draw_cell] {
         for (idx, cell) in buf.content().iter().enumerate() {
             let (x, y) = buf.pos_of(idx);
-            draw(&mut out, (u32::from(x - buf.area.x), u32::from(y - buf.area.y)), cell);
+            draw(&mut out, u32::from(x - buf.area.x), u32::from(y - buf.area.y), cell);
         }
     }
     out.push_str("</svg>\n");

@@ -1,28 +1,28 @@
-//! What a set or a series of numbers is like: quartiles, outliers, averages along the way.
+//! Statistics of sets and series: quartiles, outliers, moving averages.
 
 use model::resolution::Resolution;
 
 use super::candles::Candle;
 
-/// The middle half of a set.
+/// The ends of the quarters of a set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quartiles {
-    /// A quarter is below.
+    /// A quarter of the values is below.
     pub lower: f64,
-    /// Half is below.
+    /// Half of the values are below.
     pub median: f64,
-    /// A quarter is above.
+    /// A quarter of the values is above.
     pub upper: f64,
 }
 
-/// An outlier is this many median deviations from the median, as in the network's own rule for
-/// leaving values out.
+/// The median deviations from the median from which on a value is an outlier, as in the network's own
+/// rule.
 const OUTLIER_DEVIATIONS: f64 = 3.0;
 
 impl Quartiles {
-    /// Returns the quartiles of the numbers among `values`; none if there are none.
+    /// Returns the quartiles of the finite values; `None` if there are none.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn compute(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         Some(Self {
@@ -44,15 +44,15 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     Some(lower * (1.0 - share) + upper * share)
 }
 
-/// Tells for each of `values` whether it is an outlier: further from the median than three times
-/// the median of these distances. What is no number is none either.
+/// Whether each of `values` is an outlier: further from the median than [`OUTLIER_DEVIATIONS`] times
+/// the median of these distances. NaN is none.
 #[must_use]
 pub fn outliers(values: &[f64]) -> Vec<bool> {
-    let Some(Quartiles { median, .. }) = Quartiles::of(values) else {
+    let Some(Quartiles { median, .. }) = Quartiles::compute(values) else {
         return vec![false; values.len()];
     };
     let distances: Vec<f64> = values.iter().map(|value| (value - median).abs()).collect();
-    let deviation = Quartiles::of(&distances).map_or(0.0, |distances| distances.median);
+    let deviation = Quartiles::compute(&distances).map_or(0.0, |distances| distances.median);
     distances
         .iter()
         .map(|distance| deviation > 0.0 && *distance > OUTLIER_DEVIATIONS * deviation)
@@ -100,14 +100,14 @@ pub fn exponential_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
 #[must_use]
 pub fn band(candles: &[Candle], n: usize, deviations: f64) -> Vec<Option<f64>> {
     let means = moving_average(candles, n);
-    let of = |idx: usize, mean: f64| {
+    let band_at = |idx: usize, mean: f64| {
         let window = candles.get(idx.checked_sub(n.checked_sub(1)?)?..=idx)?;
         #[expect(clippy::cast_precision_loss, reason = "a window is short")]
         let variance =
             window.iter().map(|candle| (candle.close - mean).powi(2) / n as f64).sum::<f64>();
         Some(mean + deviations * variance.sqrt()).filter(|value| value.is_finite())
     };
-    means.iter().enumerate().map(|(idx, mean)| of(idx, (*mean)?)).collect()
+    means.iter().enumerate().map(|(idx, mean)| band_at(idx, (*mean)?)).collect()
 }
 
 /// Returns, for each candle, the mean price of its day so far, weighted by volume; none until there
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_newer_counts_more_in_an_exponential_average() {
+    fn newer_values_weigh_more_in_an_exponential_average() {
         let candles = closes(&[1.0, 2.0, f64::NAN, 4.0]);
         let want = [None, Some(1.0 + 2.0 / 3.0), Some(1.0 + 2.0 / 3.0), Some(3.0 + 2.0 / 9.0)];
         check(&exponential_average(&candles, 2), &want);

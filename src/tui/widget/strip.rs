@@ -1,5 +1,5 @@
-//! How values are spread: a dot for each inferer, a triangle for each forecaster, and lines for
-//! what they combine to.
+//! The distribution of values: a dot for each inferer, a triangle for each forecaster, and lines for
+//! the combined and the naive value.
 //!
 //! ```text
 //!          ◇   ◆
@@ -10,7 +10,7 @@
 //! 67 380          67 430
 //! ```
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
 
 use super::{
     axis::Scale,
@@ -22,22 +22,24 @@ use crate::theme::Theme;
 /// A distribution of values.
 #[derive(Debug, Clone, Copy)]
 pub struct Strip<'a> {
-    /// What the inferers say.
+    /// The values of the inferers.
     pub inferers: &'a [f64],
-    /// What the forecasters imply.
+    /// The forecast-implied values.
     pub forecasters: &'a [f64],
-    /// What all combine to.
+    /// The combined value.
     pub combined: Option<f64>,
-    /// What the inferers alone combine to.
+    /// The naive value: combined without forecasters.
     pub naive: Option<f64>,
-    /// The value of the chosen actor.
+    /// The value of the selected actor.
     pub selected: Option<f64>,
+    /// The colors to draw with.
+    pub theme: &'a Theme,
 }
 
-/// Values further than this many times the middle half from it stand at the edge.
+/// Values further from the middle half than this many times its length are drawn at the edge.
 const REACH: f64 = 4.0;
 
-/// The air at both ends, of the length of what is shown.
+/// The margin at both ends, as a share of the scale.
 const MARGIN: f64 = 0.05;
 
 /// The rows of the parts of a strip.
@@ -54,7 +56,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(height: u16, has_forecasters: bool) -> Option<Self> {
+    fn divide(height: u16, has_forecasters: bool) -> Option<Self> {
         let last = height.checked_sub(1)?;
         let (rule, last) = if height >= 4 { (Some(height - 2), height - 3) } else { (None, last) };
         let dots = if has_forecasters { last.saturating_sub(1) } else { last };
@@ -62,12 +64,12 @@ impl Rows {
     }
 }
 
-impl Strip<'_> {
-    /// Draws the strip into `area`.
-    pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
+impl Widget for Strip<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let theme = self.theme;
         let area = area.intersection(buf.area);
-        let Some(rows) = Rows::of(area.height, !self.forecasters.is_empty()) else { return };
-        let quartiles = Quartiles::of(self.inferers);
+        let Some(rows) = Rows::divide(area.height, !self.forecasters.is_empty()) else { return };
+        let quartiles = Quartiles::compute(self.inferers);
         let Some(scale) = self.scale(quartiles) else { return };
         if area.width == 0 {
             return;
@@ -77,21 +79,24 @@ impl Strip<'_> {
             draw_band(buf, area, rows, scale, quartiles, theme);
         }
         if let Some(naive) = self.naive {
-            draw_mark(buf, area, rows, (column(scale, naive, area.width), '┊', '◇'), theme.text);
+            let x = column(scale, naive, area.width);
+            draw_mark(buf, area, rows, x, ['┊', '◇'], theme.text);
         }
         if let Some(combined) = self.combined {
             let x = column(scale, combined, area.width);
-            draw_mark(buf, area, rows, (x, '┃', '◆'), theme.series(1));
+            draw_mark(buf, area, rows, x, ['┃', '◆'], theme.series(1));
         }
-        self.draw_dots(area, rows, scale, buf, theme);
+        self.draw_dots(area, rows, scale, buf);
         for value in self.forecasters.iter().copied().filter(|value| value.is_finite()) {
             let x = column(scale, value, area.width);
             paint::put(buf, area, (x, rows.triangles), '▲', theme.series(3));
         }
-        self.draw_selected(area, rows, scale, buf, theme);
+        self.draw_selected(area, rows, scale, buf);
     }
+}
 
-    /// The range shown: all values, but none far from the middle half on account of itself.
+impl Strip<'_> {
+    /// The scale of all values but those beyond [`REACH`].
     fn scale(&self, quartiles: Option<Quartiles>) -> Option<Scale> {
         let named = self.combined.into_iter().chain(self.naive);
         let all = self.inferers.iter().chain(self.forecasters).copied();
@@ -106,7 +111,7 @@ impl Strip<'_> {
         Scale::over(held.chain(named), MARGIN)
     }
 
-    fn draw_dots(&self, area: Rect, rows: Rows, scale: Scale, buf: &mut Buffer, theme: &Theme) {
+    fn draw_dots(&self, area: Rect, rows: Rows, scale: Scale, buf: &mut Buffer) {
         let mut stacks = vec![0_u16; usize::from(area.width)];
         for (value, is_outlier) in self.inferers.iter().zip(stats::outliers(self.inferers)) {
             if !value.is_finite() {
@@ -114,13 +119,13 @@ impl Strip<'_> {
             }
             let x = column(scale, *value, area.width);
             let Some(stack) = stacks.get_mut(usize::from(x)) else { continue };
-            let style = if is_outlier { theme.down } else { theme.series(0) };
-            let symbol = match scale.at(*value) {
+            let style = if is_outlier { self.theme.down } else { self.theme.series(0) };
+            let symbol = match scale.position(*value) {
                 at if at < 0.0 => '‹',
                 at if at > 1.0 => '›',
                 _ => '●',
             };
-            // A stack that is full says so on its top.
+            // A full stack shows so on its top.
             match rows.dots.checked_sub(*stack).filter(|row| *row >= rows.top) {
                 Some(row) => paint::put(buf, area, (x, row), symbol, style),
                 None => paint::put(buf, area, (x, rows.top), '+', style),
@@ -129,11 +134,11 @@ impl Strip<'_> {
         }
     }
 
-    fn draw_selected(&self, area: Rect, rows: Rows, scale: Scale, buf: &mut Buffer, theme: &Theme) {
+    fn draw_selected(&self, area: Rect, rows: Rows, scale: Scale, buf: &mut Buffer) {
         let Some(value) = self.selected.filter(|value| value.is_finite()) else { return };
         let x = column(scale, value, area.width);
         if let (Some(rule), true) = (rows.rule, area.width > 0) {
-            paint::put(buf, area, (x, rule), '┻', theme.focus);
+            paint::put(buf, area, (x, rule), '┻', self.theme.focus);
         }
     }
 }
@@ -141,16 +146,12 @@ impl Strip<'_> {
 /// The column of `value`; the first or last one if it is beyond.
 fn column(scale: Scale, value: f64, width: u16) -> u16 {
     let last = width.saturating_sub(1);
-    paint::cells(scale.at(value) * f64::from(last), last)
+    paint::cells(scale.position(value) * f64::from(last), last)
 }
 
-fn draw_mark(
-    buf: &mut Buffer,
-    area: Rect,
-    rows: Rows,
-    (x, line, head): (u16, char, char),
-    style: Style,
-) {
+/// Draws a line of the first symbol in column `x`, with the second one on top.
+fn draw_mark(buf: &mut Buffer, area: Rect, rows: Rows, x: u16, symbols: [char; 2], style: Style) {
+    let [line, head] = symbols;
     for row in rows.top..=rows.rule.unwrap_or(rows.triangles) {
         paint::put(buf, area, (x, row), line, style);
     }

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use proptest::prelude::*;
-use ratatui::{buffer::Buffer, layout::Rect, text::Line};
+use ratatui::{buffer::Buffer, layout::Rect, text::Line, widgets::Widget as _};
 
 use super::{
-    braille,
+    braille::{self, Dot},
     candles::{Body, Candle, Candles, Overlay},
-    diverge,
+    diverge::DivergingBar,
     line::{self, Lines, Point},
     pane::{Focus, Pane, divider, padded},
-    share, shot,
+    share::ShareBar,
+    shot,
     sparkline::{Floor, Sparkline},
     stats,
     strip::Strip,
@@ -77,8 +78,9 @@ fn draw_candles(width: u16, height: u16, candles: &[Candle], body: Body, theme: 
         open_bucket: candles.last().map(|candle| candle.time),
         decimals: 1,
         scale: None,
+        theme,
     };
-    chart.draw(buf.area, &mut buf, theme);
+    chart.render(buf.area, &mut buf);
     buf
 }
 
@@ -98,14 +100,14 @@ fn candles_at_a_few_sizes() {
 }
 
 #[test]
-fn a_falling_candle_is_shaded_where_there_is_no_color() {
+fn a_falling_candle_is_shaded_without_colors() {
     let theme = Theme::new(Name::Mono, Depth::None);
     let text = shot::text(&draw_candles(60, 16, &walk(40, 7), Body::Narrow, &theme));
     assert!(text.contains('▒') && text.contains('█'), "{text}");
 }
 
 #[test]
-fn missing_buckets_leave_room_and_a_long_silence_one_column() {
+fn empty_buckets_leave_room_and_a_long_gap_one_column() {
     let all = walk(20, 3);
     let some: Vec<_> = all
         .iter()
@@ -136,22 +138,23 @@ fn draw_lines(width: u16, height: u16, candles: &[Candle]) -> Buffer {
         tag: last.map(|point| (point.value, theme.up)),
         decimals: 1,
         scale: None,
+        theme: &theme,
     }
-    .draw(buf.area, &mut buf, &theme);
+    .render(buf.area, &mut buf);
     buf
 }
 
 #[test]
 fn the_area_below_a_line_is_tinted_where_colors_can_be_mixed() {
-    let mut layer = braille::Layer::new(3, 4);
-    layer.line((0.0, 5.0), (5.0, 5.0));
     for (depth, n_tinted) in [(Depth::TrueColor, 6), (Depth::Indexed256, 0), (Depth::None, 0)] {
         let theme = Theme::new(Name::Dark, depth);
         let area = Rect::new(0, 0, 3, 4);
+        let mut layer = braille::Layer::new(3, 4, theme.series(0));
+        layer.line(Dot { x: 0.0, y: 5.0 }, Dot { x: 5.0, y: 5.0 });
         let mut buf = Buffer::empty(area);
         theme.clear(area, &mut buf);
         let bg = buf[(0, 0)].bg;
-        layer.wash(area, &mut buf, theme.series(0), &theme);
+        layer.wash(area, &mut buf, &theme);
         let tinted: Vec<u16> =
             area.positions().filter(|at| buf[*at].bg != bg).map(|at| at.y).collect();
         assert_eq!(tinted.len(), n_tinted, "{depth:?}");
@@ -176,8 +179,9 @@ fn draw_strip(width: u16, height: u16) -> Buffer {
         combined: Some(67502.8),
         naive: Some(67488.1),
         selected: Some(67527.0),
+        theme: &theme,
     }
-    .draw(buf.area, &mut buf, &theme);
+    .render(buf.area, &mut buf);
     buf
 }
 
@@ -194,16 +198,17 @@ fn draw_bars() -> Buffer {
     let inside = padded(pane.draw(buf.area, &mut buf, &theme));
     let row = |y| Rect { y: inside.y + y, height: 1, ..inside };
     for (y, value) in [(0, 107.5), (1, -100.3), (2, -31.6), (3, 24.2), (4, -0.1), (5, f64::NAN)] {
-        let styles = diverge::Styles { bar: theme.signed(value), center: theme.series(1) };
-        diverge::bar(&mut buf, row(y), value, 107.5, styles);
+        let (bar, center) = (theme.signed(value), theme.series(1));
+        DivergingBar { value, extreme: 107.5, bar, center }.render(row(y), &mut buf);
     }
-    divider(&mut buf, Rect::new(0, 0, 42, 14), 7, "Shares", (Focus::Here, &theme));
+    divider(&mut buf, Rect::new(0, 0, 42, 14), 7, "Shares", Focus::Here, &theme);
     for (y, part) in [(7, 0.75), (8, 0.33), (9, 0.001)] {
-        share::bar(&mut buf, row(y), part, theme.up, &theme);
+        let bar = ShareBar { share: part, bar: theme.up, rest: theme.faint };
+        bar.render(row(y), &mut buf);
     }
     let values: Vec<_> = walk(50, 2).iter().map(|c| Some(c.close)).collect();
-    let line = Sparkline { values: &values, floor: Floor::Lowest, style: theme.info };
-    line.draw(Rect { height: 2, ..row(10) }, &mut buf);
+    let line = Sparkline::new(&values, Floor::Lowest, theme.info);
+    line.render(Rect { height: 2, ..row(10) }, &mut buf);
     buf
 }
 
@@ -216,19 +221,18 @@ fn bars_and_frames() {
 fn a_sparkline_keeps_its_newest_value_on_the_right_and_its_gaps() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 8, 1));
     let values = [Some(1.0), None, Some(f64::NAN), Some(8.0), Some(4.5)];
-    let line = Sparkline { values: &values, floor: Floor::Lowest, style: dark().up };
-    line.draw(buf.area, &mut buf);
+    Sparkline::new(&values, Floor::Lowest, dark().up).render(buf.area, &mut buf);
     assert_eq!(shot::text(&buf), "│   ▁  ▇▄│");
 }
 
 #[test]
-fn an_amount_of_nothing_is_no_bar_and_tops_can_be_shared() {
+fn zero_is_a_line_on_the_floor_and_tops_can_be_shared() {
     let mut buf = Buffer::empty(Rect::new(0, 0, 3, 1));
-    let bars = |values| Sparkline { values, floor: Floor::Zero, style: dark().up };
-    bars(&[Some(0.0), Some(0.0)]).draw(buf.area, &mut buf);
+    let bars = |values| Sparkline::new(values, Floor::Zero, dark().up);
+    bars(&[Some(0.0), Some(0.0)]).render(buf.area, &mut buf);
     assert_eq!(shot::text(&buf), "│ ▁▁│", "a line on the floor");
     buf.reset();
-    bars(&[Some(2.0), Some(2.0)]).draw_to(4.0, buf.area, &mut buf);
+    Sparkline { top_min: 4.0, ..bars(&[Some(2.0), Some(2.0)]) }.render(buf.area, &mut buf);
     assert_eq!(shot::text(&buf), "│ ▄▄│", "half of what another sparkline has at its top");
 }
 
@@ -269,7 +273,7 @@ fn pictures() {
     shot::write("bars", &draw_bars());
 }
 
-/// Any number, the odd ones often.
+/// Any float, with edge cases often.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => -1e5..1e5_f64,
@@ -280,7 +284,7 @@ fn number() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn moment() -> impl Strategy<Value = Timestamp> {
+fn time() -> impl Strategy<Value = Timestamp> {
     prop_oneof![
         4 => (1_700_000_000..1_700_100_000_i64).prop_map(Timestamp::from_seconds),
         1 => any::<i64>().prop_map(Timestamp::from_micros),
@@ -289,7 +293,7 @@ fn moment() -> impl Strategy<Value = Timestamp> {
 
 prop_compose! {
     fn candle()(
-        time in moment(), open in number(), high in number(), low in number(), close in number(),
+        time in time(), open in number(), high in number(), low in number(), close in number(),
         volume in number(), count in any::<u64>(),
     ) -> Candle {
         Candle { time, open, high, low, close, volume, count }
@@ -339,18 +343,19 @@ proptest! {
             open_bucket: candles.last().map(|c| c.time),
             decimals,
             scale: None,
+            theme: &theme,
         };
-        chart.draw(area, &mut buf, &theme);
+        chart.render(area, &mut buf);
         prop_assert!(is_untouched_outside(&buf, area));
         prop_assert!(chart.capacity(width) <= usize::from(width));
-        chart.draw(Rect::new(0, 0, u16::MAX, u16::MAX), &mut buf, &theme);
+        chart.render(Rect::new(0, 0, u16::MAX, u16::MAX), &mut buf);
     }
 
     #[test]
     fn lines_take_any_area_and_any_number(
         (width, height) in (0..130u16, 0..50u16),
-        raw in prop::collection::vec((moment(), number()), 0..90),
-        (start, end) in (moment(), moment()),
+        raw in prop::collection::vec((time(), number()), 0..90),
+        (start, end) in (time(), time()),
         gap in any::<u32>(),
     ) {
         let theme = dark();
@@ -367,8 +372,9 @@ proptest! {
             tag: points.last().map(|p| (p.value, theme.up)),
             decimals: 2,
             scale: None,
+            theme: &theme,
         }
-        .draw(area, &mut buf, &theme);
+        .render(area, &mut buf);
         prop_assert!(is_untouched_outside(&buf, area));
     }
 
@@ -385,16 +391,17 @@ proptest! {
             combined: values.first().copied(),
             naive: values.last().copied(),
             selected: values.get(1).copied(),
+            theme: &theme,
         }
-        .draw(area, &mut buf, &theme);
+        .render(area, &mut buf);
         let options: Vec<_> = values.iter().map(|value| Some(*value)).collect();
         for floor in [Floor::Zero, Floor::Lowest] {
-            Sparkline { values: &options, floor, style: theme.up }.draw(area, &mut buf);
+            Sparkline::new(&options, floor, theme.up).render(area, &mut buf);
         }
         for pair in values.windows(2) {
-            let styles = diverge::Styles { bar: theme.up, center: theme.text };
-            diverge::bar(&mut buf, area, pair[0], pair[1], styles);
-            share::bar(&mut buf, area, pair[0], theme.up, &theme);
+            let (bar, center, rest) = (theme.up, theme.text, theme.faint);
+            DivergingBar { value: pair[0], extreme: pair[1], bar, center }.render(area, &mut buf);
+            ShareBar { share: pair[0], bar, rest }.render(area, &mut buf);
         }
         prop_assert!(is_untouched_outside(&buf, area));
     }
@@ -409,7 +416,7 @@ proptest! {
         let inside = pane.draw(area, &mut buf, &theme);
         prop_assert!(is_untouched_outside(&buf, area));
         prop_assert!(inside.is_empty() || area.intersection(inside) == inside);
-        divider(&mut buf, area, height / 2, title, (Focus::Here, &theme));
+        divider(&mut buf, area, height / 2, title, Focus::Here, &theme);
         prop_assert!(is_untouched_outside(&buf, area));
         prop_assert!(padded(inside).width <= inside.width);
     }
@@ -438,8 +445,9 @@ fn an_average_far_away_does_not_set_the_scale() {
             tag: None,
             decimals: 1,
             scale: None,
+            theme: &theme,
         }
-        .draw(buf.area, &mut buf, &theme);
+        .render(buf.area, &mut buf);
         shot::text(&buf)
     };
     let mut alone = canvas(60, 16, &theme);
@@ -458,10 +466,11 @@ fn an_average_far_away_does_not_set_the_scale() {
         tag: None,
         decimals: 1,
         scale: None,
+        theme: &theme,
     }
-    .draw(alone.area, &mut alone, &theme);
+    .render(alone.area, &mut alone);
     assert_eq!(labels(&draw(true)), labels(&shot::text(&alone)));
-    assert_ne!(labels(&draw(false)), labels(&shot::text(&alone)), "a series of its own does");
+    assert_ne!(labels(&draw(false)), labels(&shot::text(&alone)), "a series that is no guide does");
     // Candles keep all but a little of their height, too.
     let mut chart = canvas(60, 16, &theme);
     let averages: Vec<_> = far.iter().map(|point| Some(point.value)).collect();
@@ -477,10 +486,11 @@ fn an_average_far_away_does_not_set_the_scale() {
         open_bucket: None,
         decimals: 1,
         scale: None,
+        theme: &theme,
     };
-    plain.draw(chart.area, &mut chart, &theme);
+    plain.render(chart.area, &mut chart);
     let before = labels(&shot::text(&chart));
     let overlays = [Overlay { values: &averages, style: theme.muted }];
-    Candles { overlays: &overlays, ..plain }.draw(chart.area, &mut chart, &theme);
+    Candles { overlays: &overlays, ..plain }.render(chart.area, &mut chart);
     assert_eq!(labels(&shot::text(&chart)), before);
 }

@@ -91,7 +91,7 @@ async fn a_key_is_entered_tried_and_kept_and_never_seen() {
     session.wait_text("1 Cluster", PAINT_WITHIN);
     let wrong = "UP-000000000000000000000000";
     for (key, shown) in
-        [(wrong, "✗ failed to try the key"), (service.key(), "the key of it is valid")]
+        [(wrong, "✗ failed to check the key"), (service.key(), "the key of it is valid")]
     {
         session.press("P");
         session.wait_text("╭─ Profiles", SHOWN_WITHIN);

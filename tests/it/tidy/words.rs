@@ -35,6 +35,18 @@ const FENCES: &[Fence] = &[
         only: &["src/runtime/"],
         why: "one room contains the guests",
     },
+    Fence {
+        word: "'─'",
+        within: "src/tui/",
+        only: &["src/tui/widget", "src/tui/view/tests"],
+        why: "ratatui and the widgets draw borders",
+    },
+    Fence {
+        word: "'│'",
+        within: "src/tui/",
+        only: &["src/tui/widget", "src/tui/view/tests"],
+        why: "ratatui and the widgets draw borders",
+    },
     Fence { word: "ratatui", within: "src/", only: &["src/tui/"], why: "one room draws" },
     Fence {
         word: "rusqlite",

@@ -5,6 +5,7 @@ use ratatui::{
     layout::Rect,
     style::{Modifier, Style},
     text::{Line, Span},
+    widgets::{Block, Borders, Widget as _},
 };
 
 use super::state::{Entry, Kind, Match, Palette};
@@ -56,9 +57,8 @@ pub(crate) fn draw(
         paint::text(buf, field, (1, 0), "a command or a name", theme.faint);
     }
     execute::view::draw_field(field, buf, theme, &palette.input, theme.text);
-    for x in 0..inside.width {
-        paint::put(buf, inside, (x, 1), '─', theme.border);
-    }
+    let rule = Rect { y: inside.y.saturating_add(1), height: 1, ..inside }.intersection(inside);
+    Block::new().borders(Borders::TOP).border_style(theme.border).render(rule, buf);
     // A line for what is typed, a rule above and a blank below the list, a line for the signs.
     let list =
         Rect { y: inside.y.saturating_add(2), height: inside.height.saturating_sub(4), ..inside };

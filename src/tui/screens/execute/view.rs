@@ -9,6 +9,7 @@ use ratatui::{
     layout::Rect,
     style::{Modifier, Style},
     text::{Line, Span},
+    widgets::Widget as _,
 };
 
 use super::state::Pane;
@@ -226,7 +227,7 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let values: Vec<Option<f64>> = values.into_iter().flat_map(|value| [value; 2]).collect();
     let width = u16::try_from(values.len()).unwrap_or(u16::MAX).min(area.width / 2);
     let bars = Rect { y: area.y.saturating_add(2), height: area.height - 2, width, ..area };
-    Sparkline { values: &values, floor: Floor::Zero, style: theme.up }.draw(bars, buf);
+    Sparkline::new(&values, Floor::Zero, theme.up).render(bars, buf);
     seconds.sort_by(f64::total_cmp);
     let at = |share: usize| {
         let idx = (seconds.len() * share / 100).min(seconds.len() - 1);

@@ -31,6 +31,7 @@ use ratatui::{
     layout::Rect,
     style::Style,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 
 use super::state::{
@@ -257,8 +258,9 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
             .iter()
             .find(|actor| Some(&actor.worker) == state.actor.as_ref())
             .and_then(|actor| actor.value),
+        theme,
     }
-    .draw(body, buf, theme);
+    .render(body, buf);
 }
 
 #[cfg(test)]

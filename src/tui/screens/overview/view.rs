@@ -16,6 +16,7 @@ use ratatui::{
     layout::Rect,
     style::Modifier,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 
 use super::state::{RUNS_MAX, TOPICS_EVERY, Topic};
@@ -458,5 +459,5 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, title: &str, topic
         width,
         height: area.height.saturating_sub(1),
     };
-    Sparkline { values: &values, floor: Floor::Lowest, style: theme.series(1) }.draw(bars, buf);
+    Sparkline::new(&values, Floor::Lowest, theme.series(1)).render(bars, buf);
 }

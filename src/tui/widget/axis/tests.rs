@@ -20,21 +20,21 @@ fn ticks_are_round() {
 fn equal_values_get_a_range_around_them() {
     let scale = Scale::over([5.0, 5.0, f64::NAN], 0.1).unwrap();
     assert!(scale.low() < 5.0 && 5.0 < scale.high());
-    assert!((scale.at(5.0) - 0.5).abs() < 1e-9);
+    assert!((scale.position(5.0) - 0.5).abs() < 1e-9);
     assert_eq!(Scale::over([f64::NAN, f64::INFINITY], 0.1), None);
     assert_eq!(Scale::over([], 0.1), None);
 }
 
 #[track_caller]
-fn check_label(moment: &str, before: Option<&str>, step_seconds: u64, want: &str) {
+fn check_label(time: &str, before: Option<&str>, step_seconds: u64, want: &str) {
     let read = |text: &str| text.parse().unwrap();
     let step = Duration::from_secs(step_seconds);
-    let label = time_label(read(moment), before.map(read), step, read("2026-07-30T12:00:00Z"));
+    let label = time_label(read(time), before.map(read), step, read("2026-07-30T12:00:00Z"));
     assert_eq!(label, want);
 }
 
 #[test]
-fn times_are_told_as_finely_as_they_differ() {
+fn times_are_shown_as_finely_as_they_differ() {
     check_label("2026-07-30T09:35:00Z", None, 3_600, "09:35");
     check_label("2026-07-30T09:35:10Z", None, 10, "09:35:10");
     check_label("2026-07-31T00:00:00Z", Some("2026-07-30T23:00:00Z"), 3_600, "Jul 31");
@@ -66,7 +66,7 @@ proptest! {
         let ticks = scale.ticks(n_max);
         prop_assert!(ticks.values.len() <= usize::from(n_max));
         for value in ticks.values {
-            let at = scale.at(value);
+            let at = scale.position(value);
             prop_assert!((-0.001..=1.001).contains(&at), "{} at {}", value, at);
         }
     }

@@ -10,7 +10,7 @@ fn check(got: impl AsRef<str>, want: &str) {
 }
 
 #[test]
-fn one_of_a_kind_is_no_plural() {
+fn one_is_not_plural() {
     assert_eq!([0, 1, 2].map(|n| counted(n, "epoch")), ["0 epochs", "1 epoch", "2 epochs"]);
 }
 
@@ -26,7 +26,7 @@ fn thousands_stand_apart() {
 }
 
 #[test]
-fn what_is_no_number_reads_as_such() {
+fn nan_and_infinity_have_a_symbol() {
     check(grouped(f64::NAN, 2), "—");
     check(grouped(f64::INFINITY, 2), "∞");
     check(signed(f64::NEG_INFINITY, 2), "-∞");
@@ -35,7 +35,7 @@ fn what_is_no_number_reads_as_such() {
 }
 
 #[test]
-fn signs_are_on_what_is_not_zero() {
+fn zero_has_no_sign() {
     check(signed(281.4, 2), "+281.40");
     check(signed(-281.4, 2), "-281.40");
     check(signed(0.001, 2), "0.00");
@@ -94,14 +94,14 @@ fn wide_characters_are_never_split() {
 }
 
 #[test]
-fn moments_are_told_in_utc() {
-    let moment: Timestamp = "2024-02-29T23:59:58Z".parse().unwrap();
-    check(date(moment), "2024-02-29");
-    check(clock(moment), "23:59:58");
-    check(clock_as_of(moment, moment + Duration::from_secs(1)), "23:59:58");
-    let dated = format!("{} 23:59:58", date(moment));
-    check(clock_as_of(moment, moment + Duration::from_secs(2)), &dated);
-    check(hour_minute(moment), "23:59");
+fn timestamps_are_shown_in_utc() {
+    let time: Timestamp = "2024-02-29T23:59:58Z".parse().unwrap();
+    check(date(time), "2024-02-29");
+    check(clock(time), "23:59:58");
+    check(clock_as_of(time, time + Duration::from_secs(1)), "23:59:58");
+    let dated = format!("{} 23:59:58", date(time));
+    check(clock_as_of(time, time + Duration::from_secs(2)), &dated);
+    check(hour_minute(time), "23:59");
     check(date(Timestamp::from_seconds(-1)), "1969-12-31");
 }
 
@@ -110,9 +110,9 @@ proptest! {
 
     #[test]
     fn the_calendar_agrees_with_the_timestamps(seconds in 0..253_402_207_200_i64) {
-        let moment = Timestamp::from_seconds(seconds);
-        let told = format!("{}T{}Z", date(moment), clock(moment));
-        prop_assert_eq!(told, moment.to_string());
+        let time = Timestamp::from_seconds(seconds);
+        let shown = format!("{}T{}Z", date(time), clock(time));
+        prop_assert_eq!(shown, time.to_string());
     }
 
     #[test]
@@ -132,7 +132,7 @@ proptest! {
 }
 
 #[test]
-fn decimals_tell_values_apart_and_are_no_more_than_that() {
+fn decimals_are_just_enough_to_tell_values_apart() {
     #[track_caller]
     fn check(values: &[f64], want: usize) {
         assert_eq!(decimals_for(values.iter().copied()), want, "{values:?}");
@@ -147,7 +147,7 @@ fn decimals_tell_values_apart_and_are_no_more_than_that() {
 }
 
 #[test]
-fn what_is_not_zero_does_not_read_as_zero() {
+fn a_value_that_is_not_zero_does_not_read_as_zero() {
     check(telling(-6e-8, 3, grouped), "-6e-8");
     check(telling(6e-8, 3, signed), "+6e-8");
     check(telling(0.0, 3, signed), "0.000");
@@ -155,5 +155,5 @@ fn what_is_not_zero_does_not_read_as_zero() {
     check(percent(-0.000_4), "-0.0004");
     check(percent(0.0), "0.00");
     check(telling(1_234.5, 1, signed), "+1 234.5");
-    check(whole(-4_812_377), "-4 812 377");
+    check(integer(-4_812_377), "-4 812 377");
 }

@@ -1,6 +1,6 @@
 //! What each worker answered lately, a bar for each period.
 
-use ratatui::{buffer::Buffer, layout::Rect};
+use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 
 use crate::{
     state::nodes::{Node, PERIOD},
@@ -66,7 +66,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
         paint::text(buf, row, (0, 1), &format::fit(&group, room), theme.muted);
         let place = Rect { x: row.x.saturating_add(NAME_WIDTH), width, ..row }.intersection(row);
         let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
-        Sparkline { values, floor: Floor::Zero, style }.draw_to(highest, place, buf);
+        Sparkline { values, floor: Floor::Zero, top_min: highest, style }.render(place, buf);
         let a_minute = state.nodes.activity(&node.peer_id).and_then(|one| one.a_minute(state.now));
         // In the first minute nobody knows how many a minute are.
         let text = a_minute.map_or_else(

@@ -7,6 +7,7 @@ use ratatui::{
     layout::Rect,
     style::Style,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 
 use super::is_focused;
@@ -27,7 +28,8 @@ use crate::{
     },
     widget::{
         format::{self, NONE},
-        paint, pane, share,
+        paint, pane,
+        share::ShareBar,
     },
 };
 
@@ -114,7 +116,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let y = lower.y.saturating_sub(area.y);
         let title = frame.state.stack.node_name(&node.peer_id).into_owned();
         let area = area.intersection(buf.area);
-        pane::divider(buf, area, y, title, (focus, theme));
+        pane::divider(buf, area, y, title, focus, theme);
         let [_, lower] = split_rows(lower, 1);
         draw_detail(lower, buf, frame, node);
     } else {
@@ -313,7 +315,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
                 height: 1,
             };
             let style = if percent < 90.0 { theme.warn } else { theme.up };
-            share::bar(buf, bar.intersection(area), percent / 100.0, style, theme);
+            let share = ShareBar { share: percent / 100.0, bar: style, rest: theme.faint };
+            share.render(bar.intersection(area), buf);
             let text =
                 format!("{} of {}", format::count(node.n_agreed), format::count(node.n_runs));
             paint::text(buf, area, (9 + AGREE_WIDTH + 2, y), &text, theme.muted);

@@ -8,6 +8,7 @@ use ratatui::{
     layout::Rect,
     style::{Modifier, Style},
     text::{Line, Span},
+    widgets::Widget as _,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -218,6 +219,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
         open_bucket: open_bucket(scene),
         decimals: format::decimals_for(all.iter().rev().take(64).map(|candle| candle.close)),
         scale: None,
+        theme,
     };
     let n_shown = chart.capacity(area.width).max(1);
     chart.n_newer = n_newer(scene, n_shown);
@@ -237,7 +239,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
     chart.overlays = &overlays;
     let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
     chart.scale = share_scale(scene, seen);
-    chart.draw(area, buf, theme);
+    chart.render(area, buf);
     seen
 }
 
@@ -353,8 +355,9 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
         tag: Some((newest.close, tag)),
         decimals: format::decimals_for(seen.iter().map(|candle| candle.close)),
         scale: share_scale(scene, seen),
+        theme,
     }
-    .draw(area, buf, theme);
+    .render(area, buf);
     seen
 }
 

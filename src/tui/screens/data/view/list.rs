@@ -8,6 +8,7 @@ use ratatui::{
     layout::Rect,
     style::Modifier,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -94,7 +95,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     if let Some(dataset) = state.dataset().filter(|_| facts_height > 0) {
         let y = area.height - 1 - facts_height;
         let title = format::fit(&dataset.name, usize::from(area.width.saturating_sub(6)));
-        divider(buf, area, y, title.into_owned(), (focus, theme));
+        divider(buf, area, y, title.into_owned(), focus, theme);
         let facts = Rect { y: area.y + y + 1, height: facts_height - 1, ..body };
         draw_facts(facts, buf, dataset, scene);
     }
@@ -235,7 +236,7 @@ fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, sc
         values.reverse();
         let style = if is_selected { theme.focus } else { theme.series(0) };
         let area = Rect { x: row.x.saturating_add(x), width: columns.spark, ..row };
-        Sparkline { values: &values, floor: Floor::Lowest, style }.draw(area, buf);
+        Sparkline::new(&values, Floor::Lowest, style).render(area, buf);
     }
     if let Some((_, value)) = newest.filter(|_| columns.last > 0) {
         let before = spark.values().rev().nth(1).unwrap_or(value);

@@ -5,6 +5,7 @@ use ratatui::{
     layout::Rect,
     style::Modifier,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 use unicode_width::UnicodeWidthStr as _;
 
@@ -19,7 +20,8 @@ use crate::{
     theme::Theme,
     widget::{
         axis::Scale,
-        braille, format, paint,
+        braille::{self, Dot},
+        format, paint,
         pane::{self, padded},
     },
 };
@@ -224,14 +226,15 @@ fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
     let n_dots = usize::from(area.width) * usize::from(braille::DOTS.0);
     let shown = values.get(values.len().saturating_sub(n_dots)..).unwrap_or(values);
     let Some(scale) = trace.scale() else { return };
-    let mut layer = braille::Layer::new(area.width, area.height);
+    let mut layer = braille::Layer::new(area.width, area.height, theme.series(0));
     let height = f64::from(area.height * braille::DOTS.1) - 1.0;
     let dots = |n: usize| f64::from(u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX));
     let step = (dots(n_dots) / dots(n_kept).max(1.0)).max(1.0);
     let mut before = None;
     for (idx, value) in shown.iter().enumerate() {
         let x = dots(n_dots) - dots(shown.len() - idx) * step;
-        let place = value.is_finite().then(|| (x, (1.0 - scale.at(*value)) * height));
+        let place =
+            value.is_finite().then(|| Dot { x, y: (1.0 - scale.position(*value)) * height });
         if let Some(to) = place {
             layer.line(before.unwrap_or(to), to);
         }
@@ -239,7 +242,7 @@ fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
     }
     // In a row or two the tint would be a stair, not an area.
     if area.height >= WASH_FROM {
-        layer.wash(area, buf, theme.series(0), theme);
+        layer.wash(area, buf, theme);
     }
-    layer.draw(area, buf, theme.series(0));
+    layer.render(area, buf);
 }

@@ -92,7 +92,7 @@ fn cell_text(value: Option<&Value>, decimals: usize) -> Cow<'_, str> {
         None => format::NONE.into(),
         Some(Value::String(text)) => format::fit(text, TEXT_MAX),
         Some(Value::Boolean(truth)) => truth.to_string().into(),
-        Some(Value::Integer(number)) => format::whole(*number).into(),
+        Some(Value::Integer(number)) => format::integer(*number).into(),
         Some(Value::Float(number)) => format::telling(*number, decimals, format::grouped).into(),
     }
 }

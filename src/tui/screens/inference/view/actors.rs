@@ -7,6 +7,7 @@ use ratatui::{
     layout::Rect,
     style::Modifier,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 
 use super::{Scene, losses::loss_text, past::points};
@@ -18,7 +19,7 @@ use crate::{
     },
     view::split_rows,
     widget::{
-        diverge::{self, Styles},
+        diverge::{self, DivergingBar},
         format,
         line::{self, Lines, Point},
         paint,
@@ -192,8 +193,8 @@ fn draw_row(
             Role::Forecaster => theme.series(3),
             Role::Inferer => theme.signed(actor.delta.unwrap_or(0.0)),
         };
-        let styles = Styles { bar, center: theme.series(1) };
-        diverge::bar(buf, bars, actor.delta.unwrap_or(f64::NAN), extreme, styles);
+        let value = actor.delta.unwrap_or(f64::NAN);
+        DivergingBar { value, extreme, bar, center: theme.series(1) }.render(bars, buf);
     }
     let [first, second] = details(actor, scene.state.detail, decimals);
     let end = row.width - columns.past;
@@ -208,7 +209,7 @@ fn draw_row(
     {
         let values = past.values_of(&actor.worker, scene.state.label());
         let area = Rect { x: row.x + end + 2, width: columns.past - 2, ..row };
-        Sparkline { values: &values, floor: Floor::Lowest, style: dot }.draw(area, buf);
+        Sparkline::new(&values, Floor::Lowest, dot).render(area, buf);
     }
 }
 
@@ -239,7 +240,7 @@ fn draw_facts(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let chosen = scene.actors.iter().find(|actor| Some(&actor.worker) == state.actor.as_ref());
     let Some(actor) = chosen.or_else(|| scene.actors.first()) else { return };
     let title = format::short_address(actor.worker.as_str()).into_owned();
-    pane::divider(buf, area, y, title, (scene.focus(Pane::Actors), theme));
+    pane::divider(buf, area, y, title, scene.focus(Pane::Actors), theme);
     let known = state
         .topic()
         .and_then(|topic| topic.actors.iter().find(|known| known.worker == actor.worker.as_str()));
@@ -330,8 +331,9 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         tag: Some((last.value, own)),
         decimals: scene.decimals(),
         scale: scene.share_scale([&told, &combined, &truth]),
+        theme,
     }
-    .draw(chart, buf, theme);
+    .render(chart, buf);
 }
 
 /// A number in as many columns as there are, to four digits where it is longer.

@@ -6,6 +6,7 @@ use ratatui::{
     buffer::Buffer,
     layout::Rect,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 use wire::inference::leaderboard::EpochLosses;
 
@@ -72,8 +73,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         tag: Some((newest, styles[0])),
         decimals: format::decimals_of(newest),
         scale: None,
+        theme,
     }
-    .draw(chart, buf, theme);
+    .render(chart, buf);
     let row = Rect { y: body.bottom().saturating_sub(1), height: 1, ..body };
     draw_means(row, buf, &epochs, scene);
 }

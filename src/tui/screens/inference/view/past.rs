@@ -7,6 +7,7 @@ use ratatui::{
     buffer::Buffer,
     layout::Rect,
     text::{Line, Span},
+    widgets::Widget as _,
 };
 
 use super::Scene;
@@ -79,8 +80,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         tag: newest,
         decimals: format::decimals_for(combined.iter().map(|point| point.value)),
         scale: scene.share_scale([&combined, &naive, &truth]),
+        theme,
     }
-    .draw(chart, buf, theme);
+    .render(chart, buf);
     if error_height > 0 {
         let row = Rect { y: body.bottom() - 1, height: 1, ..body };
         draw_difference(row, buf, &combined, &naive, scene);
@@ -153,5 +155,5 @@ fn draw_difference(
     paint::text(buf, row, (0, 0), "combined − naive", scene.theme.muted);
     let area =
         Rect { x: row.x + WORDS.min(row.width), width: row.width.saturating_sub(WORDS), ..row };
-    Sparkline { values: &values, floor: Floor::Zero, style: scene.theme.series(0) }.draw(area, buf);
+    Sparkline::new(&values, Floor::Zero, scene.theme.series(0)).render(area, buf);
 }

@@ -5,6 +5,7 @@ use ratatui::{
     layout::Rect,
     style::{Modifier, Style},
     text::{Line, Span},
+    widgets::Widget as _,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -15,7 +16,7 @@ use crate::{
     widget::{
         format, paint,
         pane::{self, padded},
-        share,
+        share::ShareBar,
         stats::Quartiles,
     },
 };
@@ -151,11 +152,11 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let inferers: Vec<_> = of_role(Role::Inferer).filter_map(|actor| actor.value).collect();
     let n_outliers = of_role(Role::Inferer).filter(|actor| actor.is_outlier).count();
     let forecasters: Vec<_> = of_role(Role::Forecaster).filter_map(|actor| actor.value).collect();
-    let quartiles = Quartiles::of(&inferers);
+    let quartiles = Quartiles::compute(&inferers);
     let spread = quartiles.map(|q| q.upper - q.lower);
     // Shares differ by points.
     let points = if scene.is_percent() { " points" } else { "" };
-    let reach = Quartiles::of(&forecasters).map(|q| (q.upper - q.lower) / 2.0);
+    let reach = Quartiles::compute(&forecasters).map(|q| (q.upper - q.lower) / 2.0);
     let bold = Modifier::BOLD;
     let mut figures = vec![
         Figure {
@@ -300,7 +301,7 @@ fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         let bar = Rect { x: area.x + start, y: area.y + y, width: bar_width, height: 1 };
         if let Some(value) = value {
             let style = if is_best(Some(*value)) { theme.series(1) } else { theme.series(0) };
-            share::bar(buf, bar, value / highest, style, theme);
+            ShareBar { share: value / highest, bar: style, rest: theme.faint }.render(bar, buf);
         }
         if let Some(naive) = naive.filter(|naive| naive.is_finite()) {
             let x =

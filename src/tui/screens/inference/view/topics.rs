@@ -1,6 +1,11 @@
 //! The topics there are: what they predict, and where their epochs stand.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Modifier,
+    widgets::{LineGauge, Widget as _},
+};
 use wire::inference::TopicSummary;
 
 use super::Scene;
@@ -76,14 +81,18 @@ fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_
     let left = topic.next_epoch_height.saturating_sub(height).min(topic.epoch_length);
     #[expect(clippy::cast_precision_loss, reason = "the bar has eight steps")]
     let share = 1.0 - left as f64 / topic.epoch_length.max(1) as f64;
-    let Some(x) = row.width.checked_sub(BAR) else { return };
-    let bar = Rect { x: row.x + x, width: BAR, ..row };
+    // Behind the column that the gauge leaves free after a label.
+    let Some(x) = row.width.checked_sub(BAR + 1) else { return };
+    let bar = Rect { x: row.x + x, width: BAR + 1, ..row };
     let is_open = topic.close_height.is_some();
     let style = if is_open { scene.theme.info } else { scene.theme.focus };
     // A thin line, as bars of neighboring rows would run into one another.
-    let n_full = paint::cells(share * f64::from(BAR), BAR);
-    for x in 0..BAR {
-        let style = if x < n_full { style } else { scene.theme.faint };
-        paint::put(buf, bar, (x, 0), if x < n_full { '━' } else { '─' }, style);
-    }
+    LineGauge::default()
+        .ratio(share.clamp(0.0, 1.0))
+        .label("")
+        .filled_symbol("━")
+        .filled_style(style)
+        .unfilled_symbol("─")
+        .unfilled_style(scene.theme.faint)
+        .render(bar.intersection(buf.area), buf);
 }
