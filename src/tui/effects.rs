@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::timers::Timers;
 use crate::{
-    event::{DataEvent, Effect, Event, InferenceEvent, Timer},
+    event::{Effect, Event, Timer},
     local::{Addresses, LocalEvent, LocalStack},
     profiles::Profiles,
     state::{loadable::Failure, runs::RunId, services::Service},
@@ -334,44 +334,35 @@ impl Runner {
 
     fn call_datasets(&mut self, effect: Effect) {
         let datasets = self.clients.datasets.clone();
-        let event = |event: DataEvent| Event::Data(event);
         match effect {
             Effect::LoadDatasets { search } => {
-                let call = calls::datasets(datasets, search);
-                self.call(Subject::Datasets, async move { event(call.await) });
+                self.call(Subject::Datasets, calls::datasets(datasets, search));
             }
             Effect::LoadColumns { dataset } => {
-                let call = calls::columns(datasets, dataset);
-                self.call(Subject::Columns(dataset), async move { event(call.await) });
+                self.call(Subject::Columns(dataset), calls::columns(datasets, dataset));
             }
             Effect::LoadRows(query) => {
                 let subject = Subject::Rows(query.dataset, query.resolution);
-                let call = calls::rows(datasets, query);
-                self.call(subject, async move { event(call.await) });
+                self.call(subject, calls::rows(datasets, query));
             }
             Effect::FilterDatasets { field, value } => {
-                let call = calls::filtered(datasets, field, value);
-                self.call(Subject::Datasets, async move { event(call.await) });
+                self.call(Subject::Datasets, calls::filtered(datasets, field, value));
             }
             Effect::LoadTags { dataset } => {
-                let call = calls::tags(datasets, dataset);
-                self.call(Subject::Tags, async move { event(call.await) });
+                self.call(Subject::Tags, calls::tags(datasets, dataset));
             }
             Effect::LoadPinned { dataset } => {
-                let call = calls::pinned(datasets, dataset);
-                self.call(Subject::Pinned(dataset), async move { event(call.await) });
+                self.call(Subject::Pinned(dataset), calls::pinned(datasets, dataset));
             }
             Effect::LoadTable(query) => {
-                let call = calls::table(datasets, query);
-                self.call(Subject::Table, async move { event(call.await) });
+                self.call(Subject::Table, calls::table(datasets, query));
             }
             Effect::Export { query, path } => {
                 let export = export::export(datasets, query, path, self.events.clone());
                 self.start(Subject::Export, export);
             }
             Effect::AcquireTag { tag } => {
-                let call = calls::acquire(datasets, tag);
-                self.call(Subject::Tag, async move { event(call.await) });
+                self.call(Subject::Tag, calls::acquire(datasets, tag));
             }
             Effect::OpenStream { dataset } => {
                 let stream = calls::stream(datasets, dataset, self.events.clone());
@@ -383,39 +374,34 @@ impl Runner {
 
     fn call_inference(&mut self, effect: &Effect) {
         let inference = self.clients.inference.clone();
-        let event = |event: InferenceEvent| Event::Inference(event);
         match *effect {
             Effect::LoadTopics => {
-                let call = calls::topics(inference);
-                self.call(Subject::Topics, async move { event(call.await) });
+                self.call(Subject::Topics, calls::topics(inference));
             }
             Effect::LoadLatest { topic } => {
-                let call = calls::latest(inference, topic);
-                self.call(Subject::Latest(topic), async move { event(call.await) });
+                self.call(Subject::Latest(topic), calls::latest(inference, topic));
             }
             Effect::LoadResistant { topic } => {
-                let call = calls::resistant(inference, topic);
-                self.call(Subject::Latest(topic), async move { event(call.await) });
+                self.call(Subject::Latest(topic), calls::resistant(inference, topic));
             }
             Effect::LoadConfidence { topic } => {
-                let call = calls::confidence(inference, topic);
-                self.call(Subject::Confidence(topic), async move { event(call.await) });
+                self.call(Subject::Confidence(topic), calls::confidence(inference, topic));
             }
             Effect::LoadPastBundles { topic, limit } => {
-                let call = calls::past_bundles(inference, topic, limit);
-                self.call(Subject::PastBundles(topic), async move { event(call.await) });
+                self.call(
+                    Subject::PastBundles(topic),
+                    calls::past_bundles(inference, topic, limit),
+                );
             }
             Effect::OpenBundles { topic } => {
                 let stream = calls::bundles(inference, topic, self.events.clone());
                 self.start(Subject::Bundles, stream);
             }
             Effect::LoadLeaderboard { topic } => {
-                let call = calls::leaderboard(inference, topic);
-                self.call(Subject::Leaderboard(topic), async move { event(call.await) });
+                self.call(Subject::Leaderboard(topic), calls::leaderboard(inference, topic));
             }
             Effect::LoadHistory { topic, limit } => {
-                let call = calls::history(inference, topic, limit);
-                self.call(Subject::History(topic), async move { event(call.await) });
+                self.call(Subject::History(topic), calls::history(inference, topic, limit));
             }
             _ => {}
         }

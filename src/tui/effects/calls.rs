@@ -62,11 +62,11 @@ where
     }
 }
 
-pub(super) async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> DataEvent {
+pub(super) async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> Event {
     let what = format!("read dataset {dataset}, which is pinned");
     let call = |service: Datasets| async move { service.dataset(dataset).await };
     let result = ask(service, &what, call).await.map(Box::new);
-    DataEvent::Pinned { dataset, result }
+    Event::Data(DataEvent::Pinned { dataset, result })
 }
 
 /// Waits for `call`, a health check, for at most [`PROBE_WITHIN`].
@@ -127,56 +127,56 @@ pub(super) async fn cluster(head: Option<Functions>, events: mpsc::Sender<Event>
     }
 }
 
-pub(super) async fn datasets(service: Option<Datasets>, search: String) -> DataEvent {
+pub(super) async fn datasets(service: Option<Datasets>, search: String) -> Event {
     let query = DatasetsQuery { search: search.clone(), limit: Some(DATASETS_MAX), offset: 0 };
     let result =
         ask(service, "list the datasets", |service| async move { service.list(&query).await })
             .await;
-    DataEvent::Datasets { search, result }
+    Event::Data(DataEvent::Datasets { search, result })
 }
 
-pub(super) async fn columns(service: Option<Datasets>, dataset: DatasetId) -> DataEvent {
+pub(super) async fn columns(service: Option<Datasets>, dataset: DatasetId) -> Event {
     let what = "list the columns";
     let result = ask(service, what, |service| async move { service.columns(dataset).await }).await;
-    DataEvent::Columns { dataset, result }
+    Event::Data(DataEvent::Columns { dataset, result })
 }
 
-pub(super) async fn filtered(service: Option<Datasets>, field: String, value: String) -> DataEvent {
+pub(super) async fn filtered(service: Option<Datasets>, field: String, value: String) -> Event {
     let what = "filter the datasets";
     let search = |service: Datasets| {
         let (field, value) = (field.clone(), value.clone());
         async move { service.search(&field, &value, 0).await }
     };
     let result = ask(service, what, search).await;
-    DataEvent::Filtered { field, value, result }
+    Event::Data(DataEvent::Filtered { field, value, result })
 }
 
-pub(super) async fn tags(service: Option<Datasets>, dataset: DatasetId) -> DataEvent {
+pub(super) async fn tags(service: Option<Datasets>, dataset: DatasetId) -> Event {
     let what = "list the tags";
     let tags = |service: Datasets| async move { service.dataset_tags(dataset).await };
     let result = ask(service, what, tags).await;
     let result = result.map(|tags| tags.into_iter().map(|tag| tag.name).collect());
-    DataEvent::Tags { dataset, result }
+    Event::Data(DataEvent::Tags { dataset, result })
 }
 
-pub(super) async fn rows(service: Option<Datasets>, query: RowsQuery) -> DataEvent {
-    DataEvent::Rows { query, result: page(service, query).await }
+pub(super) async fn rows(service: Option<Datasets>, query: RowsQuery) -> Event {
+    Event::Data(DataEvent::Rows { query, result: page(service, query).await })
 }
 
-pub(super) async fn table(service: Option<Datasets>, query: RowsQuery) -> DataEvent {
-    DataEvent::Table { query, result: page(service, query).await }
+pub(super) async fn table(service: Option<Datasets>, query: RowsQuery) -> Event {
+    Event::Data(DataEvent::Table { query, result: page(service, query).await })
 }
 
 async fn page(service: Option<Datasets>, query: RowsQuery) -> Result<RowsPage, Failure> {
     ask(service, "read rows", |service| async move { service.rows(&query).await }).await
 }
 
-pub(super) async fn acquire(service: Option<Datasets>, tag: String) -> DataEvent {
+pub(super) async fn acquire(service: Option<Datasets>, tag: String) -> Event {
     let what = format!("acquire the tag {tag}");
     let wanted = tag.clone();
     let acquire = |service: Datasets| async move { service.acquire_tag(&wanted).await };
     let result = ask(service, &what, acquire).await;
-    DataEvent::Acquired { tag, result }
+    Event::Data(DataEvent::Acquired { tag, result })
 }
 
 /// Sends the events of a dataset's stream, until there is no receiver.
@@ -237,42 +237,41 @@ fn news(event: RowEvent) -> RowsEvent {
     }
 }
 
-pub(super) async fn topics(service: Option<Inference>) -> InferenceEvent {
+pub(super) async fn topics(service: Option<Inference>) -> Event {
     let what = "list the topics";
-    InferenceEvent::Topics(
-        ask(service, what, |service| async move { service.topics().await }).await,
-    )
+    let topics = ask(service, what, |service| async move { service.topics().await }).await;
+    Event::Inference(InferenceEvent::Topics(topics))
 }
 
-pub(super) async fn latest(service: Option<Inference>, topic: TopicId) -> InferenceEvent {
+pub(super) async fn latest(service: Option<Inference>, topic: TopicId) -> Event {
     let what = format!("read topic {topic}");
     let result = ask(service, &what, |service| async move { service.latest(topic).await }).await;
-    InferenceEvent::Latest { topic, result }
+    Event::Inference(InferenceEvent::Latest { topic, result })
 }
 
-pub(super) async fn resistant(service: Option<Inference>, topic: TopicId) -> InferenceEvent {
+pub(super) async fn resistant(service: Option<Inference>, topic: TopicId) -> Event {
     let what = format!("read topic {topic} without outliers");
     let read = |service: Inference| async move { service.latest_outlier_resistant(topic).await };
     let result = ask(service, &what, read).await;
-    InferenceEvent::Resistant { topic, result }
+    Event::Inference(InferenceEvent::Resistant { topic, result })
 }
 
-pub(super) async fn confidence(service: Option<Inference>, topic: TopicId) -> InferenceEvent {
+pub(super) async fn confidence(service: Option<Inference>, topic: TopicId) -> Event {
     let what = format!("read the weights of topic {topic}");
     let read = |service: Inference| async move { service.latest_with_weights(topic).await };
     let result = ask(service, &what, read).await.map(Box::new);
-    InferenceEvent::Confidence { topic, result }
+    Event::Inference(InferenceEvent::Confidence { topic, result })
 }
 
 pub(super) async fn past_bundles(
     service: Option<Inference>,
     topic: TopicId,
     limit: usize,
-) -> InferenceEvent {
+) -> Event {
     let what = format!("read the past bundles of topic {topic}");
     let read = |service: Inference| async move { service.past_bundles(topic, limit).await };
     let result = ask(service, &what, read).await;
-    InferenceEvent::PastBundles { topic, result }
+    Event::Inference(InferenceEvent::PastBundles { topic, result })
 }
 
 /// Sends the bundles of a topic's stream, until there is no receiver.
@@ -302,20 +301,16 @@ pub(super) async fn bundles(
     tokio::join!(bundles::follow(service, topic, sender), send);
 }
 
-pub(super) async fn leaderboard(service: Option<Inference>, topic: TopicId) -> InferenceEvent {
+pub(super) async fn leaderboard(service: Option<Inference>, topic: TopicId) -> Event {
     let what = format!("read the leaderboard of topic {topic}");
     let read =
         |service: Inference| async move { service.leaderboard(topic, LEADERBOARD_EPOCHS).await };
-    InferenceEvent::Leaderboard { topic, result: ask(service, &what, read).await }
+    Event::Inference(InferenceEvent::Leaderboard { topic, result: ask(service, &what, read).await })
 }
 
-pub(super) async fn history(
-    service: Option<Inference>,
-    topic: TopicId,
-    limit: usize,
-) -> InferenceEvent {
+pub(super) async fn history(service: Option<Inference>, topic: TopicId, limit: usize) -> Event {
     let what = format!("read the past of topic {topic}");
     let result =
         ask(service, &what, |service| async move { service.history(topic, limit).await }).await;
-    InferenceEvent::History { topic, result }
+    Event::Inference(InferenceEvent::History { topic, result })
 }
