@@ -23,6 +23,10 @@ pub(crate) const ANIMATION_EVERY: Duration = Duration::from_millis(125);
 /// unchecked: they come while data streams, and a check costs as much as drawing.
 const CHECKED_AFTER: Duration = Duration::from_millis(900);
 
+/// How long frames are drawn unchecked after a check that found a change: data that is in view keeps
+/// changing it, and a check before each frame would double the cost of a live chart.
+const UNCHECKED_FOR: Duration = Duration::from_secs(5);
+
 /// Schedules frames by their causes.
 #[derive(Debug)]
 pub(crate) struct Pacer {
@@ -30,6 +34,8 @@ pub(crate) struct Pacer {
     last_frame: Option<Instant>,
     /// When a frame was last skipped.
     last_check: Option<Instant>,
+    /// When a check last found a change.
+    changed_at: Option<Instant>,
     data_every: Duration,
 }
 
@@ -37,7 +43,13 @@ impl Pacer {
     /// A pacer for a terminal on this machine, or on another one if `is_far`.
     pub(crate) const fn new(is_far: bool) -> Self {
         let data_every = if is_far { DATA_EVERY_FAR } else { DATA_EVERY };
-        Self { dirty: Dirty::Clean, last_frame: None, last_check: None, data_every }
+        Self {
+            dirty: Dirty::Clean,
+            last_frame: None,
+            last_check: None,
+            changed_at: None,
+            data_every,
+        }
     }
 
     /// Requests a frame for this cause.
@@ -70,8 +82,14 @@ impl Pacer {
     /// Whether to check at `now` that the next frame would show a change: it is for data, which may be
     /// out of view, and none was drawn just before.
     pub(crate) fn needs_check(&self, now: Instant) -> bool {
-        let is_late = |last: Instant| now.duration_since(last) >= CHECKED_AFTER;
-        self.dirty == Dirty::Data && self.last_frame.is_some_and(is_late)
+        let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
+        let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);
+        self.dirty == Dirty::Data && is_after(self.last_frame, CHECKED_AFTER) && !is_unchecked
+    }
+
+    /// Records that a check at `now` found a change.
+    pub(crate) fn record_change(&mut self, now: Instant) {
+        self.changed_at = Some(now);
     }
 
     /// Drops the request: a frame at `now` would show no change.
@@ -127,6 +145,21 @@ mod tests {
         assert_eq!(n_checks, 10);
         pacer.mark_dirty(Dirty::Input);
         assert!(pacer.is_due(Instant::now()), "input does not wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_are_unchecked_for_a_while_after_a_check_that_found_a_change() {
+        let mut pacer = Pacer::new(false);
+        let needs_check_after = async |pacer: &mut Pacer, wait: Duration| {
+            pacer.record_frame(Instant::now(), false);
+            tokio::time::advance(wait).await;
+            pacer.mark_dirty(Dirty::Data);
+            pacer.needs_check(Instant::now())
+        };
+        assert!(needs_check_after(&mut pacer, CHECKED_AFTER).await);
+        pacer.record_change(Instant::now());
+        assert!(!needs_check_after(&mut pacer, CHECKED_AFTER).await);
+        assert!(needs_check_after(&mut pacer, UNCHECKED_FOR).await);
     }
 
     /// The frames of one second in which a row comes each millisecond.

@@ -131,10 +131,7 @@ pub enum RunError {
         report: String,
     },
     /// The terminal cannot move its cursor.
-    #[error(
-        "open the screen on a terminal without a cursor (TERM=dumb): `triptych --help` names the \
-         commands that print lines"
-    )]
+    #[error("open the screen without a cursor (TERM=dumb); other commands print lines")]
     NoCursor,
 }
 
@@ -311,6 +308,9 @@ impl Loop {
         if waits_for_input || (is_checked && !self.has_changes()) {
             self.pacer.skip(now);
             return Ok(());
+        }
+        if is_checked {
+            self.pacer.record_change(now);
         }
         if self.pacer.cause() > Dirty::Animation {
             self.state.changed_at = self.clock.now();

@@ -23,17 +23,10 @@ const POWER_FROM: f64 = 1e15;
 /// Returns `value` with `decimals` places and its thousands apart: `67 431.22`.
 #[must_use]
 pub fn grouped(value: f64, decimals: usize) -> String {
-    let plain = fixed(value, decimals);
-    let (sign, rest) = plain.strip_prefix('-').map_or(("", plain.as_str()), |rest| ("-", rest));
-    let (whole, fraction) = rest.split_once('.').unwrap_or((rest, ""));
-    if !whole.bytes().all(|byte| byte.is_ascii_digit()) {
-        return plain;
-    }
-    let mut text = format!("{sign}{}", group(whole));
-    if !fraction.is_empty() {
-        text.push('.');
-        text.push_str(fraction);
-    }
+    let mut text = fixed(value, decimals);
+    let start = usize::from(text.starts_with('-'));
+    let end = text.find('.').unwrap_or(text.len());
+    group_digits(&mut text, start, end);
     text
 }
 
@@ -155,7 +148,10 @@ pub fn short(value: f64, decimals: usize, width: usize) -> String {
 /// Returns a count with its thousands apart: `4 812 377`.
 #[must_use]
 pub fn count(number: u64) -> String {
-    group(&number.to_string())
+    let mut text = number.to_string();
+    let end = text.len();
+    group_digits(&mut text, 0, end);
+    text
 }
 
 /// Returns a whole number with its thousands apart: `-4 812 377`.
@@ -165,16 +161,17 @@ pub fn integer(number: i64) -> String {
     format!("{sign}{}", count(number.unsigned_abs()))
 }
 
-/// Sets the thousands of `digits` apart.
-fn group(digits: &str) -> String {
-    let mut text = String::new();
-    for (idx, digit) in digits.chars().enumerate() {
-        if idx > 0 && (digits.len() - idx).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
+/// Sets the thousands apart of the number from byte `start` of `text` to before `end`, if those are
+/// digits.
+fn group_digits(text: &mut String, start: usize, end: usize) {
+    if !text.bytes().take(end).skip(start).all(|byte| byte.is_ascii_digit()) {
+        return;
     }
-    text
+    let mut at = end;
+    while at > start + 3 {
+        at -= 3;
+        text.insert(at, ' ');
+    }
 }
 
 /// Returns how many there are of what `one` names: `1 epoch`, `4 812 epochs`.

@@ -42,7 +42,18 @@ pub fn text(
     text: &str,
     style: Style,
 ) -> u16 {
-    line(buf, area, at, &Line::styled(text, style))
+    let at = at.into();
+    if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return line(buf, area, at, &Line::styled(text, style));
+    }
+    // Most texts are ASCII, which needs no search for graphemes and their widths.
+    let right = area.intersection(buf.area).right().saturating_sub(area.x);
+    let mut end = at.x;
+    for (x, letter) in (at.x..right).zip(text.chars()) {
+        put(buf, area, (x, at.y), letter, style);
+        end = x + 1;
+    }
+    end
 }
 
 /// As [`text`], for a text of several styles.

@@ -95,11 +95,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         }
         let title = format::fit(numbers.name, numbers.width.into()).to_uppercase();
         paint::text_before(buf, body, (end, 0), &title, header);
-        for (y, (at, value)) in (1..body.height).zip(numbers.values.iter().enumerate()) {
+        let rows = numbers.values.iter().zip(&numbers.texts).enumerate();
+        for (y, (at, (value, text))) in (1..body.height).zip(rows) {
             let before = numbers.values.get(at + 1).copied().flatten();
             let change = value.zip(before).map_or(0.0, |(value, before)| value - before);
             let style = if is_main { theme.signed(change) } else { theme.muted };
-            paint::text_before(buf, body, (end, y), &numbers.text(*value), style);
+            paint::text_before(buf, body, (end, y), text, style);
             if is_main && value.is_some() {
                 paint::put(buf, body, (end + 1, y), arrow(change), style);
             }
@@ -111,7 +112,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
 struct Numbers<'a> {
     name: &'a str,
     values: Vec<Option<f64>>,
-    decimals: usize,
+    /// The values to the decimals of the column, or to four digits where that would be long.
+    texts: Vec<String>,
     width: u16,
 }
 
@@ -120,18 +122,15 @@ impl<'a> Numbers<'a> {
         let value = |row: &&NamedRow| row.values.get(name).and_then(Value::as_f64);
         let values: Vec<_> = rows.iter().map(value).collect();
         let decimals = format::decimals_for(values.iter().copied().flatten());
-        let mut numbers = Self { name, values, decimals, width: 0 };
-        let widest = numbers.values.iter().map(|value| numbers.text(*value).chars().count()).max();
+        let text = |value: &Option<f64>| {
+            let Some(value) = *value else { return format::NONE.to_owned() };
+            let text = format::telling(value, decimals, format::grouped);
+            if text.chars().count() > NUMBER_MAX { format::compact(value) } else { text }
+        };
+        let texts: Vec<String> = values.iter().map(text).collect();
+        let widest = texts.iter().map(|text| text.chars().count()).max();
         let width = widest.unwrap_or(0).max(name.len().min(TITLE_MAX));
-        numbers.width = u16::try_from(width).unwrap_or(u16::MAX);
-        numbers
-    }
-
-    /// A number to the places of its column, or to four digits where that would be long.
-    fn text(&self, value: Option<f64>) -> String {
-        let Some(value) = value else { return format::NONE.to_owned() };
-        let text = format::telling(value, self.decimals, format::grouped);
-        if text.chars().count() > NUMBER_MAX { format::compact(value) } else { text }
+        Self { name, values, texts, width: u16::try_from(width).unwrap_or(u16::MAX) }
     }
 }
 
