@@ -131,7 +131,7 @@ pub enum RunError {
         report: String,
     },
     /// The terminal cannot move its cursor.
-    #[error("open the screen without a cursor (TERM=dumb); other commands print lines")]
+    #[error("open the screen without a cursor (TERM=dumb); `--help` names other commands")]
     NoCursor,
 }
 
