@@ -4,7 +4,9 @@
 //! peer few addresses are dialed, of all so many each second, and those of this machine or a private
 //! network only while every connected peer is at least as near: the answers do not say which of them
 //! named an address. A node with enough connections, or with a head, asks the peers that it has: a
-//! query by itself would dial the nearest twenty, and so, sooner or later, every node.
+//! query by itself would dial the nearest twenty, and so, sooner or later, every node. Kademlia's own
+//! bootstrap, which asks for peers of every distance after each peer that is new, is skipped: providers
+//! are all that is looked for, and it was most of what a new neighbor cost.
 
 use std::{
     collections::HashMap,
@@ -76,6 +78,10 @@ pub(super) struct Table {
     young_until: Option<Instant>,
     /// The connection that a query asks for, until it is dialed.
     queried: Option<ConnectionId>,
+    /// Whether Kademlia is about to bootstrap.
+    is_bootstrap_due: bool,
+    /// The bootstrap that is being skipped.
+    bootstrap: Option<kad::QueryId>,
     /// How many connections stand, by where the peer is.
     sites: HashMap<ConnectionId, Site>,
     /// Peers that are not dialed for a while, and until when.
@@ -91,6 +97,8 @@ impl Table {
             has_head: false,
             young_until: None,
             queried: None,
+            is_bootstrap_due: false,
+            bootstrap: None,
             sites: HashMap::new(),
             resting: HashMap::new(),
         }
@@ -122,6 +130,22 @@ impl Table {
         let is_young = self.young_until.is_some_and(|until| until > Instant::now());
         let has_enough = self.has_head || is_young || self.sites.len() >= self.n_enough;
         self.sites.is_empty() || !has_enough
+    }
+
+    /// Skips the bootstrap that Kademlia starts by itself half a second after it has taken a peer in, and
+    /// which cannot be turned off: starting one resets that timer, and one that ends before it is polled
+    /// asks nobody.
+    fn skip_bootstrap(&mut self) {
+        if self.bootstrap.is_none() && self.is_bootstrap_due {
+            self.is_bootstrap_due = false;
+            self.bootstrap = self.kad.bootstrap().ok();
+        }
+        if let Some(id) = self.bootstrap {
+            match self.kad.query_mut(&id) {
+                Some(mut query) => query.finish(),
+                None => self.bootstrap = None,
+            }
+        }
     }
 
     fn is_resting(&self, peer: PeerId) -> bool {
@@ -228,9 +252,14 @@ impl NetworkBehaviour for Table {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
+        self.skip_bootstrap();
         let polled = self.kad.poll(context);
-        if let Poll::Ready(ToSwarm::Dial { opts }) = &polled {
-            self.queried = Some(opts.connection_id());
+        match &polled {
+            Poll::Ready(ToSwarm::Dial { opts }) => self.queried = Some(opts.connection_id()),
+            Poll::Ready(ToSwarm::GenerateEvent(kad::Event::RoutingUpdated { .. })) => {
+                self.is_bootstrap_due = true;
+            }
+            _ => {}
         }
         polled
     }
@@ -238,6 +267,10 @@ impl NetworkBehaviour for Table {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::timeout;
+
     use super::{super::rendezvous, *};
 
     fn table() -> Table {
@@ -267,6 +300,25 @@ mod tests {
         assert_eq!(n_chosen(&table), 2);
         table.sites.insert(ConnectionId::new_unchecked(3), Site::Public);
         assert_eq!(n_chosen(&table), 1);
+    }
+
+    #[tokio::test]
+    async fn a_new_peer_starts_no_bootstrap() {
+        let mut table = table();
+        table.sites.insert(ConnectionId::new_unchecked(1), Site::Loopback);
+        for _ in 0..3 {
+            table.kad().add_address(&PeerId::random(), "/ip4/127.0.0.1/tcp/1".parse().unwrap());
+            let dialed = poll_fn(|context| {
+                while let Poll::Ready(event) = table.poll(context) {
+                    if let ToSwarm::Dial { .. } = event {
+                        return Poll::Ready(());
+                    }
+                }
+                Poll::Pending
+            });
+            // Kademlia waits for half a second of its own clock.
+            assert!(timeout(Duration::from_millis(700), dialed).await.is_err());
+        }
     }
 
     #[tokio::test(start_paused = true)]
