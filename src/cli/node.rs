@@ -122,7 +122,7 @@ fn role(role: Role, head: &HeadFlags) -> anyhow::Result<RoleOptions> {
 }
 
 fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Result<Connectivity> {
-    let mut connectivity = Connectivity::of(role);
+    let mut connectivity = Connectivity::for_role(role);
     let websocket = &flags.websocket;
     connectivity.websocket = websocket.websocket.then_some(websocket.websocket_port);
     connectivity.advertised = advertised(flags)?;

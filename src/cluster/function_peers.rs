@@ -23,10 +23,7 @@ impl Peers for FunctionPeers<'_> {
         limits: AnswerLimits,
     ) -> Result<Vec<u8>, AskError> {
         let AnswerLimits { bytes_max, within } = limits;
-        Ok(self
-            .network
-            .ask(peer, content::FUNCTION_PROTOCOL, question, (bytes_max, within))
-            .await?)
+        Ok(self.network.ask(peer, content::FUNCTION_PROTOCOL, question, bytes_max, within).await?)
     }
 }
 

@@ -11,7 +11,7 @@ mod dispatch;
 mod events;
 mod executions;
 mod gather;
-mod heard;
+mod inbound;
 mod inbox;
 mod install;
 mod lines;
@@ -294,7 +294,7 @@ impl Head {
     /// Returns how execution `id` went, or that it is under way; none if it is not remembered. The
     /// newest 1000 are.
     #[must_use]
-    pub fn found(&self, id: &str) -> Option<Found> {
+    pub fn find_execution(&self, id: &str) -> Option<Found> {
         self.0.executions.find(id)
     }
 
@@ -333,7 +333,7 @@ impl Head {
     /// How many slots worker `peer` has, and how many of them are free, if it offers any.
     #[must_use]
     pub fn slots_of(&self, peer: &PeerId) -> Option<(usize, usize)> {
-        self.0.slots.of(peer)
+        self.0.slots.offered_slots(peer)
     }
 
     /// Returns the functions it holds, by name.
@@ -362,7 +362,7 @@ impl Head {
         self.0.events.follow()
     }
 
-    /// Dates an event that concerns whoever follows alone.
+    /// Dates an event that is of interest to followers alone.
     pub(crate) fn dated(&self, kind: ClusterEventKind) -> ClusterEvent {
         self.0.events.dated(kind)
     }
@@ -380,7 +380,7 @@ impl Head {
     }
 
     /// Starts no more executions, and waits until those under way have ended, at most for `within`.
-    /// Those that have not are ended, and whoever waits for them is told. Returns whether all ended by
+    /// Those that have not are ended, and their clients get an answer. Returns whether all ended by
     /// themselves.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
@@ -395,7 +395,7 @@ impl Head {
             warn!(request, %function, "ended an execution: the node is stopping");
         }
         self.0.executions.stop();
-        // Those that are told are served a moment longer than this.
+        // Their answers are served a little longer than this.
         drop(timeout(END_WITHIN, self.0.permits.acquire_many(EXECUTIONS_MAX)).await);
         false
     }
@@ -450,7 +450,7 @@ impl Head {
             }
         };
         let gathered = gather::gather(self, track, order, chosen, &mut inbox).await;
-        let (code, message) = report::gathered(&gathered, order);
+        let (code, message) = report::summarize(&gathered, order);
         let (expected, have) = (order.threshold, gathered.share());
         if have < expected {
             info!(request = request_id, expected, have, "threshold condition not met");
@@ -463,7 +463,7 @@ impl Head {
             outcomes.push((peer, outcome));
         }
         let groups = execution::group(outcomes);
-        self.0.peers.ran(&groups);
+        self.0.peers.count_runs(&groups);
         self.0.slots.judge(&groups);
         Execution { code, request_id, message, groups, peers, runs }
     }

@@ -37,22 +37,22 @@ pub enum IdentityError {
     /// The file could not be read.
     #[error("read key file {path}")]
     Read {
-        /// Which file.
+        /// Path of the key file.
         path: PathBuf,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: io::Error,
     },
     /// The file is far longer than a key.
     #[error("read key file {path}, which is longer than any key")]
     TooLong {
-        /// Which file.
+        /// Path of the key file.
         path: PathBuf,
     },
     /// The folder holds the key of somebody else.
     #[error("keep the key file {path}, which holds the key of {peer}")]
     Other {
-        /// Which file.
+        /// Path of the key file.
         path: PathBuf,
         /// Whose key it holds.
         peer: PeerId,
@@ -60,9 +60,9 @@ pub enum IdentityError {
     /// The file holds no private key of a kind that is supported (Ed25519).
     #[error("decode key file {path} as a libp2p private key")]
     Decode {
-        /// Which file.
+        /// Path of the key file.
         path: PathBuf,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: DecodingError,
     },
@@ -71,16 +71,16 @@ pub enum IdentityError {
     Encode {
         /// Where it was to go.
         path: PathBuf,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: DecodingError,
     },
     /// The file exists already, or could not be written.
     #[error("write key file {path}")]
     Write {
-        /// Which file.
+        /// Path of the key file.
         path: PathBuf,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: io::Error,
     },
@@ -90,7 +90,7 @@ impl Identity {
     /// Makes a new identity.
     #[must_use]
     pub fn random() -> Self {
-        Self::of(Keypair::generate_ed25519())
+        Self::from_keypair(Keypair::generate_ed25519())
     }
 
     /// Reads the identity in the key file `path`.
@@ -211,11 +211,11 @@ impl Identity {
 
     /// Reads a private key in the encoding of key files.
     fn decode(bytes: &[u8]) -> Result<Self, DecodingError> {
-        Keypair::from_protobuf_encoding(bytes).map(Self::of)
+        Keypair::from_protobuf_encoding(bytes).map(Self::from_keypair)
     }
 
-    fn of(keypair: Keypair) -> Self {
-        let peer_id = named(keypair.public().to_peer_id());
+    fn from_keypair(keypair: Keypair) -> Self {
+        let peer_id = model_peer_id(keypair.public().to_peer_id());
         Self { keypair, peer_id }
     }
 }
@@ -247,7 +247,7 @@ impl fmt::Debug for Identity {
 
 /// Returns the id of a libp2p peer in the words of the model.
 #[expect(clippy::expect_used, reason = "a peer id is displayed in base58, far below the bound")]
-pub(crate) fn named(peer: libp2p::PeerId) -> PeerId {
+pub(crate) fn model_peer_id(peer: libp2p::PeerId) -> PeerId {
     peer.to_base58().parse().expect("a libp2p peer id is base58 text")
 }
 

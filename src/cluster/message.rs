@@ -1,10 +1,10 @@
 //! What nodes say to one another: the b7s messages of work, and our own of offers and functions.
 //!
 //! A message is one JSON object whose `type` names it, published as gossip or told on a stream of
-//! [`WORK_PROTOCOL`]. Fields that are not known are ignored, so that both generations of nodes can
-//! add some. Of the two, the older has one pair of messages, `MsgExecute` and `MsgExecuteResponse`,
-//! for what clients ask of heads and heads of workers, and writes `from` into what it sends; the
-//! later has work orders for the second. Between nodes of ours, work orders and their answers
+//! [`WORK_PROTOCOL`]. Fields that are not known are ignored, so that both versions of b7s can
+//! add some. Of the two, version 1 has one pair of messages, `MsgExecute` and `MsgExecuteResponse`,
+//! for what clients ask of heads and heads of workers, and writes `from` into what it sends;
+//! version 2 has work orders for the second. Between nodes of ours, work orders and their answers
 //! travel as frames of [`LINE_PROTOCOL`], where the kind of the frame says what its JSON is. Ours
 //! that b7s does not have are marked. Absent on purpose: how messages travel.
 
@@ -70,16 +70,16 @@ impl Code {
     pub const TIMEOUT: Self = Self(Cow::Borrowed("408"));
     /// The request makes no sense.
     pub const INVALID: Self = Self(Cow::Borrowed("400"));
-    /// Whoever asks may not.
+    /// The client is not accepted.
     pub const FORBIDDEN: Self = Self(Cow::Borrowed("403"));
-    /// Whoever asked canceled it.
+    /// The client canceled it.
     pub const CANCELED: Self = Self(Cow::Borrowed("499"));
     /// The node takes no more work for now.
     pub const UNAVAILABLE: Self = Self(Cow::Borrowed("503"));
     /// Anything else that went wrong.
     pub const ERROR: Self = Self(Cow::Borrowed("500"));
 
-    /// The text.
+    /// The code as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -102,7 +102,7 @@ pub enum Message {
     /// A worker has run it, or says why not.
     #[serde(rename = "MsgWorkOrderResponse")]
     WorkOrderResponse(WorkOrderResponse),
-    /// A client has a head execute a function; in the older generation, also a head a worker.
+    /// A client has a head execute a function; in b7s version 1, also a head a worker.
     #[serde(rename = "MsgExecute")]
     Execute(Execute),
     /// The answer to it.
@@ -148,7 +148,7 @@ pub struct RollCall {
     /// What a node must declare to be meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributesBody>,
-    /// The head, to which nodes of the older generation reply. Those of ours reply to the author of
+    /// The head, to which b7s nodes of version 1 reply. Those of ours reply to the author of
     /// the gossip message, whose signature proves it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub origin: String,
@@ -169,7 +169,7 @@ pub struct RollCallResponse {
     /// Why the node refuses. Ours.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The node, as those of the older generation write. It is by this that they are told.
+    /// The node, as b7s nodes of version 1 write, which are recognized by it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub from: String,
 }
@@ -183,7 +183,7 @@ pub struct WorkOrder {
     /// The file in it to run.
     #[serde(default)]
     pub method: String,
-    /// Arguments.
+    /// The guest's parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<Parameter>>,
     /// Environment and standard input.
@@ -261,13 +261,13 @@ pub struct Execute {
     /// The function to run, and how. The request's id is a head's, for its worker.
     #[serde(flatten)]
     pub order: WorkOrder,
-    /// Who sends it, as those of the older generation write.
+    /// Who sends it, as b7s nodes of version 1 write.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub from: String,
     /// The group whose nodes are to run it; empty for all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub topic: String,
-    /// What the older generation calls `topic`.
+    /// What b7s version 1 calls `topic`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subgroup: String,
 }
@@ -278,7 +278,7 @@ pub struct ExecuteResponse {
     /// The request it answers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// Who sends it, as those of the older generation write.
+    /// Who sends it, as b7s nodes of version 1 write.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub from: String,
     /// [`Code::OK`], or what went wrong.
@@ -287,7 +287,7 @@ pub struct ExecuteResponse {
     /// What each node left behind; of a worker, itself alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub results: BTreeMap<String, NodeResult>,
-    /// Who answered.
+    /// The peers that answered.
     #[serde(default)]
     pub cluster: ClusterBody,
     /// What went wrong.
@@ -301,7 +301,7 @@ pub struct InstallFunction {
     /// Where its manifest is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub manifest_url: String,
-    /// The function.
+    /// Id of the function.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cid: String,
 }
@@ -312,10 +312,10 @@ pub struct InstallFunctionResponse {
     /// [`Code::ACCEPTED`], or what went wrong.
     #[serde(default)]
     pub code: Code,
-    /// In words.
+    /// The outcome in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The function.
+    /// Id of the function.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cid: String,
 }
@@ -335,7 +335,7 @@ pub struct Offer {
     /// How many functions it runs at once.
     #[serde(default)]
     pub slots: usize,
-    /// How many of these are not taken by others than whoever is told.
+    /// How many of these are free for the peer that receives this.
     #[serde(default)]
     pub slots_free: usize,
 }
@@ -353,7 +353,7 @@ pub enum MessageError {
     /// It names a function or a request by an id that is too long to be one.
     #[error("read an id of {n_bytes} bytes, more than {ID_BYTES_MAX}")]
     LongId {
-        /// How long.
+        /// The id's length in bytes.
         n_bytes: usize,
     },
     /// It is no message.
@@ -379,7 +379,7 @@ impl Message {
         Ok(message)
     }
 
-    /// The ids in it, which whoever sends it chooses.
+    /// The ids in it, which its sender chooses.
     fn ids(&self) -> [&str; 2] {
         match self {
             Self::RollCall(call) => [&call.function_id, &call.request_id],

@@ -2,7 +2,7 @@
 //!
 //! [`Network`] is a handle to one task that owns the swarm: TCP, noise and yamux below; gossipsub,
 //! Kademlia, identify, ping and our own streams above. What happens comes out as [`Event`]s through one
-//! bounded queue, to whoever called [`Network::start`]; while that reader is slow the swarm waits,
+//! bounded queue, to the caller of [`Network::start`]; while that reader is slow the swarm waits,
 //! so the reader must never wait for the swarm. Boot nodes are dialed again and again until they
 //! answer, other peers are found through them, and what one peer may send is bounded. Absent on
 //! purpose: what the messages say (see [`message`](crate::message)).
@@ -16,7 +16,7 @@ mod exchange;
 mod guard;
 mod handshake;
 pub mod line;
-mod local;
+mod mdns;
 mod muxer;
 mod options;
 mod providers;
@@ -63,12 +63,13 @@ pub use self::{
     error::{NetworkError, PublishError, SendError},
     exchange::ExchangeError,
     options::{
-        CONNECTIONS, ConnectionBounds, Connectivity, Heeded, WANTED_PEERS, WANTED_PEERS_OF_HEAD,
+        AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, WANTED_PEERS,
+        WANTED_PEERS_OF_HEAD,
     },
     streams::OpenError,
 };
 use crate::{
-    identity::{Identity, named},
+    identity::{Identity, model_peer_id},
     peer_db::PeerDb,
 };
 
@@ -89,7 +90,7 @@ fn n_messages(n_bytes: usize) -> u32 {
 /// Events that wait for their reader. When there are more, the swarm waits.
 const EVENTS_CAPACITY: usize = 1024;
 
-/// Commands that wait for the swarm's task. When there are more, those who call wait.
+/// Commands that wait for the swarm's task. When there are more, callers wait.
 const COMMANDS_CAPACITY: usize = 1024;
 
 /// Streams of peers that wait to be read: the answers that one roll call of a large cluster draws.
@@ -137,7 +138,7 @@ pub enum Event {
     Disconnected(PeerId),
     /// A peer said who it is.
     Identified {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
         /// Where it listens: multiaddresses, each ending in its id.
         addresses: Vec<String>,
@@ -146,46 +147,46 @@ pub enum Event {
     },
     /// A peer answered a ping.
     Pinged {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
         /// How long the round trip took.
         round_trip: Duration,
     },
     /// A peer joined a topic.
     Joined {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
-        /// Which one.
+        /// Name of the topic.
         topic: String,
     },
     /// A peer left a topic.
     Left {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
-        /// Which one.
+        /// Name of the topic.
         topic: String,
     },
     /// A message was published on a topic we are subscribed to.
     Gossip {
         /// Who wrote it, as its signature proves.
         author: PeerId,
-        /// Where.
+        /// Name of the topic.
         topic: String,
-        /// The message.
+        /// The message, not parsed.
         bytes: Bytes,
     },
     /// A peer told us something.
     Told {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
         /// On which protocol.
         protocol: String,
-        /// The message.
+        /// The message, not parsed.
         bytes: Bytes,
     },
     /// A peer told us something longer than it may be.
     TooLong {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
         /// On which protocol.
         protocol: String,
@@ -194,18 +195,18 @@ pub enum Event {
     },
     /// A peer asks us something and waits.
     Asked {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
         /// On which protocol.
         protocol: String,
-        /// The question.
+        /// The request, not parsed.
         bytes: Bytes,
         /// Where the answer goes. Dropped, it ends the stream without one.
         answer: oneshot::Sender<Answer>,
     },
     /// A peer opened a line to us.
     Lined {
-        /// Who.
+        /// The peer that the event is about.
         peer: PeerId,
         /// On which protocol.
         protocol: String,
@@ -269,9 +270,9 @@ impl Network {
             guard: guard.clone(),
             inbound,
         };
-        let names = Names::of(options.boot_nodes.iter().map(|node| &node.address));
+        let names = Names::new(options.boot_nodes.iter().map(|node| &node.address));
         let budget = Budget::new(&guard);
-        let mut swarm = swarm::built(&options.identity, gate, &connectivity, &names, &budget)?;
+        let mut swarm = swarm::build(&options.identity, gate, &connectivity, &names, &budget)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
         let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
@@ -279,9 +280,9 @@ impl Network {
         let is_listening_told = advertised.is_empty();
         let told_addresses = if is_listening_told { &listening } else { &advertised };
         swarm::name(&mut swarm, told_addresses, &guard);
-        let db = opened(connectivity.peer_db, options.clock, group).await?;
+        let db = open_peer_db(connectivity.peer_db, options.clock, group).await?;
         let remembered = match &db {
-            Some(db) if connectivity.is_dialing_back => remembered(db, &options.identity),
+            Some(db) if connectivity.is_dialing_back => remembered_peers(db, &options.identity),
             _ => Vec::new(),
         };
         let network = Self {
@@ -315,7 +316,7 @@ impl Network {
             is_listening_told,
         };
         if connectivity.is_local_discovery_on {
-            network.find_locally(options.address, local::GROUP, finder);
+            network.find_locally(options.address, mdns::GROUP, finder);
         }
         group.spawn("network", actor.run());
         let kinds = Kinds { asked, lines, told_bytes_max: connectivity.answer_bytes_max };
@@ -352,7 +353,7 @@ impl Network {
     pub async fn reach_boot_nodes(&self, within: Duration) -> Result<(), NetworkError> {
         let unreached = || async {
             let (told, unreached) = oneshot::channel();
-            // A network that has stopped reaches nobody; then nothing is told.
+            // A network that has stopped reaches nobody, and does not answer.
             drop(self.commands.send(Command::Unreached { told }).await);
             unreached.await.unwrap_or_default()
         };
@@ -363,7 +364,7 @@ impl Network {
         if until(within, look).await.is_ok() {
             return Ok(());
         }
-        let peers = unreached().await.into_iter().map(named).collect();
+        let peers = unreached().await.into_iter().map(model_peer_id).collect();
         Err(NetworkError::Unreached { peers, within })
     }
 
@@ -424,11 +425,11 @@ impl Network {
     #[must_use]
     pub fn is_exposed(&self) -> bool {
         let listening = self.listening.read();
-        self.advertised.iter().chain(&*listening).any(|at| Site::of(at) != Site::Loopback)
+        self.advertised.iter().chain(&*listening).any(|at| Site::from_address(at) != Site::Loopback)
     }
 
     /// Replaces the set of peers that are heeded.
-    pub async fn heed(&self, heeded: Heeded) {
+    pub async fn heed(&self, heeded: AllowedPeers) {
         self.guard.heed(heeded);
         let peers = self.guard.names();
         // A network that has stopped keeps no places.
@@ -500,7 +501,8 @@ impl Network {
         peer: &PeerId,
         protocol: &'static str,
         question: &[u8],
-        (bytes_max, within): (usize, Duration),
+        bytes_max: usize,
+        within: Duration,
     ) -> Result<Vec<u8>, SendError> {
         let asking = async {
             let stream = self.open(peer, protocol).await?;
@@ -518,7 +520,7 @@ impl Network {
     ///
     /// # Errors
     /// [`SendError`] if the peer did not agree within 5 s.
-    pub async fn line(
+    pub async fn open_line(
         &self,
         peer: &PeerId,
         protocol: &'static str,
@@ -526,15 +528,15 @@ impl Network {
         let opened = timeout(SEND_WITHIN, self.open(peer, protocol)).await;
         let stream = opened
             .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })??;
-        Ok(line::line(stream, self.answer_bytes_max, &self.group, None))
+        Ok(line::split(stream, self.answer_bytes_max, &self.group, None))
     }
 
     /// Finds nodes of the local network, and lets them find this one.
     fn find_locally(&self, address: IpAddr, group: SocketAddrV4, found: mpsc::Sender<BootNode>) {
-        match local::opened(address, group) {
+        match mdns::join_group(address, group) {
             Ok(socket) => {
                 let network = self.clone();
-                let finding = local::find((socket, group), move || network.addresses(), found);
+                let finding = mdns::find(socket, group, move || network.addresses(), found);
                 self.group.spawn("local network", finding);
             }
             // Not what the node is for, and others may find it otherwise.
@@ -562,7 +564,7 @@ impl Network {
 }
 
 /// Opens the peer store, if there is to be one, and has `group` keep it.
-async fn opened(
+async fn open_peer_db(
     dir: Option<PathBuf>,
     clock: Clock,
     group: &Group,
@@ -575,7 +577,7 @@ async fn opened(
 }
 
 /// The peers in the peer store, without the node itself.
-fn remembered(db: &PeerDb, identity: &Identity) -> Vec<BootNode> {
+fn remembered_peers(db: &PeerDb, identity: &Identity) -> Vec<BootNode> {
     let nodes = db.addresses().into_iter().filter_map(|text| address::dialable(&text));
     nodes.filter(|node| node.peer_id() != *identity.peer_id()).collect()
 }

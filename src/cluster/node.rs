@@ -1,9 +1,9 @@
 //! A node: network, function store and role, joined and started.
 
 mod dispatch;
-mod duty;
 mod exposure;
 mod offers;
+mod role;
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use web::{
 
 use self::{
     dispatch::{Clients, Dispatch},
-    duty::{Duty, Parts},
+    role::{NodeRole, Parts},
 };
 use crate::{
     head::{
@@ -39,7 +39,7 @@ use crate::{
     message::{LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
     metrics,
     network::{
-        BootNode, Connectivity, Heeded, Network, NetworkError, NetworkOptions, PublishError,
+        AllowedPeers, BootNode, Connectivity, Network, NetworkError, NetworkOptions, PublishError,
     },
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, answer_bytes_max},
@@ -149,9 +149,9 @@ pub enum NodeError {
     /// A topic could not be subscribed to.
     #[error("subscribe to topic {topic}")]
     Subscribe {
-        /// Which one.
+        /// Name of the topic.
         topic: String,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: PublishError,
     },
@@ -172,7 +172,7 @@ pub enum NodeError {
 pub struct Node {
     network: Network,
     functions: Functions,
-    duty: Duty,
+    role: NodeRole,
     /// Of its REST API, and of its counts.
     addresses: (Option<SocketAddr>, Option<SocketAddr>),
     drain_within: Duration,
@@ -193,7 +193,7 @@ impl Node {
         clock: Clock,
     ) -> Result<Self, NodeError> {
         let (serving, working) = (group.child(), group.child());
-        let started = Self::started(options, (serving.clone(), working.clone()), clock).await;
+        let started = Self::start_parts(options, &serving, &working, clock).await;
         if started.is_err() {
             serving.stop();
             working.shutdown().await;
@@ -232,9 +232,9 @@ impl Node {
     }
 
     /// Replaces the set of peers that it heeds.
-    pub async fn heed(&self, heeded: Heeded) {
+    pub async fn heed(&self, heeded: AllowedPeers) {
         self.network.heed(heeded).await;
-        if let Duty::Worker(worker) = &self.duty {
+        if let NodeRole::Worker(worker) = &self.role {
             worker.heeds_others();
         }
     }
@@ -242,19 +242,19 @@ impl Node {
     /// The head, if it is one.
     #[must_use]
     pub fn head(&self) -> Option<&Head> {
-        match &self.duty {
-            Duty::Head(head) => Some(head),
-            Duty::Worker(_) => None,
+        match &self.role {
+            NodeRole::Head(head) => Some(head),
+            NodeRole::Worker(_) => None,
         }
     }
 
-    /// Stops the node: takes no more work, waits for what runs as long as it was told to, ends the rest and tells
-    /// whoever waits for it, then closes everything.
+    /// Stops the node: takes no more work, waits for what runs as long as configured, ends the rest and
+    /// answers their requests, then closes everything.
     pub async fn shutdown(&self) {
         info!(component = "node", "node stopping");
-        let is_done = match &self.duty {
-            Duty::Head(head) => head.drain(self.drain_within).await,
-            Duty::Worker(worker) => worker.drain(self.drain_within).await,
+        let is_done = match &self.role {
+            NodeRole::Head(head) => head.drain(self.drain_within).await,
+            NodeRole::Worker(worker) => worker.drain(self.drain_within).await,
         };
         if !is_done {
             warn!("ended executions that took longer than {} s", self.drain_within.as_secs());
@@ -269,14 +269,15 @@ impl Node {
         info!(component = "node", "node stopped");
     }
 
-    async fn started(
+    async fn start_parts(
         options: NodeOptions,
-        (serving, working): (Group, Group),
+        serving: &Group,
+        working: &Group,
         clock: Clock,
     ) -> Result<Self, NodeError> {
         let NodeOptions { role, identity, subgroups, boot_nodes, concurrency, limits, .. } =
             options;
-        let (execution, work, metrics) = (options.execution, options.work, metrics::new());
+        let (execution, work) = (options.execution, options.work);
         let n_boot_nodes = boot_nodes.len();
         let must_reach_boot_nodes = options.connectivity.must_reach_boot_nodes;
         let functions = Functions::open_with(options.functions_dir, options.sources).await?;
@@ -293,54 +294,53 @@ impl Node {
             clock: clock.clone(),
         };
         // Bound before the network starts, so that a taken address leaves nothing half started.
-        let (listener, counting) = (bound(&role, &work).await?, bound_metrics(&role, &work).await?);
-        let (network, events) = Network::start(&working, network_options).await?;
-        log_host(&network, n_boot_nodes, (&role, &work));
-        let peers = Peers::new(clock.clone());
+        let (listener, counting) =
+            (bind_rest(&role, &work).await?, bind_metrics(&role, &work).await?);
+        let (network, events) = Network::start(working, network_options).await?;
+        log_host(&network, n_boot_nodes, &role, &work);
         let parts = Parts {
-            network: network.clone(),
-            functions: functions.clone(),
-            peers: peers.clone(),
+            network,
+            functions,
+            peers: Peers::new(clock.clone()),
             identity,
-            metrics: metrics.clone(),
+            metrics: metrics::new(),
             clock,
             group: working.clone(),
         };
         let (rest, drain_within) = (work.rest.clone(), work.drain_within);
-        let clients = Clients::of(&work);
-        let duty = match role {
-            RoleOptions::Head { .. } => parts.head(subgroups.clone(), &work),
-            RoleOptions::Worker => parts.worker(concurrency, limits, (execution, work))?,
-        };
-        let role = count_node(&metrics, (network.peer_id(), &duty), &subgroups);
-        let identified = Arc::new(offers::Identified::default());
-        let known = (&peers, &metrics, &network);
-        let dispatch = Dispatch::new(&duty, &functions, known, (&identified, clients), &working);
-        working.spawn("dispatch", dispatch.run(events));
-        let rest_address = match (&duty, listener) {
-            (Duty::Head(head), Some(listener)) => served(head, listener, rest.clone(), &serving),
-            _ => None,
-        };
-        let metrics_address = match (&duty, counting) {
-            (Duty::Worker(worker), Some(at)) => {
-                served_metrics(worker, at, &metrics, &rest.hosts, &serving)
+        let clients = Clients::from_options(&work);
+        let node_role = match role {
+            RoleOptions::Head { .. } => parts.clone().head(subgroups.clone(), &work),
+            RoleOptions::Worker => {
+                parts.clone().worker(concurrency, limits, execution, work.attributes)?
             }
-            _ => rest_address,
         };
+        let role = count_node(&parts, &node_role, &subgroups);
+        let identified = Arc::new(offers::Identified::default());
+        let dispatch = Dispatch::new(&node_role, &parts, &identified, clients);
+        working.spawn("dispatch", dispatch.run(events));
+        let addresses = serve_apis(&node_role, listener, counting, rest, &parts.metrics, serving);
         info!(role, "node starting");
-        join(&network, &subgroups, must_reach_boot_nodes).await?;
+        join(&parts.network, &subgroups, must_reach_boot_nodes).await?;
         let offers = offers::Offers {
-            network: network.clone(),
-            functions: functions.clone(),
-            peers,
-            duty: duty.clone(),
+            network: parts.network.clone(),
+            functions: parts.functions.clone(),
+            peers: parts.peers,
+            node_role: node_role.clone(),
             subgroups,
             identified,
         };
         working.spawn("offers", offers.run());
         info!(component = "node", concurrency, "starting node main loop");
-        let addresses = (rest_address, metrics_address);
-        Ok(Self { network, functions, duty, addresses, drain_within, serving, working })
+        Ok(Self {
+            network: parts.network,
+            functions: parts.functions,
+            role: node_role,
+            addresses,
+            drain_within,
+            serving: serving.clone(),
+            working: working.clone(),
+        })
     }
 }
 
@@ -362,7 +362,7 @@ const fn lines(role: &RoleOptions) -> &'static [&'static str] {
 }
 
 /// Binds the address of a head's REST API.
-async fn bound(
+async fn bind_rest(
     role: &RoleOptions,
     work: &WorkOptions,
 ) -> Result<Option<(TcpListener, Option<Tls>)>, NodeError> {
@@ -372,7 +372,7 @@ async fn bound(
 }
 
 /// Binds the address on which a worker serves its counts.
-async fn bound_metrics(
+async fn bind_metrics(
     role: &RoleOptions,
     work: &WorkOptions,
 ) -> Result<Option<TcpListener>, NodeError> {
@@ -383,7 +383,7 @@ async fn bound_metrics(
 }
 
 /// Serves a worker's counts, and returns where.
-fn served_metrics(
+fn serve_metrics(
     worker: &Worker,
     listener: TcpListener,
     metrics: &Metrics,
@@ -400,7 +400,7 @@ fn served_metrics(
     address
 }
 
-/// The protocols that are open to peers that are not heeded. Content is checked by whoever gets it,
+/// The protocols that are open to peers that are not heeded. Content is checked by its receiver,
 /// and a worker may know what others hold. What a worker offers a head is work it would be given.
 const fn open(role: &RoleOptions) -> &'static [&'static str] {
     match role {
@@ -410,20 +410,17 @@ const fn open(role: &RoleOptions) -> &'static [&'static str] {
 }
 
 /// Counts the node itself, and returns its role.
-fn count_node(
-    metrics: &Metrics,
-    (own_id, duty): (&PeerId, &Duty),
-    subgroups: &[Subgroup],
-) -> String {
-    let role = duty.role().to_string();
-    let labels = [own_id.as_str(), env!("CARGO_PKG_VERSION"), &role];
+fn count_node(parts: &Parts, node_role: &NodeRole, subgroups: &[Subgroup]) -> String {
+    let role = node_role.role().to_string();
+    let Parts { network, metrics, .. } = parts;
+    let labels = [network.peer_id().as_str(), env!("CARGO_PKG_VERSION"), &role];
     metrics.set(metrics::NODE_INFO, &labels, 1);
     let n_topics = u64::try_from(topics(subgroups).len()).unwrap_or(u64::MAX);
     metrics.add_n(metrics::TOPIC_SUBSCRIPTIONS, &[], n_topics);
     role
 }
 
-fn log_host(network: &Network, n_boot_nodes: usize, (role, work): (&RoleOptions, &WorkOptions)) {
+fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &WorkOptions) {
     info!(
         id = network.peer_id().as_str(),
         addresses.json = json_text(&network.addresses()),
@@ -434,10 +431,32 @@ fn log_host(network: &Network, n_boot_nodes: usize, (role, work): (&RoleOptions,
     exposure::warn_of(network, role, work);
 }
 
+/// Serves a head's REST API or a worker's counts. Returns where the API is, and where the counts are.
+fn serve_apis(
+    node_role: &NodeRole,
+    rest_listener: Option<(TcpListener, Option<Tls>)>,
+    metrics_listener: Option<TcpListener>,
+    rest: RestOptions,
+    metrics: &Metrics,
+    serving: &Group,
+) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    match (node_role, rest_listener, metrics_listener) {
+        (NodeRole::Head(head), Some((listener, tls)), _) => {
+            let address = serve_rest(head, listener, tls, rest, serving);
+            (address, address)
+        }
+        (NodeRole::Worker(worker), _, Some(listener)) => {
+            (None, serve_metrics(worker, listener, metrics, &rest.hosts, serving))
+        }
+        _ => (None, None),
+    }
+}
+
 /// Serves a head's REST API, and returns where.
-fn served(
+fn serve_rest(
     head: &Head,
-    (listener, tls): (TcpListener, Option<Tls>),
+    listener: TcpListener,
+    tls: Option<Tls>,
     rest: RestOptions,
     serving: &Group,
 ) -> Option<SocketAddr> {

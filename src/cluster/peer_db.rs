@@ -51,7 +51,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(5);
 /// The file's name in its folder.
 const FILE: &str = "peers.json";
 
-/// One peer.
+/// What is stored of one peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     id: String,
@@ -82,18 +82,18 @@ pub enum PeerDbError {
     /// Its folder could not be made.
     #[error("make the peer store's folder {path}")]
     Folder {
-        /// Which folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: io::Error,
     },
     /// Its file could not be read, or set aside.
     #[error("read the peer store {path}")]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: io::Error,
     },
@@ -187,12 +187,12 @@ impl PeerDb {
     }
 
     /// Remembers that `peer` was reached under `address`, which does not name it.
-    pub fn reached(&self, peer: &PeerId, address: String) {
+    pub fn note_reached(&self, peer: &PeerId, address: String) {
         self.update(peer, vec![address], true);
     }
 
     /// Remembers that the connected `peer` says it listens on `addresses`, which do not name it.
-    pub fn named(&self, peer: &PeerId, addresses: Vec<String>) {
+    pub fn note_addresses(&self, peer: &PeerId, addresses: Vec<String>) {
         self.update(peer, addresses, false);
     }
 
@@ -212,7 +212,7 @@ impl PeerDb {
                 } else {
                     (record.addrinfo.addresses, addresses)
                 };
-                record.addrinfo.addresses = joined(front, back);
+                record.addrinfo.addresses = merge_bounded(front, back);
                 if is_reached {
                     record.multiaddress = first;
                 }
@@ -227,7 +227,7 @@ impl PeerDb {
                 multiaddress: first,
                 addrinfo: AddressInfo {
                     id: peer.to_string(),
-                    addresses: joined(addresses, Vec::new()),
+                    addresses: merge_bounded(addresses, Vec::new()),
                 },
                 last_seen: now.micros(),
                 is_reached,
@@ -259,7 +259,7 @@ impl PeerDb {
 }
 
 /// Joins lists of addresses without repeating one, up to [`ADDRESSES_MAX`].
-fn joined(front: Vec<String>, back: Vec<String>) -> Vec<String> {
+fn merge_bounded(front: Vec<String>, back: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for address in front.into_iter().chain(back) {
         if all.len() < ADDRESSES_MAX && !all.contains(&address) {
@@ -301,7 +301,8 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, R
         record.last_seen = record.last_seen.min(now.micros());
         let addresses = std::mem::take(&mut record.addrinfo.addresses);
         let fits = |address: &String| address.len() <= ADDRESS_BYTES_MAX;
-        record.addrinfo.addresses = joined(addresses.into_iter().filter(fits).collect(), vec![]);
+        record.addrinfo.addresses =
+            merge_bounded(addresses.into_iter().filter(fits).collect(), vec![]);
         if !record.addrinfo.addresses.is_empty() && fits(&record.multiaddress) {
             records.insert(peer, record);
         }

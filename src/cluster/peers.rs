@@ -46,15 +46,15 @@ pub struct Peers {
     clock: Clock,
 }
 
-/// On which way a peer takes work.
+/// How a peer takes work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum WorkProtocol {
     /// As frames of a line: it is one of ours.
     Line,
-    /// As messages of b7s's later generation.
-    Later,
-    /// As messages of b7s's older generation.
-    Older,
+    /// As work orders of b7s.
+    B7sV2,
+    /// As `MsgExecute` of b7s's first version.
+    B7sV1,
 }
 
 /// What is known of a peer.
@@ -70,7 +70,7 @@ pub struct Peer {
     pub protocols: Vec<String>,
     /// The functions it says it holds.
     pub functions: BTreeSet<FunctionId>,
-    /// Whether it has answered like a node of the older generation.
+    /// Whether it has answered like a b7s node of version 1.
     pub is_older: bool,
     /// Whether a connection stands.
     pub is_connected: bool,
@@ -121,7 +121,7 @@ impl Peers {
         match event {
             Event::Connected(peer) => self.update(peer, |peer| {
                 peer.is_connected = true;
-                // It joins them anew.
+                // It joins them again.
                 peer.topics.clear();
             }),
             Event::Disconnected(peer) => self.update(peer, |peer| {
@@ -153,12 +153,12 @@ impl Peers {
             | Event::Told { peer, .. }
             | Event::Asked { peer, .. }
             | Event::TooLong { peer, .. }
-            | Event::Lined { peer, .. } => self.heard(peer),
+            | Event::Lined { peer, .. } => self.note_seen(peer),
         }
     }
 
     /// Takes note of what a peer says it is and has.
-    pub fn offered(&self, peer: &PeerId, offer: &Offer) {
+    pub fn note_offer(&self, peer: &PeerId, offer: &Offer) {
         self.update(peer, |peer| {
             peer.role = offer.role.parse().ok();
             let functions = offer.functions.iter().take(NAMES_MAX);
@@ -168,7 +168,7 @@ impl Peers {
 
     /// Counts the runs of the peers in `groups`, the first of which is the largest. Peers agree that
     /// stand in it, or in one as large: where nobody has a majority, nobody is in the wrong.
-    pub fn ran(&self, groups: &[ResultGroup]) {
+    pub fn count_runs(&self, groups: &[ResultGroup]) {
         let n_largest = groups.first().map_or(0, |group| group.peers.len());
         for group in groups {
             let has_agreed = group.peers.len() == n_largest;
@@ -190,8 +190,8 @@ impl Peers {
         table.iter().map(|(id, peer)| (id.clone(), peer.clone())).collect()
     }
 
-    /// Takes note of whether `peer` has answered like a node of the older generation.
-    pub fn answered_as(&self, peer: &PeerId, is_older: bool) {
+    /// Notes whether `peer` has answered like a b7s node of version 1.
+    pub fn note_version(&self, peer: &PeerId, is_older: bool) {
         if let Some(peer) = self.table.lock().get_mut(peer) {
             peer.is_older = is_older;
         }
@@ -199,15 +199,15 @@ impl Peers {
 
     /// Returns on which way `peer` takes work, by what it said so far.
     #[must_use]
-    pub fn way(&self, peer: &PeerId) -> Way {
+    pub fn work_protocol(&self, peer: &PeerId) -> WorkProtocol {
         let table = self.table.lock();
-        let Some(peer) = table.get(peer) else { return Way::Later };
+        let Some(peer) = table.get(peer) else { return WorkProtocol::B7sV2 };
         if peer.protocols.iter().any(|spoken| spoken == LINE_PROTOCOL) {
-            Way::Line
+            WorkProtocol::Line
         } else if peer.is_older {
-            Way::Older
+            WorkProtocol::B7sV1
         } else {
-            Way::Later
+            WorkProtocol::B7sV2
         }
     }
 
@@ -237,7 +237,7 @@ impl Peers {
     }
 
     /// Waits until `peer` has said what it speaks or is gone, at most for `within`. Cancel-safe.
-    pub async fn identified(&self, peer: &PeerId, within: Duration) {
+    pub async fn wait_until_identified(&self, peer: &PeerId, within: Duration) {
         let heard = async {
             loop {
                 let mut rung = pin!(self.identified.notified());
@@ -285,7 +285,7 @@ impl Peers {
 
     /// Dates a known peer. Gossip may be written by peers we have no connection to; those are not
     /// taken in.
-    fn heard(&self, peer: &PeerId) {
+    fn note_seen(&self, peer: &PeerId) {
         let now = self.clock.now();
         if let Some(peer) = self.table.lock().get_mut(peer) {
             peer.last_seen = now;
@@ -337,10 +337,10 @@ mod tests {
     async fn what_a_peer_speaks_is_waited_for_and_not_for_ever() {
         let peers = Peers::new(Clock::system());
         let (began, within) = (Instant::now(), Duration::from_secs(1));
-        peers.identified(&id(1), within).await;
+        peers.wait_until_identified(&id(1), within).await;
         assert_eq!(began.elapsed(), Duration::ZERO, "it is not here");
         peers.note(&Event::Connected(id(1)));
-        peers.identified(&id(1), within).await;
+        peers.wait_until_identified(&id(1), within).await;
         assert_eq!(began.elapsed(), within);
         let says = async {
             tokio::time::advance(Duration::from_millis(10)).await;
@@ -348,9 +348,9 @@ mod tests {
             peers.note(&Event::Identified { peer: id(1), addresses, protocols });
         };
         let peer = id(1);
-        tokio::join!(peers.identified(&peer, within), says);
+        tokio::join!(peers.wait_until_identified(&peer, within), says);
         assert_eq!(began.elapsed(), within + Duration::from_millis(10));
-        assert_eq!(peers.way(&id(1)), Way::Line);
+        assert_eq!(peers.work_protocol(&id(1)), WorkProtocol::Line);
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
             peers.note(&Event::Connected(id(n)));
             peers.note(&Event::Joined { peer: id(n), topic: GENERAL_TOPIC.into() });
         }
-        peers.offered(&id(1), &Offer { role: "head".into(), ..Offer::default() });
+        peers.note_offer(&id(1), &Offer { role: "head".into(), ..Offer::default() });
         assert_eq!(peers.listening(GENERAL_TOPIC), [id(2)]);
     }
 

@@ -10,8 +10,8 @@ mod external;
 mod function_dir;
 mod install;
 mod line;
-mod place;
 mod rollcall;
+mod scratch_dir;
 mod shares;
 
 use std::{
@@ -126,16 +126,16 @@ pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
 
-/// The longest tag of a client that is told apart, in characters: the digits of 64 bits.
+/// The longest client tag that is distinguished, in characters: the digits of 64 bits.
 const CLIENT_TAG_MAX: usize = 16;
 
-/// Which generation of b7s a message is of.
+/// A version of b7s, by the messages between heads and workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Generation {
+pub enum B7sVersion {
     /// Work orders and their answers.
-    Later,
+    V2,
     /// `MsgExecute` and its answer, between heads and workers, too.
-    Older,
+    V1,
 }
 
 /// Handle to a worker. Cheap to clone.
@@ -217,7 +217,7 @@ impl Refusal {
 
     /// The answer to an order that is refused.
     fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
-        let (request, reason) = (&order.request_id, self.told());
+        let (request, reason) = (&order.request_id, self.public_text());
         warn!(request, peer = %head, reason, "refused a work order");
         WorkOrderResponse {
             request_id: request.clone(),
@@ -230,7 +230,7 @@ impl Refusal {
 
     /// The reason as one text, for the head's user. Why a function could not be had is for this node's
     /// log alone: it would tell any peer which hosts this node reaches.
-    fn told(&self) -> String {
+    fn public_text(&self) -> String {
         match self {
             Self::Fetch(_) | Self::Install(_) | Self::Sign(_) => self.to_string(),
             _ => chain(self),
@@ -249,7 +249,7 @@ impl Worker {
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
         Ok(Self(Arc::new(Inner {
-            executor: Executor::new(functions.clone(), (concurrency, limits), execution)?,
+            executor: Executor::new(functions.clone(), concurrency, limits, execution)?,
             network,
             functions,
             peers,
@@ -258,8 +258,8 @@ impl Worker {
             group,
             attributes,
             n_slots,
-            slots: Shares::of(n_slots.into()),
-            orders: Shares::of(n_orders),
+            slots: Shares::new(n_slots.into()),
+            orders: Shares::new(n_orders),
             lines: Mutex::default(),
             n_lines: AtomicU64::new(0),
             open_lines: Arc::new(Semaphore::new(line::LINES_MAX as usize)),
@@ -310,7 +310,7 @@ impl Worker {
     /// Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
         select! {
-            () = self.0.slots.taken() => {}
+            () = self.0.slots.wait_until_taken() => {}
             () = self.0.changed.notified() => {}
         }
     }
@@ -332,9 +332,9 @@ impl Worker {
         }
     }
 
-    /// Runs a work order of `head` and tells it the outcome in a message of the same generation.
+    /// Runs a work order of `head` and tells it the outcome in a message of the same b7s version.
     /// Dropping it ends the run.
-    pub async fn work_order(&self, head: PeerId, order: WorkOrder, generation: Generation) {
+    pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: B7sVersion) {
         let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
         let response = match &admitted {
@@ -342,9 +342,9 @@ impl Worker {
             None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
         let own_id = self.0.network.peer_id().to_string();
-        let message = match generation {
-            Generation::Later => Message::WorkOrderResponse(response),
-            Generation::Older => Message::ExecuteResponse(ExecuteResponse {
+        let message = match version {
+            B7sVersion::V2 => Message::WorkOrderResponse(response),
+            B7sVersion::V1 => Message::ExecuteResponse(ExecuteResponse {
                 request_id,
                 code: response.code,
                 results: BTreeMap::from([(own_id.clone(), response.result)]),
@@ -388,7 +388,7 @@ impl Worker {
     }
 
     /// Sees to it that function `id` is kept.
-    async fn fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), Refusal> {
+    async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), Refusal> {
         if self.0.functions.get(id).is_some() {
             return Ok(());
         }
@@ -409,7 +409,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whom to ask for function `id`: `author` first, then those who say they hold it, then the rest.
+    /// Whom to ask for function `id`: `author` first, then peers that say they hold it, then the rest.
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
         let peers = &self.0.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
@@ -443,7 +443,7 @@ impl Worker {
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let result = select! {
-            result = self.ran(head, order, (id, &wanted)) => result?,
+            result = self.run_with_refetch(head, order, id, &wanted) => result?,
             _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(Refusal::Stopping),
         };
         self.count(&order.function_id, &result);
@@ -466,14 +466,15 @@ impl Worker {
 
     /// Runs a work order. Where the function went or proves damaged since the roll call, it is fetched
     /// once more.
-    async fn ran(
+    async fn run_with_refetch(
         &self,
         head: &PeerId,
         order: &WorkOrder,
-        (id, wanted): (FunctionId, &Method),
+        id: FunctionId,
+        wanted: &Method,
     ) -> Result<NodeResult, Refusal> {
         for _ in 0..2 {
-            self.fetched(head, id).await?;
+            self.ensure_fetched(head, id).await?;
             let Some(function) = self.0.functions.get(id) else { continue };
             if !function.runs(wanted) {
                 return Err(Refusal::Method { has: function.method, wanted: wanted.clone() });

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf, str::FromStr, time::Duration
 
 use anyhow::{Context as _, bail};
 use cluster::{
-    network::{BootNode, Heeded},
+    network::{AllowedPeers, BootNode},
     node::Node,
 };
 use model::node::{NameError, PeerId, Role};
@@ -74,9 +74,9 @@ pub(super) fn flags(
 ///
 /// # Errors
 /// If a file cannot be read, or a line of it is no id: with its number.
-pub(super) fn read(flags: &[AllowedPeer]) -> anyhow::Result<Heeded> {
+pub(super) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
     if flags.is_empty() {
-        return Ok(Heeded::Everyone);
+        return Ok(AllowedPeers::Everyone);
     }
     let mut peers = BTreeSet::new();
     for flag in flags {
@@ -103,11 +103,11 @@ pub(super) fn read(flags: &[AllowedPeer]) -> anyhow::Result<Heeded> {
             }
         }
     }
-    Ok(Heeded::Only(peers))
+    Ok(AllowedPeers::Only(peers))
 }
 
 /// Has `node` heed the peers in the files among `flags` as they change. Runs until it is dropped.
-pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut heeded: Heeded) {
+pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut heeded: AllowedPeers) {
     if !flags.iter().any(|flag| matches!(flag, AllowedPeer::File(_))) {
         return std::future::pending().await;
     }

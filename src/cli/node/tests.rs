@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use clap::Parser;
-use cluster::network::Heeded;
+use cluster::network::AllowedPeers;
 use tempfile::TempDir;
 
 use super::*;
@@ -81,7 +81,7 @@ fn connections_are_limited_unless_told_otherwise() {
     let limits = |line: &[&str]| {
         connectivity(Role::Worker, &node(line).network, &state).unwrap().connections
     };
-    assert_eq!(limits(&[]), Connectivity::of(Role::Worker).connections);
+    assert_eq!(limits(&[]), Connectivity::for_role(Role::Worker).connections);
     assert_eq!(limits(&["--connection-count", "10"]), Some(ConnectionBounds::around(10)));
     assert_eq!(limits(&["--disable-connection-limits"]), None);
 }
@@ -94,8 +94,8 @@ fn whom_a_node_hears_depends_on_its_role() {
         let flags = allowed_peers::flags(node.role, &node.head, &node.runs);
         flags.and_then(|flags| allowed_peers::read(&flags)).map_err(|error| format!("{error:#}"))
     };
-    let only = Heeded::from_iter([peer.parse().unwrap()]);
-    assert_eq!(heeded(&[]).unwrap(), Heeded::Everyone);
+    let only = AllowedPeers::from_iter([peer.parse().unwrap()]);
+    assert_eq!(heeded(&[]).unwrap(), AllowedPeers::Everyone);
     assert_eq!(heeded(&["--obey", &peer]).unwrap(), only);
     assert_eq!(heeded(&["--role", "head", "--accept", &peer]).unwrap(), only);
     let dir = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn whom_a_node_hears_depends_on_its_role() {
     let file = format!("@{}", path.display());
     assert!(heeded(&["--obey", &file]).unwrap_err().contains("heads.txt"), "there is no file");
     std::fs::write(&path, "# none yet\n\n").unwrap();
-    assert_eq!(heeded(&["--obey", &file]).unwrap(), Heeded::Only(BTreeSet::new()));
+    assert_eq!(heeded(&["--obey", &file]).unwrap(), AllowedPeers::Only(BTreeSet::new()));
     std::fs::write(&path, format!("# ours\n{peer}\n")).unwrap();
     assert_eq!(heeded(&["--obey", &file]).unwrap(), only);
     std::fs::write(&path, "\n12D3KooWshort\n").unwrap();

@@ -12,7 +12,7 @@ use web::address::Network;
 /// Who asks for an execution. A head has one token, so that bearing it tells nobody apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// Whoever asks over HTTP from this network.
+    /// Any client over HTTP from this network.
     Network(Network),
     /// A peer that sends `MsgExecute`.
     Peer(PeerId),

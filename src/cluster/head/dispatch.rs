@@ -22,7 +22,7 @@ use crate::{
     },
     metrics,
     network::{SendError, line::Frame},
-    peers::Way,
+    peers::WorkProtocol,
 };
 
 /// How often a worker that runs an order for as long is pinged: two missed pings are noticed long
@@ -42,7 +42,7 @@ pub(super) fn reason(told: &str) -> String {
 
 impl Order {
     /// The order of request `request_id`, in the form that nodes take which are given work that way.
-    pub(super) fn message(&self, head: &Head, request_id: &str, way: Way) -> Vec<u8> {
+    pub(super) fn message(&self, head: &Head, request_id: &str, protocol: WorkProtocol) -> Vec<u8> {
         let order = WorkOrder {
             function_id: self.function.to_string(),
             method: self.method.to_string(),
@@ -52,10 +52,10 @@ impl Order {
             timestamp: head.0.clock.now().to_string(),
             client: String::new(),
         };
-        match way {
-            Way::Line => json(&WorkOrder { client: self.client_tag.clone(), ..order }),
-            Way::Later => json(&Message::WorkOrder(order)),
-            Way::Older => {
+        match protocol {
+            WorkProtocol::Line => json(&WorkOrder { client: self.client_tag.clone(), ..order }),
+            WorkProtocol::B7sV2 => json(&Message::WorkOrder(order)),
+            WorkProtocol::B7sV1 => {
                 let from = head.0.network.peer_id().to_string();
                 json(&Message::Execute(Execute { order, from, ..Execute::default() }))
             }
@@ -68,19 +68,19 @@ impl Head {
     pub(super) async fn send(
         &self,
         peer: &PeerId,
-        way: Way,
+        protocol: WorkProtocol,
         message: Bytes,
     ) -> Result<Option<u64>, SendError> {
-        let (protocol, kind, metrics) = match way {
-            Way::Line => (LINE_PROTOCOL, "MsgWorkOrder", &self.0.metrics),
-            Way::Later => (WORK_PROTOCOL, "MsgWorkOrder", &self.0.metrics),
-            Way::Older => (WORK_PROTOCOL, "MsgExecute", &self.0.metrics),
+        let (protocol_id, kind, metrics) = match protocol {
+            WorkProtocol::Line => (LINE_PROTOCOL, "MsgWorkOrder", &self.0.metrics),
+            WorkProtocol::B7sV2 => (WORK_PROTOCOL, "MsgWorkOrder", &self.0.metrics),
+            WorkProtocol::B7sV1 => (WORK_PROTOCOL, "MsgExecute", &self.0.metrics),
         };
         let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
-        metrics.add(metrics::MESSAGES_SENT, &[protocol]);
+        metrics.add(metrics::MESSAGES_SENT, &[protocol_id]);
         metrics.add(metrics::SENT, &[kind]);
         metrics.add_n(metrics::MESSAGES_SENT_BYTES, &[], n_bytes);
-        if way != Way::Line {
+        if protocol != WorkProtocol::Line {
             return self.0.network.tell(peer, WORK_PROTOCOL, &message).await.map(|()| None);
         }
         let frame = Frame { kind: frame::ORDER, content: message };
@@ -95,7 +95,7 @@ impl Head {
         loop {
             sleep(PING_EVERY).await;
             for peer in self.0.slots.slow_workers(PING_EVERY) {
-                if self.0.peers.way(&peer) != Way::Line {
+                if self.0.peers.work_protocol(&peer) != WorkProtocol::Line {
                     continue;
                 }
                 if self.0.slots.note_ping(&peer) {
@@ -110,7 +110,7 @@ impl Head {
 
     /// Has a worker of ours end the run of a request.
     pub(super) fn cancel_at(&self, peer: &PeerId, request_id: &str) {
-        if self.0.peers.way(peer) == Way::Line {
+        if self.0.peers.work_protocol(peer) == WorkProtocol::Line {
             let content = Bytes::copy_from_slice(request_id.as_bytes());
             self.0.lines.send_soon(peer, Frame { kind: frame::CANCEL, content });
         }

@@ -1,4 +1,4 @@
-//! What happens on a head, to whoever follows it.
+//! What happens on a head, as a stream for its followers.
 
 use task::clock::Clock;
 use tokio::sync::broadcast;

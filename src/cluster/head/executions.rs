@@ -1,7 +1,7 @@
 //! The executions a head remembers: those under way, and those that ended lately.
 //!
-//! [`Track`] is one execution's pen: what it notes is seen by those who look at the execution, and
-//! told to those who follow the head's events.
+//! [`Track`] is one execution's pen: what it notes is seen by readers of the execution, and
+//! sent to followers of the head's events.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -90,7 +90,7 @@ enum State {
 /// Why an execution ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Whoever asked for it does not want it any more.
+    /// Its client canceled it.
     Caller,
     /// The node is stopping, and has waited long enough.
     Stopping,
@@ -306,7 +306,7 @@ impl Track {
     }
 
     /// Notes that `peer` is ready.
-    pub(super) fn reported(&self, peer: &PeerId) {
+    pub(super) fn note_reported(&self, peer: &PeerId) {
         let peer_id = || peer.to_string();
         self.tell(|request_id| ClusterEventKind::Reported { request_id, peer_id: peer_id() });
     }
@@ -328,14 +328,14 @@ impl Track {
     }
 
     /// Notes that `peer` returned a result.
-    pub(super) fn answered(&self, peer: &PeerId, exit_code: i32, (usage, signed): (Usage, bool)) {
+    pub(super) fn note_answer(&self, peer: &PeerId, exit_code: i32, usage: Usage, is_signed: bool) {
         let elapsed_ms = millis(self.elapsed());
         self.change(peer, |part| {
             "answered".clone_into(&mut part.state);
             part.answered_ms = Some(elapsed_ms);
             part.exit_code = Some(exit_code);
             part.usage = Some(usage);
-            part.signed = signed;
+            part.signed = is_signed;
         });
         let peer_id = || peer.to_string();
         self.tell(|request_id| ClusterEventKind::Result {
@@ -347,7 +347,7 @@ impl Track {
     }
 
     /// Notes that `peer` returned none.
-    pub(super) fn failed(&self, peer: &PeerId, reason: &str) {
+    pub(super) fn note_failed(&self, peer: &PeerId, reason: &str) {
         self.gave_none(peer, reason, "failed");
     }
 

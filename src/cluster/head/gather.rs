@@ -35,7 +35,7 @@ use super::{
 use crate::{
     message::{Code, Signed},
     network::SendError,
-    peers::Way,
+    peers::WorkProtocol,
 };
 
 /// How long a worker that has just connected has to say what it speaks, before it is given work as
@@ -55,7 +55,6 @@ const FINAL_REFUSALS: usize = 2;
 /// Who is to run an order.
 #[derive(Debug)]
 pub(super) struct Chosen {
-    /// Their slots.
     pub(super) leases: Vec<Lease>,
     /// Who else reported.
     pub(super) roster: Roster,
@@ -108,7 +107,7 @@ pub(super) enum Failure {
 }
 
 impl Gathered {
-    /// The share of those who were to answer that did, 0 to 1.
+    /// The share of the chosen workers that answered, 0 to 1.
     pub(super) fn share(&self) -> f64 {
         let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         count(self.answers.len()) / count(self.answers.len() + self.failed.len()).max(1.0)
@@ -162,7 +161,7 @@ pub(super) async fn gather(
         let look_at = work.calls.as_ref().map_or(deadline, |calls| calls.look_at);
         select! {
             Some((peer, sent)) = work.sending.next(), if !work.sending.is_empty() => {
-                work.sent(&peer, sent);
+                work.note_sent(&peer, sent);
             }
             reply = inbox.next() => work.note(reply),
             () = sleep_until(deadline.min(look_at)) => work.look(Instant::now()).await,
@@ -184,13 +183,13 @@ struct Work<'a> {
     track: &'a Track,
     order: &'a Order,
     /// The work order, in the form of each way it is sent on.
-    messages: BTreeMap<Way, Bytes>,
+    messages: BTreeMap<WorkProtocol, Bytes>,
     sending: FuturesUnordered<BoxFuture<'static, (PeerId, Sent)>>,
     /// Who has not answered yet.
     open: BTreeMap<PeerId, Open>,
     /// Lines that ended before it was known that an order went out on them.
     ended_lines: BTreeSet<u64>,
-    /// Who failed in any way, and is not tried again.
+    /// Who failed in any protocol, and is not tried again.
     given_up: BTreeSet<PeerId>,
     /// How many said that no other could run the order.
     n_final_refusals: usize,
@@ -245,34 +244,34 @@ impl Work<'_> {
             // One that has just connected: only on a line could it be told to end the run.
             let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
             self.sending.push(Box::pin(async move {
-                head.0.peers.identified(&peer, IDENTIFIED_WITHIN).await;
-                let way = head.0.peers.way(&peer);
-                let message = order.message(&head, &request_id, way).into();
-                let sent = head.send(&peer, way, message).await;
+                head.0.peers.wait_until_identified(&peer, IDENTIFIED_WITHIN).await;
+                let protocol = head.0.peers.work_protocol(&peer);
+                let message = order.message(&head, &request_id, protocol).into();
+                let sent = head.send(&peer, protocol, message).await;
                 (peer, sent)
             }));
             return;
         }
-        let way = head.0.peers.way(&peer);
-        if !self.messages.contains_key(&way) {
-            let message = self.order.message(&head, self.track.request_id(), way);
-            self.messages.insert(way, message.into());
+        let protocol = head.0.peers.work_protocol(&peer);
+        if !self.messages.contains_key(&protocol) {
+            let message = self.order.message(&head, self.track.request_id(), protocol);
+            self.messages.insert(protocol, message.into());
         }
-        let message = self.messages.get(&way).cloned().unwrap_or_default();
+        let message = self.messages.get(&protocol).cloned().unwrap_or_default();
         self.sending.push(Box::pin(async move {
-            let sent = head.send(&peer, way, message).await;
+            let sent = head.send(&peer, protocol, message).await;
             (peer, sent)
         }));
     }
 
-    /// When to look next at those who are waited for; none if nobody is.
+    /// When the next wait for a worker ends; none if there is none.
     fn next_deadline(&self) -> Option<Instant> {
         let answer = self.open.values().map(|open| open.hedge_at.unwrap_or(open.until)).min();
         let vacancy = self.vacant.iter().map(|vacant| vacant.until).min();
         [answer, vacancy].into_iter().flatten().min()
     }
 
-    fn sent(&mut self, peer: &PeerId, sent: Sent) {
+    fn note_sent(&mut self, peer: &PeerId, sent: Sent) {
         match sent {
             Err(error) => self.fail(peer, Failure::Unreached(chain(&error))),
             Ok(Some(number)) if self.ended_lines.contains(&number) => {
@@ -298,7 +297,7 @@ impl Work<'_> {
                     return;
                 }
                 match answer(*response, signed, self.head.0.options.signatures) {
-                    Ok(answer) => self.answered(peer, answer, signed),
+                    Ok(answer) => self.note_answer(peer, answer, signed),
                     Err(failure) => self.fail(&peer, failure),
                 }
             }
@@ -322,7 +321,7 @@ impl Work<'_> {
             }
             reply => {
                 if let Reply::Ready(peer) = &reply {
-                    self.track.reported(peer);
+                    self.track.note_reported(peer);
                 }
                 self.roster.note(reply);
                 self.fill();
@@ -330,19 +329,19 @@ impl Work<'_> {
         }
     }
 
-    fn answered(&mut self, peer: PeerId, answer: Answer, signed: Signed) {
+    fn note_answer(&mut self, peer: PeerId, answer: Answer, signed: Signed) {
         let Some(open) = self.open.remove(&peer) else { return };
         let slots = &self.head.0.slots;
-        slots.answered(&peer, self.order.function, open.since.elapsed());
-        let facts = (answer.usage, signed == Signed::Yes);
-        self.track.answered(&peer, answer.outcome.exit_code, facts);
+        slots.note_answer(&peer, self.order.function, open.since.elapsed());
+        let is_signed = signed == Signed::Yes;
+        self.track.note_answer(&peer, answer.outcome.exit_code, answer.usage, is_signed);
         self.gathered.answers.insert(peer, answer);
         for (rival, order) in self.open.extract_if(.., |_, other| other.seat == open.seat) {
             self.head.cancel_at(&rival, self.track.request_id());
             self.given_up.insert(rival.clone());
             if order.since < open.since {
                 slots.silent(&rival);
-                self.track.replaced(&rival, &Failure::Overtaken.told());
+                self.track.replaced(&rival, &Failure::Overtaken.public_text());
                 self.gathered.replaced.insert(rival, Failure::Overtaken);
             } else {
                 self.track.canceled_at(&rival);
@@ -413,7 +412,7 @@ impl Work<'_> {
         info!(request, %peer, ?failure, "a worker gave no result");
         if self.open.values().any(|open| open.seat == seat) {
             // A spare runs the order already.
-            self.track.replaced(peer, &failure.told());
+            self.track.replaced(peer, &failure.public_text());
             self.gathered.replaced.insert(peer.clone(), failure);
             return;
         }
@@ -421,9 +420,9 @@ impl Work<'_> {
         self.n_final_refusals += usize::from(is_final);
         let is_believed = is_final && self.n_final_refusals >= FINAL_REFUSALS;
         if !is_believed && let Some(spare) = self.spare(Trust::Any) {
-            return self.replace((peer.clone(), seat), failure, spare);
+            return self.replace(peer.clone(), seat, failure, spare);
         }
-        self.track.failed(peer, &failure.told());
+        self.track.note_failed(peer, &failure.public_text());
         if is_believed {
             self.gathered.failed.insert(peer.clone(), failure);
             return;
@@ -461,9 +460,9 @@ impl Work<'_> {
         }
     }
 
-    fn replace(&mut self, (peer, seat): (PeerId, usize), failure: Failure, spare: Lease) {
+    fn replace(&mut self, peer: PeerId, seat: usize, failure: Failure, spare: Lease) {
         info!(request = self.track.request_id(), %peer, spare = %spare.peer(), "a spare takes over");
-        self.track.replaced(&peer, &failure.told());
+        self.track.replaced(&peer, &failure.public_text());
         self.gathered.replaced.insert(peer, failure);
         self.order(spare, seat);
     }
@@ -493,14 +492,14 @@ impl Work<'_> {
         self.given_up.iter().chain(others).cloned().collect()
     }
 
-    /// Fills the places of those who failed, as far as others reported; gives them up when all who
+    /// Fills the places of workers that failed, as far as others reported; gives them up when all that
     /// could report have been heard.
     fn fill(&mut self) {
         while !self.vacant.is_empty()
             && let Some(spare) = self.spare(Trust::Any)
         {
             let Vacant { peer, seat, failure, .. } = self.vacant.remove(0);
-            self.replace((peer, seat), failure, spare);
+            self.replace(peer, seat, failure, spare);
         }
         if self.vacant.is_empty() {
             self.calls.take_if(|_| !self.is_hedging);
@@ -552,7 +551,7 @@ impl Failure {
     }
 
     /// What happened, to stand after the peer's id.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn public_text(&self) -> String {
         match self {
             Self::Unreached(reason) => format!("was not reached ({reason})"),
             Self::Refused(code, reason) | Self::Hopeless(code, reason) if reason.is_empty() => {

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Head, dispatch::reason, report::named};
+use super::{Head, dispatch::reason, report::list_names};
 use crate::{
     function_peers::FunctionPeers,
     message::{Code, InstallFunction, InstallFunctionResponse, Message, json},
@@ -24,7 +24,7 @@ use crate::{
 use content::{FUNCTION_PROTOCOL, Function, InstallError};
 
 /// How long a request to install waits for the first node that has the function, the head among
-/// them. The older generation of b7s waits as long for the message to leave.
+/// them. Version 1 of b7s waits as long for the message to leave.
 const INSTALL_WITHIN: Duration = Duration::from_secs(10);
 
 /// Functions that are got by request at once. More are refused.
@@ -127,13 +127,13 @@ impl Head {
         };
         let message = match reasons.as_slice() {
             [] => what.to_owned(),
-            reasons => format!("{what}: {}", named(reasons)),
+            reasons => format!("{what}: {}", list_names(reasons)),
         };
         Ok(Installation { code, message })
     }
 
     /// Takes in a worker's answer to an installation.
-    pub(crate) fn installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
+    pub(crate) fn note_installed(&self, peer: PeerId, answer: InstallFunctionResponse) {
         // Nobody may be waiting.
         drop(self.0.installs.answers.send((peer, answer)));
     }
@@ -144,7 +144,7 @@ impl Head {
     }
 
     /// Gets a function in a task of its own. Where the head did not have it, nodes that can get it from
-    /// nobody else are told once more when it has.
+    /// nobody else get the message again when it has.
     fn got(
         &self,
         function: InstallFunction,
@@ -175,7 +175,7 @@ impl Head {
                     );
                 }
             }
-            // Whoever asked may have been answered.
+            // The request may have been answered.
             drop(done.send(got));
             drop(permit);
         });

@@ -1,4 +1,4 @@
-//! Lines to workers: opened at the first order, kept, and opened anew where one ended.
+//! Lines to workers: opened at the first order, kept, and opened again where one ended.
 
 use std::{
     collections::HashMap,
@@ -59,7 +59,7 @@ impl Lines {
         {
             return Ok(*number);
         }
-        let (new, frames) = self.network.line(peer, LINE_PROTOCOL).await?;
+        let (new, frames) = self.network.open_line(peer, LINE_PROTOCOL).await?;
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
         let (reading, mine) = (read(peer.clone(), number, frames), Arc::clone(&place));
         self.group.spawn("line", async move {

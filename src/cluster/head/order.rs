@@ -29,13 +29,13 @@ const NAMES_MAX: usize = 256;
 /// What is to be executed, by whom.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// The function.
+    /// The function to run.
     pub function: FunctionId,
     /// The file in it to run.
     pub method: Method,
-    /// The arguments.
+    /// The guest's arguments, without its name.
     pub arguments: Vec<String>,
-    /// The environment.
+    /// The guest's environment variables.
     pub environment: BTreeMap<String, String>,
     /// The standard input.
     pub stdin: Option<String>,
@@ -65,7 +65,7 @@ pub struct Order {
 /// How many nodes are to run a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// So many.
+    /// Exactly this many workers.
     Exactly(NonZeroUsize),
     /// All that report before the wait is over, one at least.
     Everyone,
@@ -168,7 +168,7 @@ impl Order {
     }
 }
 
-/// What of the runtime's settings a worker is told: not those that name files of its host.
+/// The runtime's settings that go to a worker: not those that name files of its host.
 fn passed_on(runtime: RuntimeConfig) -> RuntimeConfig {
     RuntimeConfig { runtime_logger: String::new(), drivers_root_path: String::new(), ..runtime }
 }

@@ -38,7 +38,7 @@ const MEASURED_HALF_LIFE: Duration = Duration::from_secs(10);
 /// [`HEDGE_DEVIATIONS`] times its deviation. Lower ones run more functions twice.
 const HEDGE_MEANS: u32 = 3;
 
-/// See [`HEDGE_MEANS`].
+/// How many deviations past the mean an order may take; see [`HEDGE_MEANS`].
 const HEDGE_DEVIATIONS: u32 = 4;
 
 /// The shortest time after which a spare is asked: a busy machine delays an answer by as long.
@@ -52,7 +52,7 @@ pub(super) const HEDGE_AFTER_UNKNOWN: Duration = Duration::from_secs(2);
 pub(super) enum Trust {
     /// Those that have served about as long as the best.
     Earned,
-    /// All.
+    /// Workers of any standing.
     Any,
 }
 

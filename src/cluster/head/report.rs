@@ -32,7 +32,7 @@ pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> S
     let mut message = format!(
         "asked {group} for {wanted}{fit}, and {} reported within {within} s{}; {} of it {} connected",
         ready.len(),
-        if ready.is_empty() { String::new() } else { format!(" ({})", named(&ready)) },
+        if ready.is_empty() { String::new() } else { format!(" ({})", list_names(&ready)) },
         counted(listening.len(), "worker"),
         if listening.len() == 1 { "is" } else { "are" },
     );
@@ -59,11 +59,11 @@ fn with_refusals(message: String, roster: &Roster) -> String {
         return message;
     }
     let refused = roster.refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
-    format!("{message}; refused by {}", named(&refused.collect::<Vec<_>>()))
+    format!("{message}; refused by {}", list_names(&refused.collect::<Vec<_>>()))
 }
 
 /// Returns the code of what was gathered, and what went wrong, if anything did.
-pub(super) fn gathered(gathered: &Gathered, order: &Order) -> (Code, String) {
+pub(super) fn summarize(gathered: &Gathered, order: &Order) -> (Code, String) {
     let (n_answers, n_failed) = (gathered.answers.len(), gathered.failed.len());
     let n_peers = n_answers + n_failed;
     let (n_equal, quorum) = (gathered.n_equal(), order.quorum.map(NonZeroUsize::get));
@@ -78,12 +78,13 @@ pub(super) fn gathered(gathered: &Gathered, order: &Order) -> (Code, String) {
     }
     let failures = gathered.failed.iter().chain(&gathered.replaced);
     let failures: Vec<String> =
-        failures.map(|(peer, failure)| format!("{peer} {}", failure.told())).collect();
+        failures.map(|(peer, failure)| format!("{peer} {}", failure.public_text())).collect();
     let (nodes, group) = (counted(n_peers, "node"), group(order));
-    let mut message = format!("{n_answers} of {nodes}{group} gave a result: {}", named(&failures));
+    let mut message =
+        format!("{n_answers} of {nodes}{group} gave a result: {}", list_names(&failures));
     if !gathered.refused.is_empty() {
         let refused = gathered.refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
-        message = format!("{message}; no spare: {}", named(&refused.collect::<Vec<_>>()));
+        message = format!("{message}; no spare: {}", list_names(&refused.collect::<Vec<_>>()));
     }
     let code = match n_answers {
         0 => return (of_none(gathered), message),
@@ -125,7 +126,7 @@ fn counted(n: usize, what: &str) -> String {
 }
 
 /// All of them, or the first and how many there are beside those.
-pub(super) fn named(all: &[String]) -> String {
+pub(super) fn list_names(all: &[String]) -> String {
     let named: Vec<&str> = all.iter().take(NAMED_MAX).map(String::as_str).collect();
     match all.len().saturating_sub(NAMED_MAX) {
         0 => named.join(", "),
@@ -157,7 +158,7 @@ mod tests {
                 .collect(),
             ..Gathered::default()
         };
-        let (code, message) = super::gathered(&gathered, &order(&json!({})));
+        let (code, message) = summarize(&gathered, &order(&json!({})));
         assert_eq!((&code, message.as_str()), want);
     }
 
@@ -197,7 +198,7 @@ mod tests {
         };
         let subgroup = Some("gpu".parse().unwrap());
         let order = Order { subgroup, ..order(&json!({"number_of_nodes": 2})) };
-        let (code, message) = super::gathered(&gathered, &order);
+        let (code, message) = summarize(&gathered, &order);
         assert_eq!(code, Code::PARTIAL_CONTENT);
         assert_eq!(
             message,
@@ -216,9 +217,9 @@ mod tests {
         let answers = [(id(1), answer(0)), (id(2), answer(0)), (id(3), answer(1))].into();
         let gathered = Gathered { answers, ..Gathered::default() };
         let order = |quorum: u32| order(&json!({"number_of_nodes": 3, "quorum": quorum}));
-        assert_eq!(super::gathered(&gathered, &order(2)), (Code::OK, String::new()));
+        assert_eq!(summarize(&gathered, &order(2)), (Code::OK, String::new()));
         let lacking = "2 of the results are equal, and 3 were asked for".to_owned();
-        assert_eq!(super::gathered(&gathered, &order(3)), (Code::PARTIAL_CONTENT, lacking));
+        assert_eq!(summarize(&gathered, &order(3)), (Code::PARTIAL_CONTENT, lacking));
     }
 
     #[test]

@@ -41,15 +41,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Roster {
     wanted: Wanted,
-    /// Those who are ready and not chosen.
+    /// Workers that are ready and not chosen.
     pub(super) ready: VecDeque<PeerId>,
     /// All who ever reported ready and did not leave: nobody is counted twice.
     pub(super) known: BTreeSet<PeerId>,
-    /// Those who refused, and why.
+    /// Workers that refused, and why.
     pub(super) refused: BTreeMap<PeerId, String>,
     /// Those of them who did since they are busy.
     pub(super) busy: BTreeSet<PeerId>,
-    /// Those who fetch the function, and will be ready then.
+    /// Workers that fetch the function, and will be ready then.
     pub(super) fetching: BTreeSet<PeerId>,
 }
 
@@ -109,7 +109,7 @@ impl Roster {
         self.fetching.remove(peer);
     }
 
-    /// Takes those who are to run the function, the first to report, if they are enough. Those with
+    /// Takes the workers that run the function, the first to report, if they are enough. Those with
     /// too little `weight` come last, and those without any are left out where everyone is wanted.
     /// The rest stay ready as spares.
     pub(super) fn take_chosen(
@@ -157,7 +157,7 @@ impl Roster {
     }
 }
 
-/// The topic of those who may run `order`.
+/// The topic of the workers that may run `order`.
 pub(super) fn topic(order: &Order) -> &str {
     order.subgroup.as_ref().map_or(GENERAL_TOPIC, Subgroup::as_str)
 }
@@ -165,7 +165,7 @@ pub(super) fn topic(order: &Order) -> &str {
 /// Who is to run an order.
 #[derive(Debug)]
 pub(super) enum Called {
-    /// Those who reported: enough, or too few in the time there was, with the place in the queue
+    /// The workers that reported: enough, or too few in time, with the place in the queue
     /// where it waited for slots.
     Reported(Roster, Option<Position>),
     /// Those whose slots came free first, and who reported meanwhile.
@@ -192,7 +192,7 @@ pub(super) async fn call(
     let mut calls = Calls::new(head, track, order);
     let deadline = end.min(Instant::now() + order.roll_call_within);
     let mut queued: Option<QueuedRequest> = None;
-    // Whoever holds the function reports at once. Others may fetch it from this head.
+    // Workers that hold the function report at once. Others may fetch it from this head.
     let mut can_fetch = false;
     loop {
         let listening = || head.peers.listening(topic);
@@ -214,7 +214,7 @@ pub(super) async fn call(
             },
             reply = inbox.next() => {
                 if let Reply::Ready(peer) = &reply {
-                    track.reported(peer);
+                    track.note_reported(peer);
                 }
                 roster.note(reply);
             }
@@ -225,7 +225,7 @@ pub(super) async fn call(
             }
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head).await;
-                // Whoever was full when it was asked, or learned the function since, offers slots.
+                // A worker that was full when it was asked, or learned the function since, offers slots.
                 if queued.is_none() {
                     match head.take_slots(order, client, can_fetch) {
                         Taken::Now(leases) => return Called::Granted(leases, roster),

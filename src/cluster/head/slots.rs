@@ -149,7 +149,7 @@ impl QueuedRequest {
 
 impl Slots {
     /// Takes note of what a worker offers.
-    pub(super) fn offered(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
+    pub(super) fn note_offer(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
         let mut table = self.0.lock();
         let known = KnownOffer::read(offer, names_max, Instant::now());
         table.worker(peer).offer = Some(known);
@@ -157,14 +157,14 @@ impl Slots {
     }
 
     /// Takes note of the round trip to a worker.
-    pub(super) fn pinged(&self, peer: &PeerId, round_trip: Duration) {
+    pub(super) fn set_round_trip(&self, peer: &PeerId, round_trip: Duration) {
         if let Some(worker) = self.0.lock().workers.get_mut(peer) {
             worker.round_trip = round_trip;
         }
     }
 
     /// Takes note that a worker answered an order for `function`, `elapsed` after it was sent.
-    pub(super) fn answered(&self, peer: &PeerId, function: FunctionId, elapsed: Duration) {
+    pub(super) fn note_answer(&self, peer: &PeerId, function: FunctionId, elapsed: Duration) {
         let mut table = self.0.lock();
         let is_cold = table.worker(peer).note_answer(function, elapsed, Instant::now());
         let usual = match table.usual.get(&function) {
@@ -247,7 +247,7 @@ impl Slots {
     }
 
     /// Forgets a worker that is gone.
-    pub(super) fn lost(&self, peer: &PeerId) {
+    pub(super) fn note_lost(&self, peer: &PeerId) {
         let mut table = self.0.lock();
         if let Some(worker) = table.workers.remove(peer)
             && !worker.running.is_empty()
@@ -334,7 +334,7 @@ impl Slots {
     }
 
     /// How many slots `peer` has, and how many of them are free, if it offers any.
-    pub(super) fn of(&self, peer: &PeerId) -> Option<(usize, usize)> {
+    pub(super) fn offered_slots(&self, peer: &PeerId) -> Option<(usize, usize)> {
         let table = self.0.lock();
         let worker = table.workers.get(peer)?;
         Some((worker.offer.as_ref()?.n_slots, worker.n_free()))
@@ -359,7 +359,7 @@ impl Slots {
         self.grant(table);
     }
 
-    /// Serves those who wait and can be served. Takes the lock, since those who gave up meanwhile
+    /// Serves requests that wait and can be served. Takes the lock, since those that gave up meanwhile
     /// drop what they are granted, which takes it again.
     fn grant(&self, mut table: parking_lot::MutexGuard<'_, Table>) {
         let mut queue = std::mem::take(&mut table.queue);

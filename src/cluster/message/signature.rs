@@ -23,7 +23,7 @@ pub enum Signed {
 /// The bytes that a worker signs for a result: a context, the request and the function it is for,
 /// and what the run left behind, each with its length before it, so that no two results share them.
 #[must_use]
-pub fn signed_bytes((request_id, function_id): (&str, &str), result: &NodeResult) -> Vec<u8> {
+pub fn signed_bytes(request_id: &str, function_id: &str, result: &NodeResult) -> Vec<u8> {
     let outcome = &result.result;
     let exit_code = outcome.exit_code.to_string();
     let parts = [
@@ -50,7 +50,8 @@ impl NodeResult {
     /// # Errors
     /// As [`Identity::sign`].
     pub fn sign(mut self, request: (&str, &str), identity: &Identity) -> Result<Self, SignError> {
-        self.signature = HEXLOWER.encode(&identity.sign(&signed_bytes(request, &self))?);
+        self.signature =
+            HEXLOWER.encode(&identity.sign(&signed_bytes(request.0, request.1, &self))?);
         Ok(self)
     }
 
@@ -60,9 +61,9 @@ impl NodeResult {
         if self.signature.is_empty() {
             return Signed::No;
         }
-        let is_own = HEXLOWER_PERMISSIVE
-            .decode(self.signature.as_bytes())
-            .is_ok_and(|signature| is_signed_by(peer, &signed_bytes(request, self), &signature));
+        let is_own = HEXLOWER_PERMISSIVE.decode(self.signature.as_bytes()).is_ok_and(|signature| {
+            is_signed_by(peer, &signed_bytes(request.0, request.1, self), &signature)
+        });
         if is_own { Signed::Yes } else { Signed::Wrongly }
     }
 }
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_moves_from_one_field_to_the_next_changes_the_bytes() {
-        let bytes = |stdout: &str, stderr: &str| signed_bytes(("r", "f"), &result(stdout, stderr));
+        let bytes = |stdout: &str, stderr: &str| signed_bytes("r", "f", &result(stdout, stderr));
         assert_ne!(bytes("ab", ""), bytes("a", "b"));
         assert_ne!(bytes("a", "b"), bytes("", "ab"));
     }

@@ -39,7 +39,7 @@ use super::{
     streams::{OpenError, Opened},
     swarm::{Behaviour, BehaviourEvent},
 };
-use crate::{identity::named, peer_db::PeerDb};
+use crate::{identity::model_peer_id, peer_db::PeerDb};
 
 /// How often the tables are looked at where nothing changes: whom to find, who is no longer cut off.
 /// Whom to dial is looked at when it is due. Each look wakes an idle node.
@@ -90,7 +90,7 @@ pub(super) struct Actor {
     /// Streams to peers that are being dialed for their sake.
     pub(super) waiting: HashMap<PeerId, Vec<(StreamProtocol, Opened)>>,
     pub(super) listening: Arc<RwLock<Vec<Multiaddr>>>,
-    /// Whether the addresses listened on are told to peers.
+    /// Whether peers learn the addresses that are listened on.
     pub(super) is_listening_told: bool,
 }
 
@@ -100,12 +100,12 @@ impl Actor {
         let guard = self.guard.clone();
         loop {
             let event = tokio::select! {
-                event = self.swarm.select_next_some() => self.noted(event),
+                event = self.swarm.select_next_some() => self.on_swarm_event(event),
                 command = self.commands.recv() => match command {
                     Some(command) => { self.perform(command); None }
                     None => return,
                 },
-                Some(node) = self.found.recv() => { self.met(node); None }
+                Some(node) = self.found.recv() => { self.dial_found_peer(node); None }
                 () = guard.changed() => { self.look(); None }
                 () = sleep_until(self.next_look) => { self.look(); None }
             };
@@ -123,7 +123,7 @@ impl Actor {
     }
 
     fn perform(&mut self, command: Command) {
-        // Whoever asked may have given up; then nobody wants the outcome.
+        // The caller may have given up; then nobody wants the outcome.
         match command {
             Command::Subscribe { topic, done } => {
                 self.rendezvous.join(&topic);
@@ -169,9 +169,9 @@ impl Actor {
     }
 
     /// Takes note of what happened, and returns what others should know of it.
-    fn noted(&mut self, event: SwarmEvent<BehaviourEvent>) -> Option<Event> {
+    fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) -> Option<Event> {
         match event {
-            SwarmEvent::Behaviour(event) => self.heard(event),
+            SwarmEvent::Behaviour(event) => self.on_behaviour_event(event),
             SwarmEvent::ConnectionEstablished {
                 peer_id,
                 connection_id,
@@ -179,17 +179,17 @@ impl Actor {
                 num_established,
                 ..
             } => {
-                let standing = Standing::of(peer_id, &endpoint, &self.names);
+                let standing = Standing::new(peer_id, &endpoint, &self.names);
                 let host = standing.host;
                 self.standing.insert(connection_id, standing);
                 self.note_farthest_peer();
-                self.reached(peer_id, &endpoint);
+                self.on_connected(peer_id, &endpoint);
                 self.relieve(host);
                 if num_established.get() > 1 {
                     return None;
                 }
                 info!(peer = %peer_id, "peer connected");
-                Some(Event::Connected(named(peer_id)))
+                Some(Event::Connected(model_peer_id(peer_id)))
             }
             SwarmEvent::ConnectionClosed {
                 peer_id, connection_id, num_established, cause, ..
@@ -199,10 +199,10 @@ impl Actor {
                 if num_established > 0 {
                     return None;
                 }
-                self.guard.lost(peer_id);
+                self.guard.note_lost(peer_id);
                 self.heads.remove(peer_id);
                 self.note_heads();
-                let is_refused = self.dialer.lost(peer_id, Instant::now());
+                let is_refused = self.dialer.note_lost(peer_id, Instant::now());
                 if is_refused && !self.guard.knows_by_name(peer_id) {
                     self.leave_alone(peer_id);
                 }
@@ -210,14 +210,14 @@ impl Actor {
                 self.look_soon();
                 let cause = cause.map(|error| error.to_string());
                 info!(peer = %peer_id, cause, "peer disconnected");
-                Some(Event::Disconnected(named(peer_id)))
+                Some(Event::Disconnected(model_peer_id(peer_id)))
             }
             SwarmEvent::OutgoingConnectionError { peer_id: Some(peer), error, .. } => {
                 debug!(%peer, %error, "failed to connect");
                 if !self.swarm.is_connected(&peer) {
-                    self.failed(peer, &error);
+                    self.on_dial_failure(peer, &error);
                     self.look_soon();
-                    // Dropped, they tell those who wait that no connection stands.
+                    // Dropping the senders signals that no connection stands.
                     self.waiting.remove(&peer);
                 }
                 None
@@ -244,32 +244,32 @@ impl Actor {
     }
 
     /// Takes note of a new connection, and opens the streams that waited for it.
-    fn reached(&mut self, peer: PeerId, endpoint: &ConnectedPoint) {
+    fn on_connected(&mut self, peer: PeerId, endpoint: &ConnectedPoint) {
         let address = match endpoint {
             ConnectedPoint::Dialer { address, .. } => Some(address.clone()),
             ConnectedPoint::Listener { .. } => None,
         };
         if let (Some(db), Some(address)) = (&self.db, &address) {
             let address = super::dialer::without_peer(address.clone());
-            db.reached(&named(peer), address.to_string());
+            db.note_reached(&model_peer_id(peer), address.to_string());
         }
-        self.dialer.connected(peer, address, Instant::now());
+        self.dialer.note_connected(peer, address, Instant::now());
         for (protocol, opened) in self.waiting.remove(&peer).unwrap_or_default() {
             self.swarm.behaviour_mut().streams.open(peer, protocol, opened);
         }
     }
 
-    fn heard(&mut self, event: BehaviourEvent) -> Option<Event> {
+    fn on_behaviour_event(&mut self, event: BehaviourEvent) -> Option<Event> {
         match event {
-            BehaviourEvent::Gossip(event) => self.gossiped(event),
+            BehaviourEvent::Gossip(event) => self.on_gossip(event),
             BehaviourEvent::Table(event) => {
-                self.routed(event);
+                self.on_table_event(event);
                 None
             }
             BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
-                self.introduced(peer_id, &info);
+                self.on_identify(peer_id, &info);
                 self.look_soon();
-                let peer = named(peer_id);
+                let peer = model_peer_id(peer_id);
                 let address = |at: Multiaddr| match at.with_p2p(peer_id) {
                     Ok(at) | Err(at) => at.to_string(),
                 };
@@ -280,7 +280,7 @@ impl Actor {
                 })
             }
             BehaviourEvent::Ping(ping::Event { peer, result: Ok(round_trip), .. }) => {
-                Some(Event::Pinged { peer: named(peer), round_trip })
+                Some(Event::Pinged { peer: model_peer_id(peer), round_trip })
             }
             BehaviourEvent::Ping(ping::Event {
                 result: Err(ping::Failure::Unsupported), ..
@@ -294,7 +294,7 @@ impl Actor {
         }
     }
 
-    fn gossiped(&mut self, event: gossipsub::Event) -> Option<Event> {
+    fn on_gossip(&mut self, event: gossipsub::Event) -> Option<Event> {
         match event {
             gossipsub::Event::Message { propagation_source, message_id, message } => {
                 // Strict signing leaves no message without its author.
@@ -313,16 +313,16 @@ impl Actor {
                 // Passed on all the same: others may heed its author.
                 let is_read = verdict != GossipVerdict::Ignore && self.guard.hears(author);
                 is_read.then(|| Event::Gossip {
-                    author: named(author),
+                    author: model_peer_id(author),
                     topic: message.topic.into_string(),
                     bytes: message.data.into(),
                 })
             }
             gossipsub::Event::Subscribed { peer_id, topic, .. } => {
-                Some(Event::Joined { peer: named(peer_id), topic: topic.into_string() })
+                Some(Event::Joined { peer: model_peer_id(peer_id), topic: topic.into_string() })
             }
             gossipsub::Event::Unsubscribed { peer_id, topic, .. } => {
-                Some(Event::Left { peer: named(peer_id), topic: topic.into_string() })
+                Some(Event::Left { peer: model_peer_id(peer_id), topic: topic.into_string() })
             }
             gossipsub::Event::SlowPeer { peer_id, .. } => {
                 debug!(peer = %peer_id, "dropped gossip to a peer that does not keep up");

@@ -8,7 +8,7 @@ use libp2p::{
 };
 use model::node::PeerId;
 
-use crate::identity::named;
+use crate::identity::model_peer_id;
 
 /// The longest multiaddress read, in bytes. A DNS name has 253, a peer id 52.
 const ADDRESS_BYTES_MAX: usize = 512;
@@ -32,7 +32,7 @@ impl BootNode {
     /// The node's id.
     #[must_use]
     pub fn peer_id(&self) -> PeerId {
-        named(self.peer)
+        model_peer_id(self.peer)
     }
 }
 

@@ -64,7 +64,7 @@ impl Budget {
         Share { budget: self.clone(), peer, n_bytes: 0 }
     }
 
-    /// The guard that is told of offenses.
+    /// The guard that counts offenses.
     pub(super) fn guard(&self) -> &Guard {
         &self.0.guard
     }
@@ -130,7 +130,7 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Heeded, guard::ALLOWANCES},
+        super::{AllowedPeers, guard::ALLOWANCES},
         *,
     };
 
@@ -153,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn peers_that_take_all_they_get_leave_room_for_one_that_does_not() {
         let friend = PeerId::random();
-        let guard = Guard::new(Heeded::Everyone, [friend], ALLOWANCES);
+        let guard = Guard::new(AllowedPeers::Everyone, [friend], ALLOWANCES);
         let budget = Budget::new(&guard);
         let held: Vec<Vec<Share>> = (0..8).map(|_| greedy(&budget, PeerId::random())).collect();
         assert!(budget.n_bytes() <= unnamed(BYTES_MAX), "{}", budget.n_bytes());
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn to_crowd_is_an_offense_of_the_peer_that_holds_much() {
-        let guard = Guard::new(Heeded::Everyone, [], ALLOWANCES);
+        let guard = Guard::new(AllowedPeers::Everyone, [], ALLOWANCES);
         let budget = Budget::new(&guard);
         let (peer, modest) = (PeerId::random(), PeerId::random());
         let _held = greedy(&budget, peer);

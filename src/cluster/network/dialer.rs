@@ -1,7 +1,7 @@
 //! The dialer: whom to be connected to, under which addresses, and when to try again. A table of
 //! values, no I/O.
 //!
-//! Boot nodes are dialed for ever. So is whoever we once reached, and whom the peer store remembers,
+//! Boot nodes are dialed forever. So are peers that were reached once, or that the peer store holds,
 //! but less and less often. A peer that came to us by itself is dialed for some minutes under the
 //! addresses it named: most such peers come back by themselves.
 
@@ -30,7 +30,7 @@ const LATELY: Duration = Duration::from_mins(10);
 const LONGEST_WAIT_LATER: Duration = Duration::from_mins(1);
 
 /// The wait before a second failure to reach a boot node is reported. The first is at once: what is
-/// misspelt is corrected by whoever just started the node.
+/// misspelt is corrected by the person who just started the node.
 const FIRST_REPORT_WAIT: Duration = Duration::from_secs(10);
 
 /// The longest wait between reports. A log of months is not to consist of them.
@@ -46,7 +46,7 @@ const PEERS_MAX: usize = 256;
 const BRIEF: Duration = Duration::from_secs(10);
 
 /// Brief connections in a row after which a peer is not dialed any more. A cluster of two hundred that
-/// started together dialed those who had no room four hundred times a second.
+/// started together dialed those without room four hundred times a second.
 const N_BRIEF_MAX: u32 = 2;
 
 /// Addresses kept of one peer.
@@ -59,7 +59,7 @@ const DUE_MAX: usize = 16;
 /// identities that come and go must not make this node dial somebody else's port all the time.
 const CAME_DIALS: Rate = Rate { burst: 64, per_second: 4 };
 
-/// The table.
+/// Whom to dial, where and when.
 #[derive(Debug)]
 pub(super) struct Dialer {
     peers: HashMap<PeerId, Entry>,
@@ -104,9 +104,8 @@ enum Tie {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
-    /// To be dialed at this moment.
+    /// To be dialed at this time.
     Due(Instant),
-    /// Being dialed.
     Dialing,
     /// A connection stands.
     Connected,
@@ -150,7 +149,12 @@ impl Dialer {
     }
 
     /// Notes that a connection to `peer` stands, which we reached under `address` if it is given.
-    pub(super) fn connected(&mut self, peer: PeerId, address: Option<Multiaddr>, now: Instant) {
+    pub(super) fn note_connected(
+        &mut self,
+        peer: PeerId,
+        address: Option<Multiaddr>,
+        now: Instant,
+    ) {
         let tie = if address.is_some() { Tie::Reached } else { Tie::Came };
         let Some(entry) = self.entry(peer, tie, State::Connected, now) else { return };
         if entry.state != State::Connected {
@@ -166,7 +170,7 @@ impl Dialer {
     }
 
     /// Notes where a connected peer says it listens.
-    pub(super) fn named(&mut self, peer: PeerId, addresses: &[Multiaddr]) {
+    pub(super) fn add_addresses(&mut self, peer: PeerId, addresses: &[Multiaddr]) {
         if let Some(entry) = self.peers.get_mut(&peer) {
             for address in addresses {
                 entry.learn(address.clone());
@@ -176,7 +180,7 @@ impl Dialer {
 
     /// Notes that no connection to `peer` stands any more. Returns whether the peer keeps refusing this
     /// node, and is better left alone.
-    pub(super) fn lost(&mut self, peer: PeerId, now: Instant) -> bool {
+    pub(super) fn note_lost(&mut self, peer: PeerId, now: Instant) -> bool {
         let Some(entry) = self.peers.get_mut(&peer) else { return false };
         if entry.state == State::Connected {
             let is_brief = now - entry.connected < BRIEF;
@@ -189,7 +193,7 @@ impl Dialer {
 
     /// Notes that `peer`, to which no connection stands, was not reached. Forgets it if no reason is
     /// left to try again.
-    pub(super) fn failed(&mut self, peer: PeerId, now: Instant) {
+    pub(super) fn note_failed(&mut self, peer: PeerId, now: Instant) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         let is_late = now - entry.lost >= LATELY;
         if is_late && entry.tie == Tie::Came || entry.addresses.is_empty() {
@@ -218,7 +222,7 @@ impl Dialer {
     /// Forgets `peer`, unless it is a boot node: that one waits as after a failure.
     pub(super) fn forget(&mut self, peer: PeerId, now: Instant) {
         if self.is_boot_node(peer) {
-            self.lost(peer, now);
+            self.note_lost(peer, now);
         } else {
             self.peers.remove(&peer);
         }
@@ -343,7 +347,7 @@ mod tests {
         for _ in 0..1000 {
             assert_eq!(due(&mut dialer), 1);
             assert_eq!(due(&mut dialer), 0, "it is being dialed");
-            dialer.failed(peer, Instant::now());
+            dialer.note_failed(peer, Instant::now());
             assert_eq!(due(&mut dialer), 0, "it waits");
             pass(LONGEST_WAIT).await;
         }
@@ -361,8 +365,8 @@ mod tests {
             n_reports += usize::from(dialer.take_report(peer, Instant::now()).is_some());
         }
         assert!((5..20).contains(&n_reports), "{n_reports} in an hour");
-        dialer.connected(peer, None, Instant::now());
-        dialer.lost(peer, Instant::now());
+        dialer.note_connected(peer, None, Instant::now());
+        dialer.note_lost(peer, Instant::now());
         assert!(dialer.take_report(peer, Instant::now()).is_some(), "it had been connected");
         assert_eq!(dialer.take_report(PeerId::random(), Instant::now()), None);
     }
@@ -372,11 +376,11 @@ mod tests {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
         assert_eq!(dialer.unreached(), [peer]);
-        dialer.connected(peer, Some(address(1)), Instant::now());
+        dialer.note_connected(peer, Some(address(1)), Instant::now());
         assert_eq!(dialer.unreached(), []);
         pass(Duration::from_hours(1)).await;
         assert_eq!(due(&mut dialer), 0);
-        dialer.lost(PeerId::random(), Instant::now());
+        dialer.note_lost(PeerId::random(), Instant::now());
         assert_eq!(due(&mut dialer), 0);
     }
 
@@ -384,24 +388,24 @@ mod tests {
     async fn a_peer_once_reached_is_dialed_within_two_seconds_then_each_minute_for_ever() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
-        dialer.connected(peer, Some(address(7).with_p2p(peer).unwrap()), Instant::now());
-        dialer.lost(peer, Instant::now());
+        dialer.note_connected(peer, Some(address(7).with_p2p(peer).unwrap()), Instant::now());
+        dialer.note_lost(peer, Instant::now());
         for _ in 0..100 {
             pass(LONGEST_WAIT).await;
             let want = Due { peer, addresses: vec![address(7)] };
             assert_eq!(dialer.take_due(Instant::now()), [want]);
-            dialer.failed(peer, Instant::now());
+            dialer.note_failed(peer, Instant::now());
         }
         pass(LATELY).await;
         for _ in 0..100 {
             assert_eq!(due(&mut dialer), 1);
-            dialer.failed(peer, Instant::now());
+            dialer.note_failed(peer, Instant::now());
             pass(LONGEST_WAIT).await;
             assert_eq!(due(&mut dialer), 0, "less often now");
             pass(LONGEST_WAIT_LATER).await;
         }
-        dialer.connected(peer, None, Instant::now());
-        dialer.lost(peer, Instant::now());
+        dialer.note_connected(peer, None, Instant::now());
+        dialer.note_lost(peer, Instant::now());
         pass(LONGEST_WAIT).await;
         assert_eq!(due(&mut dialer), 1, "lost lately");
     }
@@ -411,9 +415,9 @@ mod tests {
         let (boot, full) = (PeerId::random(), PeerId::random());
         let mut dialer = Dialer::new(vec![node(boot)], vec![], Instant::now());
         let mut end_after = |peer, lasted| {
-            dialer.connected(peer, Some(address(1)), Instant::now());
+            dialer.note_connected(peer, Some(address(1)), Instant::now());
             let lost = Instant::now() + lasted;
-            dialer.lost(peer, lost)
+            dialer.note_lost(peer, lost)
         };
         assert!(!end_after(full, Duration::ZERO), "it may have restarted");
         assert!(!end_after(full, BRIEF), "it had room");
@@ -428,16 +432,16 @@ mod tests {
     async fn a_peer_that_came_by_itself_is_dialed_for_some_minutes_where_it_says() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
-        dialer.connected(peer, None, Instant::now());
-        dialer.named(peer, &(1..20).map(address).collect::<Vec<_>>());
-        dialer.lost(peer, Instant::now());
+        dialer.note_connected(peer, None, Instant::now());
+        dialer.add_addresses(peer, &(1..20).map(address).collect::<Vec<_>>());
+        dialer.note_lost(peer, Instant::now());
         pass(LONGEST_WAIT).await;
         let addresses = dialer.take_due(Instant::now()).pop().unwrap().addresses;
         assert_eq!(addresses.len(), ADDRESSES_MAX);
-        dialer.failed(peer, Instant::now());
+        dialer.note_failed(peer, Instant::now());
         pass(LATELY).await;
         assert_eq!(due(&mut dialer), 1);
-        dialer.failed(peer, Instant::now());
+        dialer.note_failed(peer, Instant::now());
         pass(Duration::from_hours(1)).await;
         assert_eq!(due(&mut dialer), 0, "forgotten");
     }
@@ -448,11 +452,11 @@ mod tests {
         let remembered = (0..PEERS_MAX + 10).map(|_| node(PeerId::random())).collect();
         let mut dialer = Dialer::new(vec![node(boot)], remembered, Instant::now());
         assert_eq!(dialer.peers.len(), PEERS_MAX + 1);
-        dialer.connected(reached, Some(address(1)), Instant::now());
-        dialer.lost(reached, Instant::now());
+        dialer.note_connected(reached, Some(address(1)), Instant::now());
+        dialer.note_lost(reached, Instant::now());
         assert_eq!(dialer.peers.len(), PEERS_MAX + 1);
         for _ in 0..2 * PEERS_MAX {
-            dialer.connected(PeerId::random(), None, Instant::now());
+            dialer.note_connected(PeerId::random(), None, Instant::now());
         }
         assert!(dialer.is_boot_node(boot));
         assert_eq!(dialer.peers.len(), PEERS_MAX + 1);

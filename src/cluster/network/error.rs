@@ -17,16 +17,16 @@ pub enum NetworkError {
     /// The address could not be listened on.
     #[error("listen on {address}")]
     Listen {
-        /// Which address.
+        /// The address to listen on.
         address: String,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The boot nodes were to be reached, and some were not.
     #[error("reach the boot nodes {} within {within:?}", texts(.peers))]
     Unreached {
-        /// Which.
+        /// The boot nodes without a connection.
         peers: Vec<PeerId>,
         /// How long it was tried.
         within: Duration,
@@ -34,7 +34,7 @@ pub enum NetworkError {
     /// One port was given for TCP and for websockets.
     #[error("listen on port {port} for TCP and for websockets at once")]
     SamePort {
-        /// Which port.
+        /// The port given twice.
         port: u16,
     },
     /// The peer store could not be opened.
@@ -43,7 +43,7 @@ pub enum NetworkError {
     /// A protocol name is none.
     #[error("use `{name}` as the name of a protocol, which begins with a slash")]
     Protocol {
-        /// The name.
+        /// Name of the protocol.
         name: String,
     },
 }
@@ -58,7 +58,7 @@ pub enum PublishError {
     /// It is longer than [`GOSSIP_BYTES_MAX`](super::GOSSIP_BYTES_MAX), or the gossip protocol refused it.
     #[error("publish a message: {reason}")]
     Refused {
-        /// Why.
+        /// The reason that gossip gives.
         reason: String,
     },
     /// The network has stopped.
@@ -73,22 +73,22 @@ pub enum SendError {
     /// The peer's id is no libp2p one.
     #[error("read {peer} as a libp2p peer id")]
     Peer {
-        /// Which peer.
+        /// The id as given.
         peer: PeerId,
     },
     /// No stream could be opened.
     #[error("open a stream to {peer}")]
     Open {
-        /// To whom.
+        /// The peer that was called.
         peer: PeerId,
-        /// Why not.
+        /// The cause of the failure.
         #[source]
         source: OpenError,
     },
     /// The stream broke, or more came back than was agreed.
     #[error("exchange a message with {peer}")]
     Exchange {
-        /// With whom.
+        /// The peer at the other end.
         peer: PeerId,
         /// What went wrong.
         #[source]
@@ -97,7 +97,7 @@ pub enum SendError {
     /// It took too long.
     #[error("exchange a message with {peer} within {within:?}")]
     TimedOut {
-        /// With whom.
+        /// The peer at the other end.
         peer: PeerId,
         /// How long it was given.
         within: Duration,

@@ -19,7 +19,7 @@ use super::{
     line,
     streams::Inbound,
 };
-use crate::identity::named;
+use crate::identity::model_peer_id;
 
 /// How long a peer has to send one message.
 const READ_WITHIN: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ const READING_MAX: usize = 1024;
 /// soon as it has; a b7s worker after it has run the order.
 const LINGER_WITHIN: Duration = Duration::from_secs(1);
 
-/// How much is told of a message that is too long: its type and the id of its request.
+/// How much is kept of a message that is too long: its type and the id of its request.
 pub(super) const START_BYTES: usize = 1024;
 
 /// How much is read at first. Most messages are shorter; what each stream holds from its start.
@@ -48,7 +48,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// It broke.
+    /// The connection or the stream broke.
     #[error("read or write a stream")]
     Broken(#[from] io::Error),
     /// The other side sent nothing for too long.
@@ -120,11 +120,11 @@ pub(super) async fn read_all(
     while let Some(inbound) = accepted.recv().await {
         if kinds.lines.contains(&inbound.protocol) {
             let Inbound { peer, protocol, stream, slot } = inbound;
-            // Whoever takes it sees to it that no peer has many.
+            // The reader of the event sees to it that no peer has many.
             drop(slot);
             let share = Some(budget.share(peer));
-            let (line, frames) = line::line(stream, MESSAGE_BYTES_MAX, &group, share);
-            let (peer, protocol) = (named(peer), protocol.to_string());
+            let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
+            let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
             // Without a reader the node is stopping.
             drop(events.send(Event::Lined { peer, protocol, line, frames }).await);
             continue;
@@ -156,13 +156,13 @@ async fn read_one(
     events: &mpsc::Sender<Event>,
 ) -> Result<(), ExchangeError> {
     let Inbound { peer, protocol, mut stream, slot } = inbound;
-    let (peer, protocol) = (named(peer), protocol.to_string());
+    let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let bytes_max = told_bytes_max.unwrap_or(MESSAGE_BYTES_MAX);
     let read = match read_timely(&mut stream, bytes_max, &mut share).await {
         Err(ExchangeError::TooLong { start, .. }) if told_bytes_max.is_some() => {
             drop((stream, slot, share));
-            // Whoever waits for it need not wait any longer.
+            // The request that waits for it ends now.
             drop(events.send(Event::TooLong { peer, protocol, start }).await);
             return Ok(());
         }
@@ -261,7 +261,7 @@ mod tests {
 
     use super::{
         super::{
-            Heeded,
+            AllowedPeers,
             guard::{ALLOWANCES, Guard},
         },
         *,
@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn budget() -> Budget {
-        Budget::new(&Guard::new(Heeded::Everyone, [], ALLOWANCES))
+        Budget::new(&Guard::new(AllowedPeers::Everyone, [], ALLOWANCES))
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,8 +27,8 @@ use tokio::{
 use tracing::warn;
 
 pub(super) use self::allowance::{ALLOWANCES, Allowances, Bucket, Rate};
-use super::Heeded;
-use crate::identity::named;
+use super::AllowedPeers;
+use crate::identity::model_peer_id;
 
 /// How long a peer stays cut off.
 pub(super) const CUT_OFF_FOR: Duration = Duration::from_mins(1);
@@ -81,14 +81,14 @@ pub(super) enum GossipVerdict {
     Forward,
     /// Read it, and do not pass it on.
     Keep,
-    /// Do neither.
+    /// Neither read it nor pass it on.
     Ignore,
 }
 
 /// Handle to the guard. Cheap to clone; all clones share one account.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
-    heeded: Arc<RwLock<Heeded>>,
+    heeded: Arc<RwLock<AllowedPeers>>,
     boot_nodes: Arc<HashSet<PeerId>>,
     pub(super) allowances: Allowances,
     state: Arc<Mutex<State>>,
@@ -125,7 +125,7 @@ struct Account {
 
 impl Guard {
     pub(super) fn new(
-        heeded: Heeded,
+        heeded: AllowedPeers,
         boot_nodes: impl IntoIterator<Item = PeerId>,
         allowances: Allowances,
     ) -> Self {
@@ -149,23 +149,23 @@ impl Guard {
     }
 
     /// Replaces the set of peers that are heard.
-    pub(super) fn heed(&self, heeded: Heeded) {
+    pub(super) fn heed(&self, heeded: AllowedPeers) {
         *self.heeded.write() = heeded;
     }
 
     /// Whether a message of `peer` is heard at all.
     pub(super) fn hears(&self, peer: PeerId) -> bool {
         match &*self.heeded.read() {
-            Heeded::Everyone => true,
-            heeded @ Heeded::Only(_) => heeded.includes(&named(peer)),
+            AllowedPeers::Everyone => true,
+            heeded @ AllowedPeers::Only(_) => heeded.includes(&model_peer_id(peer)),
         }
     }
 
     /// Whether `peer` is heard because its name was given.
     pub(super) fn trusts(&self, peer: PeerId) -> bool {
         match &*self.heeded.read() {
-            Heeded::Everyone => false,
-            heeded @ Heeded::Only(_) => heeded.includes(&named(peer)),
+            AllowedPeers::Everyone => false,
+            heeded @ AllowedPeers::Only(_) => heeded.includes(&model_peer_id(peer)),
         }
     }
 
@@ -183,8 +183,8 @@ impl Guard {
     pub(super) fn names(&self) -> Vec<PeerId> {
         let heeded = self.heeded.read();
         let heeded = match &*heeded {
-            Heeded::Everyone => None,
-            Heeded::Only(peers) => Some(peers),
+            AllowedPeers::Everyone => None,
+            AllowedPeers::Only(peers) => Some(peers),
         };
         let heeded = heeded.into_iter().flatten().filter_map(|peer| peer.as_str().parse().ok());
         self.boot_nodes.iter().copied().chain(heeded).collect()
@@ -192,7 +192,7 @@ impl Guard {
 
     /// Whether every peer is heard.
     pub(super) fn heeds_everyone(&self) -> bool {
-        matches!(&*self.heeded.read(), Heeded::Everyone)
+        matches!(&*self.heeded.read(), AllowedPeers::Everyone)
     }
 
     /// Notes that connected `peer` sent a message that could be read.
@@ -206,7 +206,7 @@ impl Guard {
     }
 
     /// Notes that no connection to `peer` stands.
-    pub(super) fn lost(&self, peer: PeerId) {
+    pub(super) fn note_lost(&self, peer: PeerId) {
         self.state.lock().useful.remove(&peer);
     }
 

@@ -103,7 +103,7 @@ impl Drop for Place {
 }
 
 impl<O> Handshakes<O> {
-    pub(super) fn of(inner: Boxed<O>) -> Self {
+    pub(super) fn new(inner: Boxed<O>) -> Self {
         Self { inner, pending: Arc::default() }
     }
 }
@@ -114,7 +114,7 @@ impl<O: Send + 'static> Handshakes<O> {
         address: &Multiaddr,
         upgrade: <Boxed<O> as Transport>::ListenerUpgrade,
     ) -> BoxFuture<'static, io::Result<O>> {
-        let host = HostNetwork::of(address);
+        let host = HostNetwork::from_address(address);
         let (number, left) = self.pending.lock().begin(host);
         let place = Place { pending: Arc::clone(&self.pending), host, number };
         Box::pin(async move {
@@ -188,7 +188,9 @@ mod tests {
     use super::*;
 
     fn host(n: usize) -> HostNetwork {
-        HostNetwork::of(&format!("/ip4/10.0.{}.{}/tcp/1", n / 256, n % 256).parse().unwrap())
+        HostNetwork::from_address(
+            &format!("/ip4/10.0.{}.{}/tcp/1", n / 256, n % 256).parse().unwrap(),
+        )
     }
 
     #[test]

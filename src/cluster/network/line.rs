@@ -2,7 +2,7 @@
 //!
 //! A frame is its length as four bytes, big end first, one byte for its kind, and its content. What
 //! a line saves over a stream for each message is the agreement on a protocol, twice for a question
-//! and its answer. A task writes, so that whoever sends may be dropped at any time without leaving
+//! and its answer. A task writes, so that a sender may be dropped at any time without leaving
 //! half a frame; frames that wait are written together. Of a frame that is longer than its reader takes, the reader
 //! gets the beginning. A line ends for both sides when either of them drops its last handle or fails.
 
@@ -20,7 +20,7 @@ use tracing::debug;
 
 use super::{budget::Share, exchange::START_BYTES, n_messages};
 
-/// Frames that wait to be written. When there are more, those who send wait: the orders of as many
+/// Frames that wait to be written. When there are more, senders wait: the orders of as many
 /// executions as a head has under way.
 const FRAMES_CAPACITY: usize = 256;
 
@@ -37,19 +37,19 @@ const TOGETHER_BYTES: usize = 64 * 1024;
 /// The length before a frame, and the byte for its kind.
 const HEADER_BYTES: usize = 5;
 
-/// One frame.
+/// A message on a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// What its content is.
     pub kind: u8,
-    /// The content.
+    /// The frame's content, not parsed.
     pub content: Bytes,
 }
 
 /// What comes on a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// A frame.
+    /// A frame that came whole.
     Whole(Frame),
     /// How a frame begins that is longer than any may be. The rest is skipped.
     Cut(Frame),
@@ -79,7 +79,7 @@ pub struct Ended;
 
 /// Makes a line of a stream, with its writing task in `group`. Frames with contents longer than
 /// `bytes_max` are cut.
-pub(super) fn line(
+pub(super) fn split(
     stream: Stream,
     bytes_max: usize,
     group: &Group,

@@ -398,7 +398,7 @@ impl Drop for Substream {
 mod tests {
     use super::{
         super::{
-            Heeded,
+            AllowedPeers,
             guard::{ALLOWANCES, Guard},
         },
         *,
@@ -416,7 +416,7 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_of_open_streams_count_until_they_are_read_or_the_stream_is_dropped() {
-        let budget = Budget::new(&Guard::new(Heeded::Everyone, [], ALLOWANCES));
+        let budget = Budget::new(&Guard::new(AllowedPeers::Everyone, [], ALLOWANCES));
         let share = budget.share(PeerId::random());
         let mut buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
         let body = vec![7; 2 * UNCOUNTED_BYTES];

@@ -29,7 +29,7 @@ pub struct Connectivity {
     /// noticed after two pings that are not answered.
     pub ping_every: Duration,
     /// Whose gossip and messages are heard.
-    pub heeded: Heeded,
+    pub heeded: AllowedPeers,
     /// The longest message that a peer may tell, and the longest frame on a line that this node
     /// opened, in bytes.
     pub answer_bytes_max: usize,
@@ -38,7 +38,7 @@ pub struct Connectivity {
 impl Connectivity {
     /// That of a node for which nothing is configured: no websocket, no memory, and everybody is heard.
     #[must_use]
-    pub const fn of(role: Role) -> Self {
+    pub const fn for_role(role: Role) -> Self {
         Self {
             websocket: None,
             advertised: Vec::new(),
@@ -55,7 +55,7 @@ impl Connectivity {
                 Role::Head => PING_EVERY_OF_HEAD,
                 Role::Worker => PING_EVERY,
             },
-            heeded: Heeded::Everyone,
+            heeded: AllowedPeers::Everyone,
             answer_bytes_max: MESSAGE_BYTES_MAX,
         }
     }
@@ -100,14 +100,14 @@ impl ConnectionBounds {
 /// Whose gossip and messages a node hears: a worker may obey some heads alone, a head may take
 /// answers and offers of some workers alone. Others stay connected and pass gossip on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heeded {
-    /// Everybody's.
+pub enum AllowedPeers {
+    /// Every peer is allowed.
     Everyone,
     /// Those of these peers.
     Only(BTreeSet<PeerId>),
 }
 
-impl Heeded {
+impl AllowedPeers {
     /// Whether `peer` is heard.
     #[must_use]
     pub fn includes(&self, peer: &PeerId) -> bool {
@@ -118,7 +118,7 @@ impl Heeded {
     }
 }
 
-impl FromIterator<PeerId> for Heeded {
+impl FromIterator<PeerId> for AllowedPeers {
     /// Those of `peers`; everybody's if there are none.
     fn from_iter<I: IntoIterator<Item = PeerId>>(peers: I) -> Self {
         let peers: BTreeSet<PeerId> = peers.into_iter().collect();

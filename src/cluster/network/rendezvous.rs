@@ -39,7 +39,7 @@ const LOOK_EVERY_WITH_HEAD: Duration = Duration::from_mins(1);
 /// two hundred workers that all dialed half of theirs at once were busy with it for ten seconds.
 const INVITED_SHARE: usize = 8;
 
-/// How often they are looked for when there are enough, and how often the topic is provided anew:
+/// How often they are looked for when there are enough, and how often the topic is provided again:
 /// who keeps the record may have restarted. It would be kept for a day.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
 
@@ -75,7 +75,7 @@ pub(super) fn keep(
     drop(kad.store_mut().add_provider(record));
 }
 
-/// Returns the key under which those who belong to `topic` are found.
+/// Returns the key under which members of `topic` are found.
 pub(super) fn key(topic: &str) -> RecordKey {
     // The multihash: SHA-256 is 0x12, its length 0x20. The table is keyed by it, not by the CID
     // around it.
@@ -159,7 +159,7 @@ impl Rendezvous {
     }
 
     /// Notes that a peer that keeps the table has connected.
-    pub(super) const fn met(&mut self) {
+    pub(super) const fn note_table_peer(&mut self) {
         self.is_table_new = true;
     }
 
@@ -300,9 +300,9 @@ mod tests {
     async fn a_table_that_came_anew_is_told_again_but_not_at_every_arrival() {
         let mut rendezvous = Rendezvous::new(1);
         rendezvous.join("general");
-        rendezvous.met();
+        rendezvous.note_table_peer();
         assert_eq!(rendezvous.due(Instant::now(), 1, || 1).len(), 2);
-        rendezvous.met();
+        rendezvous.note_table_peer();
         assert_eq!(rendezvous.due(Instant::now(), 1, || 2), []);
         tokio::time::advance(LOOK_EVERY).await;
         assert_eq!(rendezvous.due(Instant::now(), 1, || 2), [Step::Provide(key("general"))]);

@@ -50,7 +50,7 @@ struct KnownNames {
 
 impl Names {
     /// The hosts in `addresses`, which were named to this node, may be anywhere.
-    pub(super) fn of<'a>(addresses: impl IntoIterator<Item = &'a Multiaddr>) -> Self {
+    pub(super) fn new<'a>(addresses: impl IntoIterator<Item = &'a Multiaddr>) -> Self {
         let hosts = addresses.into_iter().filter_map(host_name).map(|host| (host, None));
         Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), nearest: None })))
     }
@@ -59,7 +59,7 @@ impl Names {
     pub(super) fn site_of(&self, address: &Multiaddr) -> Site {
         let led_to =
             host_name(address).and_then(|host| self.0.lock().own.get(&host).copied().flatten());
-        led_to.unwrap_or_else(|| Site::of(address))
+        led_to.unwrap_or_else(|| Site::from_address(address))
     }
 
     /// Takes note of where the farthest connected peer is, if any is connected.
@@ -111,7 +111,7 @@ impl Transport for Resolve {
         address: Multiaddr,
         options: DialOpts,
     ) -> Result<Self::Dial, TransportError<io::Error>> {
-        let Some(named) = Named::of(&address) else {
+        let Some(named) = Named::parse(&address) else {
             return Ok(self.tcp.lock().dial(address, options)?.boxed());
         };
         let (tcp, names) = (Arc::clone(&self.tcp), self.names.clone());
@@ -175,7 +175,7 @@ enum Family {
 }
 
 impl Named {
-    fn of(address: &Multiaddr) -> Option<Self> {
+    fn parse(address: &Multiaddr) -> Option<Self> {
         let mut parts = address.iter();
         let (host, family) = match parts.next()? {
             Protocol::Dns(host) => (host, None),
@@ -226,7 +226,7 @@ mod tests {
             of_others.set_farthest_peer(farthest);
             assert_eq!(dial(&of_others).await.is_ok(), is_dialed, "{farthest:?}");
         }
-        let own = Names::of([&address]);
+        let own = Names::new([&address]);
         assert_eq!(own.site_of(&address), Site::Public, "it is not known yet");
         dial(&own).await.unwrap();
         assert_eq!(own.site_of(&address), Site::Loopback);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_name_is_told_from_a_number_and_keeps_its_family() {
-        let named = |text: &str| Named::of(&text.parse().unwrap());
+        let named = |text: &str| Named::parse(&text.parse().unwrap());
         let head = named("/dns4/head.example/tcp/9527").unwrap();
         assert_eq!((head.host.as_str(), head.port), ("head.example", 9527));
         assert!(head.is_meant(&"10.0.0.1:1".parse().unwrap()));

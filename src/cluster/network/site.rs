@@ -10,7 +10,6 @@ const PREFIX_V6: u32 = 64;
 /// How far an address reaches, from the nearest to the farthest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Site {
-    /// This machine.
     Loopback,
     /// A private or link-local network.
     Private,
@@ -20,7 +19,7 @@ pub(super) enum Site {
 
 impl Site {
     /// Where `address` is.
-    pub(super) fn of(address: &Multiaddr) -> Self {
+    pub(super) fn from_address(address: &Multiaddr) -> Self {
         ip(address).map_or(Self::Public, Self::of_ip)
     }
 
@@ -39,7 +38,7 @@ impl Site {
     /// peer itself. A stranger far away knows nothing of what is near, and would have this node dial
     /// services of its own network.
     pub(super) fn may_name(self, address: &Multiaddr) -> bool {
-        Self::of(address) >= self
+        Self::from_address(address) >= self
     }
 }
 
@@ -65,7 +64,7 @@ pub(super) struct HostNetwork(IpAddr);
 
 impl HostNetwork {
     /// The network of a peer at `address`; all addresses without an IP address count as one.
-    pub(super) fn of(address: &Multiaddr) -> Self {
+    pub(super) fn from_address(address: &Multiaddr) -> Self {
         let ip = ip(address).unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_canonical();
         Self(match ip {
             IpAddr::V4(ip) => ip.into(),
@@ -81,7 +80,7 @@ mod tests {
     #[track_caller]
     fn check(address: &str, want: Site) {
         let address: Multiaddr = address.parse().unwrap();
-        assert_eq!(Site::of(&address), want, "{address}");
+        assert_eq!(Site::from_address(&address), want, "{address}");
     }
 
     #[test]
@@ -110,7 +109,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_prefix_are_one_host() {
-        let of = |address: &str| HostNetwork::of(&address.parse().unwrap());
+        let of = |address: &str| HostNetwork::from_address(&address.parse().unwrap());
         assert_eq!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8::2/tcp/2"));
         assert_ne!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8:0:1::1/tcp/1"));
         assert_eq!(of("/ip4/10.0.0.1/tcp/1"), of("/ip4/10.0.0.1/tcp/2"));

@@ -90,7 +90,6 @@ pub(super) struct Gate {
     pub(super) protocols: Arc<[StreamProtocol]>,
     /// Those of them that are open to peers whom nobody told us to heed.
     pub(super) open: Arc<[StreamProtocol]>,
-    /// Who decides.
     pub(super) guard: Guard,
     /// The queue of accepted streams.
     pub(super) inbound: mpsc::Sender<Inbound>,
@@ -256,7 +255,7 @@ impl ConnectionHandler for Handler {
             }
             _ => return,
         };
-        // Whoever asked may have given up; the stream then ends here.
+        // The caller may have given up; the stream then ends here.
         drop(opened.send(outcome));
     }
 }

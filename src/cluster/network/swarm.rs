@@ -106,7 +106,7 @@ pub(super) struct Behaviour {
 
 /// Builds the swarm of a node whose own protocols accept what `gate` lets in, which dials hosts by
 /// `names`, and whose connections buffer what `budget` allows.
-pub(super) fn built(
+pub(super) fn build(
     identity: &Identity,
     gate: Gate,
     connectivity: &Connectivity,
@@ -140,7 +140,7 @@ fn transport(
         .multiplex_ext(move |peer, _| Multiplex { budget, peer: *peer })
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
         .boxed();
-    Ok(Handshakes::of(joined))
+    Ok(Handshakes::new(joined))
 }
 
 fn behaviour(
@@ -192,7 +192,7 @@ fn behaviour(
         streams: streams::Behaviour::new(gate),
         table: Toggle::from(
             (connectivity.wanted_peers > 0)
-                .then(|| Table::of(rendezvous::behaviour(own), connectivity.wanted_peers)),
+                .then(|| Table::new(rendezvous::behaviour(own), connectivity.wanted_peers)),
         ),
     })
 }

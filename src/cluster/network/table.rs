@@ -89,7 +89,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn of(kad: kad::Behaviour<ProviderStore>, n_enough: usize) -> Self {
+    pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize) -> Self {
         Self {
             kad,
             dials: Bucket::full(DIALS, Instant::now()),
@@ -227,7 +227,7 @@ impl NetworkBehaviour for Table {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match &event {
             FromSwarm::ConnectionEstablished(established) => {
-                let site = Site::of(established.endpoint.get_remote_address());
+                let site = Site::from_address(established.endpoint.get_remote_address());
                 self.sites.insert(established.connection_id, site);
                 self.young_until.get_or_insert_with(|| Instant::now() + YOUNG_FOR);
             }
@@ -274,7 +274,7 @@ mod tests {
     use super::{super::rendezvous, *};
 
     fn table() -> Table {
-        Table::of(rendezvous::behaviour(PeerId::random()), 2)
+        Table::new(rendezvous::behaviour(PeerId::random()), 2)
     }
 
     fn addresses(texts: &[&str]) -> Vec<Multiaddr> {

@@ -31,7 +31,7 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
         asked: &[ASKED],
         lines: &[],
         open: &[],
-        connectivity: Connectivity { wanted_peers: 0, ..Connectivity::of(Role::Worker) },
+        connectivity: Connectivity { wanted_peers: 0, ..Connectivity::for_role(Role::Worker) },
         clock: Clock::system(),
     }
 }
@@ -39,11 +39,11 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
 /// A swarm of a worker that accepts no protocol of ours, for a peer that misbehaves.
 fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let (inbound, _accepted) = mpsc::channel(1);
-    let guard = Guard::new(Heeded::Everyone, [], guard::ALLOWANCES);
+    let guard = Guard::new(AllowedPeers::Everyone, [], guard::ALLOWANCES);
     let budget = Budget::new(&guard);
     let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
-    let connectivity = Connectivity::of(Role::Worker);
-    swarm::built(keys, gate, &connectivity, &Names::default(), &budget).unwrap()
+    let connectivity = Connectivity::for_role(Role::Worker);
+    swarm::build(keys, gate, &connectivity, &Names::default(), &budget).unwrap()
 }
 
 /// Waits until `peer` is connected.
@@ -127,7 +127,7 @@ async fn nodes_gossip_tell_and_ask() {
     });
     assert_eq!(told.await, (worker.peer_id().clone(), TOLD.to_owned(), Bytes::from(long)));
 
-    let asking = worker.ask(head.peer_id(), ASKED, b"which?", (100, WITHIN));
+    let asking = worker.ask(head.peer_id(), ASKED, b"which?", 100, WITHIN);
     let answering = async {
         let (question, answer) = next(&mut at_head, |event| match event {
             Event::Asked { bytes, answer, .. } => Some((bytes, answer)),

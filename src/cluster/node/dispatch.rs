@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 use web::metrics::Metrics;
 
-use super::{Duty, WorkOptions, offers::Identified};
+use super::{NodeRole, Parts, WorkOptions, offers::Identified};
 use crate::{
     message::{
         Code, ExecuteResponse, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
@@ -21,7 +21,7 @@ use crate::{
     metrics,
     network::{Answer, Event, Network},
     peers::Peers,
-    worker::{Generation, Worker},
+    worker::{B7sVersion, Worker},
 };
 use content::{FUNCTION_PROTOCOL, Functions};
 
@@ -37,7 +37,7 @@ const INSTALLING_MAX: usize = 128;
 const GIVING_MAX: usize = 16;
 
 /// Peers that wait for that, those that are given one among them: a large cluster that hears of a new
-/// function asks for it at once. More are told nothing, and ask another peer or later.
+/// function asks for it at once. More get no answer, and ask another peer or later.
 const ASKING_MAX: usize = 512;
 
 /// What a client on the network that this head does not accept is answered.
@@ -47,7 +47,7 @@ const NOT_ACCEPTED: &str =
 /// Whether a head executes what any peer asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clients {
-    /// It does.
+    /// It executes for any peer.
     Everybody,
     /// Its API needs a token, which messages between nodes cannot carry: it does so for peers that it
     /// accepts by name.
@@ -55,14 +55,14 @@ pub(super) enum Clients {
 }
 
 impl Clients {
-    pub(super) const fn of(work: &WorkOptions) -> Self {
+    pub(super) const fn from_options(work: &WorkOptions) -> Self {
         if work.rest.token.is_some() { Self::Accepted } else { Self::Everybody }
     }
 }
 
 /// The dispatching task's state.
 pub(super) struct Dispatch {
-    duty: Duty,
+    node_role: NodeRole,
     functions: Functions,
     peers: Peers,
     metrics: Metrics,
@@ -79,20 +79,19 @@ pub(super) struct Dispatch {
 
 impl Dispatch {
     pub(super) fn new(
-        duty: &Duty,
-        functions: &Functions,
-        (peers, metrics, network): (&Peers, &Metrics, &Network),
-        (identified, clients): (&Arc<Identified>, Clients),
-        group: &Group,
+        node_role: &NodeRole,
+        parts: &Parts,
+        identified: &Arc<Identified>,
+        clients: Clients,
     ) -> Self {
         Self {
-            duty: duty.clone(),
-            functions: functions.clone(),
-            peers: peers.clone(),
-            metrics: metrics.clone(),
-            network: network.clone(),
+            node_role: node_role.clone(),
+            functions: parts.functions.clone(),
+            peers: parts.peers.clone(),
+            metrics: parts.metrics.clone(),
+            network: parts.network.clone(),
             identified: Arc::clone(identified),
-            group: group.clone(),
+            group: parts.group.clone(),
             clients,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
@@ -109,20 +108,22 @@ impl Dispatch {
             match event {
                 Event::Gossip { author, topic, bytes } => {
                     self.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
-                    self.gossiped(author, &bytes);
+                    self.handle_gossip(author, &bytes);
                 }
-                Event::Told { peer, protocol, bytes } => self.told(peer, &protocol, &bytes),
-                Event::TooLong { peer, protocol, start } => match &self.duty {
-                    Duty::Head(head) if protocol == WORK_PROTOCOL => {
-                        head.answered_too_long(&peer, &start);
+                Event::Told { peer, protocol, bytes } => {
+                    self.handle_message(peer, &protocol, &bytes);
+                }
+                Event::TooLong { peer, protocol, start } => match &self.node_role {
+                    NodeRole::Head(head) if protocol == WORK_PROTOCOL => {
+                        head.note_long_answer(&peer, &start);
                     }
                     _ => self.network.blame_too_long(&peer),
                 },
                 Event::Asked { peer, protocol, bytes, answer } if protocol == FUNCTION_PROTOCOL => {
-                    self.asked(&peer, bytes, answer);
+                    self.answer_function_request(&peer, bytes, answer);
                 }
                 Event::Lined { peer, line, frames, .. } => {
-                    if let Duty::Worker(worker) = &self.duty {
+                    if let NodeRole::Worker(worker) = &self.node_role {
                         let worker = worker.clone();
                         let work = async move { worker.serve_line(peer, line, frames).await };
                         self.group.spawn("line", work);
@@ -130,18 +131,18 @@ impl Dispatch {
                 }
                 Event::Identified { peer, .. } => self.identified.add(peer),
                 Event::Connected(peer) => {
-                    if let Duty::Head(head) = &self.duty {
-                        head.joined(&peer);
+                    if let NodeRole::Head(head) = &self.node_role {
+                        head.note_connected(&peer);
                     }
                 }
                 Event::Pinged { peer, round_trip } => {
-                    if let Duty::Head(head) = &self.duty {
-                        head.pinged(&peer, round_trip);
+                    if let NodeRole::Head(head) = &self.node_role {
+                        head.note_ping(&peer, round_trip);
                     }
                 }
                 Event::Disconnected(peer) => {
-                    if let Duty::Head(head) = &self.duty {
-                        head.lost(&peer);
+                    if let NodeRole::Head(head) = &self.node_role {
+                        head.note_disconnected(&peer);
                     }
                 }
                 _ => {}
@@ -149,10 +150,10 @@ impl Dispatch {
         }
     }
 
-    fn gossiped(&self, author: PeerId, bytes: &[u8]) {
+    fn handle_gossip(&self, author: PeerId, bytes: &[u8]) {
         let Some(message) = self.read(&author, bytes) else { return };
-        match (&self.duty, message) {
-            (Duty::Worker(worker), Message::RollCall(call)) => {
+        match (&self.node_role, message) {
+            (NodeRole::Worker(worker), Message::RollCall(call)) => {
                 let worker = worker.clone();
                 let work = async move { worker.roll_call(author, call).await };
                 self.start("roll call", &self.calls, work);
@@ -163,29 +164,29 @@ impl Dispatch {
         }
     }
 
-    fn told(&self, peer: PeerId, protocol: &str, bytes: &[u8]) {
+    fn handle_message(&self, peer: PeerId, protocol: &str, bytes: &[u8]) {
         self.metrics.add(metrics::DIRECT_MESSAGES, &[]);
         match protocol {
             WORK_PROTOCOL => {
                 if let Some(message) = self.read(&peer, bytes) {
-                    self.worked(peer, message);
+                    self.handle_work_message(peer, message);
                 }
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
                     self.network.vouch(&peer);
                     let is_worker = offer.role.parse() == Ok(Role::Worker);
-                    if is_worker && self.duty.role() == Role::Worker {
+                    if is_worker && self.node_role.role() == Role::Worker {
                         self.network.neighbor(&peer);
                     }
                     let was_worker = self.peers.is_worker(&peer);
-                    self.peers.offered(&peer, &offer);
-                    if is_worker && !was_worker && self.duty.role() == Role::Worker {
+                    self.peers.note_offer(&peer, &offer);
+                    if is_worker && !was_worker && self.node_role.role() == Role::Worker {
                         // It may have been told of slots, as a head is.
                         self.identified.add(peer.clone());
                     }
-                    if let Duty::Head(head) = &self.duty {
-                        head.offered(&peer, &offer);
+                    if let NodeRole::Head(head) = &self.node_role {
+                        head.note_offer(&peer, &offer);
                     }
                 }
                 Err(error) => {
@@ -198,34 +199,34 @@ impl Dispatch {
     }
 
     /// Takes in a message of the protocol of work.
-    fn worked(&self, peer: PeerId, message: Message) {
-        match (&self.duty, message) {
-            (Duty::Head(head), Message::RollCallResponse(response)) => {
-                head.reported(peer, response);
+    fn handle_work_message(&self, peer: PeerId, message: Message) {
+        match (&self.node_role, message) {
+            (NodeRole::Head(head), Message::RollCallResponse(response)) => {
+                head.note_roll_call_reply(peer, response);
             }
-            (Duty::Head(head), Message::WorkOrderResponse(response)) => {
-                head.answered(peer, response);
+            (NodeRole::Head(head), Message::WorkOrderResponse(response)) => {
+                head.note_answer(peer, response);
             }
-            (Duty::Head(head), Message::ExecuteResponse(response)) => {
-                head.executed_at(peer, response);
+            (NodeRole::Head(head), Message::ExecuteResponse(response)) => {
+                head.note_execute_response(peer, response);
             }
-            (Duty::Head(_), Message::Execute(request)) if !self.serves(&peer) => {
+            (NodeRole::Head(_), Message::Execute(request)) if !self.serves(&peer) => {
                 self.refuse(peer, request.order.request_id);
             }
-            (Duty::Head(head), Message::Execute(request)) => {
+            (NodeRole::Head(head), Message::Execute(request)) => {
                 let head = head.clone();
-                let work = async move { head.asked(peer, request).await };
+                let work = async move { head.execute_for_peer(peer, request).await };
                 self.start("execution", &self.orders, work);
             }
-            (Duty::Worker(worker), Message::WorkOrder(order)) => {
-                self.order(worker, peer, order, Generation::Later);
+            (NodeRole::Worker(worker), Message::WorkOrder(order)) => {
+                self.order(worker, peer, order, B7sVersion::V2);
             }
-            (Duty::Worker(worker), Message::Execute(request)) => {
-                self.order(worker, peer, request.order, Generation::Older);
+            (NodeRole::Worker(worker), Message::Execute(request)) => {
+                self.order(worker, peer, request.order, B7sVersion::V1);
             }
             (_, Message::InstallFunction(install)) => self.install(peer, install),
-            (Duty::Head(head), Message::InstallFunctionResponse(response)) => {
-                head.installed(peer, response);
+            (NodeRole::Head(head), Message::InstallFunctionResponse(response)) => {
+                head.note_installed(peer, response);
             }
             _ => debug!(%peer, "dropped a message that is not for this role"),
         }
@@ -254,14 +255,14 @@ impl Dispatch {
         });
     }
 
-    fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, generation: Generation) {
+    fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, version: B7sVersion) {
         let worker = worker.clone();
-        let work = async move { worker.work_order(head, order, generation).await };
+        let work = async move { worker.work_order(head, order, version).await };
         self.start("work order", &self.orders, work);
     }
 
     fn install(&self, author: PeerId, install: InstallFunction) {
-        if let Duty::Worker(worker) = &self.duty {
+        if let NodeRole::Worker(worker) = &self.node_role {
             let worker = worker.clone();
             let work = async move { worker.install(author, install).await };
             self.start("installation", &self.installing, work);
@@ -293,7 +294,12 @@ impl Dispatch {
         }
     }
 
-    fn asked(&self, peer: &PeerId, question: Bytes, answer: oneshot::Sender<Answer>) {
+    fn answer_function_request(
+        &self,
+        peer: &PeerId,
+        question: Bytes,
+        answer: oneshot::Sender<Answer>,
+    ) {
         let Ok(place) = Arc::clone(&self.asking).try_acquire_owned() else {
             debug!(%peer, "gave no function: too many ask for one");
             return;
@@ -302,7 +308,7 @@ impl Dispatch {
         self.group.spawn("give a function", async move {
             let Ok(_permit) = giving.acquire().await else { return };
             let found = functions.answer(&question).await;
-            // Whoever asked may be gone.
+            // The peer may be gone.
             drop(answer.send(found.into()));
             drop(place);
         });

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::Duty;
+use super::NodeRole;
 use crate::{
     message::{OFFER_PROTOCOL, Offer, json},
     network::Network,
@@ -25,23 +25,23 @@ use crate::{
 };
 use content::Functions;
 
-/// How long after a change the offer is told, and how often while the node is busy: free slots change
+/// How long after a change the offer is sent, and how often while the node is busy: free slots change
 /// with each run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often an unchanged offer is told again, so that one that was lost is made good. Heads believe
+/// How often an unchanged offer is sent again, in case one was lost. Heads believe
 /// an offer for more than twice as long.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// How often a worker is told again, to which others are but places where functions may be had:
+/// How often it is sent again to a worker, to which others are only sources of functions:
 /// workers are many, and all of them tell each other.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
-/// How long after a worker was told it is told of a change. Two hundred workers that run a function for
+/// How long after an offer to a worker the next change is sent. Two hundred workers that run a function for
 /// the first time would all tell their neighbors of it at once, while the first call still runs.
 const CHANGE_AFTER_TO_WORKERS: Duration = Duration::from_secs(10);
 
-/// Peers that are told at once.
+/// Offers that are sent at one time.
 const TELLING_MAX: usize = 32;
 
 /// Functions named in one offer.
@@ -49,7 +49,7 @@ const NAMED_MAX: usize = 256;
 
 /// Peers that have said what they speak, or that they are workers, since the offering task last
 /// looked. It may know them from before: one that went and came back in between has forgotten what it
-/// was told.
+/// was sent.
 #[derive(Debug, Default)]
 pub(super) struct Identified {
     peers: Mutex<BTreeSet<PeerId>>,
@@ -73,7 +73,7 @@ pub(super) struct Offers {
     pub(super) network: Network,
     pub(super) functions: Functions,
     pub(super) peers: Peers,
-    pub(super) duty: Duty,
+    pub(super) node_role: NodeRole,
     pub(super) subgroups: Vec<Subgroup>,
     pub(super) identified: Arc<Identified>,
 }
@@ -118,13 +118,13 @@ impl Offers {
 
     /// Whether the offer may change without notice.
     fn is_busy(&self) -> bool {
-        match &self.duty {
-            Duty::Head(_) => false,
-            Duty::Worker(worker) => worker.is_busy(),
+        match &self.node_role {
+            NodeRole::Head(_) => false,
+            NodeRole::Worker(worker) => worker.is_busy(),
         }
     }
 
-    /// When the first of the peers that were `told` is told again, where `offer` is what there is.
+    /// When the next offer of those in `told` is due again, where `offer` is the current one.
     fn next_due(
         &self,
         told: &BTreeMap<PeerId, (Offer, Instant)>,
@@ -132,14 +132,14 @@ impl Offers {
         now: Instant,
     ) -> Instant {
         let next = told.iter().map(|(peer, (last, at))| {
-            // Heads were told of every change just now.
+            // Heads have received every change just now.
             let is_same = last == offer || !self.peers.is_worker(peer);
             *at + self.wait_before(peer, is_same)
         });
         next.min().unwrap_or(now + AGAIN_AFTER)
     }
 
-    /// How long after `peer` was told it is told again: the same offer, or another one.
+    /// How long after an offer to `peer` the next one is sent: the same one, or another.
     fn wait_before(&self, peer: &PeerId, is_same: bool) -> Duration {
         match (self.peers.is_worker(peer), is_same) {
             (true, true) => AGAIN_AFTER_TO_WORKERS,
@@ -153,14 +153,14 @@ impl Offers {
     /// `end`.
     async fn wait_for_change(&self, end: Instant) {
         let changed = async {
-            match &self.duty {
-                Duty::Head(_) => self.functions.changed().await,
-                Duty::Worker(worker) => select! {
+            match &self.node_role {
+                NodeRole::Head(_) => self.functions.changed().await,
+                NodeRole::Worker(worker) => select! {
                     () = self.functions.changed() => {}
                     () = worker.slots_changed() => {}
                 },
             }
-            // What changes often is told once a second.
+            // What changes often is sent once a second.
             sleep(LOOK_EVERY).await;
         };
         select! {
@@ -180,12 +180,12 @@ impl Offers {
         }
     }
 
-    /// The offer as workers are told it: without slots, which they have no use for, and which change
+    /// The offer as workers receive it: without slots, which they have no use for, and which change
     /// with each run.
     fn offer(&self) -> Offer {
         let functions = self.functions.list();
         Offer {
-            role: self.duty.role().to_string(),
+            role: self.node_role.role().to_string(),
             subgroups: self.subgroups.iter().map(Subgroup::to_string).collect(),
             functions: functions.iter().take(NAMED_MAX).map(|f| f.id.to_string()).collect(),
             slots: 0,
@@ -193,11 +193,11 @@ impl Offers {
         }
     }
 
-    /// The offer as one peer is told it: what runs for that peer itself is not taken from it.
+    /// The offer as one peer receives it: what runs for that peer itself does not count as taken.
     fn offer_for(&self, peer: &PeerId, offer: &Offer) -> Offer {
-        let (slots, slots_free) = match &self.duty {
-            Duty::Head(_) => (0, 0),
-            Duty::Worker(worker) => worker.slots_for(peer),
+        let (slots, slots_free) = match &self.node_role {
+            NodeRole::Head(_) => (0, 0),
+            NodeRole::Worker(worker) => worker.slots_for(peer),
         };
         Offer { slots, slots_free, ..offer.clone() }
     }

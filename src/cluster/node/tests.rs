@@ -167,7 +167,7 @@ async fn a_full_worker_is_not_given_more() {
 
 /// Waits until a worker runs something.
 async fn busy(worker: &Node) {
-    let Duty::Worker(worker) = &worker.duty else { panic!("it is a worker") };
+    let NodeRole::Worker(worker) = &worker.role else { panic!("it is a worker") };
     until(WITHIN, || async {
         let (slots, free) = worker.slots();
         if free < slots { Ok(()) } else { Err(free) }
@@ -276,7 +276,7 @@ async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked()
         asked: &[],
         lines: &[],
         open: &[],
-        connectivity: Connectivity::of(Role::Worker),
+        connectivity: Connectivity::for_role(Role::Worker),
         clock: Clock::system(),
     };
     drop(fetcher);

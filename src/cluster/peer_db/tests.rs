@@ -23,9 +23,9 @@ fn a_peer_is_found_again_where_it_was_reached_first() {
     let dir = tempdir().unwrap();
     let folder = dir.path().join("peers");
     let db = opened(&folder);
-    db.named(&id(1), vec!["/ip4/127.0.0.1/tcp/1".into(), "/dns4/head/tcp/1".into()]);
-    db.reached(&id(2), ADDRESS.into());
-    db.named(&id(2), vec!["/ip4/127.0.0.1/tcp/1".into(), ADDRESS.into()]);
+    db.note_addresses(&id(1), vec!["/ip4/127.0.0.1/tcp/1".into(), "/dns4/head/tcp/1".into()]);
+    db.note_reached(&id(2), ADDRESS.into());
+    db.note_addresses(&id(2), vec!["/ip4/127.0.0.1/tcp/1".into(), ADDRESS.into()]);
     db.write().unwrap();
     let want = [
         format!("{ADDRESS}/p2p/{}", id(2)),
@@ -40,7 +40,7 @@ fn a_peer_is_found_again_where_it_was_reached_first() {
 fn the_file_is_what_b7s_writes_and_more() {
     let dir = tempdir().unwrap();
     let db = opened(dir.path());
-    db.reached(&id(1), ADDRESS.into());
+    db.note_reached(&id(1), ADDRESS.into());
     db.write().unwrap();
     let written: serde_json::Value =
         serde_json::from_slice(&fs::read(dir.path().join(FILE)).unwrap()).unwrap();
@@ -56,10 +56,10 @@ fn the_file_is_what_b7s_writes_and_more() {
 fn a_hundred_are_remembered_and_those_who_were_reached_stay_longest() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
-    db.reached(&id(0), ADDRESS.into());
+    db.note_reached(&id(0), ADDRESS.into());
     for n in 1..=PEERS_MAX + 5 {
         clock.advance(Duration::from_secs(1));
-        db.named(&id(n), vec![ADDRESS.into()]);
+        db.note_addresses(&id(n), vec![ADDRESS.into()]);
     }
     let listed = db.addresses();
     assert_eq!((listed.len(), db.n_peers()), (PEERS_MAX, PEERS_MAX));
@@ -67,7 +67,7 @@ fn a_hundred_are_remembered_and_those_who_were_reached_stay_longest() {
     assert!(listed[1].ends_with(id(PEERS_MAX + 5).as_str()), "then the newest");
     assert!(!listed.iter().any(|address| address.ends_with(&format!("/{}", id(3)))));
     clock.advance(KEPT_FOR + Duration::from_secs(1));
-    db.named(&id(1), vec![ADDRESS.into()]);
+    db.note_addresses(&id(1), vec![ADDRESS.into()]);
     assert_eq!(db.n_peers(), 1, "all others were not seen for a month");
 }
 
@@ -76,21 +76,21 @@ fn a_leap_of_the_clock_forgets_no_peer() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let leap = KEPT_FOR + Duration::from_hours(48);
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
-    db.reached(&id(1), ADDRESS.into());
+    db.note_reached(&id(1), ADDRESS.into());
     clock.set(clock.now() + leap);
-    db.reached(&id(2), ADDRESS.into());
+    db.note_reached(&id(2), ADDRESS.into());
     db.write().unwrap();
     assert_eq!(db.n_peers(), 2);
     clock.set(clock.now() - leap);
-    db.reached(&id(3), ADDRESS.into());
+    db.note_reached(&id(3), ADDRESS.into());
     db.write().unwrap();
     clock.set(clock.now() + leap);
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
     assert_eq!(db.n_peers(), 3);
-    db.reached(&id(3), ADDRESS.into());
+    db.note_reached(&id(3), ADDRESS.into());
     assert_eq!(db.n_peers(), 3);
     clock.advance(FORGET_HOLD);
-    db.reached(&id(3), ADDRESS.into());
+    db.note_reached(&id(3), ADDRESS.into());
     assert_eq!(db.n_peers(), 1, "the date has held");
 }
 
@@ -98,9 +98,9 @@ fn a_leap_of_the_clock_forgets_no_peer() {
 fn what_peers_say_is_bounded() {
     let dir = tempdir().unwrap();
     let db = opened(dir.path());
-    db.named(&id(1), vec!["x".repeat(ADDRESS_BYTES_MAX + 1)]);
+    db.note_addresses(&id(1), vec!["x".repeat(ADDRESS_BYTES_MAX + 1)]);
     assert_eq!(db.n_peers(), 0);
-    db.named(&id(1), (1..100).map(|n| format!("/ip4/10.0.0.1/tcp/{n}")).collect());
+    db.note_addresses(&id(1), (1..100).map(|n| format!("/ip4/10.0.0.1/tcp/{n}")).collect());
     assert_eq!(db.addresses().len(), ADDRESSES_MAX);
 }
 
@@ -111,7 +111,7 @@ fn a_broken_file_is_set_aside() {
     let db = opened(dir.path());
     assert_eq!(db.n_peers(), 0);
     assert!(dir.path().join("peers.json.broken").exists());
-    db.reached(&id(1), ADDRESS.into());
+    db.note_reached(&id(1), ADDRESS.into());
     db.write().unwrap();
     assert_eq!(opened(dir.path()).n_peers(), 1);
 }
@@ -121,7 +121,7 @@ async fn what_is_not_yet_written_is_when_the_node_stops() {
     let (dir, group) = (tempdir().unwrap(), Group::default());
     let db = opened(dir.path());
     db.keep(&group);
-    db.reached(&id(1), ADDRESS.into());
+    db.note_reached(&id(1), ADDRESS.into());
     group.shutdown().await;
     assert_eq!(opened(dir.path()).n_peers(), 1);
 }

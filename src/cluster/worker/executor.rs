@@ -32,7 +32,7 @@ use wire::{
 use super::{
     external::{Call, External, ExternalError},
     function_dir::FunctionDirs,
-    place,
+    scratch_dir,
 };
 use crate::message::{Code, NodeResult, WorkOrder};
 use content::{Function, Functions, FunctionsError, Kind, loaded::Loaded};
@@ -70,7 +70,7 @@ pub enum StartError {
     /// The one that is another program.
     #[error("use {} as runtime", program.display())]
     External {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
         /// What is wrong with it.
         #[source]
@@ -79,7 +79,7 @@ pub enum StartError {
     /// The workspace is not usable.
     #[error("use the workspace {}", workspace.display())]
     Workspace {
-        /// The workspace.
+        /// Path of the workspace.
         workspace: PathBuf,
         /// What is wrong with it.
         #[source]
@@ -110,7 +110,6 @@ impl ExecutorError {
     }
 }
 
-/// Runs functions.
 pub(super) struct Executor {
     functions: Functions,
     host: Host,
@@ -134,7 +133,8 @@ enum Host {
 impl Executor {
     pub(super) fn new(
         functions: Functions,
-        (concurrency, limits): (NonZeroU32, Limits),
+        concurrency: NonZeroU32,
+        limits: Limits,
         options: ExecutionOptions,
     ) -> Result<Self, StartError> {
         let ExecutionOptions { workspace, compiled_folder, compile_in, external } = options;
@@ -189,7 +189,7 @@ impl Executor {
         let values = parameters.iter().map(|parameter| parameter.value.clone());
         let arguments = values.filter(|value| !value.is_empty()).collect();
         let settings = order.config.runtime.clone().unwrap_or_default();
-        let asked = asked(&settings);
+        let asked = requested_limits(&settings);
         let limits = self.limits.lowered(asked);
         let stdin = order.config.stdin.clone().map(String::into_bytes);
         let entry = if settings.entry.is_empty() { START.to_owned() } else { settings.entry };
@@ -276,15 +276,15 @@ impl Executor {
 /// Removes what executions of an earlier process left behind.
 fn clear(workspace: &Path) -> io::Result<()> {
     std::fs::create_dir_all(workspace)?;
-    place::clear(workspace)
+    scratch_dir::clear(workspace)
 }
 
 /// A folder for one execution, which is made if its function asks for files.
 fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
     let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{}-{n_run}", place::name(request_id));
+    let name = format!("{}-{n_run}", scratch_dir::name(request_id));
     Files {
-        folder: place::places(workspace).join(name),
+        folder: scratch_dir::root(workspace).join(name),
         afterwards: FolderCleanup::Remove,
         limits: Some(LIMITS_DEFAULT),
         function: None,
@@ -292,7 +292,7 @@ fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
 }
 
 /// What a request says of its run's limits; 0 says nothing.
-fn asked(settings: &RuntimeConfig) -> RequestedLimits {
+fn requested_limits(settings: &RuntimeConfig) -> RequestedLimits {
     let some = |number: u64| (number > 0).then_some(number);
     RequestedLimits {
         wall: some(settings.run_time_ms).map(Duration::from_millis),

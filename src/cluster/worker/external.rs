@@ -51,7 +51,7 @@ use tokio::{
 use wait4::{ResUse, Wait4 as _};
 
 pub(super) use self::environment::VariableError;
-use super::place::Place;
+use super::scratch_dir::ScratchDir;
 
 /// How much is read from a process at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -103,11 +103,9 @@ struct Own {
 pub(super) struct Call {
     /// The request it belongs to.
     pub(super) request_id: String,
-    /// The function.
     pub(super) function: FunctionId,
     /// The file in it that is the module.
     pub(super) method: Method,
-    /// The module.
     pub(super) content: Bytes,
     /// The folder with all files of the function, the module among them; none if that is all.
     pub(super) function_dir: Option<PathBuf>,
@@ -117,9 +115,7 @@ pub(super) struct Call {
     pub(super) has_debug_info: bool,
     /// What the caller says the function may reach.
     pub(super) permissions: Vec<String>,
-    /// Its arguments.
     pub(super) arguments: Vec<String>,
-    /// Its environment.
     pub(super) environment: BTreeMap<String, String>,
     /// Its standard input; none for one that is closed.
     pub(super) stdin: Option<Vec<u8>>,
@@ -178,7 +174,7 @@ struct KillOnDrop(ProcessGroup);
 struct Started {
     group: ProcessGroup,
     /// None once another waits for it.
-    process: Option<(Child, Place)>,
+    process: Option<(Child, ScratchDir)>,
 }
 
 /// What a process wrote, and how much more it may.
@@ -222,7 +218,7 @@ impl External {
         let inner = Arc::clone(&self.0);
         let has_stdin = stdin.is_some();
         let started =
-            spawn_blocking(move || inner.start(&call, has_stdin)).await.map_err(lost)??;
+            spawn_blocking(move || inner.start(&call, has_stdin)).await.map_err(join_error)??;
         watch(started, stdin, limits).await
     }
 }
@@ -232,7 +228,7 @@ impl Inner {
     fn start(&self, call: &Call, has_stdin: bool) -> Result<Started, ExternalError> {
         environment::check(&call.environment)?;
         let module = self.module(call)?;
-        let place = Place::make(&self.workspace, &call.request_id)
+        let place = ScratchDir::make(&self.workspace, &call.request_id)
             .map_err(|source| ExternalError::Workspace { path: self.workspace.clone(), source })?;
         let files = place.path().join("fs");
         fs::create_dir(&files)
@@ -253,7 +249,7 @@ impl Inner {
         let mut child = command
             .spawn()
             .map_err(|source| ExternalError::Start { program: self.program.clone(), source })?;
-        let Some(group) = ProcessGroup::of(&child) else {
+        let Some(group) = ProcessGroup::from_child(&child) else {
             // A process without a number is none; nothing but its own handle can name it.
             child.kill().map_err(|source| ExternalError::Wait { source })?;
             return Err(ExternalError::Lost { source: None });
@@ -347,9 +343,9 @@ async fn watch(
         return Err(ExternalError::Lost { source: None });
     };
     let _kill = KillOnDrop(group.clone());
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
-    let talk = talk(pipes, stdin.unwrap_or_default(), &written);
+    let input = stdin.unwrap_or_default();
+    let talk = talk(child.stdin.take(), child.stdout.take(), child.stderr.take(), input, &written);
     tokio::pin!(talk);
     let ending = group.clone();
     let mut waiting = spawn_blocking(move || {
@@ -369,7 +365,7 @@ async fn watch(
                 }
             }
             outcome = &mut waiting, if used.is_none() => {
-                let outcome = outcome.map_err(lost)?;
+                let outcome = outcome.map_err(join_error)?;
                 used = Some(outcome.map_err(|source| ExternalError::Wait { source })?);
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
@@ -389,13 +385,15 @@ async fn watch(
     let wall = started.elapsed();
     let used = used.ok_or(ExternalError::Lost { source: None })?;
     let written = std::mem::take(&mut *written.lock());
-    Ok(finished(written, &used, (ended, limits, wall)))
+    Ok(outcome_of(written, &used, ended, limits, wall))
 }
 
-fn finished(
+fn outcome_of(
     written: Written,
     used: &ResUse,
-    (ended, limits, wall): (RunEnd, Limits, Duration),
+    ended: RunEnd,
+    limits: Limits,
+    wall: Duration,
 ) -> RunOutcome {
     let Written { stdout, mut stderr, .. } = written;
     if let Some(reason) = ended.reason(&limits) {
@@ -421,11 +419,9 @@ fn finished(
 /// Writes to and reads from a process until it has closed its output. Returns whether that was
 /// within the limit.
 async fn talk(
-    (stdin, stdout, stderr): (
-        Option<std::process::ChildStdin>,
-        Option<std::process::ChildStdout>,
-        Option<std::process::ChildStderr>,
-    ),
+    stdin: Option<std::process::ChildStdin>,
+    stdout: Option<std::process::ChildStdout>,
+    stderr: Option<std::process::ChildStderr>,
     input: Vec<u8>,
     written: &Mutex<Written>,
 ) -> io::Result<bool> {
@@ -497,7 +493,7 @@ async fn read(
 }
 
 impl ProcessGroup {
-    fn of(child: &Child) -> Option<Self> {
+    fn from_child(child: &Child) -> Option<Self> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw)?;
         Some(Self { pid, is_gone: Arc::default() })
     }
@@ -541,7 +537,7 @@ impl Drop for Started {
     }
 }
 
-fn lost(source: JoinError) -> ExternalError {
+fn join_error(source: JoinError) -> ExternalError {
     ExternalError::Lost { source: Some(source) }
 }
 

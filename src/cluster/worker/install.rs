@@ -20,7 +20,7 @@ impl Worker {
     pub async fn install(&self, author: PeerId, install: InstallFunction) {
         self.0.metrics.add(metrics::INSTALLED, &[]);
         let mut peers = self.0.peers.speaking(FUNCTION_PROTOCOL);
-        // Whoever wants it installed most likely has it.
+        // The peer that wants it installed most likely has it.
         peers.sort_by_key(|peer| *peer != author);
         let peers = FunctionPeers { network: &self.0.network, peers: &peers };
         let (cid, address) = (&install.cid, &install.manifest_url);
@@ -34,7 +34,7 @@ impl Worker {
             }
             Err(refusal) => {
                 self.0.metrics.add(metrics::INSTALLED_ERR, &[]);
-                let reason = refusal.told();
+                let reason = refusal.public_text();
                 warn!(function = install.cid, peer = %author, reason, "could not install a function");
                 (refusal.code(), reason)
             }

@@ -31,7 +31,7 @@ const CALLS_PER_AUTHOR_MAX: usize = 32;
 /// [`LOGGED_EVERY`]. Of more, their number is logged.
 const LOGGED_MAX: u64 = 16;
 
-/// See [`LOGGED_MAX`].
+/// The period that [`LOGGED_MAX`] bounds.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// Authors whose roll calls are counted for the log. Past it, all counts start again.
@@ -69,9 +69,10 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn admitted(
+    fn admit(
         calls: &'a Mutex<BTreeSet<(PeerId, String)>>,
-        (author, n_own_max): (&PeerId, usize),
+        author: &PeerId,
+        n_own_max: usize,
         request_id: &str,
     ) -> Option<Self> {
         let call = (author.clone(), request_id.to_owned());
@@ -110,14 +111,14 @@ impl Worker {
         }
         let is_named = self.0.network.knows_by_name(&author);
         let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
-        let call_admitted = Call::admitted(&self.0.calls, (&author, n_own_max), request_id);
+        let call_admitted = Call::admit(&self.0.calls, &author, n_own_max, request_id);
         if call_admitted.is_none() && !is_here {
             debug!(request = request_id, "ignored a roll call: it or too many are being handled");
             return;
         }
-        let (code, message, reason) = match self.readied(&author, &call, is_logged).await {
+        let (code, message, reason) = match self.prepare(&author, &call, is_logged).await {
             Ok(()) => (Code::ACCEPTED, String::new(), String::new()),
-            Err(refusal) => (refusal.code(), refusal.told(), chain(&refusal)),
+            Err(refusal) => (refusal.code(), refusal.public_text(), chain(&refusal)),
         };
         if is_logged {
             info!(
@@ -128,7 +129,7 @@ impl Worker {
         if code == Code::ACCEPTED {
             self.0.metrics.add(metrics::ROLLCALLS_APPLIED, &[function_id]);
         }
-        // A head of the older generation names itself, and expects the same.
+        // A b7s head of version 1 names itself, and expects the same.
         let is_older = !call.origin.is_empty();
         let from = if is_older { self.0.network.peer_id().to_string() } else { String::new() };
         let response = Message::RollCallResponse(RollCallResponse {
@@ -165,7 +166,7 @@ impl Worker {
         is_logged
     }
 
-    async fn readied(
+    async fn prepare(
         &self,
         author: &PeerId,
         call: &RollCall,
@@ -183,7 +184,7 @@ impl Worker {
             }
             self.tell_fetching(author, call).await;
         }
-        self.fetched(author, id).await?;
+        self.ensure_fetched(author, id).await?;
         self.check_free(author)
     }
 

@@ -52,7 +52,7 @@ pub(super) struct Held {
 }
 
 impl Shares {
-    pub(super) fn of(n_places: usize) -> Self {
+    pub(super) fn new(n_places: usize) -> Self {
         Self {
             n_places,
             all: Arc::new(Semaphore::new(n_places)),
@@ -96,7 +96,7 @@ impl Shares {
         for semaphore in semaphores {
             permits.push(semaphore.try_acquire_owned().ok()?);
         }
-        Some(self.held(head, permits, own))
+        Some(self.hold(head, permits, own))
     }
 
     /// Takes a place for `head`, and waits for it `within`. Cancel-safe: who gives up loses its turn.
@@ -116,11 +116,11 @@ impl Shares {
             Some(permits)
         };
         let permits = timeout(within, taking).await.ok()??;
-        Some(self.held(head, permits, own))
+        Some(self.hold(head, permits, own))
     }
 
     /// Waits until a place is taken, for one caller. Cancel-safe.
-    pub(super) async fn taken(&self) {
+    pub(super) async fn wait_until_taken(&self) {
         self.taken.notified().await;
     }
 
@@ -152,7 +152,7 @@ impl Shares {
         (semaphores.into_iter().flatten().collect(), Some(own))
     }
 
-    fn held(
+    fn hold(
         &self,
         head: &PeerId,
         permits: Vec<OwnedSemaphorePermit>,
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn strangers_together_hold_half_and_a_named_head_the_rest() {
-        let shares = Shares::of(10);
+        let shares = Shares::new(10);
         let held = [1, 2, 3].map(|n| take_all(&shares, &head(n), Standing::Stranger));
         assert_eq!(held.each_ref().map(Vec::len), [5, 0, 0]);
         assert_eq!(shares.places_for(&head(1), Standing::Stranger), (5, 5));
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_head_leaves_a_quarter_where_none_was_named_and_one_slot_is_for_everybody() {
-        let shares = Shares::of(10);
+        let shares = Shares::new(10);
         let held = take_all(&shares, &head(1), Standing::Unknown);
         assert_eq!(held.len(), 8);
         assert_eq!(take_all(&shares, &head(2), Standing::Unknown).len(), 2);
@@ -226,7 +226,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_head_past_its_part_waits_for_its_own_places_alone() {
-        let shares = Shares::of(4);
+        let shares = Shares::new(4);
         let mut held = take_all(&shares, &head(1), Standing::Stranger);
         let within = Duration::from_secs(5);
         assert!(shares.take(&head(1), Standing::Stranger, within).await.is_none());

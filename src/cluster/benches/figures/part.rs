@@ -99,7 +99,7 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         boot_nodes: env::var(BOOT).ok().map(|boot| boot.parse()).transpose()?.into_iter().collect(),
-        connectivity: Connectivity::of(kind),
+        connectivity: Connectivity::for_role(kind),
         subgroups: Vec::new(),
         functions_dir: folder.join("functions"),
         sources: SourceOptions::peers_only(),

@@ -43,7 +43,7 @@ async fn an_execution_is_seen_from_its_beginning_to_its_end() {
     assert_eq!((seen.state.as_str(), seen.peers[0].state.as_str()), ("running", "running"));
     assert!(matches!(executions.find("r"), Some(Found::UnderWay)));
     let usage = Usage { wall_clock_ns: 5, ..Usage::default() };
-    track.answered(&peer(), 7, (usage, true));
+    track.note_answer(&peer(), 7, usage, true);
     track.ended(done("r", 1));
     let seen = executions.get("r").unwrap();
     assert_eq!((seen.state.as_str(), seen.code.as_deref()), ("done", Some("200")));
@@ -125,7 +125,7 @@ async fn who_fails_and_who_is_replaced_is_told_with_the_reason() {
     let mut followed = events.follow().unwrap();
     let track = begun(&executions, "r", &clock);
     track.dispatched(&peer());
-    track.failed(&peer(), "was lost");
+    track.note_failed(&peer(), "was lost");
     track.replaced(&peer(), "was lost");
     track.ended(done("r", 1));
     let mut told = Vec::new();

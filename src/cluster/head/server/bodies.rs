@@ -29,10 +29,10 @@ pub(super) struct Bodies(Arc<Semaphore>);
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        Self::of(ROOM_KIB)
+        Self::with_room(ROOM_KIB)
     }
 
-    fn of(room_kib: usize) -> Self {
+    fn with_room(room_kib: usize) -> Self {
         Self(Arc::new(Semaphore::new(room_kib)))
     }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bodies_that_find_no_room_wait_and_are_refused_in_the_end() {
-        let bodies = Bodies::of(4);
+        let bodies = Bodies::with_room(4);
         let arriving = bodies.0.acquire_many(3).await.unwrap();
         assert!(bodies.read::<ExecuteRequest>(request(1024)).await.is_ok());
         let refused = bodies.read::<ExecuteRequest>(request(1025)).await;

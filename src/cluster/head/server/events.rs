@@ -2,7 +2,7 @@
 //!
 //! The name of an event is its kind, its data a JSON object. The first is `connected`, and where
 //! nothing happens, a `heartbeat` comes each 15 s. A reader that is too far behind sees the stream
-//! end, and may follow anew.
+//! end, and may follow again.
 
 use std::{convert::Infallible, time::Duration};
 

@@ -22,7 +22,7 @@ use super::{
 /// Executions listed unless the request says otherwise.
 const LIMIT_DEFAULT: usize = 100;
 
-/// How long a canceled execution may take to end before it is told of as it is. It needs no more
+/// How long a canceled execution may take to end before its state is served unchanged. It needs no more
 /// than a turn of its task, unless the machine is overloaded.
 const CANCELED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -55,7 +55,11 @@ pub(super) async fn cancel(
 ) -> Result<Response, Refused> {
     head.cancel(&id).ok_or(Refused::UnknownExecution)?;
     let ended = wait::until(CANCELED_WITHIN, || async {
-        if matches!(head.found(&id), Some(Found::UnderWay)) { Err("under way") } else { Ok(()) }
+        if matches!(head.find_execution(&id), Some(Found::UnderWay)) {
+            Err("under way")
+        } else {
+            Ok(())
+        }
     });
     if ended.await.is_err() {
         warn!(request = %id, "a canceled execution has not ended yet");

@@ -81,7 +81,7 @@ fn invalid(reason: String) -> Refused {
     Refused::Invalid(vec![reason])
 }
 
-/// What is told of a function.
+/// What is served of a function.
 pub(super) fn body(function: Function) -> FunctionBody {
     FunctionBody {
         name: function.name,

@@ -24,7 +24,7 @@ pub(super) async fn result(
     if id.is_empty() {
         return Err(Refused::MissingId);
     }
-    match head.found(&id) {
+    match head.find_execution(&id) {
         Some(Found::Ended(execution)) => Ok(answer(&execute::response(&execution))),
         Some(Found::UnderWay) => Ok(answer(&execute::under_way(id))),
         None => Err(Refused::UnknownResult),

@@ -33,7 +33,7 @@ fn offer(slots: usize, slots_free: usize) -> Offer {
 fn offered(offers: &[(usize, usize)]) -> Slots {
     let slots = Slots::default();
     for (n, (all, free)) in (1..).zip(offers) {
-        slots.offered(&id(n), &offer(*all, *free), 10);
+        slots.note_offer(&id(n), &offer(*all, *free), 10);
     }
     slots
 }
@@ -66,7 +66,7 @@ async fn the_function_and_the_group_must_fit() {
     let slots = offered(&[(2, 2)]);
     let other = Want { function: FunctionId::from_module(b"other"), ..want(1) };
     assert!(matches!(take(&slots, other.clone()), Taken::Unknown));
-    slots.answered(&id(1), other.function, Duration::ZERO);
+    slots.note_answer(&id(1), other.function, Duration::ZERO);
     assert_eq!(now(take(&slots, other.clone())).len(), 1);
     slots.lacks(&id(1), other.function);
     assert!(matches!(take(&slots, other), Taken::Unknown));
@@ -123,11 +123,11 @@ async fn who_gives_up_leaves_the_slot_to_the_next() {
 async fn slots_that_others_take_are_not_ours() {
     let slots = offered(&[(2, 1)]);
     let _one = now(take(&slots, want(1)));
-    assert_eq!(slots.of(&id(1)), Some((2, 0)));
+    assert_eq!(slots.offered_slots(&id(1)), Some((2, 0)));
     assert!(matches!(take(&slots, want(1)), Taken::Later(_)));
     // What runs for us is not in the offer.
-    slots.offered(&id(1), &offer(2, 2), 10);
-    assert_eq!(slots.of(&id(1)), Some((2, 1)), "the other one has ended");
+    slots.note_offer(&id(1), &offer(2, 2), 10);
+    assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other one has ended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn a_spare_is_another_one() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_gone_or_says_no_is_not_chosen() {
     let slots = offered(&[(1, 1), (1, 1)]);
-    slots.lost(&id(1));
+    slots.note_lost(&id(1));
     slots.full(&id(2));
     let Taken::Later(mut queued) = take(&slots, want(1)) else { panic!("it is full for now") };
     let granted = queued.granted().await.unwrap();
@@ -180,7 +180,7 @@ async fn a_silent_worker_is_left_alone_longer_each_time_and_tried_by_one_order()
     assert!(matches!(take(&slots, want(1)), Taken::Unknown), "twice as long");
     advance(SILENT_FOR).await;
     drop(now(take(&slots, want(1))));
-    slots.answered(&id(1), function(), Duration::from_millis(1));
+    slots.note_answer(&id(1), function(), Duration::from_millis(1));
     assert_eq!([now(take(&slots, want(1))), now(take(&slots, want(1)))].len(), 2);
 }
 
@@ -203,7 +203,7 @@ async fn a_worker_that_misses_two_pings_is_out_until_it_answers() {
 #[tokio::test(start_paused = true)]
 async fn no_more_slots_are_believed_than_a_head_can_use() {
     let slots = offered(&[(1_000_000_000, 1_000_000_000)]);
-    assert_eq!(slots.of(&id(1)), Some((256, 256)));
+    assert_eq!(slots.offered_slots(&id(1)), Some((256, 256)));
 }
 
 #[tokio::test(start_paused = true)]

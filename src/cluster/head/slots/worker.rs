@@ -56,7 +56,7 @@ const PINGS_MISSED_MAX: u32 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     pub(super) offer: Option<KnownOffer>,
-    /// Functions it has run for us, maybe under another id than that which it offers.
+    /// Functions it has run for us, maybe under another id than it offers.
     pub(super) learned: BTreeSet<FunctionId>,
     /// What we have it run, by the number of the lease.
     pub(super) running: BTreeMap<u64, (FunctionId, Instant)>,

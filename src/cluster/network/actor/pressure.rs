@@ -37,11 +37,11 @@ pub(in super::super) struct Standing {
 }
 
 impl Standing {
-    pub(in super::super) fn of(peer: PeerId, endpoint: &ConnectedPoint, names: &Names) -> Self {
+    pub(in super::super) fn new(peer: PeerId, endpoint: &ConnectedPoint, names: &Names) -> Self {
         let address = endpoint.get_remote_address();
         Self {
             peer,
-            host: HostNetwork::of(address),
+            host: HostNetwork::from_address(address),
             site: names.site_of(address),
             is_inbound: endpoint.is_listener(),
         }

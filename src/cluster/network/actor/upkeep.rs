@@ -20,7 +20,7 @@ use super::{
     },
     Actor, LOOK_EVERY, LOOK_SOON,
 };
-use crate::identity::named;
+use crate::identity::model_peer_id;
 
 /// Peers dialed of one answer of the table: as many as an honest one names.
 const PER_ANSWER_MAX: usize = 20;
@@ -40,7 +40,7 @@ impl Actor {
         }
         for Due { peer, addresses } in self.dialer.take_due(now) {
             if self.swarm.is_connected(&peer) {
-                self.dialer.connected(peer, None, now);
+                self.dialer.note_connected(peer, None, now);
                 continue;
             }
             // A port of its own: the listening port may still hold the last connection there.
@@ -51,7 +51,7 @@ impl Actor {
                 .build();
             if let Err(error) = self.swarm.dial(options) {
                 debug!(%peer, %error, "failed to dial a peer");
-                self.failed(peer, &error);
+                self.on_dial_failure(peer, &error);
             }
         }
         let n_peers = self.swarm.network_info().num_peers();
@@ -79,9 +79,9 @@ impl Actor {
     }
 
     /// Notes that `peer` was not reached, and reports it if it is a boot node.
-    pub(super) fn failed(&mut self, peer: PeerId, error: &DialError) {
+    pub(super) fn on_dial_failure(&mut self, peer: PeerId, error: &DialError) {
         let now = Instant::now();
-        self.dialer.failed(peer, now);
+        self.dialer.note_failed(peer, now);
         if matches!(error, DialError::DialPeerConditionFalse(_)) {
             // It is being dialed for another reason.
             return;
@@ -93,7 +93,7 @@ impl Actor {
     }
 
     /// Dials a peer that was found in the local network, unless it is connected.
-    pub(super) fn met(&mut self, BootNode { peer, address }: BootNode) {
+    pub(super) fn dial_found_peer(&mut self, BootNode { peer, address }: BootNode) {
         if peer == *self.swarm.local_peer_id() || self.guard.is_cut_off(peer) {
             return;
         }
@@ -111,7 +111,7 @@ impl Actor {
     /// Begins to dial a peer that we never met, under addresses that the table or others told of it.
     /// Returns whether its connection, or the lack of it, will be heard of.
     pub(super) fn reach(&mut self, peer: PeerId) -> bool {
-        // Those we met are dialed already, and whoever asks had better ask somebody else.
+        // Already being dialed; the caller should try another peer.
         if self.dialer.knows(peer) || self.guard.is_cut_off(peer) {
             return false;
         }
@@ -127,7 +127,7 @@ impl Actor {
     }
 
     /// Takes note of what a peer says of itself.
-    pub(super) fn introduced(&mut self, peer: PeerId, info: &identify::Info) {
+    pub(super) fn on_identify(&mut self, peer: PeerId, info: &identify::Info) {
         let site = self.site_of(peer);
         let addresses: Vec<_> = info
             .listen_addrs
@@ -137,7 +137,7 @@ impl Actor {
             .filter(|address| address::is_dialable(address) && site.may_name(address))
             .take(dialer::ADDRESSES_MAX)
             .collect();
-        self.dialer.named(peer, &addresses);
+        self.dialer.add_addresses(peer, &addresses);
         let is_head = self.heads.identify(peer, &info.protocols);
         self.note_heads();
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut()
@@ -146,14 +146,14 @@ impl Actor {
             for address in &addresses {
                 table.kad().add_address(&peer, address.clone());
             }
-            // A boot node or a head may have restarted, and lost what it was told.
+            // A boot node or a head may have restarted without its records.
             if is_head || !self.heads.is_any_connected() || self.dialer.is_boot_node(peer) {
-                self.rendezvous.met();
+                self.rendezvous.note_table_peer();
             }
         }
         if let Some(db) = &self.db {
             let addresses = addresses.iter().map(ToString::to_string).collect();
-            db.named(&named(peer), addresses);
+            db.note_addresses(&model_peer_id(peer), addresses);
         }
     }
 
@@ -167,7 +167,7 @@ impl Actor {
     }
 
     /// Takes note of what the table says and is asked to keep.
-    pub(super) fn routed(&mut self, event: kad::Event) {
+    pub(super) fn on_table_event(&mut self, event: kad::Event) {
         match event {
             kad::Event::OutboundQueryProgressed {
                 result:

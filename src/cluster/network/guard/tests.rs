@@ -11,7 +11,7 @@ const FEW: Allowances = Allowances {
     ..ALLOWANCES
 };
 
-fn guard(heeded: Heeded) -> Guard {
+fn guard(heeded: AllowedPeers) -> Guard {
     Guard::new(heeded, [], FEW)
 }
 
@@ -31,7 +31,7 @@ fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3
 
 #[tokio::test(start_paused = true)]
 async fn an_allowance_is_used_up_and_refills_for_each_peer_alone() {
-    let (guard, peer) = (guard(Heeded::Everyone), PeerId::random());
+    let (guard, peer) = (guard(AllowedPeers::Everyone), PeerId::random());
     let admitted = |n: usize| (0..n).filter(|_| guard.admits_stream(peer)).count();
     assert_eq!(admitted(5), 3);
     assert!(guard.admits_stream(PeerId::random()), "it has its own");
@@ -41,7 +41,7 @@ async fn an_allowance_is_used_up_and_refills_for_each_peer_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
-    let (guard, relay) = (guard(Heeded::Everyone), PeerId::random());
+    let (guard, relay) = (guard(AllowedPeers::Everyone), PeerId::random());
     let authors: Vec<PeerId> = (0..4).map(|_| PeerId::random()).collect();
     let mut n_forwarded = 0;
     for author in authors {
@@ -55,7 +55,7 @@ async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
 
 #[tokio::test(start_paused = true)]
 async fn what_enters_and_what_passes_is_bounded_over_all_authors() {
-    let guard = guard(Heeded::Everyone);
+    let guard = guard(AllowedPeers::Everyone);
     let mut entered = [0; 3];
     let mut passed = [0; 3];
     for _ in 0..10 {
@@ -73,7 +73,7 @@ async fn what_enters_and_what_passes_is_bounded_over_all_authors() {
 
 #[tokio::test(start_paused = true)]
 async fn an_author_that_publishes_too_much_is_cut_off() {
-    let (guard, author) = (guard(Heeded::Everyone), PeerId::random());
+    let (guard, author) = (guard(AllowedPeers::Everyone), PeerId::random());
     assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
     assert_eq!((guard.is_cut_off(author), guard.take_changes().0), (true, vec![author]));
     assert_eq!(verdicts(&guard, author, PeerId::random(), 1), [0, 0, 1], "by others neither");
@@ -82,7 +82,7 @@ async fn an_author_that_publishes_too_much_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
     let (boot, friend) = (PeerId::random(), PeerId::random());
-    let guard = Guard::new([named(friend)].into_iter().collect(), [boot], FEW);
+    let guard = Guard::new([model_peer_id(friend)].into_iter().collect(), [boot], FEW);
     for peer in [boot, friend] {
         (0..100).for_each(|_| guard.offended(peer, Offense::Malformed));
         assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
@@ -92,7 +92,7 @@ async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
-    let (guard, peer) = (guard(Heeded::Everyone), PeerId::random());
+    let (guard, peer) = (guard(AllowedPeers::Everyone), PeerId::random());
     for _ in 0..4 {
         guard.offended(peer, Offense::Malformed);
     }
@@ -108,7 +108,7 @@ async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn one_offense_in_a_second_is_borne() {
-    let (guard, peer) = (guard(Heeded::Everyone), PeerId::random());
+    let (guard, peer) = (guard(AllowedPeers::Everyone), PeerId::random());
     for _ in 0..1000 {
         guard.offended(peer, Offense::TooLong);
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -119,10 +119,10 @@ async fn one_offense_in_a_second_is_borne() {
 #[tokio::test]
 async fn only_named_peers_are_heard() {
     let (friend, other) = (PeerId::random(), PeerId::random());
-    let only = guard([named(friend)].into_iter().collect());
+    let only = guard([model_peer_id(friend)].into_iter().collect());
     assert_eq!((only.hears(friend), only.hears(other)), (true, false));
     assert!(only.trusts(friend) && only.has_names());
-    only.heed([named(other)].into_iter().collect());
+    only.heed([model_peer_id(other)].into_iter().collect());
     assert_eq!((only.hears(friend), only.hears(other)), (false, true));
     let everyone = guard(std::iter::empty().collect());
     assert_eq!((everyone.hears(other), everyone.trusts(other)), (true, false));
@@ -131,7 +131,7 @@ async fn only_named_peers_are_heard() {
 
 #[tokio::test(start_paused = true)]
 async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
-    let (guard, first) = (guard(Heeded::Everyone), PeerId::random());
+    let (guard, first) = (guard(AllowedPeers::Everyone), PeerId::random());
     let second = PeerId::random();
     for peer in [first, second, first] {
         guard.admits_stream(peer);

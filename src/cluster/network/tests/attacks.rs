@@ -258,7 +258,7 @@ async fn what_the_table_names_is_dialed_a_few_times_at_most() {
             liar.select_next_some().await;
         }
     });
-    let connectivity = Connectivity::of(Role::Worker);
+    let connectivity = Connectivity::for_role(Role::Worker);
     let worker = NetworkOptions { connectivity, ..options(vec![boot]) };
     let (worker, mut at_worker) = Network::start(&group, worker).await.unwrap();
     worker.subscribe("general").await.unwrap();

@@ -6,7 +6,7 @@ use super::*;
 
 /// Options of a node that finds others on its topics.
 fn finding(boot_nodes: Vec<BootNode>) -> NetworkOptions {
-    let connectivity = Connectivity::of(Role::Worker);
+    let connectivity = Connectivity::for_role(Role::Worker);
     NetworkOptions { connectivity, ..options(boot_nodes) }
 }
 
@@ -55,7 +55,7 @@ async fn a_head_that_only_the_peer_store_knows_is_found_and_again_after_its_rest
             peer_db,
             wanted_peers: 0,
             is_dialing_back,
-            ..Connectivity::of(Role::Worker)
+            ..Connectivity::for_role(Role::Worker)
         };
         NetworkOptions { connectivity, ..options(boot_nodes) }
     };
@@ -87,7 +87,7 @@ async fn a_head_that_only_the_peer_store_knows_is_found_and_again_after_its_rest
 async fn names_and_websockets_are_dialed() {
     let group = Group::default();
     let connectivity =
-        Connectivity { websocket: Some(0), wanted_peers: 0, ..Connectivity::of(Role::Head) };
+        Connectivity { websocket: Some(0), wanted_peers: 0, ..Connectivity::for_role(Role::Head) };
     let (head, _at_head) =
         started(&group, NetworkOptions { connectivity, ..options(vec![]) }).await;
     let addresses = head.addresses();
@@ -105,7 +105,7 @@ async fn names_and_websockets_are_dialed() {
 
 #[tokio::test]
 async fn one_port_is_not_for_tcp_and_websockets() {
-    let connectivity = Connectivity { websocket: Some(9527), ..Connectivity::of(Role::Head) };
+    let connectivity = Connectivity { websocket: Some(9527), ..Connectivity::for_role(Role::Head) };
     let options = NetworkOptions { connectivity, port: 9527, ..options(vec![]) };
     let refused = Network::start(&Group::default(), options).await;
     assert!(matches!(refused, Err(NetworkError::SamePort { port: 9527 })));
@@ -119,7 +119,7 @@ async fn peers_are_told_the_advertised_addresses_alone() {
             Advertised::tcp("head.example", 9527).unwrap(),
             Advertised::websocket("203.0.113.7", 80).unwrap(),
         ],
-        ..Connectivity::of(Role::Head)
+        ..Connectivity::for_role(Role::Head)
     };
     let address = Ipv4Addr::LOCALHOST;
     let (head, _at_head) =
@@ -166,7 +166,7 @@ async fn of_too_many_connections_those_of_silent_peers_are_closed_and_the_boot_n
     let connectivity = Connectivity {
         connections: Some(ConnectionBounds { low: 2, high: 3 }),
         wanted_peers: 0,
-        ..Connectivity::of(Role::Head)
+        ..Connectivity::for_role(Role::Head)
     };
     let options = NetworkOptions { connectivity, ..options(vec![boot_node(&boot)]) };
     let (head, mut at_head) = started(&group, options).await;
@@ -194,7 +194,7 @@ async fn nodes_of_the_local_network_find_one_another() {
     let group = Group::default();
     // A free port stands for the one of multicast DNS, where the machine's own services are.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let at = SocketAddrV4::new(*local::GROUP.ip(), free);
+    let at = SocketAddrV4::new(*mdns::GROUP.ip(), free);
     let mut nodes = Vec::new();
     for _ in 0..2 {
         let (finder, mut found) = mpsc::channel(FOUND_CAPACITY);

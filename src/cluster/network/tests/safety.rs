@@ -136,7 +136,7 @@ async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
     let connectivity = Connectivity {
         heeded: [head.peer_id().clone()].into_iter().collect(),
         wanted_peers: 0,
-        ..Connectivity::of(Role::Worker)
+        ..Connectivity::for_role(Role::Worker)
     };
     let worker = NetworkOptions { connectivity, open: &[ASKED], ..options(vec![]) };
     let (worker, mut at_worker) = Network::start(&group, worker).await.unwrap();
@@ -170,7 +170,7 @@ async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
         }
     }
     let stranger = &peers[0].0;
-    let asking = stranger.ask(worker.peer_id(), ASKED, b"which?", (100, WITHIN));
+    let asking = stranger.ask(worker.peer_id(), ASKED, b"which?", 100, WITHIN);
     let answering = async {
         let answer = next(&mut at_worker, |event| match event {
             Event::Asked { answer, .. } => Some(answer),

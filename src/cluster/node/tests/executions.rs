@@ -101,7 +101,7 @@ pub(super) async fn offered(cluster: &Cluster, function: &content::Function) {
 /// Waits until no worker runs anything.
 pub(super) async fn idle(cluster: &Cluster) {
     for worker in &cluster.workers {
-        let Duty::Worker(worker) = &worker.duty else { panic!("it is a worker") };
+        let NodeRole::Worker(worker) = &worker.role else { panic!("it is a worker") };
         until(WITHIN, || async {
             let (slots, free) = worker.slots();
             if free == slots { Ok(()) } else { Err(free) }
@@ -265,7 +265,7 @@ async fn deleting_an_execution_ends_it_on_its_worker() {
     let address = cluster.head.rest_address().unwrap();
     let deleting = async {
         busy(&cluster.workers[0]).await;
-        let Duty::Worker(worker) = &cluster.workers[0].duty else { panic!("it is a worker") };
+        let NodeRole::Worker(worker) = &cluster.workers[0].role else { panic!("it is a worker") };
         assert_eq!(
             worker.slots_for(cluster.head.peer_id()),
             (1, 1),

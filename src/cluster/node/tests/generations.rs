@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::{
     message::{Execute, ExecuteResponse, NodeResult, RollCall, WorkOrder},
-    worker::Generation,
+    worker::B7sVersion,
 };
 
 async fn told(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
@@ -33,12 +33,12 @@ async fn send_order(
     head: &Network,
     worker: &PeerId,
     function: &content::Function,
-    generation: Generation,
+    generation: B7sVersion,
 ) {
     let order = order(function, "r1");
     let sent = match generation {
-        Generation::Later => Message::WorkOrder(order),
-        Generation::Older => {
+        B7sVersion::V2 => Message::WorkOrder(order),
+        B7sVersion::V1 => {
             let from = head.peer_id().to_string();
             Message::Execute(Execute { order, from, ..Execute::default() })
         }
@@ -75,7 +75,7 @@ async fn a_head_of_either_generation_has_our_worker_run() {
             want["from"] = json!(worker.as_str());
         }
         assert_eq!(report, want);
-        let generation = if is_older { Generation::Older } else { Generation::Later };
+        let generation = if is_older { B7sVersion::V1 } else { B7sVersion::V2 };
         send_order(&head, &worker, &hello, generation).await;
         let answer = told(&mut events).await;
         assert_eq!((&answer["request_id"], &answer["code"]), (&json!("r1"), &json!("200")));
@@ -108,13 +108,13 @@ async fn what_did_not_run_is_no_success_to_a_head_of_either_generation() {
     for (function, code, reason) in
         [(cannot_link, "500", "blockless_http::http_req"), (unknown, "404", "get the function")]
     {
-        for generation in [Generation::Later, Generation::Older] {
+        for generation in [B7sVersion::V2, B7sVersion::V1] {
             send_order(&head, &worker, &function, generation).await;
             let answer = told(&mut events).await;
             assert_eq!(answer["code"], code, "{answer}");
             let result = match generation {
-                Generation::Later => &answer["result"],
-                Generation::Older => &answer["results"][worker.as_str()],
+                B7sVersion::V2 => &answer["result"],
+                B7sVersion::V1 => &answer["results"][worker.as_str()],
             };
             assert_eq!(result["code"], code, "{answer}");
             let outcome = &result["result"];

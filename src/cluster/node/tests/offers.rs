@@ -22,7 +22,7 @@ async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {
         asked: &[],
         lines: &[],
         open: &[],
-        connectivity: Connectivity::of(Role::Worker),
+        connectivity: Connectivity::for_role(Role::Worker),
         clock: Clock::system(),
     };
     Network::start(&cluster.group, options).await.unwrap()
@@ -50,7 +50,7 @@ async fn an_idle_mesh_sends_little() {
     // A worker repeats its offer twice a minute to one that may be a head, and the head once.
     assert!(n_offers <= 8, "{n_offers} offers in a minute");
     // Pings have a clock that tests cannot move.
-    assert!(Connectivity::of(Role::Worker).ping_every >= Duration::from_secs(30));
+    assert!(Connectivity::for_role(Role::Worker).ping_every >= Duration::from_secs(30));
     cluster.group.shutdown().await;
 }
 

@@ -4,23 +4,23 @@ use super::*;
 use crate::{
     message::{ExecuteResponse, Offer, RollCall, frame},
     network::{
-        Heeded,
+        AllowedPeers,
         line::{Frame, Incoming},
     },
     node::server::RestToken,
 };
 
-fn only(peer: &PeerId) -> Heeded {
+fn only(peer: &PeerId) -> AllowedPeers {
     [peer.clone()].into_iter().collect()
 }
 
 /// Adds a worker to the cluster, and waits until the head is connected to it.
-async fn add(cluster: &mut Cluster, identity: Identity, heeded: Heeded) {
+async fn add(cluster: &mut Cluster, identity: Identity, heeded: AllowedPeers) {
     let folder = cluster.dir.path().join(identity.peer_id().as_str());
     let options = NodeOptions {
         role: RoleOptions::Worker,
         boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
-        connectivity: Connectivity { heeded, ..Connectivity::of(Role::Worker) },
+        connectivity: Connectivity { heeded, ..Connectivity::for_role(Role::Worker) },
         ..head_options(folder, identity.clone(), 0)
     };
     let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_head_takes_the_workers_it_was_told_alone() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
     for identity in [other, known.clone()] {
-        add(&mut cluster, identity, Heeded::Everyone).await;
+        add(&mut cluster, identity, AllowedPeers::Everyone).await;
     }
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
@@ -130,7 +130,7 @@ async fn a_worker_answers_pings_on_a_line() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (head, _events) = cluster.stranger_of(worker).await;
-    let (line, mut frames) = head.line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
+    let (line, mut frames) = head.open_line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
     line.send(Frame { kind: frame::PING, content: "".into() }).await.unwrap();
     let answer = timeout(WITHIN, frames.next()).await.unwrap().unwrap();
     let Incoming::Whole(answer) = answer else { panic!("a short frame") };
@@ -143,7 +143,7 @@ async fn a_head_that_sends_nonsense_on_its_line_is_cut_off_and_work_goes_on() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (bad, mut at_bad) = cluster.stranger_of(worker).await;
-    let (line, _frames) = bad.line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
+    let (line, _frames) = bad.open_line(worker.peer_id(), LINE_PROTOCOL).await.unwrap();
     for n in 0..400 {
         let kind = [frame::ORDER, frame::CANCEL, frame::ANSWER, 99][n % 4];
         let content = format!("nonsense {n}").into();
@@ -208,7 +208,7 @@ async fn an_offer_that_arrives_after_its_peer_has_gone_is_not_kept() {
     let cluster = Cluster::of(&[]).await;
     let head = cluster.head.head().unwrap();
     let gone = Identity::random().peer_id().clone();
-    head.offered(&gone, &Offer { slots: 4, slots_free: 4, ..Offer::default() });
+    head.note_offer(&gone, &Offer { slots: 4, slots_free: 4, ..Offer::default() });
     assert_eq!(head.slots_of(&gone), None);
     cluster.group.shutdown().await;
 }
@@ -239,7 +239,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
     let friend = Identity::random();
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let token = "a-token-of-many-letters".parse().unwrap();
-    for (heeded, wanted) in [(Heeded::Everyone, "403"), (only(friend.peer_id()), "408")] {
+    for (heeded, wanted) in [(AllowedPeers::Everyone, "403"), (only(friend.peer_id()), "408")] {
         let folder = dir.path().join(wanted);
         let mut options = head_options(folder, Identity::random(), 0);
         options.work.rest.token = Some(RestToken::clone(&token));
@@ -254,7 +254,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
             asked: &[],
             lines: &[],
             open: &[],
-            connectivity: Connectivity::of(Role::Worker),
+            connectivity: Connectivity::for_role(Role::Worker),
             clock: Clock::system(),
         };
         let stopping = group.child();

@@ -85,10 +85,10 @@ async fn a_head_that_cannot_wait_tells_its_caller_and_its_worker() {
 async fn a_worker_that_stops_offers_nothing() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
-    let Duty::Worker(duty) = &worker.duty else { panic!("it is a worker") };
-    assert_eq!(duty.slots_for(cluster.head.peer_id()), (10, 10));
-    assert!(duty.drain(WITHIN).await, "nothing runs");
-    assert_eq!(duty.slots_for(cluster.head.peer_id()), (10, 0));
+    let NodeRole::Worker(node_role) = &worker.role else { panic!("it is a worker") };
+    assert_eq!(node_role.slots_for(cluster.head.peer_id()), (10, 10));
+    assert!(node_role.drain(WITHIN).await, "nothing runs");
+    assert_eq!(node_role.slots_for(cluster.head.peer_id()), (10, 0));
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
     request["config"]["timeout"] = json!(3);

@@ -90,7 +90,7 @@ async fn add_slow_worker(cluster: &mut Cluster) {
     let options = NodeOptions {
         role: RoleOptions::Worker,
         boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
-        connectivity: Connectivity::of(Role::Worker),
+        connectivity: Connectivity::for_role(Role::Worker),
         concurrency: NonZeroU32::new(64).unwrap(),
         execution: ExecutionOptions {
             workspace: Some(cluster.dir.path().join("workspace")),

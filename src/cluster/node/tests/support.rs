@@ -107,7 +107,7 @@ impl Cluster {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
-            connectivity: Connectivity::of(Role::Worker),
+            connectivity: Connectivity::for_role(Role::Worker),
             subgroups: subgroups.iter().map(|name| name.parse().unwrap()).collect(),
             functions_dir: self.dir.path().join(format!("worker-{}", self.workers.len())),
             sources: SourceOptions::peers_only(),
@@ -174,16 +174,16 @@ impl Cluster {
             asked: &[FUNCTION_PROTOCOL],
             lines: &[],
             open: &[],
-            connectivity: Connectivity::of(Role::Worker),
+            connectivity: Connectivity::for_role(Role::Worker),
             clock: Clock::system(),
         };
         let (network, events) = Network::start(&self.group, options).await.unwrap();
         network.subscribe(GENERAL_TOPIC).await.unwrap();
         let id = network.peer_id().clone();
         until(WITHIN, || async {
-            let peers = match &node.duty {
-                Duty::Head(head) => head.peers(),
-                Duty::Worker(worker) => worker.peers(),
+            let peers = match &node.role {
+                NodeRole::Head(head) => head.peers(),
+                NodeRole::Worker(worker) => worker.peers(),
             };
             let heard = peers.into_iter().find(|(known, _)| *known == id);
             heard.filter(|(_, peer)| peer.topics.contains(GENERAL_TOPIC)).ok_or("not seen")
@@ -201,7 +201,7 @@ pub(super) fn head_options(functions_dir: PathBuf, identity: Identity, port: u16
         address: Ipv4Addr::LOCALHOST.into(),
         port,
         boot_nodes: vec![],
-        connectivity: Connectivity::of(Role::Head),
+        connectivity: Connectivity::for_role(Role::Head),
         subgroups: vec![],
         functions_dir,
         sources: SourceOptions::peers_only(),

@@ -48,7 +48,7 @@ impl Bench {
         let module = wat::parse_str(wat).unwrap();
         let function = functions.add("f.wasm".parse().unwrap(), module).await.unwrap();
         let executor =
-            Executor::new(functions, (NonZeroU32::MIN, limits), options(root.path())).unwrap();
+            Executor::new(functions, NonZeroU32::MIN, limits, options(root.path())).unwrap();
         Self { root, executor, function }
     }
 
@@ -197,7 +197,7 @@ async fn another_program_needs_to_be_there_and_to_have_a_workspace() {
         ExecutionOptions { external: Some("/nonexistent".into()), ..workspace(root.path()) },
         ExecutionOptions { external: Some("/bin/sh".into()), ..ExecutionOptions::default() },
     ] {
-        let outcome = Executor::new(functions.clone(), (NonZeroU32::MIN, LIMITS_DEFAULT), options);
+        let outcome = Executor::new(functions.clone(), NonZeroU32::MIN, LIMITS_DEFAULT, options);
         assert!(matches!(outcome, Err(StartError::External { .. })));
     }
 }

@@ -18,7 +18,7 @@ const NAME_CHARS_MAX: usize = 64;
 const SAME_MAX: usize = 64;
 
 /// Where the folders of executions are.
-pub(super) fn places(workspace: &Path) -> PathBuf {
+pub(super) fn root(workspace: &Path) -> PathBuf {
     workspace.join("t")
 }
 
@@ -35,7 +35,7 @@ pub(super) fn name(request_id: &str) -> String {
 /// # Errors
 /// The system's.
 pub(super) fn clear(workspace: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(places(workspace)) {
+    let entries = match fs::read_dir(root(workspace)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
@@ -53,22 +53,22 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
 
 /// A folder that is removed, with all in it, when this is dropped. That blocks.
 #[derive(Debug)]
-pub(super) struct Place(PathBuf);
+pub(super) struct ScratchDir(PathBuf);
 
-impl Place {
+impl ScratchDir {
     /// Makes a folder for request `request_id`. Blocks.
     ///
     /// # Errors
     /// The system's.
     pub(super) fn make(workspace: &Path, request_id: &str) -> io::Result<Self> {
-        let (places, name) = (places(workspace), name(request_id));
-        fs::create_dir_all(&places)?;
-        let mut path = places.join(&name);
+        let (folders, name) = (root(workspace), name(request_id));
+        fs::create_dir_all(&folders)?;
+        let mut path = folders.join(&name);
         for n in 1..SAME_MAX {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    path = places.join(format!("{name}-{n}"));
+                    path = folders.join(format!("{name}-{n}"));
                 }
                 Err(error) => return Err(error),
             }
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         if let Err(error) = files::remove(&self.0) {
             tracing::warn!(folder = %self.0.display(), %error, "the folder of an execution stays");
@@ -115,7 +115,7 @@ mod tests {
             ("photos".to_owned(), true),
             ("0123456789-0123456789-0123456789-0123456789".to_owned(), true),
         ] {
-            let folder = places(workspace.path()).join(name);
+            let folder = root(workspace.path()).join(name);
             fs::create_dir_all(folder.join("a")).unwrap();
             clear(workspace.path()).unwrap();
             assert_eq!(folder.exists(), stays, "{}", folder.display());
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn executions_of_one_request_do_not_share_a_folder() {
         let workspace = tempfile::tempdir().unwrap();
-        let first = Place::make(workspace.path(), "7").unwrap();
-        let second = Place::make(workspace.path(), "7").unwrap();
+        let first = ScratchDir::make(workspace.path(), "7").unwrap();
+        let second = ScratchDir::make(workspace.path(), "7").unwrap();
         assert_ne!(first.path(), second.path());
         fs::create_dir_all(first.path().join("a/b/c")).unwrap();
         let paths = [first.path().to_owned(), second.path().to_owned()];

@@ -42,7 +42,7 @@ const PACKET_BYTES_MAX: usize = 9000;
 const ADDRESSES_MAX: usize = 16;
 
 /// Opens the socket on which `group` is spoken, on the interface of `address` or the usual one.
-pub(super) fn opened(address: IpAddr, group: SocketAddrV4) -> io::Result<UdpSocket> {
+pub(super) fn join_group(address: IpAddr, group: SocketAddrV4) -> io::Result<UdpSocket> {
     let interface = match address {
         IpAddr::V4(address) => address,
         IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
@@ -63,7 +63,8 @@ pub(super) fn opened(address: IpAddr, group: SocketAddrV4) -> io::Result<UdpSock
 
 /// Asks and answers until `found` is closed. `addresses` tells ours, each ending in our id.
 pub(super) async fn find(
-    (socket, group): (UdpSocket, SocketAddrV4),
+    socket: UdpSocket,
+    group: SocketAddrV4,
     addresses: impl Fn() -> Vec<String> + Send,
     found: mpsc::Sender<BootNode>,
 ) {

@@ -1,6 +1,6 @@
 //! What a node does, and what that is made of.
 
-use std::num::NonZeroU32;
+use std::{collections::BTreeMap, num::NonZeroU32};
 
 use model::node::{Role, Subgroup};
 use runtime::run::Limits;
@@ -19,12 +19,13 @@ use content::Functions;
 
 /// What a node does.
 #[derive(Debug, Clone)]
-pub(super) enum Duty {
+pub(super) enum NodeRole {
     Head(Head),
     Worker(Worker),
 }
 
 /// What heads and workers are made of.
+#[derive(Clone)]
 pub(super) struct Parts {
     pub(super) network: Network,
     pub(super) functions: Functions,
@@ -36,28 +37,28 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn head(self, subgroups: Vec<Subgroup>, work: &WorkOptions) -> Duty {
+    pub(super) fn head(self, subgroups: Vec<Subgroup>, work: &WorkOptions) -> NodeRole {
         let Self { network, functions, peers, metrics, clock, group, .. } = self;
         let WorkOptions { signatures, answer_within, .. } = *work;
         let parts = HeadParts { network, functions, peers, metrics, clock, group };
-        Duty::Head(Head::new(parts, HeadOptions { subgroups, signatures, answer_within }))
+        NodeRole::Head(Head::new(parts, HeadOptions { subgroups, signatures, answer_within }))
     }
 
     pub(super) fn worker(
         self,
         concurrency: NonZeroU32,
         limits: Limits,
-        (execution, work): (ExecutionOptions, WorkOptions),
-    ) -> Result<Duty, StartError> {
+        execution: ExecutionOptions,
+        attributes: BTreeMap<String, String>,
+    ) -> Result<NodeRole, StartError> {
         let Self { network, functions, peers, identity, metrics, group, .. } = self;
         let parts = WorkerParts { network, functions, peers, identity, metrics, group };
-        let attributes = work.attributes;
         let options = WorkerOptions { concurrency, limits, execution, attributes };
-        Worker::new(parts, options).map(Duty::Worker)
+        Worker::new(parts, options).map(NodeRole::Worker)
     }
 }
 
-impl Duty {
+impl NodeRole {
     pub(super) const fn role(&self) -> Role {
         match self {
             Self::Head(_) => Role::Head,

@@ -22,9 +22,9 @@ use crate::{
 
 impl Head {
     /// Takes in a worker's answer to a roll call.
-    pub(crate) fn reported(&self, peer: PeerId, response: RollCallResponse) {
+    pub(crate) fn note_roll_call_reply(&self, peer: PeerId, response: RollCallResponse) {
         let RollCallResponse { code, function_id, request_id, message, from } = response;
-        self.0.peers.answered_as(&peer, !from.is_empty());
+        self.0.peers.note_version(&peer, !from.is_empty());
         let told = || {
             let told = if message.is_empty() { format!("code {}", code.as_str()) } else { message };
             reason(&told)
@@ -39,7 +39,7 @@ impl Head {
     }
 
     /// Takes in a worker's answer to a work order, and looks at its signature.
-    pub(crate) fn answered(&self, peer: PeerId, response: WorkOrderResponse) {
+    pub(crate) fn note_answer(&self, peer: PeerId, response: WorkOrderResponse) {
         let request_id = response.request_id.clone();
         let Some(function_id) = self.0.inboxes.function_of(&request_id) else { return };
         let signed = response.result.signed_by(&peer, (&request_id, &function_id));
@@ -47,7 +47,7 @@ impl Head {
     }
 
     /// Takes in how an answer begins that is longer than any may be: its request gets none of `peer`.
-    pub(crate) fn answered_too_long(&self, peer: &PeerId, start: &[u8]) {
+    pub(crate) fn note_long_answer(&self, peer: &PeerId, start: &[u8]) {
         let request_id = request_id_in(start);
         if request_id.is_none_or(|id| self.0.inboxes.function_of(id).is_none()) {
             self.0.network.blame_too_long(peer);
@@ -59,8 +59,8 @@ impl Head {
         }
     }
 
-    /// Takes in the same of a worker of the older generation.
-    pub(crate) fn executed_at(&self, peer: PeerId, mut response: ExecuteResponse) {
+    /// Takes in the same of a b7s worker of version 1.
+    pub(crate) fn note_execute_response(&self, peer: PeerId, mut response: ExecuteResponse) {
         let result = response.results.remove(peer.as_str()).unwrap_or_default();
         let ExecuteResponse { request_id, code, message, .. } = response;
         let response = WorkOrderResponse {
@@ -70,31 +70,31 @@ impl Head {
             error_message: message,
             ..WorkOrderResponse::default()
         };
-        self.answered(peer, response);
+        self.note_answer(peer, response);
     }
 
     /// Takes in what a peer says it is and has.
-    pub(crate) fn offered(&self, peer: &PeerId, offer: &Offer) {
+    pub(crate) fn note_offer(&self, peer: &PeerId, offer: &Offer) {
         // One that has gone meanwhile would never be forgotten.
         if offer.slots > 0 && self.0.peers.is_connected(peer) {
-            self.0.slots.offered(peer, offer, NAMES_MAX);
+            self.0.slots.note_offer(peer, offer, NAMES_MAX);
         }
     }
 
     /// Takes note of the round trip to a peer.
-    pub(crate) fn pinged(&self, peer: &PeerId, round_trip: Duration) {
-        self.0.slots.pinged(peer, round_trip);
+    pub(crate) fn note_ping(&self, peer: &PeerId, round_trip: Duration) {
+        self.0.slots.set_round_trip(peer, round_trip);
     }
 
     /// Takes in that a peer is here.
-    pub(crate) fn joined(&self, peer: &PeerId) {
+    pub(crate) fn note_connected(&self, peer: &PeerId) {
         let peer_id = || peer.to_string();
         self.0.events.tell(|| ClusterEventKind::PeerJoined { peer_id: peer_id() });
     }
 
     /// Takes in that a peer is gone.
-    pub(crate) fn lost(&self, peer: &PeerId) {
-        self.0.slots.lost(peer);
+    pub(crate) fn note_disconnected(&self, peer: &PeerId) {
+        self.0.slots.note_lost(peer);
         self.0.lines.forget(peer);
         self.0.inboxes.put_everywhere(|| Reply::Gone(peer.clone()));
         let peer_id = || peer.to_string();
@@ -102,7 +102,7 @@ impl Head {
     }
 
     /// Executes what a client asks for on the network, and tells it the outcome.
-    pub(crate) async fn asked(&self, client: PeerId, request: Execute) {
+    pub(crate) async fn execute_for_peer(&self, client: PeerId, request: Execute) {
         let asked = ExecuteRequest {
             function_id: request.order.function_id,
             method: request.order.method,
@@ -124,7 +124,7 @@ impl Head {
         };
         let execution = execution.unwrap_or_else(Arc::new);
         let from = self.0.network.peer_id().to_string();
-        let message = json(&Message::ExecuteResponse(told(&execution, from)));
+        let message = json(&Message::ExecuteResponse(response_to_client(&execution, from)));
         self.0.metrics.add(metrics::SENT, &["MsgExecuteResponse"]);
         if let Err(error) = self.0.network.tell(&client, WORK_PROTOCOL, &message).await {
             warn!(peer = %client, %error, "an answer did not reach its client");
@@ -137,7 +137,7 @@ impl Head {
             let frame = match incoming {
                 Incoming::Whole(frame) => frame,
                 Incoming::Cut(start) => {
-                    self.answered_too_long(&peer, &start.content);
+                    self.note_long_answer(&peer, &start.content);
                     continue;
                 }
             };
@@ -149,7 +149,7 @@ impl Head {
             }
             self.0.metrics.add(metrics::DIRECT_MESSAGES, &[]);
             match serde_json::from_slice::<WorkOrderResponse>(&frame.content) {
-                Ok(response) => self.answered(peer.clone(), response),
+                Ok(response) => self.note_answer(peer.clone(), response),
                 Err(error) => {
                     self.0.network.blame(&peer);
                     debug!(%peer, %error, "dropped an answer");
@@ -174,8 +174,8 @@ fn request_id_in(start: &[u8]) -> Option<&str> {
     rest.split_once('"').map(|(id, _)| id)
 }
 
-/// An execution as a client on the network is told of it.
-fn told(execution: &Execution, from: String) -> ExecuteResponse {
+/// The answer that a client on the network gets of an execution.
+fn response_to_client(execution: &Execution, from: String) -> ExecuteResponse {
     let mut results = BTreeMap::new();
     for group in &execution.groups {
         for peer in &group.peers {
