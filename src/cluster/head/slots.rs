@@ -424,7 +424,7 @@ impl Table {
     }
 
     /// The workers to give a request to, as many as it wants and none of those `reserved`; none if
-    /// it had better wait.
+    /// it should wait.
     fn choose_workers(&self, want: &Want, reserved: &BTreeSet<PeerId>) -> Option<Vec<PeerId>> {
         let mut candidates = self.candidates(want, Instant::now());
         candidates.retain(|(peer, _)| !reserved.contains(*peer));

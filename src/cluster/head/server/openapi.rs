@@ -1,6 +1,6 @@
 //! `GET /api/v1/openapi.json`: describes the REST API.
 //!
-//! Schemas, with what is said of each field, come from the shapes that are served.
+//! Schemas, with the docs of each field, come from the shapes that are served.
 
 mod examples;
 
