@@ -44,7 +44,7 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     Some(lower * (1.0 - share) + upper * share)
 }
 
-/// Whether each of `values` is an outlier: further from the median than [`OUTLIER_DEVIATIONS`] times
+/// Whether each of `values` is an outlier: further from the median than `OUTLIER_DEVIATIONS` times
 /// the median of these distances. NaN is none.
 #[must_use]
 pub fn outliers(values: &[f64]) -> Vec<bool> {
