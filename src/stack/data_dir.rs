@@ -169,15 +169,21 @@ pub(crate) fn is_locked(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use task::wait::until;
+
     use super::*;
 
-    #[test]
-    fn a_folder_is_claimed_once_at_a_time() {
+    #[tokio::test]
+    async fn a_folder_is_claimed_once_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
         let error = StackClaim::acquire(Some(folder.path().to_owned())).unwrap_err().to_string();
         assert!(error.contains("--data-dir"), "{error}");
         drop(claim);
-        StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
+        // A process that another test starts holds the lock as well until it has become its program.
+        let acquire = async || StackClaim::acquire(Some(folder.path().to_owned()));
+        until(Duration::from_secs(10), acquire).await.unwrap();
     }
 }
