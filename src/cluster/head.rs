@@ -277,8 +277,8 @@ impl Head {
         Ok(self.run(admission).await)
     }
 
-    /// Starts to execute `order`, and returns the request's id, by which [`Self::found`] tells how it
-    /// went.
+    /// Starts to execute `order`, and returns the request's id, by which [`Self::find_execution`] finds
+    /// its outcome.
     ///
     /// # Errors
     /// [`Unavailable`] if it was not started.

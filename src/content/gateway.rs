@@ -48,7 +48,7 @@ pub struct GatewayError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GiveError {
     #[error("ask a gateway")]
-    WebReader(#[from] WebError),
+    Web(#[from] WebError),
     #[error("take its blocks")]
     Content(#[from] FunctionsError),
 }
@@ -107,7 +107,7 @@ impl Functions {
                     let reason = chain(&error);
                     warn!(function = %id, %gateway, reason, "refused what a gateway gave");
                 }
-                Err(GiveError::WebReader(error)) => {
+                Err(GiveError::Web(error)) => {
                     let reason = chain(&error);
                     debug!(function = %id, %gateway, reason, "got no function from a gateway");
                 }

@@ -66,7 +66,7 @@ pub enum InstallError {
     Fetch(#[from] FetchError),
     /// The manifest or its archive could not be read.
     #[error("read from the web")]
-    WebReader(#[from] WebError),
+    Web(#[from] WebError),
     /// The content is no function, or could not be kept.
     #[error("keep the function")]
     Keep(#[from] FunctionsError),
@@ -75,7 +75,7 @@ pub enum InstallError {
 impl From<GiveError> for InstallError {
     fn from(error: GiveError) -> Self {
         match error {
-            GiveError::WebReader(error) => Self::WebReader(error),
+            GiveError::Web(error) => Self::Web(error),
             GiveError::Content(error) => Self::Keep(error),
         }
     }
