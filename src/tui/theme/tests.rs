@@ -180,8 +180,6 @@ fn the_nearest_of_256_is_exact_where_it_can_be() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn fading_and_clearing_stay_inside(x in 0..20u16, y in 0..20u16, w in 0..40u16, h in 0..40u16) {
         let mut buf = Buffer::empty(Rect::new(3, 3, 12, 9));

@@ -317,8 +317,6 @@ fn is_untouched_outside(buf: &Buffer, area: Rect) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn candles_take_any_area_and_any_number(
         (x, y, width, height) in (0..9u16, 0..9u16, 0..130u16, 0..50u16),

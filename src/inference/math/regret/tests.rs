@@ -72,8 +72,6 @@ fn numbered(numbers: &[Option<f64>]) -> ByActor<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn the_regret_of_a_pair_depends_on_no_other_pair(
         epochs in prop::collection::vec(

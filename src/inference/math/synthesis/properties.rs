@@ -167,9 +167,6 @@ fn are_close(a: &[f64], b: &[f64]) -> bool {
 }
 
 proptest! {
-    // A failure is printed whole: no file of seeds is kept beside the sources.
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn the_order_of_the_actors_changes_nothing(epoch in owned(2)) {
         // Reverses the order of the names, within each role.

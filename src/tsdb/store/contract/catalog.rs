@@ -218,7 +218,7 @@ impl Model {
 /// Checks that any order of changes leaves each key with what plain lists say.
 pub(crate) fn check_random_sharing(open: Open<'_>, n_cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let config = Config { cases: n_cases, failure_persistence: None, ..Config::default() };
+    let config = Config::with_cases(n_cases);
     let store = open();
     let n_runs = std::cell::Cell::new(0);
     let check = |steps: Vec<Step>| {

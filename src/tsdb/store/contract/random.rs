@@ -61,7 +61,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 /// Checks it in `n_cases` datasets.
 pub(crate) fn check(open: Open<'_>, n_cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let config = Config { cases: n_cases, failure_persistence: None, ..Config::default() };
+    let config = Config::with_cases(n_cases);
     let n_datasets = Cell::new(0);
     let reads = (0..6000_u64, 1..3000_usize, -99..300_000_i64, 0..200_000_i64);
     let strategy = (prop::collection::vec(deed(), 1..14), prop::collection::vec(reads, 3));

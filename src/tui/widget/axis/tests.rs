@@ -56,8 +56,6 @@ fn weeks_begin_on_mondays() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn ticks_are_within_the_scale_and_not_too_many(
         a in any::<f64>(), b in any::<f64>(), n_max in 0..200_u16,

@@ -106,8 +106,6 @@ fn timestamps_are_shown_in_utc() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn the_calendar_agrees_with_the_timestamps(seconds in 0..253_402_207_200_i64) {
         let time = Timestamp::from_seconds(seconds);

@@ -24,7 +24,7 @@ fn numbers() -> impl Strategy<Value = BTreeSet<i64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn a_set_has_what_was_put_in(a in numbers(), b in numbers(), skip in 0..4000_usize, limit in 0..900_usize) {
