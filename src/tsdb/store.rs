@@ -10,7 +10,7 @@ pub mod row_batch;
 pub mod sqlite;
 
 #[cfg(test)]
-pub(crate) mod contract;
+pub(crate) mod tests;
 
 use std::{collections::BTreeMap, error::Error, fmt, io};
 

@@ -12,8 +12,8 @@ use crate::{
     span::Span,
     store::{
         Store,
-        contract::{append, block, create, new_dataset, scan},
         sqlite::SqliteStore,
+        tests::{append, block, create, new_dataset, scan},
     },
 };
 

@@ -8,7 +8,7 @@ use model::block::Rows;
 use tempfile::tempdir;
 
 use super::*;
-use crate::store::contract;
+use crate::store::tests as contract;
 
 #[tokio::test]
 async fn it_keeps_the_contract() {

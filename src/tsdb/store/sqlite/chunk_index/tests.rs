@@ -7,8 +7,8 @@ use tempfile::tempdir;
 use super::*;
 use crate::store::{
     Store as _,
-    contract::{self, Read},
     sqlite::{SqliteStore, scan},
+    tests::{self as contract, Read},
 };
 
 /// Pages at the ends and in the middle of some 9000 seconds.

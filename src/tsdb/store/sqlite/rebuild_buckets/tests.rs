@@ -5,12 +5,13 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::store::{
-    Created, contract,
+    Created,
     sqlite::{
         bucket_reader,
         buckets::{KEPT, span},
         catalog, chunks, scan, tables, tail,
     },
+    tests as contract,
 };
 
 const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
