@@ -8,7 +8,8 @@
 pub mod cell;
 pub mod column_mapping;
 mod compression;
-mod csv;
+pub mod csv;
+mod csv_file;
 pub mod json;
 mod ndjson;
 pub mod number_text;
@@ -25,7 +26,7 @@ use model::row::{Row, check_row};
 use self::{
     cell::Cell,
     column_mapping::{Built, ColumnMapping, Target},
-    csv::CsvRecords,
+    csv_file::CsvRecords,
     ndjson::NdjsonRecords,
     parquet::{ParquetRecords, ParquetSource},
     source::{Input, Position},

@@ -1,15 +1,14 @@
-//! Records of CSV: RFC 4180, with whichever delimiter the header has.
+//! Records of a CSV file: with whichever delimiter its header has, or without a header.
 
 use std::{
-    collections::{HashSet, VecDeque},
-    io::{self, Read},
+    collections::HashSet,
+    io::{BufRead, BufReader, Cursor, Read as _},
 };
-
-use csv::{ByteRecord, Reader, ReaderBuilder, StringRecord};
 
 use super::{
     BadRow, FileError, Place, ReadOptions, Record, Stop, Take,
     cell::Cell,
+    csv::CsvReader,
     source::{Input, Position},
     time_text::{TimeTexts, day_first, is_clock},
 };
@@ -18,17 +17,14 @@ use super::{
 const DELIMITERS: [u8; 4] = *b",;\t|";
 
 /// The most bytes of a header: more names than any dataset has columns.
-const HEADER_BYTES_MAX: usize = 1024 * 1024;
+const HEADER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What some programs begin a text with.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 pub(super) struct CsvRecords {
-    reader: Reader<Lines>,
+    reader: CsvReader<Box<dyn BufRead + Send>>,
     fields: Vec<String>,
-    record: StringRecord,
-    /// Where in the text the reader began.
-    base: Position,
 }
 
 impl CsvRecords {
@@ -37,11 +33,10 @@ impl CsvRecords {
         options: ReadOptions,
         from: Position,
     ) -> Result<Self, FileError> {
-        let counter = input.counter();
-        let is_stream = input.size_bytes().is_none();
-        let reopened = if is_stream { None } else { Some(input.again()?) };
-        let mut text = input.text(0)?;
-        let (first, rest) = header(&mut text)?;
+        let (counter, is_stream) = (input.counter(), input.size_bytes().is_none());
+        let again = input.again()?;
+        let mut text = BufReader::new(input.text(0)?);
+        let first = read_header(&mut text)?;
         let delimiter = options.delimiter.unwrap_or_else(|| likeliest(&first));
         let (fields, begin) = match names(&first, delimiter, options.has_header)? {
             Names::Header(fields) => {
@@ -53,157 +48,50 @@ impl CsvRecords {
                 (fields, Position { offset_bytes: n_mark, line: 0 })
             }
         };
-        let n_header = begin.offset_bytes;
-        // Of a stream what was read is read again, unless it is the header.
-        let begin_at = usize::try_from(n_header).unwrap_or(usize::MAX);
-        let rest = [first.get(begin_at..).unwrap_or_default(), &rest].concat();
-        let base = if from.offset_bytes > n_header { from } else { begin };
-        let text: Box<dyn Read + Send> = match reopened {
-            Some(input) => {
+        let (text, at): (Box<dyn BufRead + Send>, _) =
+            if from.offset_bytes > begin.offset_bytes && !is_stream {
                 drop(text);
                 counter.reset();
-                input.text(base.offset_bytes)?
-            }
-            None => Box::new(io::Cursor::new(rest).chain(text)),
-        };
-        let mut builder = ReaderBuilder::new();
-        builder.has_headers(false).flexible(true).delimiter(delimiter);
-        let record = StringRecord::new();
-        let reader = builder.from_reader(Lines::new(text));
-        Ok(Self { reader, fields, record, base })
+                (Box::new(BufReader::new(again.text(from.offset_bytes)?)), from)
+            } else {
+                let n_header = usize::try_from(begin.offset_bytes).unwrap_or(usize::MAX);
+                let rest = first.get(n_header..).unwrap_or_default().to_vec();
+                (Box::new(Cursor::new(rest).chain(text)), begin)
+            };
+        Ok(Self { reader: CsvReader::resume(text, delimiter, at), fields })
     }
 
     pub(super) fn next(&mut self, take: Take<'_>) -> Record {
-        let begin = self.reader.position().byte();
-        let read = self.reader.read_record(&mut self.record);
-        // Known only now that the text has been read.
-        let line = self.base.line + self.reader.get_mut().before_record(begin) + 1;
-        match read {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(error) => return Err(stop(error, line)),
+        if !self.reader.read()? {
+            return Ok(None);
         }
+        let (line, next) = self.reader.position();
         let bad = |reason: String| Stop::Bad(BadRow { line, reason });
-        if self.record.len() != self.fields.len() {
-            let (n_fields, n_names) = (self.record.len(), self.fields.len());
+        let Some(texts) = self.reader.fields() else {
+            return Err(bad("it is not UTF-8".to_owned()));
+        };
+        if self.reader.n_fields() != self.fields.len() {
+            let (n_fields, n_names) = (self.reader.n_fields(), self.fields.len());
             return Err(bad(format!("it has {n_fields} fields where the header has {n_names}")));
         }
-        for (field, (name, text)) in self.fields.iter().zip(&self.record).enumerate() {
+        for (field, (name, (text, _))) in self.fields.iter().zip(texts).enumerate() {
             take(field, name, Cell::Bare(text));
         }
-        let end = self.reader.position().byte();
-        let lines = self.reader.get_mut();
-        let end = lines.pass(end);
-        let next = Position {
-            offset_bytes: self.base.offset_bytes + end,
-            line: self.base.line + lines.n_passed,
-        };
         Ok(Some(Place { line, next }))
     }
 }
 
-/// Counts the lines of a text that is read ahead of its records.
-struct Lines {
-    text: Box<dyn Read + Send>,
-    n_read: u64,
-    is_after_return: bool,
-    /// Where line ends begin and end that were read and not passed.
-    ends: VecDeque<(u64, u64)>,
-    n_passed: u64,
-    passed_bytes: u64,
-}
-
-impl Lines {
-    fn new(text: Box<dyn Read + Send>) -> Self {
-        Self {
-            text,
-            n_read: 0,
-            is_after_return: false,
-            ends: VecDeque::new(),
-            n_passed: 0,
-            passed_bytes: 0,
-        }
-    }
-
-    /// Passes the lines that end before `offset_bytes`, which never goes back, and returns where the
-    /// next begins: a record ends after the return of a line end that has a feed, too.
-    fn pass(&mut self, offset_bytes: u64) -> u64 {
-        self.passed_bytes = self.passed_bytes.max(offset_bytes);
-        while let Some((_, end)) = self.ends.pop_front_if(|(begin, _)| *begin < offset_bytes) {
-            self.n_passed += 1;
-            self.passed_bytes = self.passed_bytes.max(end);
-        }
-        self.passed_bytes
-    }
-
-    /// How many lines are before the record that is read from `offset_bytes` on, blank ones in front
-    /// of it included.
-    fn before_record(&mut self, offset_bytes: u64) -> u64 {
-        let mut begin = self.pass(offset_bytes);
-        while let Some((_, end)) = self.ends.front().filter(|(blank, _)| *blank == begin) {
-            begin = self.pass(*end);
-        }
-        self.n_passed
-    }
-}
-
-impl Read for Lines {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n_read = self.text.read(buffer)?;
-        for (at, byte) in (self.n_read..).zip(buffer.iter().take(n_read)) {
-            if *byte == b'\n' {
-                self.ends.push_back((at - u64::from(self.is_after_return), at + 1));
-            }
-            self.is_after_return = *byte == b'\r';
-        }
-        self.n_read += n_read as u64;
-        Ok(n_read)
-    }
-}
-
-fn stop(error: csv::Error, line: u64) -> Stop {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => Stop::File(error.into()),
-        csv::ErrorKind::Utf8 { .. } => {
-            Stop::Bad(BadRow { line, reason: "it is not UTF-8".to_owned() })
-        }
-        _ => Stop::Bad(BadRow { line, reason: "it is no record".to_owned() }),
-    }
-}
-
-/// Reads the header with its line end, and what was read beyond it.
-fn header(text: &mut impl Read) -> Result<(Vec<u8>, Vec<u8>), FileError> {
+/// Reads the first record that is not blank, with its line end and the blank lines before it.
+fn read_header(text: &mut impl BufRead) -> Result<Vec<u8>, FileError> {
     let mut read = Vec::new();
-    let mut piece = [0; 4096];
-    loop {
-        if let Some(end) = header_end(&read) {
-            let rest = read.split_off(end);
-            return Ok((read, rest));
+    let mut limited = text.take(HEADER_BYTES_MAX);
+    while limited.read_until(b'\n', &mut read)? > 0 {
+        let is_quoted = read.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
+        if !is_quoted && !read.trim_ascii().is_empty() {
+            break;
         }
-        let n_read = text.read(&mut piece)?;
-        if n_read == 0 || read.len() > HEADER_BYTES_MAX {
-            return if read.trim_ascii().is_empty() {
-                Err(FileError::Empty)
-            } else {
-                Ok((read, Vec::new()))
-            };
-        }
-        read.extend(piece.iter().take(n_read));
     }
-}
-
-/// Where the first record that is not blank ends, its line end included.
-fn header_end(text: &[u8]) -> Option<usize> {
-    let (mut is_quoted, mut is_blank) = (false, true);
-    for (at, byte) in text.iter().enumerate() {
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b'\n' if !is_quoted && !is_blank => return Some(at + 1),
-            _ => {}
-        }
-        is_blank &= byte.is_ascii_whitespace();
-    }
-    None
+    if read.trim_ascii().is_empty() { Err(FileError::Empty) } else { Ok(read) }
 }
 
 fn count_lines(text: &[u8]) -> u64 {
@@ -237,15 +125,12 @@ enum Names {
 /// it holds.
 fn names(first: &[u8], delimiter: u8, has_header: Option<bool>) -> Result<Names, FileError> {
     let first = first.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(first);
-    let mut builder = ReaderBuilder::new();
-    let mut reader = builder.has_headers(false).delimiter(delimiter).from_reader(first);
-    let mut record = ByteRecord::new();
-    reader.read_byte_record(&mut record).map_err(FileError::form)?;
-    let names = StringRecord::from_byte_record(record)
-        .map_err(|_| FileError::form("its header is not UTF-8"))?;
-    if names.is_empty() {
+    let mut reader = CsvReader::new(first, delimiter);
+    if !reader.read()? {
         return Err(FileError::NoHeader);
     }
+    let names = reader.fields().ok_or_else(|| FileError::form("its header is not UTF-8"))?;
+    let names: Vec<&str> = names.map(|(name, _)| name).collect();
     let numbered = |idx: usize| format!("column_{}", idx + 1);
     if !has_header.unwrap_or_else(|| !is_data(&names)) {
         return Ok(Names::Numbered((0..names.len()).map(numbered).collect()));
@@ -271,7 +156,7 @@ fn names(first: &[u8], delimiter: u8, has_header: Option<bool>) -> Result<Names,
 
 /// Whether a first record is data: it has nothing but numbers and times, or at least half of it are
 /// fractions, dates and times, which hardly anybody names columns by.
-fn is_data(record: &StringRecord) -> bool {
+fn is_data(record: &[&str]) -> bool {
     let texts = TimeTexts::default();
     let is_number = |text: &str| Cell::Bare(text).float().is_some();
     let is_plain = |text: &str| {

@@ -1,0 +1,209 @@
+//! Records of CSV by RFC 4180: fields between delimiters, in double quotes where they hold a delimiter,
+//! a quote (then doubled) or the end of a line.
+//!
+//! Written here because an empty text is told from no value by its quotes alone, which the `csv` crate
+//! does not tell, and because a file is read on from any record.
+
+use std::io::{self, BufRead};
+
+use super::source::Position;
+
+/// Reads records one by one. Blank lines are passed over.
+pub struct CsvReader<R> {
+    text: R,
+    delimiter: u8,
+    line: Vec<u8>,
+    /// The fields of the record, without quotes, behind one another.
+    fields: Vec<u8>,
+    /// Where each field ends, and whether it is in quotes.
+    ends: Vec<(usize, bool)>,
+    fault: Option<&'static str>,
+    /// The line that the record begins on, from 1.
+    begin_line: u64,
+    /// Where the next record begins.
+    at: Position,
+}
+
+impl<R> std::fmt::Debug for CsvReader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsvReader").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// Where in a field the reader is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldState {
+    /// Before its first byte.
+    Start,
+    Bare,
+    Quoted,
+    /// Behind a quote that ends the field, unless another one follows.
+    AfterQuote,
+}
+
+impl<R: BufRead> CsvReader<R> {
+    /// Reads the records of `text`.
+    pub fn new(text: R, delimiter: u8) -> Self {
+        Self::resume(text, delimiter, Position::default())
+    }
+
+    /// Reads the records of a text from `at` on, where `text` begins.
+    pub(super) fn resume(text: R, delimiter: u8, at: Position) -> Self {
+        let (line, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
+        Self { text, delimiter, line, fields, ends, fault: None, begin_line: 0, at }
+    }
+
+    /// Reads the next record; whether there was one.
+    ///
+    /// # Errors
+    /// If the text breaks off.
+    pub fn read(&mut self) -> io::Result<bool> {
+        self.fields.clear();
+        self.ends.clear();
+        self.fault = None;
+        let mut state = FieldState::Start;
+        while self.read_line()? {
+            if state == FieldState::Start {
+                self.begin_line = self.at.line;
+            }
+            let end = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+            let n_bytes = end.strip_suffix(b"\r").unwrap_or(end).len();
+            if state == FieldState::Start && n_bytes == 0 {
+                continue;
+            }
+            state = self.split(n_bytes, state);
+            if state != FieldState::Quoted {
+                self.end_field(state);
+                return Ok(true);
+            }
+            self.fields.extend_from_slice(self.line.get(n_bytes..).unwrap_or_default());
+        }
+        if state == FieldState::Quoted {
+            self.fault = Some("a field in quotes does not end");
+            self.end_field(state);
+        }
+        Ok(state == FieldState::Quoted)
+    }
+
+    /// The fields of the record, and whether each is in quotes; `None` if they are not UTF-8.
+    pub fn fields(&self) -> Option<impl Iterator<Item = (&str, bool)>> {
+        let text = std::str::from_utf8(&self.fields).ok()?;
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
+        let field = move |(start, (end, is_quoted)): (usize, &(usize, bool))| {
+            (text.get(start..*end).unwrap_or_default(), *is_quoted)
+        };
+        Some(starts.zip(&self.ends).map(field))
+    }
+
+    /// How many fields the record has.
+    pub fn n_fields(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// How the record differs from RFC 4180, if it does; it is read all the same.
+    pub fn fault(&self) -> Option<&'static str> {
+        self.fault
+    }
+
+    /// The line that the record begins on, from 1, and where the next one begins.
+    pub(super) fn position(&self) -> (u64, Position) {
+        (self.begin_line, self.at)
+    }
+
+    fn read_line(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        let n_read = self.text.read_until(b'\n', &mut self.line)?;
+        self.at.offset_bytes += n_read as u64;
+        self.at.line += u64::from(n_read > 0);
+        Ok(n_read > 0)
+    }
+
+    /// Splits the first `n_bytes` of the line into fields, of which the last is not ended.
+    fn split(&mut self, n_bytes: usize, mut state: FieldState) -> FieldState {
+        let mut at = 0;
+        while at < n_bytes {
+            let rest = self.line.get(at..n_bytes).unwrap_or_default();
+            let length = |is_end: &dyn Fn(u8) -> bool| {
+                rest.iter().position(|byte| is_end(*byte)).unwrap_or(rest.len())
+            };
+            let delimiter = self.delimiter;
+            let n_plain = match state {
+                FieldState::Quoted => length(&|byte| byte == b'"'),
+                FieldState::Bare => length(&|byte| byte == delimiter),
+                FieldState::Start if rest.first() != Some(&b'"') => {
+                    length(&|byte| byte == delimiter)
+                }
+                FieldState::Start | FieldState::AfterQuote => 0,
+            };
+            self.fields.extend_from_slice(rest.get(..n_plain).unwrap_or_default());
+            at += n_plain + 1;
+            state = match (state, rest.get(n_plain)) {
+                (FieldState::Quoted, Some(_)) => FieldState::AfterQuote,
+                (FieldState::Quoted, None) => FieldState::Quoted,
+                (FieldState::AfterQuote, Some(b'"')) => {
+                    self.fields.push(b'"');
+                    FieldState::Quoted
+                }
+                (_, Some(byte)) if *byte == delimiter => {
+                    self.end_field(state);
+                    FieldState::Start
+                }
+                (FieldState::Start, Some(_)) => FieldState::Quoted,
+                (FieldState::AfterQuote, Some(_)) => {
+                    self.fault = Some("there is more in a field than what is in quotes");
+                    at -= 1;
+                    FieldState::Bare
+                }
+                (_, _) => FieldState::Bare,
+            };
+        }
+        state
+    }
+
+    fn end_field(&mut self, state: FieldState) {
+        let is_quoted = matches!(state, FieldState::Quoted | FieldState::AfterQuote);
+        self.ends.push((self.fields.len(), is_quoted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &[&[&str]]) {
+        let mut reader = CsvReader::new(text.as_bytes(), b',');
+        let mut records = Vec::new();
+        while reader.read().unwrap() {
+            let field = |(text, is_quoted): (&str, bool)| {
+                if is_quoted { format!("<{text}>") } else { text.to_owned() }
+            };
+            records.push(reader.fields().unwrap().map(field).collect::<Vec<_>>());
+        }
+        assert_eq!(records, want, "{text:?}");
+        let position =
+            Position { offset_bytes: text.len() as u64, line: text.lines().count() as u64 };
+        assert_eq!(reader.position().1, position);
+    }
+
+    #[test]
+    fn quotes_hold_delimiters_quotes_and_line_ends() {
+        check("a,b\n1,2\r\n", &[&["a", "b"], &["1", "2"]]);
+        check("\"a,\"\"b\"\"\r\nc\",\"\",\n\n", &[&["<a,\"b\"\r\nc>", "<>", ""]]);
+        check("\n\r\nx\n\n\"\"", &[&["x"], &["<>"]]);
+        check("a\"b,c\"\n,", &[&["a\"b", "c\""], &["", ""]]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn a_record_that_is_not_by_the_rfc_is_read_and_named() {
+        for (text, want) in [
+            ("\"a\"b,c\n", "there is more in a field than what is in quotes"),
+            ("a,\"b\nc", "a field in quotes does not end"),
+        ] {
+            let mut reader = CsvReader::new(text.as_bytes(), b',');
+            assert!(reader.read().unwrap());
+            assert_eq!((reader.fault(), reader.n_fields()), (Some(want), 2));
+        }
+    }
+}
