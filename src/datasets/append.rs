@@ -7,23 +7,22 @@ use formats::write::Writer;
 use model::{
     block::Block,
     dataset::{Column, DatasetId},
-    row::{Row, check_row},
     timestamp::Timestamp,
 };
 use tokio::time::Instant;
 use tsdb::{
     span::Span,
-    store::{AppendMode, Appended, OnCommit, StoreError},
+    store::{AppendMode, Appended, OnCommit},
 };
 
-use crate::{Datasets, follow::render_frames, metrics, run_blocking};
+use crate::{Datasets, error::OperationError, follow::render_frames, metrics};
 
 /// Rows of one append at most: they are one transaction, and all in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
 /// Rows that are merged at once at most. Each may have to be read from a chunk of its own first, some
 /// 50 µs, while others wait to write.
-const MERGED_MAX: usize = 10_000;
+pub(crate) const MERGED_MAX: usize = 10_000;
 
 /// Refused rows that a response lists at most.
 pub(crate) const REFUSALS_MAX: usize = 20;
@@ -48,80 +47,7 @@ pub(crate) struct Refusals {
     pub(crate) first: Vec<Refusal>,
 }
 
-/// Why an append was refused or failed. Nothing of it is stored.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum AppendError {
-    /// The key sees no such dataset.
-    #[error("dataset not found")]
-    NotFound,
-    /// The key may read the dataset only.
-    #[error("only the owner of the dataset may do that")]
-    NotOwner,
-    /// There are more rows than one append takes.
-    #[error("at most {ROWS_MAX} rows can be inserted at once")]
-    TooMany,
-    /// There are more rows than are merged at once.
-    #[error("at most {MERGED_MAX} rows can be merged at once")]
-    TooManyMerged,
-    /// Some rows do not fit.
-    #[error("rows do not fit the dataset")]
-    Rows(Refusals),
-    /// The body is not in its format.
-    #[error("read the body: {what}")]
-    Unreadable {
-        /// What is wrong.
-        what: String,
-    },
-    /// The decompressed body is longer than the service accepts.
-    #[error("read the body: it is too large")]
-    TooLarge,
-    /// The first rows of a dataset, or the header of a CSV, name invalid columns.
-    #[error("{what}")]
-    Columns {
-        /// What is wrong.
-        what: String,
-    },
-    /// A row is older than the dataset's retention.
-    #[error("rows before {kept_from} are no longer kept")]
-    LetGo {
-        /// The earliest timestamp that the dataset keeps.
-        kept_from: Timestamp,
-    },
-    /// The store failed.
-    #[error("append rows")]
-    Store(#[source] StoreError),
-}
-
-impl From<StoreError> for AppendError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Pruned { kept_from } => Self::LetGo { kept_from },
-            // It was deleted meanwhile.
-            StoreError::NoDataset { .. } => Self::NotFound,
-            error => Self::Store(error),
-        }
-    }
-}
-
 impl Datasets {
-    /// Appends rows whose values are in the order of `columns`, without asking who does it.
-    ///
-    /// # Errors
-    /// [`AppendError`]; then nothing is stored.
-    pub(crate) async fn append_rows(
-        &self,
-        dataset: DatasetId,
-        columns: &[Column],
-        rows: Vec<Row>,
-    ) -> Result<Appended, AppendError> {
-        let placed = columns.to_vec();
-        // Up to [`ROWS_MAX`] rows are put in order: too long for a thread that serves others.
-        let block =
-            run_blocking(move || block_of(&placed, rows)).await?.map_err(AppendError::Rows)?;
-        self.append(dataset, AppendMode::Replace, columns, block).await
-    }
-
     /// Appends rows sorted by unique timestamps without asking who does it; `mode` says what a row does
     /// to the stored one with its timestamp. Appends to one dataset that arrive together share a
     /// transaction.
@@ -130,16 +56,16 @@ impl Datasets {
     /// Dropping the future does not undo an append under way.
     ///
     /// # Errors
-    /// [`AppendError`]; then nothing is stored.
+    /// [`OperationError`]; then nothing is stored.
     pub(crate) async fn append(
         &self,
         dataset: DatasetId,
         mode: AppendMode,
         columns: &[Column],
         block: Block,
-    ) -> Result<Appended, AppendError> {
+    ) -> Result<Appended, OperationError> {
         if mode == AppendMode::Merge && block.len() > MERGED_MAX {
-            return Err(AppendError::TooManyMerged);
+            return Err(OperationError::TooManyMerged);
         }
         self.append_queued(dataset, mode, columns, block).await
     }
@@ -151,7 +77,7 @@ impl Datasets {
         mode: AppendMode,
         columns: &[Column],
         block: Block,
-    ) -> Result<Appended, AppendError> {
+    ) -> Result<Appended, OperationError> {
         let (hub, era, page_cache) = (self.hub.clone(), self.era, self.page_cache.clone());
         let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {
@@ -167,38 +93,6 @@ impl Datasets {
         self.metrics.add_n(metrics::ROWS_IN, &[], appended.n_rows);
         Ok(appended)
     }
-}
-
-/// Turns rows into a block sorted by unique timestamps; of rows with the same one the last is kept.
-fn block_of(columns: &[Column], rows: Vec<Row>) -> Result<Block, Refusals> {
-    let mut refusals = Refusals::default();
-    for (row_idx, row) in rows.iter().enumerate() {
-        let columns = columns.iter().map(|column| (column.name.as_str(), column.dtype));
-        if let Err(reason) = check_row(columns, row) {
-            refusals.n_rows += 1;
-            if refusals.first.len() < REFUSALS_MAX {
-                refusals.first.push(Refusal { row_idx, column: None, reason });
-            }
-        }
-    }
-    if refusals.n_rows > 0 {
-        return Err(refusals);
-    }
-    let mut block = Block::new(&columns.iter().map(|column| column.dtype).collect::<Vec<_>>());
-    for row in rows {
-        block.times.push(row.timestamp);
-        for (series, value) in block.columns.iter_mut().zip(row.values) {
-            // The types were checked above.
-            if value.and_then(|value| series.push(value)).is_none() {
-                series.push_missing(1);
-            }
-        }
-    }
-    Ok(if block.times.is_sorted_by(|a, b| a < b) {
-        block
-    } else {
-        sort_rows(&block, AppendMode::Replace)
-    })
 }
 
 /// The rows of `block` sorted by unique timestamps. Of those with the same one the last is kept, with

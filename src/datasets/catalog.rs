@@ -10,17 +10,17 @@ mod tags;
 use std::collections::BTreeMap;
 
 use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP},
+    dataset::{Dataset, Dtype, TIMESTAMP},
     key::KeyId,
     page::Limit,
     text::is_unprintable,
 };
 use tsdb::{
-    catalog::{COLUMNS_MAX, DatasetRef, Filter, Grant, Listed, NewDataset},
-    store::{Created, StoreError},
+    catalog::{COLUMNS_MAX, DatasetRef, Filter, Listed, NewDataset},
+    store::Sight,
 };
 
-use crate::{Datasets, retention::Retention};
+use crate::{Datasets, error::OperationError, retention::Retention};
 
 /// The longest name of a dataset, column, tag or metadata field, in bytes. Names are in every row.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
@@ -34,96 +34,32 @@ pub(crate) const FIELDS_MAX: usize = 64;
 /// Datasets created at once at most: they are one transaction.
 pub(crate) const CREATED_MAX: usize = 1000;
 
-/// Why an operation on the catalog was refused or failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum CatalogError {
-    /// The key sees no such dataset.
-    #[error("dataset not found")]
-    NotFound,
-    /// The key may read the dataset only.
-    #[error("only the owner of the dataset may do that")]
-    NotOwner,
-    /// A text, name or list is invalid.
-    #[error("{what}")]
-    Unfit {
-        /// What, and what it must be.
-        what: String,
-    },
-    /// The owner has another dataset of the name.
-    #[error("dataset name is already taken: {name}")]
-    NameTaken { name: String },
-    /// The dataset has a column of the name.
-    #[error("column name is already taken")]
-    ColumnTaken,
-    /// The dataset has rows, whose buckets would be made of other columns.
-    #[error("the dataset has rows, and its buckets would be made of other columns")]
-    Refolds,
-    /// The dataset has rows, whose buckets depend on the column.
-    #[error("the dataset has rows, and its buckets are made of column {name}")]
-    ColumnUsed { name: String },
-    /// The dataset has no column of this name.
-    #[error("column not found")]
-    ColumnUnknown,
-    /// The key holds the tag.
-    #[error("tag already acquired")]
-    TagHeld,
-    /// The tag is private: its owner gives it.
-    #[error("tag cannot be acquired; only public tags can")]
-    TagPrivate,
-    /// There is no such tag.
-    #[error("tag not found")]
-    TagUnknown,
-    /// The tag is public: nobody gives it.
-    #[error("tag is public: any key can acquire it")]
-    TagPublic,
-    /// There is no such key.
-    #[error("key not found")]
-    KeyUnknown,
-    /// The store failed.
-    #[error("use the catalogue")]
-    Store(#[source] StoreError),
-}
-
-impl From<StoreError> for CatalogError {
-    /// A dataset that was deleted meanwhile is not found.
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::NoDataset { .. } => Self::NotFound,
-            error => Self::Store(error),
-        }
-    }
-}
-
 impl Datasets {
     /// Creates a dataset that `new.owner` owns.
     ///
     /// # Errors
     /// As [`Self::create_all`].
-    pub(crate) async fn create(&self, new: NewDataset) -> Result<Dataset, CatalogError> {
+    pub(crate) async fn create(&self, new: NewDataset) -> Result<Dataset, OperationError> {
         let created = self.create_all(vec![new]).await?;
-        created.into_iter().next().ok_or(CatalogError::NotFound)
+        created.into_iter().next().ok_or(OperationError::NotFound)
     }
 
     /// Creates all datasets or none. Returns them in the same order.
     ///
     /// # Errors
-    /// [`CatalogError::Unfit`] by the limits above, [`CatalogError::NameTaken`].
+    /// [`OperationError::Unfit`] by the limits above, [`OperationError::Refused`].
     pub(crate) async fn create_all(
         &self,
         new: Vec<NewDataset>,
-    ) -> Result<Vec<Dataset>, CatalogError> {
+    ) -> Result<Vec<Dataset>, OperationError> {
         if new.len() > CREATED_MAX {
             let what = format!("at most {CREATED_MAX} datasets can be created at once");
-            return Err(CatalogError::Unfit { what });
+            return Err(OperationError::Unfit { what });
         }
         for new in &new {
-            check(new).map_err(|what| CatalogError::Unfit { what })?;
+            check(new).map_err(|what| OperationError::Unfit { what })?;
         }
-        match self.store.create(new, self.clock.now()).await? {
-            Created::New(datasets) => Ok(datasets),
-            Created::NameTaken { name } => Err(CatalogError::NameTaken { name }),
-        }
+        Ok(self.store.create(new, self.clock.now()).await?)
     }
 
     /// The datasets that `key` sees and `filter` takes: at most `limit`, after the first `skip`.
@@ -133,61 +69,42 @@ impl Datasets {
         filter: Filter,
         skip: u64,
         limit: Limit,
-    ) -> Result<Listed, CatalogError> {
+    ) -> Result<Listed, OperationError> {
         Ok(self.read_store(move |store| store.list(key, &filter, skip, limit.get())).await?)
     }
 
-    /// The dataset, if `key` sees it.
+    /// What `key` sees of the dataset.
     ///
     /// # Errors
-    /// [`CatalogError::NotFound`] if it does not.
-    pub(crate) async fn dataset(
+    /// [`OperationError::NotFound`] if it does not see it.
+    pub(crate) async fn sight(
         &self,
         key: KeyId,
         which: DatasetRef,
-    ) -> Result<Dataset, CatalogError> {
-        let found = self.read_store(move |store| match store.grant(key, &which)? {
-            Some(grant) => store.dataset(&DatasetRef::Id(grant.dataset)),
-            None => Ok(None),
-        });
-        found.await?.ok_or(CatalogError::NotFound)
+    ) -> Result<Sight, OperationError> {
+        self.find_sight(key, which).await?.ok_or(OperationError::NotFound)
     }
 
-    /// The columns of a dataset, in their order.
-    ///
-    /// # Errors
-    /// [`CatalogError::NotFound`] if `key` does not see it.
-    pub(crate) async fn columns(
+    /// What `key` sees of the dataset; none if it does not see it.
+    pub(crate) async fn find_sight(
         &self,
         key: KeyId,
         which: DatasetRef,
-    ) -> Result<Vec<Column>, CatalogError> {
-        let seen = self.read_store(move |store| store.sight(key, &which)).await?;
-        let mut columns = seen.ok_or(CatalogError::NotFound)?.columns;
-        columns.retain(|column| !column.is_deleted());
-        Ok(columns)
+    ) -> Result<Option<Sight>, OperationError> {
+        Ok(self.read_store(move |store| store.sight(Some(key), &which)).await?)
     }
 
-    /// What `key` may do with the dataset; none if it does not see it.
-    pub(crate) async fn find_grant(
-        &self,
-        key: KeyId,
-        which: DatasetRef,
-    ) -> Result<Option<Grant>, CatalogError> {
-        Ok(self.read_store(move |store| store.grant(key, &which)).await?)
-    }
-
-    /// The dataset's number, if `key` owns it.
+    /// The dataset, if `key` owns it.
     ///
     /// # Errors
-    /// [`CatalogError::NotFound`] if the key does not see it, [`CatalogError::NotOwner`].
+    /// [`OperationError::NotFound`] if the key does not see it, [`OperationError::NotOwner`].
     pub(crate) async fn find_owned(
         &self,
         key: KeyId,
         which: DatasetRef,
-    ) -> Result<DatasetId, CatalogError> {
-        let grant = self.find_grant(key, which).await?.ok_or(CatalogError::NotFound)?;
-        if grant.is_owner { Ok(grant.dataset) } else { Err(CatalogError::NotOwner) }
+    ) -> Result<Dataset, OperationError> {
+        let sight = self.sight(key, which).await?;
+        if sight.is_owner { Ok(sight.dataset) } else { Err(OperationError::NotOwner) }
     }
 }
 

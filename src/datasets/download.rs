@@ -41,17 +41,17 @@ use tracing::{error, warn};
 use tsdb::{
     catalog::DatasetRef,
     span::{Order, Span},
-    store::{Count, PageRead, Store, StoreError, row_batch::RowBatch},
+    store::{Count, PageRead, Sight, Store, StoreError, row_batch::RowBatch},
 };
 use web::metrics::Metrics;
 
 use crate::{
     Datasets,
     download_cache::{DownloadCache, PieceKey},
+    error::OperationError,
     etag::{ETag, KnownETags},
     metrics,
     query::params::DownloadQuery,
-    read::ReadError,
 };
 
 /// Concurrent downloads: each holds a connection of the store and a thread. One more gets a 429.
@@ -131,25 +131,19 @@ pub(crate) struct Download {
 pub(crate) struct RangeFacts {
     pub(crate) tag: ETag,
     pub(crate) n_rows: u64,
-}
-
-/// The first message of a download's thread.
-enum Start {
-    NotModified(String),
-    Range(Option<RangeFacts>),
+    /// The commit at which they hold.
+    revision: u64,
 }
 
 impl Datasets {
-    async fn find_source(&self, key: KeyId, query: &DownloadQuery) -> Result<Source, ReadError> {
+    async fn find_source(
+        &self,
+        key: KeyId,
+        query: &DownloadQuery,
+    ) -> Result<Source, OperationError> {
         let span = query.bounds.span(query.resolution)?;
         let which = query.dataset.clone();
-        let found = self.read_store(move |store| {
-            let Some(grant) = store.grant(key, &which)? else { return Ok(None) };
-            let found = store.dataset(&DatasetRef::Id(grant.dataset))?;
-            let columns = store.columns(grant.dataset)?;
-            Ok(found.map(|dataset| (dataset, columns)))
-        });
-        let (dataset, columns) = found.await?.ok_or(ReadError::NotFound)?;
+        let Sight { dataset, columns, .. } = self.sight(key, which).await?;
         let range = Range { dataset: dataset.id, resolution: query.resolution, span };
         let form = ETag::hash((self.era, dataset.id, names_of(&columns), query.output));
         Ok(Source { dataset, columns, range, form })
@@ -158,25 +152,24 @@ impl Datasets {
     /// Starts reading a snapshot of a range. Dropping the body ends the download.
     ///
     /// # Errors
-    /// As [`Self::rows`], and [`ReadError::Busy`] at [`DOWNLOADS_MAX`] or the limit of the key.
+    /// As [`Self::rows`], and [`OperationError::Busy`] at [`DOWNLOADS_MAX`] or the limit of the key.
     pub(crate) async fn download(
         &self,
         key: KeyId,
         wanted: DownloadRequest,
-    ) -> Result<DownloadResponse, ReadError> {
+    ) -> Result<DownloadResponse, OperationError> {
         let DownloadRequest { query, coding, known } = wanted;
         let Source { dataset, columns, range, form } = self.find_source(key, &query).await?;
-        let place = self.downloads.try_acquire(key).ok_or(ReadError::Busy)?;
-        let (sender, queue) = mpsc::channel(PIECES_MAX);
+        let place = self.downloads.try_acquire(key).ok_or(OperationError::Busy)?;
+        let facts = self.read_store(move |store| range.facts(store, form)).await?;
+        if let Some(tag) = known.find(facts.tag) {
+            return Ok(DownloadResponse::NotModified(tag));
+        }
+        let (pieces, queue) = mpsc::channel(PIECES_MAX);
         let (started, start) = oneshot::channel();
         let is_whole = Arc::new(AtomicBool::new(false));
         let file_name = file_name(&dataset.name, &query);
-        let out = OutputQueue {
-            bytes: Vec::new(),
-            pieces: sender,
-            runtime: Handle::current(),
-            group: self.group.clone(),
-        };
+        let (runtime, group) = (Handle::current(), self.group.clone());
         let writer = DownloadWriter {
             document: Document::new(query.output, dataset.id, &columns, query.resolution),
             encoder: Encoder::new(coding),
@@ -184,12 +177,14 @@ impl Datasets {
             cache: self.download_cache.clone(),
             metrics: self.metrics.clone(),
             form,
-            out,
+            range,
+            revision: facts.revision,
+            started: Some(started),
+            out: OutputQueue { bytes: Vec::new(), pieces, runtime, group },
         };
         let (store, is_done) = (Arc::clone(&self.store), Arc::clone(&is_whole));
         let work = move || {
-            let reply = StartReply { known, form, started: Some(started) };
-            writer.run(&*store, range, reply, &is_done);
+            writer.run(&*store, &is_done);
             drop(place);
         };
         self.group.spawn_to_end("download", async move {
@@ -197,13 +192,10 @@ impl Datasets {
                 error!(%error, "a download broke");
             }
         });
-        match start.await.map_err(|_| StoreError::Closed)?? {
-            Start::NotModified(tag) => Ok(DownloadResponse::NotModified(tag)),
-            Start::Range(facts) => {
-                let body = Body { queue, is_whole, is_ended: false };
-                Ok(DownloadResponse::Range(Download { file_name, facts, body }))
-            }
-        }
+        let is_current = start.await.map_err(|_| StoreError::Closed)??;
+        let body = Body { queue, is_whole, is_ended: false };
+        let facts = is_current.then_some(facts);
+        Ok(DownloadResponse::Range(Download { file_name, facts, body }))
     }
 }
 
@@ -244,18 +236,25 @@ struct Range {
 }
 
 impl Range {
-    /// The tag and number of rows of the range at the commit `revision`, if that stays the last one.
+    /// The number of the dataset's last commit.
+    fn revision(self, store: &dyn Store) -> Result<u64, StoreError> {
+        let sight = store.sight(None, &DatasetRef::Id(self.dataset))?;
+        sight.map(|sight| sight.revision).ok_or(StoreError::NoDataset { dataset: self.dataset })
+    }
+
+    /// The tag and number of rows of the range at the last commit, if no other comes meanwhile.
     ///
     /// Sealed rows are identified by their pieces, the others by their numbers, so that commits to
     /// other rows leave the tag unchanged. The tag of buckets changes with any commit.
-    fn facts(self, store: &dyn Store, revision: u64, form: ETag) -> Result<RangeFacts, StoreError> {
+    fn facts(self, store: &dyn Store, form: ETag) -> Result<RangeFacts, StoreError> {
         let Self { dataset, resolution, span } = self;
+        let revision = self.revision(store)?;
         if resolution.bucket().is_some() {
             let order = Order::Ascending;
             let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
             let n_rows = store.page(dataset, &read)?.count.unwrap_or(0);
             let parts = (form, resolution, span.first, span.last, revision);
-            return Ok(RangeFacts { tag: ETag::hash(parts), n_rows });
+            return Ok(RangeFacts { tag: ETag::hash(parts), n_rows, revision });
         }
         let (mut names, mut n_rows) = (Vec::new(), 0_u64);
         store.scan(dataset, resolution, span, &mut |piece| {
@@ -269,25 +268,7 @@ impl Range {
             });
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(RangeFacts { tag: ETag::hash((form, names)), n_rows })
-    }
-}
-
-/// Sends the caller the start of the response, once.
-struct StartReply {
-    known: KnownETags,
-    form: ETag,
-    started: Option<oneshot::Sender<Result<Start, StoreError>>>,
-}
-
-impl StartReply {
-    /// Sends that the download starts, with its facts if no commit came in between.
-    fn send(&mut self, store: &dyn Store, range: Range, known: (u64, RangeFacts)) {
-        let Some(started) = self.started.take() else { return };
-        let (revision, facts) = known;
-        let is_current = store.revision(range.dataset).is_ok_and(|now| now == revision);
-        // The caller may be gone; then nobody reads the body, either.
-        drop(started.send(Ok(Start::Range(is_current.then_some(facts)))));
+        Ok(RangeFacts { tag: ETag::hash((form, names)), n_rows, revision })
     }
 }
 
@@ -300,26 +281,25 @@ struct DownloadWriter {
     cache: DownloadCache,
     metrics: Metrics,
     form: ETag,
+    range: Range,
+    /// The commit to which the facts of the range belong.
+    revision: u64,
+    /// Receives, once, whether no other commit came before the range was read.
+    started: Option<oneshot::Sender<Result<bool, StoreError>>>,
     out: OutputQueue,
 }
 
 impl DownloadWriter {
     /// Writes the download, unless the reader or the store fails; sets `is_whole` before the queue
     /// closes.
-    fn run(
-        mut self,
-        store: &dyn Store,
-        range: Range,
-        mut reply: StartReply,
-        is_whole: &AtomicBool,
-    ) {
-        match self.write(store, range, &mut reply) {
+    fn run(mut self, store: &dyn Store, is_whole: &AtomicBool) {
+        match self.write(store) {
             Ok(is_all) => is_whole.store(is_all, Ordering::Release),
             Err(error) => {
-                if let Some(started) = reply.started.take() {
+                if let Some(started) = self.started.take() {
                     drop(started.send(Err(error)));
                 } else {
-                    let id = range.dataset;
+                    let id = self.range.dataset;
                     error!(error = &error as &dyn Error, dataset.id = %id, "a download failed");
                 }
             }
@@ -327,29 +307,17 @@ impl DownloadWriter {
     }
 
     /// Writes the download; whether all of it was sent.
-    fn write(
-        &mut self,
-        store: &dyn Store,
-        range: Range,
-        reply: &mut StartReply,
-    ) -> Result<bool, StoreError> {
-        let revision = store.revision(range.dataset)?;
-        let facts = range.facts(store, revision, reply.form)?;
-        if let Some(tag) = reply.known.find(facts.tag)
-            && let Some(started) = reply.started.take()
-        {
-            drop(started.send(Ok(Start::NotModified(tag))));
-            return Ok(false);
-        }
+    fn write(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
+        let Range { dataset, resolution, span } = self.range;
         let mut is_reading = self.encoder.coding() != Coding::Identity || self.compress();
-        store.scan(range.dataset, range.resolution, range.span, &mut |piece| {
-            reply.send(store, range, (revision, facts));
+        store.scan(dataset, resolution, span, &mut |piece| {
+            self.start(store);
             is_reading = self.write_piece(piece)?;
             Ok(if is_reading { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
-        reply.send(store, range, (revision, facts));
+        self.start(store);
         if !is_reading {
             return Ok(false);
         }
@@ -359,6 +327,14 @@ impl DownloadWriter {
         }
         self.encoder.end(&mut self.out.bytes);
         Ok(self.out.flush())
+    }
+
+    /// Tells the caller, once, that the range is being read.
+    fn start(&mut self, store: &dyn Store) {
+        let Some(started) = self.started.take() else { return };
+        let is_current = self.range.revision(store).is_ok_and(|now| now == self.revision);
+        // The caller may be gone; then nobody reads the body, either.
+        drop(started.send(Ok(is_current)));
     }
 
     /// Writes a piece; whether the reader takes more.

@@ -19,8 +19,8 @@ use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 
 use crate::{
     Datasets,
-    catalog::CatalogError,
-    hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubEvent, HubFull, Subscription},
+    error::OperationError,
+    hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubEvent, Subscription},
 };
 
 /// Missed rows that are read at a time: a few megabytes of events.
@@ -36,24 +36,6 @@ pub(crate) const CATCHING_UP_MAX: usize = 4;
 /// The message to a reader that cannot resume.
 const RESET_MESSAGE: &str =
     "What came since the given id is not known; the newest rows follow, and there may be a gap";
-
-/// Why a dataset cannot be followed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum FollowError {
-    /// The key sees no such dataset.
-    #[error("dataset not found")]
-    NotFound,
-    /// There are too many streams.
-    #[error("too many streams are open")]
-    Full(#[from] HubFull),
-    /// The store failed.
-    #[error("read the newest rows")]
-    Store(#[from] StoreError),
-    /// The catalog failed.
-    #[error("find the dataset")]
-    Catalog(#[from] CatalogError),
-}
 
 /// Where a reader stopped: the number of the last row that it has, in an era of the store.
 ///
@@ -116,7 +98,7 @@ pub(crate) enum FollowEnd {
     CutOff(#[from] CutOff),
     /// The missed rows could not be read.
     #[error("read what was missed")]
-    Broken(#[from] FollowError),
+    Broken(#[from] OperationError),
 }
 
 impl FollowStream {
@@ -133,9 +115,7 @@ impl FollowStream {
         loop {
             if self.must_recheck_access {
                 let which = DatasetRef::Id(self.dataset);
-                let grant =
-                    self.datasets.find_grant(self.key, which).await.map_err(FollowError::from)?;
-                if grant.is_none() {
+                if self.datasets.find_sight(self.key, which).await?.is_none() {
                     return Ok(None);
                 }
                 self.must_recheck_access = false;
@@ -155,7 +135,7 @@ impl FollowStream {
                 },
             };
             let (state, events) = match next {
-                Err(FollowError::NotFound) => return Ok(None),
+                Err(OperationError::NotFound) => return Ok(None),
                 next => next?,
             };
             self.state = state;
@@ -173,15 +153,14 @@ impl Datasets {
     /// Follows a dataset that `key` sees.
     ///
     /// # Errors
-    /// [`FollowError`].
+    /// [`OperationError`].
     pub(crate) async fn follow(
         &self,
         key: KeyId,
         which: DatasetRef,
         from: FollowFrom,
-    ) -> Result<FollowStream, FollowError> {
-        let grant = self.find_grant(key, which).await?.ok_or(FollowError::NotFound)?;
-        let dataset = grant.dataset;
+    ) -> Result<FollowStream, OperationError> {
+        let dataset = self.sight(key, which).await?.dataset.id;
         let state = match from {
             FollowFrom::Newest => State::Replay,
             FollowFrom::After(cursor) => State::Behind(cursor),
@@ -198,26 +177,22 @@ impl Datasets {
         key: KeyId,
         dataset: DatasetId,
         mut events: Vec<u8>,
-    ) -> Result<(State, Bytes), FollowError> {
+    ) -> Result<(State, Bytes), OperationError> {
         // Subscribing first misses no commit, and no end of the access.
         let live = self.hub.subscribe(dataset, key)?;
         let era = self.era;
         let replay = self.read_store(move |store| {
-            let Some(sight) = store.sight(key, &DatasetRef::Id(dataset))? else { return Ok(None) };
-            let newest = store.newest(dataset, REPLAY_ROWS)?;
+            let Some(sight) = store.sight(Some(key), &DatasetRef::Id(dataset))? else {
+                return Ok(None);
+            };
+            let (rows, revision) = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &sight.columns);
-            for (row_idx, number) in safe_numbers(&newest.rows.ids).into_iter().enumerate() {
-                push_data_event(
-                    &mut events,
-                    &mut writer,
-                    &newest.rows,
-                    row_idx,
-                    Cursor { era, number },
-                );
+            for (row_idx, number) in safe_numbers(&rows.ids).into_iter().enumerate() {
+                push_data_event(&mut events, &mut writer, &rows, row_idx, Cursor { era, number });
             }
-            Ok(Some((Bytes::from(events), newest.revision)))
+            Ok(Some((Bytes::from(events), revision)))
         });
-        let (events, revision) = replay.await?.ok_or(FollowError::NotFound)?;
+        let (events, revision) = replay.await?.ok_or(OperationError::NotFound)?;
         Ok((State::Live(revision, live), events))
     }
 
@@ -227,7 +202,7 @@ impl Datasets {
         key: KeyId,
         dataset: DatasetId,
         cursor: Option<Cursor>,
-    ) -> Result<(State, Bytes), FollowError> {
+    ) -> Result<(State, Bytes), OperationError> {
         let era = self.era;
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
@@ -235,7 +210,8 @@ impl Datasets {
         let live = self.hub.subscribe(dataset, key)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         let missed = self.read_store(move |store| {
-            let Some(Sight { columns, .. }) = store.sight(key, &DatasetRef::Id(dataset))? else {
+            let Some(Sight { columns, .. }) = store.sight(Some(key), &DatasetRef::Id(dataset))?
+            else {
                 return Ok(Missed::Hidden);
             };
             let limit = (MISSED_BYTES / row_bytes_max(&columns)).clamp(1, MISSED_ROWS);
@@ -244,14 +220,9 @@ impl Datasets {
             };
             let mut writer = Writer::new(dataset, &columns);
             let mut events = Vec::new();
-            for (row_idx, number) in since.rows.ids.iter().enumerate() {
-                push_data_event(
-                    &mut events,
-                    &mut writer,
-                    &since.rows,
-                    row_idx,
-                    Cursor { era, number: *number },
-                );
+            for (row_idx, number) in since.rows.ids.iter().copied().enumerate() {
+                let cursor = Cursor { era, number };
+                push_data_event(&mut events, &mut writer, &since.rows, row_idx, cursor);
             }
             let last = since.rows.ids.last().copied().unwrap_or(cursor.number);
             let events = Bytes::from(events);
@@ -264,7 +235,7 @@ impl Datasets {
         let missed = missed.await?;
         drop(permit);
         match missed {
-            Missed::Hidden => Err(FollowError::NotFound),
+            Missed::Hidden => Err(OperationError::NotFound),
             Missed::Unknown => self.read_replay(key, dataset, render_reset(dataset)).await,
             Missed::All(events, revision) => Ok((State::Live(revision, live), events)),
             Missed::Some(events, number) => {

@@ -27,14 +27,14 @@ use model::{
     key::KeyId,
 };
 use tsdb::{
-    catalog::DatasetRef,
+    catalog::{DatasetChange, DatasetRef},
     store::{AppendMode, Appended, Sight, Store},
 };
 use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
 pub(crate) use self::{decompress::Encoding, parquet::MAGIC as PARQUET_MAGIC};
-use crate::{Datasets, append::AppendError, catalog::check_columns, run_blocking};
+use crate::{Datasets, catalog::check_columns, error::OperationError, run_blocking};
 
 /// What rows are field as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,20 +81,20 @@ impl Datasets {
     /// Dropping the future does not undo an append under way.
     ///
     /// # Errors
-    /// [`AppendError`]; then nothing is stored.
+    /// [`OperationError`]; then nothing is stored.
     pub(crate) async fn insert(
         &self,
         key: KeyId,
         batch: InsertBatch,
-    ) -> Result<Appended, AppendError> {
+    ) -> Result<Appended, OperationError> {
         let mode = batch.mode;
         let parsed = self.parse_batch(key, batch.clone()).await?;
         if parsed.new_columns.is_empty() {
             return self.append(parsed.dataset, mode, &parsed.columns, parsed.block).await;
         }
         let ParsedBatch { dataset, new_columns, block, .. } = parsed;
-        self.store.add_columns(dataset, new_columns.clone(), self.clock.now()).await?;
-        let columns = self.read_store(move |store| store.columns(dataset)).await?;
+        let change = DatasetChange::NewColumns(new_columns.clone());
+        let columns = self.store.change(dataset, change, self.clock.now()).await?.columns;
         let is_as_read = columns.len() == new_columns.len()
             && columns
                 .iter()
@@ -113,13 +113,17 @@ impl Datasets {
         &self,
         key: KeyId,
         batch: InsertBatch,
-    ) -> Result<ParsedBatch, AppendError> {
+    ) -> Result<ParsedBatch, OperationError> {
         let store = std::sync::Arc::clone(&self.store);
         run_blocking(move || parse(&*store, key, &batch)).await?
     }
 }
 
-fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch, AppendError> {
+fn parse(
+    store: &dyn Store,
+    key: KeyId,
+    batch: &InsertBatch,
+) -> Result<ParsedBatch, OperationError> {
     let body = decompress::decompress(batch.encoding, &batch.body, batch.bytes_max)?;
     let is_parquet = batch.format == Format::Parquet || body.starts_with(PARQUET_MAGIC);
     let format = if is_parquet { Format::Parquet } else { batch.format };
@@ -129,12 +133,13 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
     } else {
         (batch.dataset.clone(), text)
     };
-    let dataset = dataset.ok_or_else(|| AppendError::Unreadable {
+    let dataset = dataset.ok_or_else(|| OperationError::Unreadable {
         what: "it does not name its dataset".to_owned(),
     })?;
-    let Sight { grant, columns, .. } = store.sight(key, &dataset)?.ok_or(AppendError::NotFound)?;
-    if !grant.is_owner {
-        return Err(AppendError::NotOwner);
+    let Sight { dataset, is_owner, columns, .. } =
+        store.sight(Some(key), &dataset)?.ok_or(OperationError::NotFound)?;
+    if !is_owner {
+        return Err(OperationError::NotOwner);
     }
     let mut builder = ColumnBuilder::new(&columns);
     match format {
@@ -142,17 +147,17 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
         Format::Ndjson => json::read_lines(&mut builder, rows)?,
         Format::Csv => csv::read_records(&mut builder, rows)?,
         Format::Parquet => {
-            builder = builder.with_typed_integers();
+            builder = builder.with_types(batch.bytes_max);
             parquet::read_columns(&mut builder, body, batch.bytes_max)?;
         }
     }
     let (new_columns, block) = builder.finish(batch.mode)?;
-    check_columns(&new_columns).map_err(|what| AppendError::Columns { what })?;
-    Ok(ParsedBatch { dataset: grant.dataset, columns, block, new_columns })
+    check_columns(&new_columns).map_err(|what| OperationError::Unfit { what })?;
+    Ok(ParsedBatch { dataset: dataset.id, columns, block, new_columns })
 }
 
-fn parse_utf8(body: &[u8]) -> Result<&str, AppendError> {
-    std::str::from_utf8(body).map_err(|error| AppendError::Unreadable {
+fn parse_utf8(body: &[u8]) -> Result<&str, OperationError> {
+    std::str::from_utf8(body).map_err(|error| OperationError::Unreadable {
         what: format!("it is no UTF-8 from byte {} on", error.valid_up_to()),
     })
 }
@@ -161,17 +166,17 @@ fn parse_utf8(body: &[u8]) -> Result<&str, AppendError> {
 fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,
-) -> Result<(Option<DatasetRef>, &'a str), AppendError> {
+) -> Result<(Option<DatasetRef>, &'a str), OperationError> {
     // The parser would take a list for the object's members in their order.
     if text.trim_ascii_start().starts_with('[') {
         let what = "as JSON: expected an object".to_owned();
-        return Err(AppendError::Unreadable { what });
+        return Err(OperationError::Unreadable { what });
     }
     let body: BulkInsertText<'_> = serde_json::from_str(text)
-        .map_err(|error| AppendError::Unreadable { what: format!("as JSON: {error}") })?;
+        .map_err(|error| OperationError::Unreadable { what: format!("as JSON: {error}") })?;
     let named = match body.dataset {
         Some(number) => {
-            let id = DatasetId::new(number).ok_or(AppendError::NotFound)?;
+            let id = DatasetId::new(number).ok_or(OperationError::NotFound)?;
             Some(DatasetRef::Id(id))
         }
         None => dataset.cloned(),

@@ -10,6 +10,7 @@ mod append;
 mod catalog;
 mod download;
 mod download_cache;
+mod error;
 mod etag;
 mod follow;
 mod hub;
@@ -28,10 +29,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use model::resolution::Resolution;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
-use tsdb::{
-    catalog::TagFilter,
-    store::{Store, StoreError},
-};
+use tsdb::store::{Store, StoreError};
 use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
@@ -133,7 +131,7 @@ impl Datasets {
     /// [`StoreError`] if it cannot.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.store.check().await?;
-        self.read_store(|store| store.tags(TagFilter::All)).await.map(drop)
+        self.read_store(Store::retained).await.map(drop)
     }
 
     /// Runs `read` on a blocking thread.

@@ -2,7 +2,7 @@
 
 mod read_ahead;
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
@@ -22,11 +22,12 @@ use tsdb::{
 use self::read_ahead::ReadAhead;
 use crate::{
     Datasets,
+    error::OperationError,
     etag::{ETag, KnownETags},
     metrics,
     page_cache::{CachedPage, PageKey},
     query::{
-        Position, QueryError, RowsQuery, link,
+        Position, RowsQuery, link,
         params::{LiveQuery, Params},
     },
     run_blocking,
@@ -40,27 +41,6 @@ const AHEAD_VALUES_MAX: usize = 16_384;
 
 /// Pages that are: of 250 rows, as many as two chunks have.
 const AHEAD_PAGES_MAX: usize = 8;
-
-/// Why a read was refused or failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum ReadError {
-    /// The key sees no such dataset.
-    #[error("dataset not found")]
-    NotFound,
-    /// The query is not allowed.
-    #[error(transparent)]
-    Query(#[from] QueryError),
-    /// There are too many downloads.
-    #[error("too many downloads are under way")]
-    Busy,
-    /// The store failed.
-    #[error("read rows")]
-    Store(#[from] StoreError),
-    /// Writing or reading the spooled file of a partial download failed.
-    #[error("keep the file for reading in parts")]
-    Spool(#[source] io::Error),
-}
 
 /// Where the page after this one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,14 +123,14 @@ impl Datasets {
     /// that follows the links from page to page finds most of them cached.
     ///
     /// # Errors
-    /// [`ReadError::NotFound`] if `key` does not see the dataset, [`ReadError::Query`] if the query
+    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Query`] if the query
     /// asks too much.
     pub(crate) async fn rows(
         &self,
         key: KeyId,
         request: PageRequest,
         write: WritePage,
-    ) -> Result<PageResponse, ReadError> {
+    ) -> Result<PageResponse, OperationError> {
         let who = (key, request.query.dataset.clone());
         let version = self.store.version();
         let sight = version.and_then(|version| self.page_cache.sight(version, &who));
@@ -168,9 +148,9 @@ impl Datasets {
     }
 
     /// Loads what a key sees of a dataset, and caches it. Blocks.
-    fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>, ReadError> {
+    fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>, OperationError> {
         let version = self.store.version();
-        let sight = self.store.sight(who.0, &who.1)?.ok_or(ReadError::NotFound)?;
+        let sight = self.store.sight(Some(who.0), &who.1)?.ok_or(OperationError::NotFound)?;
         let sight = Arc::new(sight);
         if let Some(version) = version {
             self.page_cache.put_sight(version, who, Arc::clone(&sight));
@@ -184,7 +164,7 @@ impl Datasets {
         sight: &Sight,
         request: &PageRequest,
         write: WritePage,
-    ) -> Result<PageResponse, ReadError> {
+    ) -> Result<PageResponse, OperationError> {
         let wanted = self.look_up(sight, request)?;
         if let Some(read) = self.find_cached(request, &wanted) {
             return Ok(read);
@@ -203,7 +183,7 @@ impl Datasets {
         request: &PageRequest,
         wanted: &PageLookup,
         write: WritePage,
-    ) -> Result<CachedPage, ReadError> {
+    ) -> Result<CachedPage, OperationError> {
         let n_values = request.query.limit.get().saturating_mul(sight.columns.len()).max(1);
         let is_following_links =
             is_short(&request.query, &sight.columns) && self.page_cache.is_linked(&wanted.key);
@@ -254,13 +234,13 @@ impl Datasets {
     }
 
     /// Computes the cache key and the tag of a page.
-    fn look_up(&self, sight: &Sight, request: &PageRequest) -> Result<PageLookup, ReadError> {
+    fn look_up(&self, sight: &Sight, request: &PageRequest) -> Result<PageLookup, OperationError> {
         let PageRequest { query, params, .. } = request;
         let now = self.clock.now();
         let window_end = if query.is_open() { self.window_end(sight, now)? } else { None };
         let span = query.span(window_end, now, self.caps)?;
         let names = sight.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>();
-        let (dataset, revision) = (sight.grant.dataset, sight.revision);
+        let (dataset, revision) = (sight.dataset.id, sight.revision);
         let tag =
             query.is_closed().then(|| ETag::hash((self.era, ETag::hash(params), dataset, &names)));
         let (columns, params) = (ETag::hash(&names), params.clone());
@@ -284,7 +264,7 @@ impl Datasets {
             limit: 1,
             count: Count::Nothing,
         };
-        let page = self.store.page(sight.grant.dataset, &read)?;
+        let page = self.store.page(sight.dataset.id, &read)?;
         Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
@@ -298,7 +278,7 @@ impl Datasets {
         key: KeyId,
         query: LiveQuery,
         convert: impl FnOnce(&RowsPage<'_>) -> T + Send + 'static,
-    ) -> Result<T, ReadError> {
+    ) -> Result<T, OperationError> {
         let span = query.bounds.span(Resolution::Raw)?;
         let query = RowsQuery {
             dataset: query.dataset,
@@ -312,7 +292,7 @@ impl Datasets {
         let datasets = self.clone();
         run_blocking(move || {
             let store = &*datasets.store;
-            let sight = store.sight(key, &query.dataset)?.ok_or(ReadError::NotFound)?;
+            let sight = store.sight(Some(key), &query.dataset)?.ok_or(OperationError::NotFound)?;
             let (page, _) = ReadAhead::read(store, &sight, &query, span, 1)?.take_page();
             datasets.metrics.add_n(metrics::ROWS_OUT, &["live"], n_rows(&page));
             Ok(convert(&page))

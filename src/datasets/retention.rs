@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::{
+    dataset::{Dataset, DatasetId},
+    timestamp::Timestamp,
+};
 use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
@@ -62,8 +65,9 @@ impl Retention {
 /// Deletes old rows from time to time, until dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
     // A service that is started while the clock is wrong deletes nothing by it either.
-    let changed = datasets.read_store(Store::newest_change).await;
-    let start = changed.ok().flatten().unwrap_or_else(|| clock.now());
+    let retained = datasets.read_store(Store::retained).await.unwrap_or_default();
+    let changed = retained.iter().map(|dataset| dataset.updated_at).max();
+    let start = changed.unwrap_or_else(|| clock.now());
     let mut date = SteadyDate::new(clock, start, LEAP_HOLD);
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -81,7 +85,7 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
 /// Deletes the rows that are older than their datasets keep them at `date`; how many that were.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
-    for (dataset, metadata) in datasets.read_store(Store::retentions).await? {
+    for Dataset { id: dataset, metadata, .. } in datasets.read_store(Store::retained).await? {
         // It was checked when it was set.
         let Retention { age, n_bytes } = Retention::from_metadata(&metadata).unwrap_or_default();
         let by_size = match n_bytes {

@@ -27,7 +27,7 @@ mod search;
 mod stream;
 mod tags;
 
-use std::{io, net::SocketAddr, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::gate::{Admitted, Gate, GateMessages};
 use axum::{
@@ -173,7 +173,7 @@ impl DatasetsService {
             group.spawn("market", market::run(datasets.clone(), market, clock.clone()));
         }
         group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
-        let app = App::from(Shared {
+        let app = Arc::new(Shared {
             datasets,
             gate: options.gate,
             clock,
@@ -221,9 +221,8 @@ async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
 const KEY_IN_QUERY: [(&str, &str); 2] =
     [(paths::ROWS_STREAM, stream::KEY_PARAM), (paths::ROWS_BULK_DOWNLOAD, stream::KEY_PARAM)];
 
-/// The state of the handlers. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct App(Arc<Shared>);
+/// The state of the handlers.
+pub(crate) type App = Arc<Shared>;
 
 /// The fields of [`App`].
 #[derive(Debug, Clone)]
@@ -236,19 +235,6 @@ pub(crate) struct Shared {
     /// The memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
     pub(crate) metadata_filters: MetadataFilters,
-}
-
-impl From<Shared> for App {
-    fn from(shared: Shared) -> Self {
-        Self(Arc::new(shared))
-    }
-}
-
-impl Deref for App {
-    type Target = Shared;
-    fn deref(&self) -> &Shared {
-        &self.0
-    }
 }
 
 /// All routes of the service, with those of `portal` outside the gate. Pages of `sites` may read the
@@ -265,7 +251,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .route(paths::DOCS, get(docs::get))
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn(compressed::compress))
-        .with_state(app.clone());
+        .with_state(Arc::clone(&app));
     let open = gate.hosts().wrap(open, error::refusal);
     let keyed = Router::new()
         .route(paths::TAGS_ACQUIRE, post(acquire::post))

@@ -9,13 +9,16 @@ pub(crate) mod market;
 use std::{collections::BTreeMap, time::Duration};
 
 use model::{
+    block::{Block, Series},
     dataset::{Column, DatasetId, Dtype, PUBLIC_TAG},
-    row::{Row, Value},
     timestamp::Timestamp,
 };
-use tsdb::catalog::NewDataset;
+use tsdb::{
+    catalog::{DatasetRef, NewDataset, Refusal},
+    store::{AppendMode, Sight},
+};
 
-use crate::{Datasets, append::AppendError, catalog::CatalogError};
+use crate::{Datasets, append::sort_rows, error::OperationError};
 
 /// How long a leap of the clock must last before rows get its date: longer than a blip. A clock that is
 /// corrected after the start waits that long.
@@ -40,49 +43,60 @@ struct Feed {
 
 impl Feed {
     /// Finds the dataset, or creates it.
-    async fn open(datasets: &Datasets, description: Description<'_>) -> Result<Self, CatalogError> {
-        let name = description.name.to_owned();
-        let found = datasets.read_store(move |store| store.owned(None, &name)).await?;
-        let id = match found {
-            Some(id) => id,
+    async fn open(
+        datasets: &Datasets,
+        description: Description<'_>,
+    ) -> Result<Self, OperationError> {
+        let which = DatasetRef::Name(description.name.to_owned());
+        let found = datasets.read_store(move |store| store.sight(None, &which)).await?;
+        let id = match found.filter(|found| found.is_owner) {
+            Some(found) => found.dataset.id,
             None => datasets.create(new_dataset(description)).await?.id,
         };
-        let columns = datasets.read_store(move |store| store.columns(id)).await?;
-        if !columns
-            .iter()
-            .map(|column| column.name.as_str())
-            .eq(description.columns.iter().copied())
-        {
-            return Err(CatalogError::NameTaken { name: description.name.to_owned() });
+        let feed = Self { datasets: datasets.clone(), id, columns: Vec::new() };
+        let columns = feed.sight().await?.columns;
+        let names = columns.iter().map(|column| column.name.as_str());
+        if !names.eq(description.columns.iter().copied()) {
+            let name = description.name.to_owned();
+            return Err(OperationError::Refused(Refusal::NameTaken { name }));
         }
-        Ok(Self { datasets: datasets.clone(), id, columns })
+        Ok(Self { columns, ..feed })
     }
 
     /// Appends rows of one number for each column; what is not finite is no value.
     async fn append(
         &self,
         rows: impl IntoIterator<Item = (Timestamp, Vec<Option<f64>>)>,
-    ) -> Result<(), AppendError> {
-        let row = |(timestamp, numbers): (Timestamp, Vec<Option<f64>>)| {
-            let fit = |number: Option<f64>| number.filter(|number| number.is_finite());
-            let values = numbers.into_iter().map(|number| fit(number).map(Value::Float)).collect();
-            Row { timestamp, values }
-        };
-        let rows: Vec<Row> = rows.into_iter().map(row).collect();
-        if !rows.is_empty() {
-            self.datasets.append_rows(self.id, &self.columns, rows).await?;
+    ) -> Result<(), OperationError> {
+        let mut block = Block::new(&vec![Dtype::Float; self.columns.len()]);
+        for (timestamp, numbers) in rows {
+            block.times.push(timestamp);
+            for (series, number) in block.columns.iter_mut().zip(numbers) {
+                if let Series::Float(values) = series {
+                    values.push(number.filter(|number| number.is_finite()));
+                }
+            }
+        }
+        if !block.is_empty() {
+            let block = sort_rows(&block, AppendMode::Replace);
+            self.datasets.append(self.id, AppendMode::Replace, &self.columns, block).await?;
         }
         Ok(())
     }
 
     /// The timestamp of the newest row.
-    async fn newest(&self) -> Result<Option<Timestamp>, CatalogError> {
-        let id = self.id;
-        Ok(self.datasets.read_store(move |store| store.newest_timestamp(id)).await?)
+    async fn newest(&self) -> Result<Option<Timestamp>, OperationError> {
+        Ok(self.sight().await?.newest)
+    }
+
+    async fn sight(&self) -> Result<Sight, OperationError> {
+        let which = DatasetRef::Id(self.id);
+        let seen = self.datasets.read_store(move |store| store.sight(None, &which)).await?;
+        seen.ok_or(OperationError::NotFound)
     }
 
     /// Deletes rows before `before`, at most about `limit_rows`. Returns their number.
-    async fn prune(&self, before: Timestamp, limit_rows: usize) -> Result<u64, CatalogError> {
+    async fn prune(&self, before: Timestamp, limit_rows: usize) -> Result<u64, OperationError> {
         Ok(self.datasets.store.prune(self.id, before, limit_rows).await?)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`connection`] opens a file with its pragmas and its one schema, [`Writer`](writer::Writer) shares
 //! a commit among the writers that wait for one, [`DatabaseFiles`](files::DatabaseFiles) notices that
-//! the files of an open database were replaced, [`space`] tracks whether the disk has room, and
+//! the files of an open database were replaced, [`space`] tracks whether the disk has room,
+//! [`Statements`](statement::Statements) runs statements that are prepared once, and
 //! [`DatabaseFault`](fault::DatabaseFault) says what an error means. Deliberately absent: tables and
 //! queries, which belong to the stores, and migrations: a file of another version is refused.
 
@@ -10,4 +11,5 @@ pub mod connection;
 pub mod fault;
 pub mod files;
 pub mod space;
+pub mod statement;
 pub mod writer;

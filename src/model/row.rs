@@ -121,3 +121,36 @@ pub const fn kind(dtype: Dtype) -> &'static str {
         Dtype::Boolean => "true or false",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(dtype: Dtype, value: Value, want: Result<(), &str>) {
+        let row = Row { timestamp: Timestamp::from_seconds(1), values: vec![Some(value)] };
+        let got = check_row(std::iter::once(("x", dtype)), &row);
+        assert_eq!(got, want.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_value_has_the_type_of_its_column() {
+        check(Dtype::Float, Value::Float(1.5), Ok(()));
+        check(Dtype::Float, Value::Integer(2), Ok(()));
+        check(Dtype::Float, Value::Float(f64::NAN), Err("x must be a number"));
+        check(Dtype::Float, Value::String("1".to_owned()), Err("x must be a number"));
+        check(Dtype::Integer, Value::Integer(2), Ok(()));
+        check(Dtype::Integer, Value::Float(2.5), Err("x must be a whole number of 64 bits"));
+        check(Dtype::Boolean, Value::Boolean(true), Ok(()));
+        check(Dtype::String, Value::String("a".to_owned()), Ok(()));
+        let long = Value::String("a".repeat(VALUE_BYTES_MAX + 1));
+        check(Dtype::String, long, Err("x must be a text of at most 10000 bytes"));
+    }
+
+    #[test]
+    fn a_timestamp_is_within_the_calendar() {
+        let early = Row { timestamp: Timestamp::MIN, values: Vec::new() };
+        let want = Err("timestamp is before the year 0".to_owned());
+        assert_eq!(check_row(std::iter::empty(), &early), want);
+    }
+}

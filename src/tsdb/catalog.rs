@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use model::{
-    dataset::{Dataset, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId, Dtype},
     key::KeyId,
+    timestamp::Timestamp,
 };
 
 /// Columns of a dataset at most: a row is still read in one go.
@@ -48,17 +49,8 @@ pub struct Tag {
     pub is_public: bool,
     /// The key that first put it on a dataset, which may give it to others; none for the service's.
     pub owner: Option<KeyId>,
-}
-
-/// What a key may do with a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    /// The dataset it is for.
-    pub dataset: DatasetId,
-    /// Whether the key owns it, and so may write it.
-    pub is_owner: bool,
-    /// The tags that the key and the dataset share, in alphabetical order.
-    pub matching_tags: Vec<String>,
+    /// Whether the key that [`TagFilter::KnownTo`] names holds it.
+    pub is_held: bool,
 }
 
 /// Which datasets of a listing are asked for.
@@ -132,7 +124,19 @@ impl Change {
     }
 }
 
-/// A change of one column of a dataset.
+/// A change of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatasetChange {
+    /// Changes what it is called and described by.
+    Description(Change),
+    /// Changes a column.
+    Column(ColumnChange),
+    /// Adds columns, by their names and types, where it has none of these names yet.
+    NewColumns(Vec<(String, Dtype)>),
+}
+
+/// A change of one column of a dataset. Rows keep their values in a deleted column until their chunks
+/// are packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnChange {
     /// Adds a column after the others, by its name and type.
@@ -148,6 +152,71 @@ pub enum ColumnChange {
     Delete(String),
 }
 
+impl ColumnChange {
+    /// The columns as they are after the change at `now`.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the names allow it.
+    pub(crate) fn apply(
+        &self,
+        dataset_id: DatasetId,
+        columns: &[Column],
+        created_at: Timestamp,
+    ) -> Result<Vec<Column>, Refusal> {
+        let place = |name: &str| {
+            columns.iter().position(|column| !column.is_deleted() && column.name == name)
+        };
+        let found = match self {
+            Self::Add(..) => None,
+            Self::Rename { name, .. } | Self::Delete(name) => {
+                Some(place(name).ok_or(Refusal::ColumnUnknown)?)
+            }
+        };
+        let new_name = match self {
+            Self::Add(name, _) | Self::Rename { new_name: name, .. } => name,
+            Self::Delete(_) => "",
+        };
+        if place(new_name).is_some() {
+            return Err(Refusal::ColumnTaken);
+        }
+        let (mut changed, name) = (columns.to_vec(), new_name.to_owned());
+        match (self, found.and_then(|place| changed.get_mut(place))) {
+            (Self::Add(..), _) if columns.len() >= COLUMNS_MAX => return Err(Refusal::ColumnsFull),
+            (Self::Add(_, dtype), _) => {
+                changed.push(Column { id: 0, dataset_id, name, dtype: *dtype, created_at });
+            }
+            (_, Some(column)) => column.name = name,
+            (_, None) => {}
+        }
+        Ok(changed)
+    }
+}
+
+/// Why a change of the catalog is refused; then nothing is changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The owner has another dataset of this name, or is to get two.
+    #[error("dataset name is already taken: {name}")]
+    NameTaken {
+        /// The name in use.
+        name: String,
+    },
+    /// The dataset has rows, whose buckets would be made of other columns.
+    #[error("the dataset has rows, and its buckets would be made of other columns")]
+    Refolds,
+    /// The dataset has no column of this name.
+    #[error("column not found")]
+    ColumnUnknown,
+    /// The dataset has a column of the new name.
+    #[error("column name is already taken")]
+    ColumnTaken,
+    /// The dataset has the maximum number of columns.
+    #[error(
+        "a dataset has at most {COLUMNS_MAX} columns, with the deleted ones, which keep their places"
+    )]
+    ColumnsFull,
+}
+
 /// A change of a tag. A name means a public tag, else the private one of the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagChange {
@@ -156,6 +225,13 @@ pub enum TagChange {
     Attach(DatasetId, String),
     /// Takes a tag from a dataset.
     Detach(DatasetId, String),
+    /// Gives a public tag to a key.
+    Acquire {
+        /// The tag's name.
+        tag: String,
+        /// The key that is to hold it.
+        key: KeyId,
+    },
     /// Gives an owner's tag to a key.
     Give {
         /// The key that uses the tag for its datasets.
@@ -179,8 +255,6 @@ pub enum TagChange {
 /// Which tags are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagFilter {
-    /// Every tag of the store.
-    All,
     /// Those that a key knows: public ones, its own, and those it holds.
     KnownTo(KeyId),
     /// Those of a dataset.

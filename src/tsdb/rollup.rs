@@ -61,6 +61,22 @@ impl Fold {
             })
     }
 
+    /// Whether rows that lack what it takes beyond `old` fold into the same buckets by both.
+    pub(crate) fn continues(self, old: Self) -> bool {
+        match (old, self) {
+            (Self::Nothing, _) => true,
+            (
+                Self::Bars { prices: old, volume: old_volume },
+                Self::Bars { prices: new, volume: new_volume },
+            ) => old == new && (old_volume.is_none() || old_volume == new_volume),
+            (
+                Self::Value { value: old, volume: old_volume },
+                Self::Value { value: new, volume: new_volume },
+            ) => old == new && (old_volume.is_none() || old_volume == new_volume),
+            _ => false,
+        }
+    }
+
     /// The places of the columns that it needs.
     pub(crate) fn columns(self) -> Vec<usize> {
         match self {

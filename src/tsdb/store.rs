@@ -12,13 +12,13 @@ pub mod sqlite;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{collections::BTreeMap, error::Error, fmt, io};
+use std::{error::Error, fmt, io};
 
 use db::connection::OpenError;
 use futures::future::BoxFuture;
 use model::{
     block::{Block, Rows},
-    dataset::{Column, Dataset, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId},
     key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
@@ -27,63 +27,11 @@ use model::{
 use self::row_batch::VisitBatch;
 use crate::{
     catalog::{
-        Change, ColumnChange, DatasetRef, Filter, Grant, Listed, NewDataset, Tag, TagChange,
-        TagFilter,
+        DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal, Tag, TagChange, TagFilter,
     },
     codec::DecodeError,
     span::{Order, Span},
 };
-
-/// Outcome of creating datasets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Created {
-    /// Created, in the order of the request.
-    New(Vec<Dataset>),
-    /// The owner has a dataset of this name, or the request names two alike.
-    NameTaken {
-        /// The name in use.
-        name: String,
-    },
-}
-
-/// Outcome of changing a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Updated {
-    /// Changed; the dataset as it is now.
-    Done(Dataset),
-    /// The owner has another dataset of this name.
-    NameTaken,
-    /// The dataset has rows, whose buckets would be made of other columns.
-    Refolds,
-}
-
-/// Outcome of changing a column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ColumnOutcome {
-    /// Changed; the column as it is now, or was before it was deleted.
-    Done(Column),
-    /// The dataset has no column of this name.
-    Unknown,
-    /// The dataset has a column of the new name.
-    Exists,
-    /// The dataset has the maximum number of columns.
-    TooMany,
-    /// The dataset has rows, whose buckets would be made of other columns.
-    Refolds,
-}
-
-/// Outcome of acquiring a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acquired {
-    /// The key now holds it.
-    New,
-    /// The key held it before.
-    Held,
-    /// The tag is given by its owner, not taken.
-    Private,
-    /// There is no such tag.
-    Unknown,
-}
 
 /// A page of rows or buckets to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,11 +71,15 @@ pub struct PageOfRows {
     pub revision: u64,
 }
 
-/// What a key sees of a dataset, from one snapshot.
+/// What a key, or the service itself, sees of a dataset, from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
-    /// What it may do with it.
-    pub grant: Grant,
+    /// What is in its listing, with its metadata.
+    pub dataset: Dataset,
+    /// Whether the key owns it, and so may write it; without a key whether the service does.
+    pub is_owner: bool,
+    /// The tags that the key and the dataset share, in alphabetical order.
+    pub matching_tags: Vec<String>,
     /// Its columns, in their order, with the deleted ones.
     pub columns: Vec<Column>,
     /// The number of its last commit.
@@ -140,15 +92,6 @@ pub struct Sight {
 /// as much text as a row may have would take ten times as much memory.
 pub const PAGE_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The newest rows of a dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Newest {
-    /// The rows, oldest first.
-    pub rows: Block,
-    /// The last commit they include.
-    pub revision: u64,
-}
-
 /// Rows committed after a certain one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Since {
@@ -160,9 +103,6 @@ pub struct Since {
     /// The last commit that all of them include.
     pub revision: u64,
 }
-
-/// A dataset, and fields of its metadata.
-pub type DatasetFields = (DatasetId, BTreeMap<String, String>);
 
 /// What a row does to one that is stored at the same timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,6 +197,9 @@ pub enum StoreError {
         /// Which datasets, in the order of their numbers.
         datasets: Vec<DatasetId>,
     },
+    /// The change of the catalog is not allowed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The dataset is gone.
     #[error("find dataset {dataset}")]
     NoDataset {
@@ -286,38 +229,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         &self,
         datasets: Vec<NewDataset>,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Created, StoreError>>;
+    ) -> BoxFuture<'_, Result<Vec<Dataset>, StoreError>>;
 
-    /// Changes what a dataset is called and described by, at `now`.
-    fn update(
+    /// Changes a dataset at `now`; what the service sees of it then.
+    fn change(
         &self,
         dataset: DatasetId,
-        change: Change,
+        change: DatasetChange,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Updated, StoreError>>;
-
-    /// Adds, renames or deletes a column at `now`. Rows keep their values in a deleted column until
-    /// their chunks are packed.
-    fn change_column(
-        &self,
-        dataset: DatasetId,
-        change: ColumnChange,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnOutcome, StoreError>>;
-
-    /// Adds columns that the dataset does not have yet.
-    fn add_columns(
-        &self,
-        dataset: DatasetId,
-        columns: Vec<(String, Dtype)>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    ) -> BoxFuture<'_, Result<Sight, StoreError>>;
 
     /// Changes which datasets have a tag, or which keys hold it. Returns whether that was not so before.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool, StoreError>>;
-
-    /// Gives `key` a public tag that it does not hold yet.
-    fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>>;
 
     /// Stores rows at `now`, sorted by unique timestamp, and the buckets they change, in one commit.
     ///
@@ -365,29 +288,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the space of deleted datasets, and packs old rows and buckets.
     fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The dataset, without a check of access. Of those with one name it is the service's own, else the
-    /// first.
-    fn dataset(&self, which: &DatasetRef) -> Result<Option<Dataset>, StoreError>;
-
-    /// The dataset that `owner` calls `name`; without an owner that of the service's own.
-    fn owned(&self, owner: Option<KeyId>, name: &str) -> Result<Option<DatasetId>, StoreError>;
-
-    /// What `key` may do with the dataset; none if it may not even see it. By a name that several
-    /// datasets have it means its own.
+    /// What `key` sees of the dataset, or without one the service, which sees all; none if it may
+    /// not even see it. By a name that several datasets have it means its own.
     ///
     /// # Errors
-    /// [`StoreError::SharedName`] if it owns none of that name and sees several.
-    fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError>;
-
-    /// What `key` sees of the dataset; none if it may not even see it.
-    fn sight(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Sight>, StoreError>;
+    /// [`StoreError::SharedName`] if the key owns none of that name and sees several.
+    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>, StoreError>;
 
     /// A number that any commit to the store changes, by this process or another; `None` where reading
     /// it would block. What was read after the number holds until it changes.
     fn version(&self) -> Option<i64>;
-
-    /// The outcome that [`Self::acquire`] would have, without a write.
-    fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError>;
 
     /// The datasets that `key` may see.
     fn list(
@@ -398,17 +308,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Listed, StoreError>;
 
-    /// The columns of a dataset, in their order.
-    fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError>;
-
     /// The tags that `filter` selects, in alphabetical order.
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>, StoreError>;
 
     /// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError>;
 
-    /// The datasets whose metadata say how much they keep, with those of their fields that do.
-    fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError>;
+    /// The datasets whose metadata say how much they keep.
+    fn retained(&self) -> Result<Vec<Dataset>, StoreError>;
 
     /// The timestamp from which on the newest rows of a dataset have about `n_bytes` in chunks, of which
     /// the newest one always counts as within; `None` if all have no more.
@@ -418,17 +325,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         n_bytes: u64,
     ) -> Result<Option<Timestamp>, StoreError>;
 
-    /// When a dataset last changed; `None` if there is none.
-    fn newest_change(&self) -> Result<Option<Timestamp>, StoreError>;
-
-    /// The timestamp of a dataset's newest row.
-    fn newest_timestamp(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError>;
-
     /// A page of rows or buckets, and their number.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError>;
-
-    /// The newest rows, at most `limit`, and the commit up to which they are complete.
-    fn newest(&self, dataset: DatasetId, limit: usize) -> Result<Newest, StoreError>;
 
     /// Whether the store takes writes: its file is in place, and there is space. Where a write found
     /// none, this tries another one of its size from time to time.
@@ -453,9 +351,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Option<Since>, StoreError>;
 
-    /// The number of a dataset's last commit. It counts up whenever rows come, change or go.
-    fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError>;
-
     /// Shows `visit` all rows or buckets of a span, oldest first, batch by batch, in one
     /// snapshot. A batch is read when it is asked for its rows, so that one who knows its
     /// [`chunk_id`](row_batch::RowBatch::chunk_id) can do without.
@@ -466,4 +361,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<(), StoreError>;
+}
+
+impl dyn Store {
+    /// The newest rows, oldest first and at most `limit`, and the commit up to which they are
+    /// complete.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn newest(&self, dataset: DatasetId, limit: usize) -> Result<(Block, u64), StoreError> {
+        let read = PageRead {
+            resolution: Resolution::Raw,
+            span: Span { first: Timestamp::MIN, last: Timestamp::MAX },
+            order: Order::Descending,
+            skip: 0,
+            limit,
+            count: Count::Nothing,
+        };
+        let page = self.page(dataset, &read)?;
+        let Rows::Raw(mut rows) = page.rows else { return Err(StoreError::Closed) };
+        rows.reverse();
+        Ok((rows, page.revision))
+    }
 }

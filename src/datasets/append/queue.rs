@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tsdb::store::{AppendMode, Appended, StoreError};
 
-use super::{AppendError, ROWS_MAX, sort_rows};
-use crate::{Datasets, run_blocking};
+use super::{ROWS_MAX, sort_rows};
+use crate::{Datasets, error::OperationError, run_blocking};
 
 /// Appends that wait or are being committed, of all datasets: as many as the store's writer queues and
 /// commits at once. One more waits for a place.
@@ -32,7 +32,7 @@ struct PendingAppend {
     mode: AppendMode,
     columns: Vec<Column>,
     block: Block,
-    reply: oneshot::Sender<Result<Appended, AppendError>>,
+    reply: oneshot::Sender<Result<Appended, OperationError>>,
     /// Held until the reply, also when the caller is gone.
     _place: OwnedSemaphorePermit,
 }
@@ -120,14 +120,14 @@ impl Datasets {
     /// Dropping the future does not undo the append.
     ///
     /// # Errors
-    /// [`AppendError`]; then nothing of it is stored.
+    /// [`OperationError`]; then nothing of it is stored.
     pub(super) async fn append_queued(
         &self,
         dataset: DatasetId,
         mode: AppendMode,
         columns: &[Column],
         block: Block,
-    ) -> Result<Appended, AppendError> {
+    ) -> Result<Appended, OperationError> {
         let place = Arc::clone(&self.appends.places).acquire_owned().await;
         let place = place.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
@@ -145,7 +145,7 @@ impl Datasets {
                 guard.finish();
             });
         }
-        answer.await.map_err(|_| AppendError::Store(StoreError::Closed))?
+        answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
     }
 
     /// Appends the rows of all of `appends` in one transaction; in one each if that fails, so that

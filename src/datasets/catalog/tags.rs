@@ -9,38 +9,34 @@ use model::{
     dataset::{DatasetId, PUBLIC_TAG},
     key::KeyId,
 };
-use tsdb::{
-    catalog::{DatasetRef, Tag, TagChange, TagFilter},
-    store::Acquired,
-};
+use tsdb::catalog::{DatasetRef, Tag, TagChange, TagFilter};
 
-use super::{CatalogError, FIELDS_MAX, check_name};
-use crate::Datasets;
+use super::{FIELDS_MAX, check_name};
+use crate::{Datasets, error::OperationError};
 
 impl Datasets {
     /// Gives `key` the public tag `tag`.
     ///
     /// # Errors
-    /// [`CatalogError::TagHeld`]; [`CatalogError::TagPrivate`] if it is the key's own;
-    /// [`CatalogError::TagUnknown`] if there is none, or only private ones of other keys.
-    pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
+    /// [`OperationError::TagHeld`]; [`OperationError::TagPrivate`] if it is the key's own;
+    /// [`OperationError::TagUnknown`] if there is none, or only private ones of other keys.
+    pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), OperationError> {
         // Clients acquire at every start: only the first time is there anything to write.
-        let name = tag.to_owned();
-        let mut acquired = self.read_store(move |store| store.acquirable(key, &name)).await?;
-        if acquired == Acquired::New {
-            acquired = self.store.acquire(key, tag.to_owned()).await?;
+        let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
+        let named = tags.iter().filter(|known| known.name == tag);
+        match named.max_by_key(|known| (known.is_public, known.is_held)) {
+            None => return Err(OperationError::TagUnknown),
+            Some(known) if known.is_held => return Err(OperationError::TagHeld),
+            Some(known) if !known.is_public => return Err(OperationError::TagPrivate),
+            Some(_) => {}
         }
-        match acquired {
-            Acquired::New => Ok(()),
-            Acquired::Held => Err(CatalogError::TagHeld),
-            Acquired::Private => Err(CatalogError::TagPrivate),
-            Acquired::Unknown => Err(CatalogError::TagUnknown),
-        }
+        let is_new = self.store.change_tag(TagChange::Acquire { tag: tag.to_owned(), key }).await?;
+        if is_new { Ok(()) } else { Err(OperationError::TagHeld) }
     }
 
     /// The tags that `key` knows of, in alphabetical order, each name once: public ones, its own, and
     /// those it holds.
-    pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, CatalogError> {
+    pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, OperationError> {
         let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
@@ -49,48 +45,44 @@ impl Datasets {
     /// The tags of a dataset, in alphabetical order: all to its owner, to others those they know of.
     ///
     /// # Errors
-    /// [`CatalogError::NotFound`] if `key` does not see it.
+    /// [`OperationError::NotFound`] if `key` does not see it.
     pub(crate) async fn dataset_tags(
         &self,
         key: KeyId,
         dataset: DatasetId,
-    ) -> Result<Vec<Tag>, CatalogError> {
-        let found =
-            self.read_store(move |store| match store.grant(key, &DatasetRef::Id(dataset))? {
-                Some(grant) => {
-                    let mut tags = store.tags(TagFilter::OfDataset(grant.dataset))?;
-                    tags.retain(|tag| {
-                        let is_known = tag.is_public || tag.owner == Some(key);
-                        is_known || grant.is_owner || grant.matching_tags.contains(&tag.name)
-                    });
-                    // It may have been deleted meanwhile, and its tags with it.
-                    store.revision(grant.dataset)?;
-                    Ok(Some(tags))
-                }
-                None => Ok(None),
-            });
-        found.await?.ok_or(CatalogError::NotFound)
+    ) -> Result<Vec<Tag>, OperationError> {
+        let which = DatasetRef::Id(dataset);
+        let found = self.read_store(move |store| {
+            let tags = store.tags(TagFilter::OfDataset(dataset))?;
+            Ok(store.sight(Some(key), &which)?.map(|sight| (sight, tags)))
+        });
+        let (sight, mut tags) = found.await?.ok_or(OperationError::NotFound)?;
+        tags.retain(|tag| {
+            let is_known = tag.is_public || tag.owner == Some(key);
+            is_known || sight.is_owner || sight.matching_tags.contains(&tag.name)
+        });
+        Ok(tags)
     }
 
     /// Lets the holders of `tag` read the dataset; whether it did not have the tag.
     ///
     /// # Errors
-    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`] or [`CatalogError::Unfit`].
+    /// [`OperationError::NotFound`], [`OperationError::NotOwner`] or [`OperationError::Unfit`].
     pub(crate) async fn add_tag(
         &self,
         key: KeyId,
         dataset: DatasetId,
         tag: &str,
-    ) -> Result<bool, CatalogError> {
-        let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?;
-        check_name("tag_name", tag).map_err(|what| CatalogError::Unfit { what })?;
+    ) -> Result<bool, OperationError> {
+        let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
+        check_name("tag_name", tag).map_err(|what| OperationError::Unfit { what })?;
         let tags = self.read_store(move |store| store.tags(TagFilter::OfDataset(dataset))).await?;
         if tags.iter().any(|there| there.name == tag) {
             return Ok(false);
         }
         if tags.len() >= FIELDS_MAX {
             let what = format!("a dataset has at most {FIELDS_MAX} tags");
-            return Err(CatalogError::Unfit { what });
+            return Err(OperationError::Unfit { what });
         }
         Ok(self.store.change_tag(TagChange::Attach(dataset, tag.to_owned())).await?)
     }
@@ -99,25 +91,29 @@ impl Datasets {
     /// their streams of it end.
     ///
     /// # Errors
-    /// [`CatalogError::NotFound`], [`CatalogError::NotOwner`], or [`CatalogError::TagUnknown`] if the
+    /// [`OperationError::NotFound`], [`OperationError::NotOwner`], or [`OperationError::TagUnknown`] if the
     /// dataset does not have it.
     pub(crate) async fn remove_tag(
         &self,
         key: KeyId,
         dataset: DatasetId,
         tag: &str,
-    ) -> Result<(), CatalogError> {
-        let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?;
+    ) -> Result<(), OperationError> {
+        let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
         let had_it = self.store.change_tag(TagChange::Detach(dataset, tag.to_owned())).await?;
         self.hub.recheck_access(dataset);
-        if had_it { Ok(()) } else { Err(CatalogError::TagUnknown) }
+        if had_it { Ok(()) } else { Err(OperationError::TagUnknown) }
     }
 
     /// The keys that hold a tag of `key`, in the order of their numbers.
     ///
     /// # Errors
-    /// [`CatalogError::TagUnknown`], or [`CatalogError::TagPublic`] of one that nobody owns.
-    pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>, CatalogError> {
+    /// [`OperationError::TagUnknown`], or [`OperationError::TagPublic`] of one that nobody owns.
+    pub(crate) async fn holders(
+        &self,
+        key: KeyId,
+        tag: &str,
+    ) -> Result<Vec<KeyId>, OperationError> {
         self.check_owns_tag(key, tag).await?;
         let tag = tag.to_owned();
         Ok(self.read_store(move |store| store.holders(key, &tag)).await?)
@@ -132,7 +128,7 @@ impl Datasets {
         key: KeyId,
         tag: &str,
         other: KeyId,
-    ) -> Result<bool, CatalogError> {
+    ) -> Result<bool, OperationError> {
         self.check_owns_tag(key, tag).await?;
         Ok(self
             .store
@@ -143,29 +139,29 @@ impl Datasets {
     /// Takes a tag of `key` from `other`, whose streams end where it sees no more.
     ///
     /// # Errors
-    /// As [`Self::holders`], and [`CatalogError::KeyUnknown`] if it does not hold it.
+    /// As [`Self::holders`], and [`OperationError::KeyUnknown`] if it does not hold it.
     pub(crate) async fn take_tag(
         &self,
         key: KeyId,
         tag: &str,
         other: KeyId,
-    ) -> Result<(), CatalogError> {
+    ) -> Result<(), OperationError> {
         self.check_owns_tag(key, tag).await?;
         let held_it = self
             .store
             .change_tag(TagChange::Take { owner: key, tag: tag.to_owned(), key: other })
             .await?;
         self.hub.recheck_access_of(other);
-        if held_it { Ok(()) } else { Err(CatalogError::KeyUnknown) }
+        if held_it { Ok(()) } else { Err(OperationError::KeyUnknown) }
     }
 
     /// Checks that `key` has a tag of this name.
-    async fn check_owns_tag(&self, key: KeyId, tag: &str) -> Result<(), CatalogError> {
+    async fn check_owns_tag(&self, key: KeyId, tag: &str) -> Result<(), OperationError> {
         if tag == PUBLIC_TAG {
-            return Err(CatalogError::TagPublic);
+            return Err(OperationError::TagPublic);
         }
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let is_own = tags.iter().any(|known| known.owner == Some(key) && known.name == tag);
-        if is_own { Ok(()) } else { Err(CatalogError::TagUnknown) }
+        if is_own { Ok(()) } else { Err(OperationError::TagUnknown) }
     }
 }

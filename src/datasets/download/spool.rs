@@ -18,9 +18,9 @@ use tsdb::store::StoreError;
 use super::{DownloadRequest, DownloadResponse, RangeFacts, Source};
 use crate::{
     Datasets,
+    error::OperationError,
     etag::{ETag, KnownETags},
     query::params::DownloadQuery,
-    read::ReadError,
     run_blocking,
 };
 
@@ -101,13 +101,9 @@ impl Datasets {
         &self,
         key: KeyId,
         query: DownloadQuery,
-    ) -> Result<SpooledFile, ReadError> {
+    ) -> Result<SpooledFile, OperationError> {
         let Source { range, form, .. } = self.find_source(key, &query).await?;
-        let tag = self.read_store(move |store| {
-            let revision = store.revision(range.dataset)?;
-            range.facts(store, revision, form).map(|facts| facts.tag)
-        });
-        let tag = tag.await?;
+        let tag = self.read_store(move |store| range.facts(store, form)).await?.tag;
         let cell = self.spool.cell(tag);
         let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
@@ -119,11 +115,15 @@ impl Datasets {
         file
     }
 
-    async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile, ReadError> {
+    async fn write_file(
+        &self,
+        key: KeyId,
+        query: DownloadQuery,
+    ) -> Result<SpooledFile, OperationError> {
         let wanted =
             DownloadRequest { query, coding: Coding::Identity, known: KnownETags::default() };
         let DownloadResponse::Range(mut download) = self.download(key, wanted).await? else {
-            return Err(ReadError::Busy);
+            return Err(OperationError::Busy);
         };
         let folder = self.file.as_ref().and_then(|path| path.parent().map(ToOwned::to_owned));
         let file = run_blocking(move || match folder {
@@ -134,7 +134,7 @@ impl Datasets {
         let mut to = AsyncFile::from_std(file.try_clone().map_err(spool_error)?);
         let mut size_bytes = 0;
         while let Some(part) = download.body.next().await {
-            let part = part.map_err(|_| ReadError::Store(StoreError::Closed))?;
+            let part = part.map_err(|_| OperationError::Store(StoreError::Closed))?;
             to.write_all(&part).await.map_err(spool_error)?;
             size_bytes += part.len() as u64;
         }
@@ -144,9 +144,9 @@ impl Datasets {
     }
 }
 
-fn spool_error(error: io::Error) -> ReadError {
+fn spool_error(error: io::Error) -> OperationError {
     if error.kind() == io::ErrorKind::StorageFull {
-        return ReadError::Store(StoreError::Full);
+        return OperationError::Store(StoreError::Full);
     }
-    ReadError::Spool(error)
+    OperationError::Spool(error)
 }

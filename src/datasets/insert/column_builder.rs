@@ -5,7 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use formats::read::{cell::Cell, parquet::ColumnSink};
+use formats::read::{
+    cell::{Cell, exact_integer},
+    parquet::ColumnSink,
+};
 use model::{
     block::{Block, Series},
     dataset::{Column, Dtype, TIMESTAMP},
@@ -17,10 +20,10 @@ use model::{
 };
 use tsdb::{catalog::COLUMNS_MAX, store::AppendMode};
 
-use crate::append::{AppendError, REFUSALS_MAX, ROWS_MAX, Refusal, Refusals, sort_rows};
-
-/// The largest whole number up to which a float holds each one: 2^53.
-const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+use crate::{
+    append::{REFUSALS_MAX, ROWS_MAX, Refusal, Refusals, sort_rows},
+    error::OperationError,
+};
 
 /// A column being filled.
 #[derive(Debug)]
@@ -59,6 +62,8 @@ pub(super) struct ColumnBuilder {
     /// The row that is being filled.
     row_idx: usize,
     at: Option<Timestamp>,
+    /// Bytes of texts that may still come column by column.
+    left_bytes: usize,
     /// Bytes of the texts of each row; empty as long as there are none.
     text_bytes: Vec<usize>,
     is_sorted: bool,
@@ -93,6 +98,7 @@ impl ColumnBuilder {
             n_rows: 0,
             row_idx: 0,
             at: None,
+            left_bytes: usize::MAX,
             text_bytes: Vec::new(),
             is_sorted: true,
             last: None,
@@ -104,9 +110,15 @@ impl ColumnBuilder {
         }
     }
 
-    /// Makes integer columns of whole numbers, for formats that tell them from floats.
-    pub(super) fn with_typed_integers(self) -> Self {
-        Self { integer_dtype: Dtype::Integer, ..self }
+    /// Makes integer columns of whole numbers, for formats that tell them from floats. Of columns of
+    /// texts at most `left_bytes` are taken: a dictionary may hold a long text once for many rows.
+    pub(super) fn with_types(self, left_bytes: usize) -> Self {
+        Self { integer_dtype: Dtype::Integer, left_bytes, ..self }
+    }
+
+    /// Whether there were more texts than are taken.
+    pub(super) const fn is_exceeded(&self) -> bool {
+        self.left_bytes == 0
     }
 
     /// Whether a column of this name is there or will be made.
@@ -117,10 +129,10 @@ impl ColumnBuilder {
     /// Begins a row.
     ///
     /// # Errors
-    /// [`AppendError::TooMany`].
-    pub(super) fn begin_row(&mut self) -> Result<(), AppendError> {
+    /// [`OperationError::TooMany`].
+    pub(super) fn begin_row(&mut self) -> Result<(), OperationError> {
         if self.n_rows >= ROWS_MAX {
-            return Err(AppendError::TooMany);
+            return Err(OperationError::TooMany);
         }
         (self.row_idx, self.at, self.last) = (self.n_rows, None, None);
         self.n_rows += 1;
@@ -161,10 +173,10 @@ impl ColumnBuilder {
     /// Begins a group of `n_rows` rows that come column by column.
     ///
     /// # Errors
-    /// [`AppendError::TooMany`].
-    pub(super) fn begin_group(&mut self, n_rows: usize) -> Result<(), AppendError> {
+    /// [`OperationError::TooMany`].
+    pub(super) fn begin_group(&mut self, n_rows: usize) -> Result<(), OperationError> {
         if n_rows > ROWS_MAX - self.n_rows {
-            return Err(AppendError::TooMany);
+            return Err(OperationError::TooMany);
         }
         self.n_rows += n_rows;
         Ok(())
@@ -325,15 +337,15 @@ impl ColumnBuilder {
     /// The columns that the rows make, and the rows in order; of those at one timestamp the last.
     ///
     /// # Errors
-    /// [`AppendError::Rows`] if any was refused.
+    /// [`OperationError::Rows`] if any was refused.
     pub(super) fn finish(
         mut self,
         mode: AppendMode,
-    ) -> Result<(Vec<(String, Dtype)>, Block), AppendError> {
+    ) -> Result<(Vec<(String, Dtype)>, Block), OperationError> {
         if !self.refused_rows.is_empty() {
             self.keep_first_refusals();
             let n_rows = self.refused_rows.len();
-            return Err(AppendError::Rows(Refusals { n_rows, first: self.refusals }));
+            return Err(OperationError::Rows(Refusals { n_rows, first: self.refusals }));
         }
         let mut block = self.block;
         for (slot, series) in self.slots.iter().zip(&mut block.columns) {
@@ -358,7 +370,25 @@ impl ColumnSink for ColumnBuilder {
         };
     }
 
+    fn push_floats(&mut self, numbers: &[f64]) -> bool {
+        let CurrentColumn::Slot(slot_idx) = self.current else { return false };
+        let (slot, series) = (self.slots.get_mut(slot_idx), self.block.columns.get_mut(slot_idx));
+        let (Some(slot), Some(Series::Float(values))) = (slot, series) else { return false };
+        if !numbers.iter().all(|number| number.is_finite()) {
+            return false;
+        }
+        values.resize(self.row_idx, None);
+        values.extend(numbers.iter().copied().map(Some));
+        self.row_idx += numbers.len();
+        slot.n_filled = self.row_idx;
+        true
+    }
+
     fn push_cell(&mut self, cell: Cell<'_>) {
+        self.left_bytes = self.left_bytes.saturating_sub(cell.text_bytes());
+        if self.left_bytes == 0 {
+            return;
+        }
         match &self.current {
             CurrentColumn::Slot(slot_idx) => self.push_value(*slot_idx, cell),
             CurrentColumn::Timestamp => match parse_timestamp(cell) {
@@ -444,13 +474,6 @@ fn parse_finite(text: &str) -> Option<f64> {
 
 fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok().or_else(|| exact_integer(parse_finite(text)?))
-}
-
-/// A float that is whole, if floats hold each whole number around it.
-fn exact_integer(number: f64) -> Option<i64> {
-    let is_exact = number.fract() == 0.0 && number.abs() <= WHOLE_FLOAT_MAX;
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole and within range")]
-    is_exact.then_some(number as i64)
 }
 
 fn parse_boolean(text: &str) -> Option<bool> {

@@ -5,7 +5,7 @@ use std::io::Read;
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 
-use crate::append::AppendError;
+use crate::error::OperationError;
 
 /// The content encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,18 +23,18 @@ pub(super) fn decompress(
     encoding: Encoding,
     body: &Bytes,
     bytes_max: usize,
-) -> Result<Bytes, AppendError> {
+) -> Result<Bytes, OperationError> {
     let read = match encoding {
         Encoding::Identity => return Ok(body.clone()),
         Encoding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),
         Encoding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
             .and_then(|decoder| read_all(decoder, bytes_max)),
     };
-    let plain = read.map_err(|error| AppendError::Unreadable {
+    let plain = read.map_err(|error| OperationError::Unreadable {
         what: format!("it does not decompress: {error}"),
     })?;
     if plain.len() > bytes_max {
-        return Err(AppendError::TooLarge);
+        return Err(OperationError::TooLarge);
     }
     Ok(plain.into())
 }

@@ -14,24 +14,24 @@ use serde::de::{DeserializeSeed as _, Deserializer as _, Error as _, SeqAccess, 
 use serde_json::value::RawValue;
 
 use super::column_builder::ColumnBuilder;
-use crate::append::AppendError;
+use crate::error::OperationError;
 
 /// Takes a list of rows, which is known to be JSON.
-pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<(), AppendError> {
+pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<(), OperationError> {
     let mut stopped = None;
     let mut json = serde_json::Deserializer::from_str(text);
     let read = json.deserialize_seq(RowList { builder, stopped: &mut stopped });
     match (stopped, read) {
         (Some(error), _) => Err(error),
         (None, Err(_)) => {
-            Err(AppendError::Unreadable { what: "rows: it must be a list".to_owned() })
+            Err(OperationError::Unreadable { what: "rows: it must be a list".to_owned() })
         }
         (None, Ok(())) => Ok(()),
     }
 }
 
 /// Takes a row of each line that is not blank.
-pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<(), AppendError> {
+pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<(), OperationError> {
     let mut lines = text.split('\n').map(str::trim_ascii).filter(|line| !line.is_empty());
     lines.try_for_each(|line| read_row(builder, line))
 }
@@ -39,8 +39,8 @@ pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<(), 
 /// Takes a row, or refuses it.
 ///
 /// # Errors
-/// [`AppendError::TooMany`].
-fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<(), AppendError> {
+/// [`OperationError::TooMany`].
+fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<(), OperationError> {
     builder.begin_row()?;
     if !text.starts_with('{') {
         builder.refuse(None, "a row must be an object");
@@ -60,7 +60,7 @@ fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<(), AppendError> 
 struct RowList<'a> {
     builder: &'a mut ColumnBuilder,
     /// Why the rest of the list is not read.
-    stopped: &'a mut Option<AppendError>,
+    stopped: &'a mut Option<OperationError>,
 }
 
 impl<'de> Visitor<'de> for RowList<'_> {

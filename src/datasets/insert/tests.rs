@@ -31,7 +31,7 @@ fn all_kinds() -> Vec<Column> {
 
 type Taken = (Vec<(String, Dtype)>, Vec<Row>);
 
-fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, AppendError> {
+fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, OperationError> {
     let mut builder = ColumnBuilder::new(columns);
     match format {
         Format::Json => json::read_list(&mut builder, text)?,
@@ -69,7 +69,7 @@ fn check(format: Format, text: &str, want: &[&str]) {
 fn check_refused(format: Format, text: &str, want: &[(usize, Option<&str>, &str)]) {
     let text = text.replace("T0", T);
     let refused = take(format, &all_kinds(), &text).unwrap_err();
-    let AppendError::Rows(refusals) = refused else { panic!("{refused:?}") };
+    let OperationError::Rows(refusals) = refused else { panic!("{refused:?}") };
     let got: Vec<_> = refusals
         .first
         .iter()
@@ -172,7 +172,7 @@ fn each_refused_row_has_a_reason() {
     "#
     .repeat(50);
     let refused = take(Format::Ndjson, &all_kinds(), &many.replace("T0", T)).unwrap_err();
-    let AppendError::Rows(refusals) = refused else { panic!("{refused:?}") };
+    let OperationError::Rows(refusals) = refused else { panic!("{refused:?}") };
     assert_eq!((refusals.n_rows, refusals.first.len()), (50, REFUSALS_MAX));
 }
 
@@ -263,7 +263,7 @@ fn rows_may_name_columns_in_any_order() {
 fn a_batch_has_at_most_rows_max_rows() {
     let text = format!("{{\"timestamp\":\"{T}1Z\"}}\n").repeat(ROWS_MAX + 1);
     let refused = take(Format::Ndjson, &all_kinds(), &text).unwrap_err();
-    assert!(matches!(refused, AppendError::TooMany), "{refused:?}");
+    assert!(matches!(refused, OperationError::TooMany), "{refused:?}");
 }
 
 #[test]
@@ -284,9 +284,9 @@ fn decompressed_bodies_are_bounded() {
         assert!(got.starts_with(text.as_bytes()) && got.len().is_multiple_of(text.len()));
         if encoding != Encoding::Identity {
             let refused = decompress::decompress(encoding, &body, text.len() - 1).unwrap_err();
-            assert!(matches!(refused, AppendError::TooLarge), "{refused:?}");
+            assert!(matches!(refused, OperationError::TooLarge), "{refused:?}");
             let broken = decompress::decompress(encoding, &body.slice(..body.len() - 5), 1 << 20);
-            let is_told = matches!(broken, Err(AppendError::Unreadable { .. }));
+            let is_told = matches!(broken, Err(OperationError::Unreadable { .. }));
             assert!(is_told, "{encoding:?} {:?}", broken.map(|body| body.len()));
         }
     }
@@ -305,15 +305,15 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
         parquet::read_columns(&mut builder, pyarrow("zstd-v2"), bytes_max)?;
         builder.finish(AppendMode::Replace)
     };
-    let Err(AppendError::Rows(refusals)) = take(&all_kinds(), 1 << 20) else { panic!("taken") };
+    let Err(OperationError::Rows(refusals)) = take(&all_kinds(), 1 << 20) else { panic!("taken") };
     assert_eq!(refusals.n_rows, 50);
     let reasons: Vec<_> = refusals.first.iter().filter_map(|one| one.column.as_deref()).collect();
     assert_eq!(reasons[..3], ["open_time", "open", "n"]);
-    assert!(matches!(take(&[], 1 << 10), Err(AppendError::TooLarge)));
+    assert!(matches!(take(&[], 1 << 10), Err(OperationError::TooLarge)));
     // The crate does not bound what gzip makes of a page.
     let mut builder = ColumnBuilder::new(&[]);
     parquet::read_columns(&mut builder, pyarrow("gzip-groups"), 1 << 20).unwrap();
-    let Err(AppendError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {
+    let Err(OperationError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {
         panic!("taken")
     };
     let reason = &refusals.first[0].reason;

@@ -1,4 +1,4 @@
-use model::timestamp::Timestamp;
+use model::{dataset::Dataset, timestamp::Timestamp};
 
 use super::*;
 
@@ -68,10 +68,19 @@ fn a_very_long_page_is_not_cached() {
 #[test]
 fn a_sight_is_valid_for_one_version_of_the_store() {
     let cache = PageCache::default();
-    let dataset = DatasetId::new(1).unwrap();
-    let who = (KeyId::new(1), DatasetRef::Id(dataset));
-    let grant = tsdb::catalog::Grant { dataset, is_owner: true, matching_tags: Vec::new() };
-    let sight = Sight { grant, columns: Vec::new(), revision: 3, newest: None };
+    let id = DatasetId::new(1).unwrap();
+    let who = (KeyId::new(1), DatasetRef::Id(id));
+    let dataset = Dataset {
+        id,
+        name: "one".to_owned(),
+        description: String::new(),
+        metadata: std::collections::BTreeMap::new(),
+        created_at: Timestamp::default(),
+        updated_at: Timestamp::default(),
+    };
+    let (matching_tags, columns) = (Vec::new(), Vec::new());
+    let sight =
+        Sight { dataset, is_owner: true, matching_tags, columns, revision: 3, newest: None };
     cache.put_sight(4, who.clone(), Arc::new(sight));
     assert_eq!(cache.sight(4, &who).unwrap().revision, 3);
     assert!(cache.sight(5, &who).is_none());

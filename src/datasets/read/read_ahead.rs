@@ -55,7 +55,7 @@ impl<'a> ReadAhead<'a> {
         // One row more tells whether there is a next page.
         let n_rows = limit * n_pages + 1;
         let read = PageRead { resolution, span, order, skip, limit: n_rows, count };
-        let page = store.page(sight.grant.dataset, &read)?;
+        let page = store.page(sight.dataset.id, &read)?;
         let (is_whole, count) = (page.rows.len() < n_rows, page.count.unwrap_or(0));
         let (rows, revision) = (page.rows, page.revision);
         Ok(Self { sight, query, span, limit, rows, is_whole, count, revision })
@@ -74,7 +74,7 @@ impl<'a> ReadAhead<'a> {
     ///
     /// A page of very long rows ends early, so that the memory for it is bounded.
     pub(super) fn take_page(&mut self) -> (RowsPage<'a>, Span) {
-        let (dataset, columns) = (self.sight.grant.dataset, self.sight.columns.as_slice());
+        let (dataset, columns) = (self.sight.dataset.id, self.sight.columns.as_slice());
         let n_rows = match &self.rows {
             Rows::Raw(block) => n_fitting(block, columns, self.limit),
             Rows::Buckets(_) => self.limit,

@@ -18,7 +18,7 @@ use wire::datasets::BulkInserted;
 
 use super::{App, BODY_BYTES_MAX, Caller, body_limit, error::ApiError};
 use crate::{
-    append::AppendError,
+    error::OperationError,
     insert::{Encoding, Format, InsertBatch, PARQUET_MAGIC},
     query::params::Params,
 };
@@ -76,7 +76,7 @@ pub(super) async fn post(
     let batch = InsertBatch { dataset, mode, format, encoding, body, bytes_max };
     let appended = match app.datasets.insert(key, batch.clone()).await {
         // It may be compressed better.
-        Err(AppendError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
+        Err(OperationError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
             limited.reserve(BODY_BYTES_MAX).await?;
             app.datasets.insert(key, InsertBatch { bytes_max: BODY_BYTES_MAX, ..batch }).await?
         }

@@ -16,17 +16,17 @@ pub(super) async fn post(
     request: Request,
 ) -> Result<Json<AccessBody>, ApiError> {
     let AccessCheck { dataset_id, require_write } = web::extract::json(request).await?;
-    let grant = match DatasetId::new(dataset_id) {
-        Some(id) => app.datasets.find_grant(key, DatasetRef::Id(id)).await?,
+    let sight = match DatasetId::new(dataset_id) {
+        Some(id) => app.datasets.find_sight(key, DatasetRef::Id(id)).await?,
         None => None,
     };
     // A dataset that does not exist looks like one that is not shared.
-    let body = grant.map_or(
+    let body = sight.map_or(
         AccessBody { has_access: false, is_owner: false, matching_tags: Vec::new() },
-        |grant| AccessBody {
-            has_access: grant.is_owner || !require_write,
-            is_owner: grant.is_owner,
-            matching_tags: grant.matching_tags,
+        |sight| AccessBody {
+            has_access: sight.is_owner || !require_write,
+            is_owner: sight.is_owner,
+            matching_tags: sight.matching_tags,
         },
     );
     Ok(Json(body))

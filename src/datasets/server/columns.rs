@@ -5,14 +5,17 @@ use axum::{
     extract::{Request, State},
     http::Uri,
 };
-use model::dataset::{DatasetId, Dtype};
-use tsdb::catalog::DatasetRef;
+use model::{
+    dataset::{DatasetId, Dtype},
+    key::KeyId,
+};
+use tsdb::catalog::{ColumnChange, DatasetRef, Refusal};
 use web::response::Created;
 use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
 
 use super::{App, Caller, error::ApiError, single_page};
 use crate::{
-    catalog::CatalogError,
+    error::OperationError,
     query::{QueryError, params::Params},
 };
 
@@ -22,8 +25,9 @@ pub(super) async fn get(
     uri: Uri,
 ) -> Result<Json<Envelope<ColumnBody>>, ApiError> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&["dataset", "dataset_name"])?;
-    let columns = app.datasets.columns(key, params.dataset()?).await?;
-    Ok(Json(single_page(columns.into_iter().map(Into::into).collect())))
+    let columns = app.datasets.sight(key, params.dataset()?).await?.columns;
+    let shown = columns.into_iter().filter(|column| !column.is_deleted());
+    Ok(Json(single_page(shown.map(Into::into).collect())))
 }
 
 pub(super) async fn post(
@@ -34,7 +38,7 @@ pub(super) async fn post(
     let AddColumn { dataset, dataset_name, name, dtype } = web::extract::json(request).await?;
     let which = named(dataset, dataset_name)?;
     let dtype = dtype_of(&name, &dtype)?;
-    Ok(Created(app.datasets.add_column(key, which, (name, dtype)).await?.into()))
+    Ok(Created(changed(&app, key, which, ColumnChange::Add(name, dtype)).await?))
 }
 
 pub(super) async fn patch(
@@ -42,9 +46,10 @@ pub(super) async fn patch(
     Caller(key): Caller,
     request: Request,
 ) -> Result<Json<ColumnBody>, ApiError> {
-    let body: RenameColumn = web::extract::json(request).await?;
-    let which = named(body.dataset, body.dataset_name)?;
-    Ok(Json(app.datasets.rename_column(key, which, body.name, body.new_name).await?.into()))
+    let RenameColumn { dataset, dataset_name, name, new_name } =
+        web::extract::json(request).await?;
+    let which = named(dataset, dataset_name)?;
+    Ok(Json(changed(&app, key, which, ColumnChange::Rename { name, new_name }).await?))
 }
 
 pub(super) async fn delete(
@@ -55,15 +60,27 @@ pub(super) async fn delete(
     let params = Params(web::extract::pairs(&uri)?);
     let params = params.check_names(&["dataset", "dataset_name", "name"])?;
     let name = params.get("name").ok_or_else(|| ApiError::Unfit("name is required".to_owned()))?;
-    app.datasets.delete_column(key, params.dataset()?, name.to_owned()).await?;
+    let change = ColumnChange::Delete(name.to_owned());
+    app.datasets.change_column(key, params.dataset()?, change).await?;
     Ok(Json(MessageBody { message: "Column deleted successfully".to_owned() }))
+}
+
+/// The column that a change leaves.
+async fn changed(
+    app: &App,
+    key: KeyId,
+    which: DatasetRef,
+    change: ColumnChange,
+) -> Result<ColumnBody, ApiError> {
+    let column = app.datasets.change_column(key, which, change).await?;
+    Ok(column.ok_or(OperationError::Refused(Refusal::ColumnUnknown))?.into())
 }
 
 /// The dataset that a body names, by number or else by name.
 fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef, ApiError> {
     match (number, name) {
         (Some(number), _) => {
-            Ok(DatasetRef::Id(DatasetId::new(number).ok_or(CatalogError::NotFound)?))
+            Ok(DatasetRef::Id(DatasetId::new(number).ok_or(OperationError::NotFound)?))
         }
         (None, Some(name)) => Ok(DatasetRef::Name(name)),
         (None, None) => Err(QueryError::NoDataset.into()),

@@ -8,15 +8,14 @@ use tsdb::catalog::{Change, DatasetRef, MetadataChange};
 use wire::datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset};
 
 use super::{App, Caller, PathParams, error::ApiError};
-use crate::catalog::CatalogError;
+use crate::error::OperationError;
 
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<DatasetBody>, ApiError> {
-    let dataset = app.datasets.dataset(key, which(&id)?).await?;
-    Ok(Json(dataset.into()))
+    Ok(Json(app.datasets.sight(key, which(&id)?).await?.dataset.into()))
 }
 
 pub(super) async fn patch(
@@ -56,6 +55,6 @@ pub(super) async fn delete(
 }
 
 /// Parses the number of a dataset; an invalid one is not found.
-fn which(id: &str) -> Result<DatasetRef, CatalogError> {
-    id.parse().map(DatasetRef::Id).map_err(|_| CatalogError::NotFound)
+fn which(id: &str) -> Result<DatasetRef, OperationError> {
+    id.parse().map(DatasetRef::Id).map_err(|_| OperationError::NotFound)
 }

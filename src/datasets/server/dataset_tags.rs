@@ -11,7 +11,7 @@ use tsdb::catalog::DatasetRef;
 use wire::datasets::{Envelope, MessageBody, TagBody, TagName};
 
 use super::{App, Caller, PathParams, added_response, error::ApiError, tags::envelope};
-use crate::catalog::CatalogError;
+use crate::error::OperationError;
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -44,6 +44,6 @@ pub(super) async fn delete(
     Ok(Json(MessageBody { message: "Tag removed successfully".to_owned() }))
 }
 
-fn dataset_id(text: &str) -> Result<DatasetId, CatalogError> {
-    text.parse().map_err(|_| CatalogError::NotFound)
+fn dataset_id(text: &str) -> Result<DatasetId, OperationError> {
+    text.parse().map_err(|_| OperationError::NotFound)
 }

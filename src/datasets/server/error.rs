@@ -14,20 +14,14 @@ use axum::{
 use serde_json::json;
 use task::causes::chain;
 use tracing::error;
-use tsdb::store::StoreError;
+use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
 use web::{auth::NoKey, extract::BodyError};
 use wire::{
     datasets::{RowRefusal, RowRefusals},
     error::{DatasetsError, KeyError},
 };
 
-use crate::{
-    append::{AppendError, Refusal},
-    catalog::CatalogError,
-    follow::FollowError,
-    query::QueryError,
-    read::ReadError,
-};
+use crate::{append::Refusal, error::OperationError, query::QueryError};
 
 /// Seconds after which a caller may retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
@@ -69,14 +63,8 @@ pub(super) enum ApiError {
     Crowded,
     #[error("take the query")]
     Query(#[from] QueryError),
-    #[error("use the catalogue")]
-    Catalog(#[from] CatalogError),
-    #[error("append rows")]
-    Append(#[from] AppendError),
-    #[error("read rows")]
-    Read(#[from] ReadError),
-    #[error("follow rows")]
-    Follow(#[from] FollowError),
+    #[error("answer the request")]
+    Operation(#[from] OperationError),
 }
 
 /// The public text, and its status.
@@ -135,10 +123,20 @@ impl ApiError {
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted")
             }
             Self::Query(error) => Public::new(StatusCode::BAD_REQUEST, error),
-            Self::Catalog(error) => Public::new(catalog_status(error)?, error),
-            Self::Append(error) => return append_public(error),
-            Self::Read(error) => Public::new(read_status(error)?, error),
-            Self::Follow(error) => Public::new(follow_status(error)?, error),
+            Self::Operation(OperationError::Rows(refusals)) => {
+                let row = |Refusal { row_idx, column, reason }: &Refusal| RowRefusal {
+                    row: *row_idx,
+                    column: column.clone(),
+                    reason: reason.clone(),
+                };
+                let rows = refusals.first.iter().map(row).collect();
+                let rows = RowRefusals { total: refusals.n_rows, rows };
+                let mut public =
+                    Public::new(StatusCode::BAD_REQUEST, "rows do not fit the dataset");
+                public.details = serde_json::to_value(rows).ok();
+                public
+            }
+            Self::Operation(error) => Public::new(operation_status(error)?, error),
             Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
             Self::Accounts(AccountsError::Unreachable(_)) => {
                 error!(causes = causes(self), "failed to {self}");
@@ -167,67 +165,31 @@ impl ApiError {
     }
 }
 
-fn catalog_status(error: &CatalogError) -> Option<StatusCode> {
+/// The status of a refusal; `None` for an internal error.
+fn operation_status(error: &OperationError) -> Option<StatusCode> {
     Some(match error {
-        CatalogError::NotFound
-        | CatalogError::ColumnUnknown
-        | CatalogError::TagUnknown
-        | CatalogError::KeyUnknown => StatusCode::NOT_FOUND,
-        CatalogError::NotOwner | CatalogError::TagPrivate | CatalogError::TagPublic => {
+        OperationError::NotFound
+        | OperationError::Refused(NotAllowed::ColumnUnknown)
+        | OperationError::TagUnknown
+        | OperationError::KeyUnknown => StatusCode::NOT_FOUND,
+        OperationError::NotOwner | OperationError::TagPrivate | OperationError::TagPublic => {
             StatusCode::FORBIDDEN
         }
-        CatalogError::NameTaken { .. }
-        | CatalogError::ColumnTaken
-        | CatalogError::Refolds
-        | CatalogError::ColumnUsed { .. }
-        | CatalogError::TagHeld => StatusCode::CONFLICT,
-        CatalogError::Unfit { .. } => StatusCode::BAD_REQUEST,
-        CatalogError::Store(_) => return None,
-    })
-}
-
-fn read_status(error: &ReadError) -> Option<StatusCode> {
-    Some(match error {
-        ReadError::NotFound => StatusCode::NOT_FOUND,
-        ReadError::Query(_) => StatusCode::BAD_REQUEST,
-        ReadError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        ReadError::Store(_) | ReadError::Spool(_) => return None,
-    })
-}
-
-fn follow_status(error: &FollowError) -> Option<StatusCode> {
-    Some(match error {
-        FollowError::NotFound => StatusCode::NOT_FOUND,
-        FollowError::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
-        FollowError::Store(_) | FollowError::Catalog(_) => return None,
-    })
-}
-
-fn append_public(error: &AppendError) -> Option<Public> {
-    let status = match error {
-        AppendError::NotFound => StatusCode::NOT_FOUND,
-        AppendError::NotOwner => StatusCode::FORBIDDEN,
-        AppendError::TooMany | AppendError::TooManyMerged | AppendError::TooLarge => {
+        OperationError::Unfit { .. }
+        | OperationError::Refused(NotAllowed::ColumnsFull)
+        | OperationError::Query(_)
+        | OperationError::Rows(_)
+        | OperationError::LetGo { .. }
+        | OperationError::Unreadable { .. } => StatusCode::BAD_REQUEST,
+        OperationError::Refused(_)
+        | OperationError::ColumnUsed { .. }
+        | OperationError::TagHeld => StatusCode::CONFLICT,
+        OperationError::Busy | OperationError::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
+        OperationError::TooMany | OperationError::TooManyMerged | OperationError::TooLarge => {
             StatusCode::PAYLOAD_TOO_LARGE
         }
-        AppendError::Columns { .. }
-        | AppendError::LetGo { .. }
-        | AppendError::Unreadable { .. } => StatusCode::BAD_REQUEST,
-        AppendError::Rows(refusals) => {
-            let row = |Refusal { row_idx, column, reason }: &Refusal| RowRefusal {
-                row: *row_idx,
-                column: column.clone(),
-                reason: reason.clone(),
-            };
-            let rows = refusals.first.iter().map(row).collect();
-            let rows = RowRefusals { total: refusals.n_rows, rows };
-            let mut public = Public::new(StatusCode::BAD_REQUEST, error);
-            public.details = serde_json::to_value(rows).ok();
-            return Some(public);
-        }
-        AppendError::Store(_) => return None,
-    };
-    Some(Public::new(status, error))
+        OperationError::Store(_) | OperationError::Spool(_) => return None,
+    })
 }
 
 impl IntoResponse for ApiError {
@@ -293,14 +255,11 @@ mod tests {
     #[test]
     fn a_dataset_deleted_meanwhile_is_not_found_and_no_fault_of_ours() {
         let gone = || StoreError::NoDataset { dataset: DatasetId::new(7).unwrap() };
-        for error in [
-            ApiError::Catalog(CatalogError::Store(gone())),
-            ApiError::Append(AppendError::Store(gone())),
-            ApiError::Read(ReadError::Store(gone())),
-        ] {
-            assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
-        }
-        let closed = ApiError::Read(ReadError::Store(StoreError::Closed)).into_response();
+        let error = ApiError::Operation(OperationError::from(gone()));
+        assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
+        let error = ApiError::Operation(OperationError::Store(gone()));
+        assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
+        let closed = ApiError::Operation(OperationError::Store(StoreError::Closed)).into_response();
         assert_ne!(closed.status(), StatusCode::NOT_FOUND);
     }
 }

@@ -9,7 +9,7 @@ use model::key::KeyId;
 use wire::datasets::{Envelope, HolderBody, MessageBody};
 
 use super::{App, Caller, PathParams, added_response, error::ApiError, single_page};
-use crate::catalog::CatalogError;
+use crate::error::OperationError;
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -30,7 +30,7 @@ pub(super) async fn post(
     let other = KeyId::new(other);
     // A number without a key would be that of another person's key one day.
     if !app.gate.knows(other).await? {
-        return Err(CatalogError::KeyUnknown.into());
+        return Err(OperationError::KeyUnknown.into());
     }
     let is_new = app.datasets.give_tag(key, &tag_name, other).await?;
     Ok(added_response(is_new, ["Tag given successfully", "Tag was held already"]))
@@ -41,7 +41,7 @@ pub(super) async fn delete(
     Caller(key): Caller,
     PathParams((tag_name, other)): PathParams<(String, String)>,
 ) -> Result<Json<MessageBody>, ApiError> {
-    let other = other.parse().map_err(|_| CatalogError::KeyUnknown)?;
+    let other = other.parse().map_err(|_| OperationError::KeyUnknown)?;
     app.datasets.take_tag(key, &tag_name, KeyId::new(other)).await?;
     Ok(Json(MessageBody { message: "Tag taken successfully".to_owned() }))
 }

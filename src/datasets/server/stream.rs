@@ -156,7 +156,7 @@ impl Events {
                 }
                 // So does losing access to the dataset.
                 let which = DatasetRef::Id(self.follow.dataset);
-                if let Ok(None) = self.datasets.find_grant(self.caller, which).await {
+                if let Ok(None) = self.datasets.find_sight(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());
                 }
                 let now = Timestamp::from_seconds(self.clock.now().seconds());

@@ -65,7 +65,7 @@ impl Service {
         let (_, reader) = accounts.create_key("reader").await.unwrap();
         let (owner, reader) = (owner.reveal().to_owned(), reader.reveal().to_owned());
         let (app, group) = open_app(folder.path(), &accounts, &clock);
-        let router = router(app.clone(), None, &[]);
+        let router = router(Arc::clone(&app), None, &[]);
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 
@@ -75,7 +75,7 @@ impl Service {
         group.shutdown().await;
         drop((app, old));
         let (app, group) = open_app(folder.path(), &accounts, &clock);
-        let router = router(app.clone(), None, &[]);
+        let router = router(Arc::clone(&app), None, &[]);
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use tsdb::catalog::VALUE_COLUMN;
 
 use super::{Description, Feed, ROW_HOLD};
-use crate::{Datasets, catalog::CatalogError};
+use crate::{Datasets, error::OperationError};
 
 /// Measurements between two deletions of old rows.
 const PRUNE_EVERY: u32 = 60;
@@ -149,7 +149,7 @@ impl LoadStore {
             let opened = async {
                 let feed = Feed::open(datasets, description).await?;
                 let row = feed.newest().await?;
-                Ok::<_, CatalogError>((feed, row))
+                Ok::<_, OperationError>((feed, row))
             };
             match opened.await {
                 Ok((feed, row)) => {

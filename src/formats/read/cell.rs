@@ -227,7 +227,8 @@ fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
     text.trim().parse().ok().or_else(|| exact_integer(float_of(text, decimal)?))
 }
 
-fn exact_integer(number: f64) -> Option<i64> {
+/// A float that is whole, if floats hold each whole number around it.
+pub fn exact_integer(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]
     let whole = is_whole.then_some(number as i64);

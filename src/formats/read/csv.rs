@@ -1,8 +1,8 @@
 //! Records of CSV by RFC 4180: fields between delimiters, in double quotes where they hold a delimiter,
 //! a quote (then doubled) or the end of a line.
 //!
-//! Written here because an empty text is told from no value by its quotes alone, which the `csv` crate
-//! does not tell, and because a file is read on from any record.
+//! Written here because quotes alone tell an empty text from no value, which the `csv` crate
+//! does not report, and because reading resumes at any record.
 
 use std::io::{self, BufRead};
 
@@ -139,7 +139,6 @@ impl<R: BufRead> CsvReader<R> {
             at += n_plain + 1;
             state = match (state, rest.get(n_plain)) {
                 (FieldState::Quoted, Some(_)) => FieldState::AfterQuote,
-                (FieldState::Quoted, None) => FieldState::Quoted,
                 (FieldState::AfterQuote, Some(b'"')) => {
                     self.fields.push(b'"');
                     FieldState::Quoted
@@ -148,7 +147,7 @@ impl<R: BufRead> CsvReader<R> {
                     self.end_field(state);
                     FieldState::Start
                 }
-                (FieldState::Start, Some(_)) => FieldState::Quoted,
+                (FieldState::Quoted, None) | (FieldState::Start, Some(_)) => FieldState::Quoted,
                 (FieldState::AfterQuote, Some(_)) => {
                     self.fault = Some("there is more in a field than what is in quotes");
                     at -= 1;

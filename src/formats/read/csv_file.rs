@@ -86,7 +86,7 @@ fn read_header(text: &mut impl BufRead) -> Result<Vec<u8>, FileError> {
     let mut read = Vec::new();
     let mut limited = text.take(HEADER_BYTES_MAX);
     while limited.read_until(b'\n', &mut read)? > 0 {
-        let is_quoted = read.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
+        let is_quoted = read.iter().fold(false, |is_quoted, byte| is_quoted ^ (*byte == b'"'));
         if !is_quoted && !read.trim_ascii().is_empty() {
             break;
         }

@@ -41,6 +41,9 @@ pub trait ColumnSink {
     /// Begins with the cells of a column, of which the first is in row `first_row` of the file.
     fn begin_column(&mut self, name: &str, first_row: usize);
 
+    /// Takes the numbers of the next rows of the column; none of them if it wants them one by one.
+    fn push_floats(&mut self, numbers: &[f64]) -> bool;
+
     /// Takes the cell of the next row of the column.
     fn push_cell(&mut self, cell: Cell<'_>);
 }
@@ -118,8 +121,13 @@ impl ParquetRecords {
         for field in &mut self.fields {
             field.begin(&self.source, group);
             sink.begin_column(&field.name, first_row);
-            for _ in 0..n_rows {
-                sink.push_cell(field.content.next_cell(&field.name)?);
+            let mut n_left = n_rows;
+            while n_left > 0 {
+                let n_taken = field.content.push_floats(&field.name, sink)?;
+                if n_taken == 0 {
+                    sink.push_cell(field.content.next_cell(&field.name)?);
+                }
+                n_left = n_left.saturating_sub(n_taken.max(1));
             }
         }
         self.next_group += 1;
@@ -168,6 +176,17 @@ impl ParquetRecords {
 }
 
 impl Content {
+    /// Hands on the batch of numbers that begins with the next row, if there is one; how many these
+    /// are.
+    fn push_floats(&mut self, name: &str, sink: &mut impl ColumnSink) -> Result<usize, FileError> {
+        let Self::Values { batch: Some(batch), .. } = self else { return Ok(0) };
+        let numbers = batch.next_floats();
+        let numbers = numbers.map_err(|what| FileError::form(format!("column {name}: {what}")))?;
+        let n_taken = if sink.push_floats(numbers) { numbers.len() } else { 0 };
+        batch.skip(n_taken);
+        Ok(n_taken)
+    }
+
     /// The cell of the column called `name` in the next row.
     fn next_cell(&mut self, name: &str) -> Result<Cell<'_>, FileError> {
         match self {

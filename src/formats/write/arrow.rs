@@ -12,7 +12,7 @@ use model::{
 };
 
 use self::flat::{Flat, Slot};
-use super::document::Field;
+use super::Field;
 
 /// Rows of a batch: half a megabyte of seven columns.
 pub(super) const BATCH_ROWS: usize = 8192;

@@ -9,17 +9,7 @@ use model::{
     row::Bucket,
 };
 
-use super::{Output, Writer, arrow, parquet};
-
-/// A column of a file, apart from the timestamps, which every file has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Field {
-    /// Empty for a deleted column, which no file shows.
-    pub(super) name: String,
-    pub(super) dtype: Dtype,
-    /// Whether some rows may have no value.
-    pub(super) is_nullable: bool,
-}
+use super::{Field, Output, Writer, arrow, parquet};
 
 /// A file of rows being written.
 #[derive(Debug)]

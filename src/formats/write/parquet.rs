@@ -25,7 +25,7 @@ use model::{
     dataset::{Dtype, TIMESTAMP},
 };
 
-use super::document::Field;
+use super::Field;
 
 /// Rows of a group: four megabytes of seven columns, and some eighty groups for five million rows.
 pub(super) const GROUP_ROWS: usize = 65_536;

@@ -13,7 +13,7 @@ use crate::{
     store::{
         Store,
         sqlite::SqliteStore,
-        tests::{append, block, create, new_dataset, scan},
+        tests::{append, block, create, new_dataset, newest, scan},
     },
 };
 
@@ -103,7 +103,7 @@ async fn a_damaged_piece_is_found_and_costs_no_other() {
     let beside = Span { first: Timestamp::from_seconds(400_000), last: Timestamp::MAX };
     scan(&store, id, Resolution::Raw, beside, &mut |_| ControlFlow::Continue(())).unwrap();
     append(&store, id, block([(800_000, 1.0)])).await;
-    assert_eq!(store.newest(id, 2).unwrap().rows.len(), 2);
+    assert_eq!(newest(&store, id, 2).0.len(), 2);
 }
 
 #[tokio::test]

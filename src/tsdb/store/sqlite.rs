@@ -13,11 +13,14 @@ mod compaction;
 mod delete;
 mod maintenance;
 mod postings;
+mod progress;
 mod readers;
 mod rebuild_buckets;
 mod rows_since;
 mod scan;
 mod search;
+mod search_texts;
+mod series;
 mod tables;
 mod tags;
 mod tail;
@@ -35,7 +38,7 @@ use db::{
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{
     block::{Block, Rows},
-    dataset::{Column, Dataset, DatasetId, Dtype},
+    dataset::{Dataset, DatasetId},
     key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
@@ -44,19 +47,16 @@ use rusqlite::Connection;
 use task::{file::remove_stale, private};
 
 use self::{
-    bucket_reader::Page, chunk_index::ChunkIndexCache, chunks::SeriesId, maintenance::Maintenance,
-    readers::Readers,
+    bucket_reader::Page, chunk_index::ChunkIndexCache, maintenance::Maintenance, readers::Readers,
+    series::SeriesId,
 };
 use super::{
-    Acquired, AppendMode, Appended, ColumnOutcome, Count, Created, DatasetFields, Newest, OnCommit,
-    PageOfRows, PageRead, Sight, Since, Store, StoreError, Updated, row_batch::VisitBatch,
+    AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError,
+    row_batch::VisitBatch,
 };
 use crate::{
-    catalog::{
-        Change, ColumnChange, DatasetRef, Filter, Grant, Listed, NewDataset, Tag, TagChange,
-        TagFilter,
-    },
-    span::{Order, Span},
+    catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
+    span::Span,
 };
 
 /// The thread that writes.
@@ -100,6 +100,14 @@ impl SqliteStore {
         let maintenance = Maintenance::start(writer.clone(), Arc::clone(&files))?;
         let chunk_indexes = ChunkIndexCache::default();
         Ok(Self { writer, readers, maintenance, chunk_indexes, era, files, _in_use: in_use })
+    }
+
+    /// Runs `work` in a transaction, and returns its result once that is durable.
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        self.writer.run(work, |_| {}).boxed()
     }
 }
 
@@ -159,71 +167,21 @@ impl Store for SqliteStore {
         &self,
         datasets: Vec<NewDataset>,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.writer
-            .run(move |connection| catalog::create(connection, &datasets, now), |_| {})
-            .boxed()
+    ) -> BoxFuture<'_, Result<Vec<Dataset>, StoreError>> {
+        self.write(move |connection| catalog::create(connection, &datasets, now))
     }
 
-    fn update(
+    fn change(
         &self,
         dataset: DatasetId,
-        change: Change,
+        change: DatasetChange,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Updated, StoreError>> {
-        let work =
-            move |connection: &Connection| catalog::update(connection, dataset, &change, now);
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn change_column(
-        &self,
-        dataset: DatasetId,
-        change: ColumnChange,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<ColumnOutcome, StoreError>> {
-        let work = move |connection: &Connection| {
-            let outcome = match &change {
-                ColumnChange::Add(name, dtype) => {
-                    return catalog::add_column(connection, dataset, name, *dtype, now);
-                }
-                ColumnChange::Rename { name, new_name } => {
-                    catalog::rename_column(connection, dataset, name, new_name)?
-                }
-                ColumnChange::Delete(name) => catalog::delete_column(connection, dataset, name)?,
-            };
-            if matches!(outcome, ColumnOutcome::Done(_)) {
-                append::touch(connection, dataset, now)?;
-            }
-            Ok(outcome)
-        };
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn add_columns(
-        &self,
-        dataset: DatasetId,
-        columns: Vec<(String, Dtype)>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
-        let work =
-            move |connection: &Connection| catalog::add_columns(connection, dataset, &columns, now);
-        self.writer.run(work, |()| {}).boxed()
+    ) -> BoxFuture<'_, Result<Sight, StoreError>> {
+        self.write(move |connection| catalog::change(connection, dataset, &change, now))
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| match &change {
-            TagChange::Attach(dataset, tag) => tags::add(connection, *dataset, tag),
-            TagChange::Detach(dataset, tag) => tags::remove(connection, *dataset, tag),
-            TagChange::Give { owner, tag, key } => tags::give(connection, *owner, tag, *key),
-            TagChange::Take { owner, tag, key } => tags::take(connection, *owner, tag, *key),
-        };
-        self.writer.run(work, |_| {}).boxed()
-    }
-
-    fn acquire(&self, key: KeyId, tag: String) -> BoxFuture<'_, Result<Acquired, StoreError>> {
-        let work = move |connection: &Connection| tags::acquire(connection, key, &tag);
-        self.writer.run(work, |_| {}).boxed()
+        self.write(move |connection| tags::change(connection, &change))
     }
 
     fn append(
@@ -252,9 +210,7 @@ impl Store for SqliteStore {
         before: Timestamp,
         limit_rows: usize,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
-        let work =
-            move |connection: &Connection| append::prune(connection, dataset, before, limit_rows);
-        self.writer.run(work, |_| {}).boxed()
+        self.write(move |connection| append::prune(connection, dataset, before, limit_rows))
     }
 
     fn delete_rows(
@@ -263,14 +219,13 @@ impl Store for SqliteStore {
         span: Span,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
-        let work = move |connection: &Connection| delete::rows(connection, dataset, span, now);
-        self.writer.run(work, |_| {}).boxed()
+        self.write(move |connection| delete::rows(connection, dataset, span, now))
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let work = move |connection: &Connection| delete::dataset(connection, dataset);
         async move {
-            let deleted = self.writer.run(work, |_| {}).await;
+            let work = move |connection: &Connection| delete::dataset(connection, dataset);
+            let deleted = self.write(work).await;
             self.maintenance.wake();
             deleted
         }
@@ -284,40 +239,18 @@ impl Store for SqliteStore {
                 || compaction::shrink(connection)?)
         };
         async move {
-            while self.writer.run(step, |_| {}).await? {}
+            while self.write(step).await? {}
             Ok(())
         }
         .boxed()
     }
 
-    fn dataset(&self, which: &DatasetRef) -> Result<Option<Dataset>, StoreError> {
-        self.readers.read(|connection| catalog::dataset(connection, which))
-    }
-
-    fn owned(&self, owner: Option<KeyId>, name: &str) -> Result<Option<DatasetId>, StoreError> {
-        self.readers.read(|connection| catalog::owned(connection, owner, name))
-    }
-
-    fn grant(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Grant>, StoreError> {
-        self.readers.read(|connection| catalog::grant(connection, key, which))
-    }
-
-    fn sight(&self, key: KeyId, which: &DatasetRef) -> Result<Option<Sight>, StoreError> {
-        self.readers.read(|connection| {
-            let Some(grant) = catalog::grant(connection, key, which)? else { return Ok(None) };
-            let columns = catalog::columns(connection, grant.dataset)?;
-            let progress = append::progress(connection, grant.dataset)?;
-            let (revision, newest) = (progress.revision, progress.newest);
-            Ok(Some(Sight { grant, columns, revision, newest }))
-        })
+    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>, StoreError> {
+        self.readers.read(|connection| catalog::sight(connection, key, which))
     }
 
     fn version(&self) -> Option<i64> {
         self.readers.version()
-    }
-
-    fn acquirable(&self, key: KeyId, tag: &str) -> Result<Acquired, StoreError> {
-        self.readers.read(|connection| tags::acquirable(connection, key, tag))
     }
 
     fn list(
@@ -330,24 +263,16 @@ impl Store for SqliteStore {
         self.readers.read(|connection| search::list(connection, key, filter, skip, limit))
     }
 
-    fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, StoreError> {
-        self.readers.read(|connection| catalog::columns(connection, dataset))
-    }
-
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError> {
         self.readers.read(|connection| tags::holders(connection, owner, tag))
     }
 
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>, StoreError> {
-        self.readers.read(|connection| match filter {
-            TagFilter::All => tags::all(connection),
-            TagFilter::KnownTo(key) => tags::list_known(connection, key),
-            TagFilter::OfDataset(dataset) => tags::of_dataset(connection, dataset),
-        })
+        self.readers.read(|connection| tags::list(connection, filter))
     }
 
-    fn retentions(&self) -> Result<Vec<DatasetFields>, StoreError> {
-        self.readers.read(catalog::retentions)
+    fn retained(&self) -> Result<Vec<Dataset>, StoreError> {
+        self.readers.read(catalog::retained)
     }
 
     fn newest_within(
@@ -359,54 +284,31 @@ impl Store for SqliteStore {
         self.readers.read(|connection| chunks::newest_within(connection, series, n_bytes))
     }
 
-    fn newest_change(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.readers.read(catalog::newest_change)
-    }
-
-    fn newest_timestamp(&self, dataset: DatasetId) -> Result<Option<Timestamp>, StoreError> {
-        self.readers.read(|connection| append::newest_known(connection, dataset))
-    }
-
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError> {
         let PageRead { resolution, span, order, skip, limit, count } = *read;
         self.readers.read(|connection| {
-            let revision = append::revision(connection, dataset)?;
+            let revision = progress::revision(connection, dataset)?;
             let is_counted = count == Count::All;
+            let series = SeriesId { dataset, resolution };
             if resolution != Resolution::Raw {
-                let n = if is_counted {
-                    Some(bucket_reader::count(
-                        connection,
-                        dataset,
-                        resolution,
-                        span,
-                        &self.chunk_indexes,
-                    )?)
-                } else {
-                    None
+                let indexes = &self.chunk_indexes;
+                let count = match count {
+                    Count::All => Some(bucket_reader::count(connection, series, span, indexes)?),
+                    Count::Nothing => None,
                 };
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let page = Page { span, order, skip, limit };
-                let rows = bucket_reader::read(connection, dataset, resolution, &page)?;
-                return Ok(PageOfRows { count: n, rows: Rows::Buckets(rows), revision });
+                let rows = Rows::Buckets(bucket_reader::read(connection, series, &page)?);
+                return Ok(PageOfRows { count, rows, revision });
             }
             if !is_counted && skip == 0 {
                 let rows = scan::page(connection, dataset, span, order, skip, limit)?;
                 return Ok(PageOfRows { count: None, rows: Rows::Raw(rows), revision });
             }
-            let chunk_index = self.chunk_indexes.read(connection, SeriesId::rows(dataset))?;
+            let chunk_index = self.chunk_indexes.read(connection, series)?;
             let (n, rows) = scan::counted_page(connection, dataset, read, &chunk_index)?;
             let count = is_counted.then_some(n);
             Ok(PageOfRows { count, rows: Rows::Raw(rows), revision })
-        })
-    }
-
-    fn newest(&self, dataset: DatasetId, limit: usize) -> Result<Newest, StoreError> {
-        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        self.readers.read(|connection| {
-            let revision = append::revision(connection, dataset)?;
-            let mut rows = scan::page(connection, dataset, all, Order::Descending, 0, limit)?;
-            rows.reverse();
-            Ok(Newest { rows, revision })
         })
     }
 
@@ -420,9 +322,8 @@ impl Store for SqliteStore {
                 let sql = space::write_trial_sql(n_bytes);
                 let write = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
                 self.writer.run_sized(n_bytes, write, |()| {}).await?;
-                let drop_trial =
-                    |connection: &Connection| Ok(connection.execute_batch(space::DROP_TRIAL_SQL)?);
-                self.writer.run(drop_trial, |()| {}).await?;
+                self.write(|connection| Ok(connection.execute_batch(space::DROP_TRIAL_SQL)?))
+                    .await?;
             }
             Ok(())
         }
@@ -432,8 +333,7 @@ impl Store for SqliteStore {
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<(), StoreError>> {
         let sql = format!("PRAGMA max_page_count = {n_pages}");
-        let work = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
-        self.writer.run(work, |()| {}).boxed()
+        self.write(move |connection| Ok(connection.execute_batch(&sql)?))
     }
 
     fn era(&self) -> i64 {
@@ -449,10 +349,6 @@ impl Store for SqliteStore {
         self.readers.read(|connection| rows_since::read_since(connection, dataset, after, limit))
     }
 
-    fn revision(&self, dataset: DatasetId) -> Result<u64, StoreError> {
-        self.readers.read(|connection| append::revision(connection, dataset))
-    }
-
     fn scan(
         &self,
         dataset: DatasetId,
@@ -462,7 +358,7 @@ impl Store for SqliteStore {
     ) -> Result<(), StoreError> {
         self.readers.read(|connection| match resolution {
             Resolution::Raw => scan::batches(connection, dataset, span, self.era, visit),
-            _ => bucket_reader::batches(connection, dataset, resolution, span, visit),
+            _ => bucket_reader::batches(connection, SeriesId { dataset, resolution }, span, visit),
         })
     }
 }

@@ -26,7 +26,7 @@ async fn open(folder: &Path) -> (Datasets, DatasetId, Vec<Column>) {
         owner: Some(KeyId::new(1)),
     };
     let dataset = datasets.create(new).await.unwrap().id;
-    let columns = datasets.read_store(move |store| store.columns(dataset)).await.unwrap();
+    let columns = datasets.sight(KeyId::new(1), DatasetRef::Id(dataset)).await.unwrap().columns;
     (datasets, dataset, columns)
 }
 
@@ -58,10 +58,10 @@ async fn append_at_once(
 
 async fn stored(datasets: &Datasets, dataset: DatasetId) -> Vec<(i64, Option<Value>)> {
     let read = datasets.read_store(move |store| {
-        assert!(store.dataset(&DatasetRef::Id(dataset))?.is_some());
+        assert!(store.sight(None, &DatasetRef::Id(dataset))?.is_some());
         store.newest(dataset, 100)
     });
-    let rows = read.await.unwrap().rows.rows();
+    let rows = read.await.unwrap().0.rows();
     rows.into_iter().map(|row| (row.timestamp.seconds(), row.values[0].clone())).collect()
 }
 

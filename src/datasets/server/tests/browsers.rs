@@ -35,7 +35,7 @@ async fn pages_of_the_sites_that_are_named_read_and_do_no_more() {
     let service = Service::with_bars(1).await;
     let portal = Router::new().route("/portal", get(async || "portal"));
     let sites = [SITE, "http://localhost:3000"].map(|text| text.parse().unwrap());
-    let router = router(service.app.clone(), Some(portal), &sites);
+    let router = router(Arc::clone(&service.app), Some(portal), &sites);
     for origin in [SITE, "http://localhost:3000"] {
         let (status, headers) = preflight(&router, "/api/rows/", origin, "GET").await;
         assert_eq!(status, 200, "without a key");
@@ -73,7 +73,7 @@ async fn without_the_flag_no_page_reads_and_with_a_star_every_page_does() {
     assert_eq!((status, text(&headers, "access-control-allow-origin")), (200, None));
     let (_, headers) = preflight(&service.router, "/api/rows/", SITE, "GET").await;
     assert_eq!(text(&headers, "access-control-allow-origin"), None);
-    let open = router(service.app.clone(), None, &["*".parse().unwrap()]);
+    let open = router(Arc::clone(&service.app), None, &["*".parse().unwrap()]);
     let (status, headers) = of_page(&open, SITE, get()).await;
     assert_eq!((status, text(&headers, "access-control-allow-origin")), (200, Some("*")));
 }
@@ -82,7 +82,7 @@ async fn without_the_flag_no_page_reads_and_with_a_star_every_page_does() {
 async fn the_root_leads_to_what_there_is_for_people() {
     let service = Service::start().await;
     for (portal, has_portal) in [(Some(Router::new()), true), (None, false)] {
-        let router = router(service.app.clone(), portal, &[]);
+        let router = router(Arc::clone(&service.app), portal, &[]);
         let request = Request::get("/").header("host", "127.0.0.1:8081");
         let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(response.status(), 200);

@@ -27,8 +27,8 @@ async fn two_filters_are_one_too_many() {
 #[tokio::test]
 async fn several_filters_are_taken_where_the_operator_allows_it() {
     let mut service = Service::with_bars(0).await;
-    Arc::make_mut(&mut service.app.0).metadata_filters = MetadataFilters::All;
-    service.router = router(service.app.clone(), None, &[]);
+    Arc::make_mut(&mut service.app).metadata_filters = MetadataFilters::All;
+    service.router = router(Arc::clone(&service.app), None, &[]);
     let path = "/api/datasets/search/?source=test&ticker=btcusd";
     assert_eq!(service.get(&service.reader, path).await.1["count"], 1);
     let path = "/api/datasets/search/?source=test&ticker=ethusd";

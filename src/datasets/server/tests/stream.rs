@@ -108,8 +108,8 @@ async fn heartbeats_come_every_thirty_seconds() {
 #[tokio::test]
 async fn a_stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
     let mut service = Service::with_bars(1).await;
-    Arc::make_mut(&mut service.app.0).heartbeat_every = Duration::from_millis(20);
-    service.router = router(service.app.clone(), None, &[]);
+    Arc::make_mut(&mut service.app).heartbeat_every = Duration::from_millis(20);
+    service.router = router(Arc::clone(&service.app), None, &[]);
     let mut reader = Reader::open(&service).await;
     assert_eq!(reader.next().await.unwrap().0, "connected");
     assert_eq!(reader.next().await.unwrap().0, "data");

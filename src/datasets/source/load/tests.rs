@@ -31,8 +31,8 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
         async move {
             let which = DatasetRef::Name(name.to_owned());
             let found = datasets.read_store(move |store| {
-                let Some(dataset) = store.dataset(&which)? else { return Ok(None) };
-                Ok(Some(store.newest(dataset.id, Limit::clamp(100).get())?.rows))
+                let Some(found) = store.sight(None, &which)? else { return Ok(None) };
+                Ok(Some(store.newest(found.dataset.id, Limit::clamp(100).get())?.0))
             });
             match found.await.unwrap() {
                 Some(rows) if rows.len() >= at_least => Ok(rows),
@@ -48,7 +48,8 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
         assert!(value.is_some_and(|value| value >= 0.0), "{}: {newest:?}", description.name);
     }
     let which = DatasetRef::Name("machine_cpu".to_owned());
-    let cpu = datasets.read_store(move |store| store.dataset(&which)).await.unwrap().unwrap();
+    let found = datasets.read_store(move |store| store.sight(None, &which)).await.unwrap();
+    let cpu = found.unwrap().dataset;
     clock.advance(Duration::from_hours(1));
     let pruned = || {
         let datasets = datasets.clone();
@@ -80,9 +81,9 @@ async fn seconds_of_rows(datasets: &Datasets) -> Vec<i64> {
     let read = datasets.read_store(|store| {
         let mut seconds = Vec::new();
         let which = DatasetRef::Name("machine_cpu".to_owned());
-        let Some(cpu) = store.dataset(&which)? else { return Ok(seconds) };
+        let Some(cpu) = store.sight(None, &which)? else { return Ok(seconds) };
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        store.scan(cpu.id, Resolution::Raw, all, &mut |piece| {
+        store.scan(cpu.dataset.id, Resolution::Raw, all, &mut |piece| {
             if let Rows::Raw(block) = piece.rows()? {
                 seconds.extend(block.times.iter().map(|time| time.seconds()));
             }

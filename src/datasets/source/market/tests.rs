@@ -74,9 +74,9 @@ async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
     let which = DatasetRef::Name(name.to_owned());
     let read = datasets.read_store(move |store| {
         let mut minutes = Vec::new();
-        let Some(dataset) = store.dataset(&which)? else { return Ok(minutes) };
+        let Some(found) = store.sight(None, &which)? else { return Ok(minutes) };
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        store.scan(dataset.id, Resolution::Raw, all, &mut |piece| {
+        store.scan(found.dataset.id, Resolution::Raw, all, &mut |piece| {
             if let Rows::Raw(block) = piece.rows()? {
                 minutes.extend(block.times.into_iter().map(minute_of));
             }

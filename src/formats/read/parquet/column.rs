@@ -110,6 +110,29 @@ impl ColumnBatch {
         cell.ok_or_else(damaged)
     }
 
+    /// The numbers of the rows from the next one to the end of its batch, if it is at the beginning
+    /// of one and all of these have one.
+    ///
+    /// # Errors
+    /// As [`Self::next_cell`].
+    pub(super) fn next_floats(&mut self) -> Result<&[f64], String> {
+        if self.next_row >= self.n_rows {
+            self.fill()?;
+        }
+        match &self.values {
+            Values::Double(_, numbers) if self.next_row == 0 && numbers.len() == self.n_rows => {
+                Ok(numbers)
+            }
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Passes over rows that have values.
+    pub(super) fn skip(&mut self, n_rows: usize) {
+        self.next_row += n_rows;
+        self.next_value += n_rows;
+    }
+
     fn fill(&mut self) -> Result<(), String> {
         (self.next_row, self.next_value) = (0, 0);
         self.levels.clear();

@@ -12,7 +12,7 @@ use model::{
 use tsdb::{
     catalog::{DatasetRef, NewDataset},
     span::{Order, Span},
-    store::{AppendMode, Count, Created, PageRead, Store as _, StoreError, sqlite::SqliteStore},
+    store::{AppendMode, Count, PageRead, Store as _, StoreError, sqlite::SqliteStore},
 };
 
 /// The columns of a bar, as document 2 shows them.
@@ -62,13 +62,11 @@ impl Figures {
             owner: None,
         };
         let which = DatasetRef::Name(name.to_owned());
-        if let Some(found) = self.store.dataset(&which)? {
-            return Ok(found.id);
+        if let Some(found) = self.store.sight(None, &which)? {
+            return Ok(found.dataset.id);
         }
-        match self.store.create(vec![new], Timestamp::from_seconds(0)).await? {
-            Created::New(made) => made.first().map(|made| made.id).ok_or(StoreError::Closed),
-            Created::NameTaken { .. } => Err(StoreError::Closed),
-        }
+        let made = self.store.create(vec![new], Timestamp::from_seconds(0)).await?;
+        made.first().map(|made| made.id).ok_or(StoreError::Closed)
     }
 
     /// Appends bars in the order of their minutes, durably.

@@ -4,15 +4,19 @@
 //! last chunk they become a chunk. Late rows stay in the tail, which wins over the chunks; where there
 //! are many of them they are laid over their chunks, some at a time, while nobody writes.
 
+use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::Connection;
 
 use super::{
     StoreError,
     buckets::{self, Touched},
     catalog,
-    chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN, SeriesId},
-    scan, tail,
+    chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
+    progress::{self, Progress},
+    scan,
+    series::SeriesId,
+    tail,
 };
 use crate::{
     rollup::Fold,
@@ -36,32 +40,6 @@ const LATE_ROWS_LIMIT: usize = 262_144;
 /// Late rows of one append that are worth rewriting their chunk.
 const LATE_ROWS_PER_CHUNK: usize = 64;
 
-/// What the writer knows of a dataset.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
-    pub(super) revision: u64,
-    pub(super) newest: Option<Timestamp>,
-    pub(super) kept_from: Option<Timestamp>,
-    n_fresh: usize,
-    n_late: usize,
-}
-
-impl Progress {
-    /// Counts the rows of the tail again.
-    pub(super) fn recount(
-        &mut self,
-        connection: &Connection,
-        dataset: DatasetId,
-    ) -> Result<(), StoreError> {
-        let end = chunks::end(connection, SeriesId::rows(dataset))?;
-        let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
-        self.n_late = tail::count(connection, dataset, late)?;
-        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        self.n_fresh = tail::count(connection, dataset, all)? - self.n_late;
-        Ok(())
-    }
-}
-
 /// Appends `rows`, sorted by unique timestamp, and fills in their numbers and creation times.
 pub(super) fn append(
     connection: &Connection,
@@ -69,7 +47,7 @@ pub(super) fn append(
     rows: &mut Block,
     now: Timestamp,
 ) -> Result<Appended, StoreError> {
-    let mut progress = progress(connection, dataset)?;
+    let mut progress = Progress::read(connection, dataset)?;
     let n = rows.len();
     let n_rows = u64::try_from(n).unwrap_or(u64::MAX);
     let (Some(first), Some(last)) = (rows.times.first().copied(), rows.times.last().copied())
@@ -81,7 +59,7 @@ pub(super) fn append(
     {
         return Err(StoreError::Pruned { kept_from });
     }
-    let fold = fold(connection, dataset)?;
+    let fold = catalog::fold(connection, dataset)?;
     let is_after = progress.newest.is_none_or(|newest| newest < first);
     // Read before anything is written: then the engine copies chunks straight from the file.
     let touched = if is_after || fold == Fold::Nothing {
@@ -111,8 +89,8 @@ pub(super) fn append(
     seal(connection, dataset, &mut progress, rows)?;
     progress.revision += 1;
     progress.newest = progress.newest.max(Some(last));
-    save(connection, dataset, &progress)?;
-    touch(connection, dataset, now)?;
+    progress.save(connection, dataset)?;
+    progress::touch(connection, dataset, now)?;
     Ok(Appended { n_rows, revision: progress.revision })
 }
 
@@ -143,7 +121,7 @@ pub(super) fn prune(
     before: Timestamp,
     limit_rows: usize,
 ) -> Result<u64, StoreError> {
-    let mut progress = progress(connection, dataset)?;
+    let mut progress = Progress::read(connection, dataset)?;
     // Whole buckets only: what is left of one could not be folded again.
     let before = Resolution::FiveMinutes.bucket_start(before);
     let (mut n_gone, in_chunks) =
@@ -162,45 +140,10 @@ pub(super) fn prune(
         let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
         progress.kept_from = progress.kept_from.max(Some(end.min(before)));
         progress.revision += 1;
-        progress.newest = newest(connection, dataset)?;
-        save(connection, dataset, &progress)?;
+        progress.newest = progress::newest(connection, dataset)?;
+        progress.save(connection, dataset)?;
     }
     Ok(u64::try_from(n_gone).unwrap_or(u64::MAX))
-}
-
-/// The timestamp of the newest row.
-pub(super) fn newest(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Option<Timestamp>, StoreError> {
-    let mut statement = connection.prepare_cached("SELECT max(t) FROM tail WHERE dataset = ?1")?;
-    let in_tail: Option<i64> = statement.query_row([dataset.get()], |row| row.get(0))?;
-    let in_tail = in_tail.map(Timestamp::from_micros);
-    Ok(in_tail.max(chunks::end(connection, SeriesId::rows(dataset))?))
-}
-
-/// The timestamp of the newest row, as the last commit left it; none if the dataset is not there.
-pub(super) fn newest_known(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Option<Timestamp>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT newest FROM progress WHERE dataset = ?1")?;
-    let newest = statement.query_row([dataset.get()], |row| row.get::<_, Option<i64>>(0));
-    Ok(newest.optional()?.flatten().map(Timestamp::from_micros))
-}
-
-/// The number of the dataset's last commit.
-pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u64, StoreError> {
-    Ok(progress(connection, dataset)?.revision)
-}
-
-/// A number that changes whenever a chunk of the dataset is removed.
-pub(super) fn layout(connection: &Connection, dataset: DatasetId) -> Result<i64, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT layout FROM progress WHERE dataset = ?1")?;
-    let layout = statement.query_row([dataset.get()], |row| row.get(0));
-    layout.optional()?.ok_or(StoreError::NoDataset { dataset })
 }
 
 /// Puts many rows where they belong: those after the last chunk into new chunks, together with the
@@ -214,8 +157,7 @@ fn put_many(
     progress: &mut Progress,
 ) -> Result<(), StoreError> {
     let series = SeriesId::rows(dataset);
-    let fresh_from =
-        chunks_end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
+    let fresh_from = chunks::fresh_from(chunks_end);
     let n_late = rows.first_not_before(fresh_from);
     let late = rows.part(0..n_late);
     if let (Some(first), Some(last)) = (late.times.first(), late.times.last()) {
@@ -249,10 +191,9 @@ fn seal(
     progress: &mut Progress,
     appended: &Block,
 ) -> Result<(), StoreError> {
-    let end = chunks::end(connection, SeriesId::rows(dataset))?;
-    let fresh_from = end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros() + 1));
     if progress.n_fresh >= CHUNK_ROWS {
-        let fresh = Span { first: fresh_from, last: Timestamp::MAX };
+        let first = chunks::fresh_from(chunks::end(connection, SeriesId::rows(dataset))?);
+        let fresh = Span { first, last: Timestamp::MAX };
         progress.n_fresh = tail::count(connection, dataset, fresh)?;
         if progress.n_fresh >= CHUNK_ROWS {
             let rows = tail::take(connection, dataset, fresh, CHUNK_ROWS, appended.empty_like())?;
@@ -268,13 +209,12 @@ fn seal(
 
 /// Lays some late rows of a dataset that has many over their chunks; whether there was one.
 pub(super) fn settle_some(connection: &Connection) -> Result<bool, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1")?;
-    let found: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
-    let Some(dataset) = found.and_then(DatasetId::new) else { return Ok(false) };
-    let mut progress = progress(connection, dataset)?;
+    let sql = "SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1";
+    let found = connection.find(sql, [], catalog::dataset_id)?;
+    let Some(dataset) = found else { return Ok(false) };
+    let mut progress = Progress::read(connection, dataset)?;
     settle_late(connection, dataset, &mut progress, LATE_ROWS_STEP)?;
-    save(connection, dataset, &progress)?;
+    progress.save(connection, dataset)?;
     Ok(true)
 }
 
@@ -306,71 +246,7 @@ fn settle_late(
 /// Takes the next `n` row numbers.
 fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>, StoreError> {
     let n = i64::try_from(n).unwrap_or(i64::MAX);
-    let last: i64 = connection
-        .prepare_cached(
-            "UPDATE counters SET value = value + ?1 WHERE name = 'row' RETURNING value",
-        )?
-        .query_row([n], |row| row.get(0))?;
+    let sql = "UPDATE counters SET value = value + ?1 WHERE name = 'row' RETURNING value";
+    let last: i64 = connection.value(sql, [n])?;
     Ok((last - n + 1..=last).collect())
-}
-
-/// How the dataset folds.
-pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold, StoreError> {
-    let columns = catalog::columns(connection, dataset)?;
-    Ok(Fold::for_dataset(&columns, &catalog::metadata(connection, dataset)?))
-}
-
-/// Sets when the dataset last changed.
-pub(super) fn touch(
-    connection: &Connection,
-    dataset: DatasetId,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("UPDATE datasets SET updated_at = ?2 WHERE id = ?1")?
-        .execute(params![dataset.get(), now.micros()])?;
-    Ok(())
-}
-
-/// What the writer knows of the dataset.
-pub(super) fn progress(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Progress, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT revision, newest, kept_from, n_fresh, n_late FROM progress WHERE dataset = ?1",
-    )?;
-    let timestamp = |micros: Option<i64>| micros.map(Timestamp::from_micros);
-    let progress = statement.query_row([dataset.get()], |row| {
-        Ok(Progress {
-            revision: row.get(0)?,
-            newest: timestamp(row.get(1)?),
-            kept_from: timestamp(row.get(2)?),
-            n_fresh: row.get(3)?,
-            n_late: row.get(4)?,
-        })
-    });
-    progress.optional()?.ok_or(StoreError::NoDataset { dataset })
-}
-
-/// Keeps what the writer knows.
-pub(super) fn save(
-    connection: &Connection,
-    dataset: DatasetId,
-    progress: &Progress,
-) -> Result<(), StoreError> {
-    connection
-        .prepare_cached(
-            "UPDATE progress SET revision = ?2, newest = ?3, kept_from = ?4, n_fresh = ?5,
-             n_late = ?6 WHERE dataset = ?1",
-        )?
-        .execute(params![
-            dataset.get(),
-            progress.revision,
-            progress.newest.map(Timestamp::micros),
-            progress.kept_from.map(Timestamp::micros),
-            progress.n_fresh,
-            progress.n_late
-        ])?;
-    Ok(())
 }

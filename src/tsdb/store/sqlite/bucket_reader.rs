@@ -6,20 +6,21 @@ use std::{
     time::Duration,
 };
 
+use db::statement::Statements as _;
 use model::{
     block::{Block, Rows, Series},
-    dataset::{DatasetId, Dtype},
+    dataset::Dtype,
     resolution::Resolution,
     row::Bucket,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row};
 
 use super::{
     StoreError,
-    buckets::{self, KEPT, code},
     chunk_index::{ChunkIndex, ChunkIndexCache},
-    chunks::{self, Chunk, SeriesId},
+    chunks::{self, Chunk, ChunkTimes},
+    series::{self, KEPT, SeriesId},
 };
 use crate::{
     codec::decode_rows,
@@ -57,88 +58,79 @@ impl Page {
 /// Reads buckets in the order asked for.
 pub(super) fn read(
     connection: &Connection,
-    dataset: DatasetId,
-    resolution: Resolution,
+    series: SeriesId,
     page: &Page,
 ) -> Result<Vec<Bucket>, StoreError> {
-    if KEPT.contains(&resolution) {
-        return stored(connection, SeriesId { dataset, resolution }, page);
-    }
     let mut taken = Vec::new();
-    if page.limit == 0 {
-        return Ok(taken);
-    }
-    let mut skip = page.skip;
-    walk(connection, dataset, resolution, page.span, page.order, &mut |bucket| {
-        if skip > 0 {
-            skip -= 1;
-        } else {
+    if page.limit > 0 {
+        walk(connection, series, page, &mut |bucket| {
             taken.push(bucket);
-        }
-        if taken.len() < page.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
+            let is_full = taken.len() >= page.limit;
+            if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+    }
     Ok(taken)
 }
 
 /// How many buckets a span has.
 pub(super) fn count(
     connection: &Connection,
-    dataset: DatasetId,
-    resolution: Resolution,
+    series: SeriesId,
     span: Span,
     chunk_indexes: &ChunkIndexCache,
 ) -> Result<u64, StoreError> {
-    if KEPT.contains(&resolution) {
-        let series = SeriesId { dataset, resolution };
+    if KEPT.contains(&series.resolution) {
         let chunk_index = chunk_indexes.read(connection, series)?;
         return count_stored(connection, series, span, &chunk_index);
     }
     let mut n = 0;
-    walk(connection, dataset, resolution, span, Order::Ascending, &mut |_| {
+    walk(connection, series, &Page::all(span), &mut |_| {
         n += 1;
         ControlFlow::Continue(())
     })?;
     Ok(n)
 }
 
-/// Shows `visit` the buckets of a span one by one.
-pub(super) fn walk(
+/// Shows `visit` the buckets of a page one by one, whatever its limit is.
+fn walk(
     connection: &Connection,
-    dataset: DatasetId,
-    resolution: Resolution,
-    span: Span,
-    order: Order,
+    series: SeriesId,
+    page: &Page,
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
+    let SeriesId { dataset, resolution } = series;
+    let Page { span, order, mut skip, .. } = *page;
     if KEPT.contains(&resolution) {
-        let series = SeriesId { dataset, resolution };
-        return walk_stored(connection, series, span, order, 0, visit);
+        return walk_stored(connection, series, span, order, skip, visit);
     }
     let Some(finer) = resolution.source() else { return Ok(()) };
     let mut group: Vec<Bucket> = Vec::new();
     let mut flow = ControlFlow::Continue(());
-    let fold = |group: &mut Vec<Bucket>| {
+    let mut give = |group: &mut Vec<Bucket>| {
         if order == Order::Descending {
             group.reverse();
         }
         let start = group.first().map(|first| resolution.bucket_start(first.timestamp));
-        start.and_then(|start| coarser(start, group.drain(..)))
+        match start.and_then(|start| coarser(start, group.drain(..))) {
+            Some(bucket) if skip == 0 => visit(bucket),
+            folded => {
+                skip -= usize::from(folded.is_some());
+                ControlFlow::Continue(())
+            }
+        }
     };
     let wide = widened(resolution, span);
     let finer = SeriesId { dataset, resolution: finer };
     walk_stored(connection, finer, wide, order, 0, &mut |bucket| {
         let start = resolution.bucket_start(bucket.timestamp);
         if group.last().is_some_and(|last| resolution.bucket_start(last.timestamp) != start) {
-            flow = fold(&mut group).map_or(flow, &mut *visit);
+            flow = give(&mut group);
         }
         group.push(bucket);
         flow
     })?;
     // After the last one it does not matter whether more are wanted.
-    if flow.is_continue()
-        && let Some(last) = fold(&mut group)
-        && visit(last).is_break()
-    {
+    if flow.is_continue() && give(&mut group).is_break() {
         return Ok(());
     }
     Ok(())
@@ -147,14 +139,13 @@ pub(super) fn walk(
 /// Shows `visit` the buckets of a span, oldest first, batch by batch.
 pub(super) fn batches(
     connection: &Connection,
-    dataset: DatasetId,
-    resolution: Resolution,
+    series: SeriesId,
     span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<(), StoreError> {
     let mut batch = Vec::new();
     let mut flow = Ok(ControlFlow::Continue(()));
-    walk(connection, dataset, resolution, span, Order::Ascending, &mut |bucket| {
+    walk(connection, series, &Page::all(span), &mut |bucket| {
         batch.push(bucket);
         if batch.len() == BATCH_BUCKETS {
             flow = visit(RowBatch::of_rows(Rows::Buckets(mem::take(&mut batch))));
@@ -171,28 +162,8 @@ pub(super) fn batches(
 fn widened(resolution: Resolution, span: Span) -> Span {
     let floor = resolution.bucket_start(span.first);
     let is_aligned = floor == span.first;
-    let first = if is_aligned { floor } else { buckets::span(resolution, floor).last + STEP };
-    Span { first, last: buckets::span(resolution, resolution.bucket_start(span.last)).last }
-}
-
-/// Reads stored buckets in the order asked for.
-pub(super) fn stored(
-    connection: &Connection,
-    series: SeriesId,
-    page: &Page,
-) -> Result<Vec<Bucket>, StoreError> {
-    let mut taken = Vec::new();
-    if page.limit > 0 {
-        walk_stored(connection, series, page.span, page.order, page.skip, &mut |bucket| {
-            taken.push(bucket);
-            if taken.len() < page.limit {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        })?;
-    }
-    Ok(taken)
+    let first = if is_aligned { floor } else { series::span(resolution, floor).last + STEP };
+    Span { first, last: series::span(resolution, resolution.bucket_start(span.last)).last }
 }
 
 /// Buckets on their way out: the first ones are left out.
@@ -235,13 +206,9 @@ fn walk_stored(
         return Ok(());
     }
     let mut statement = connection.prepare_cached(single_sql(order))?;
-    let bounds = (span.first.micros(), span.last.micros());
-    let mut single = statement
-        .query_map(
-            params![series.dataset.get(), code(series.resolution), bounds.0, bounds.1, -1],
-            bucket,
-        )?
-        .peekable();
+    let (dataset, resolution, first, last) = series.within(span);
+    let mut single =
+        statement.query_map([dataset, resolution, first, last, -1], bucket)?.peekable();
     let mut out = Out { order, skip, visit };
     let mut is_open = true;
     chunks::touching(connection, series, span, order, &mut |chunk| {
@@ -388,17 +355,9 @@ fn count_stored(
     // Single buckets that take the place of one in a chunk are counted twice.
     let over = Span { first: span.first, last: span.last.min(end) };
     let mut n_twice = 0;
-    let mut covering: Option<(Chunk, Vec<Timestamp>)> = None;
+    let mut chunk_times = ChunkTimes::default();
     for bucket in single(connection, series, over, usize::MAX)? {
-        let time = bucket.timestamp;
-        if covering.as_ref().is_none_or(|(chunk, _)| time > chunk.span.last) {
-            covering = match chunks::ending_from(connection, series, time)? {
-                None => None,
-                Some(chunk) => Some((chunk, chunks::times(connection, series.dataset, chunk)?)),
-            };
-        }
-        let times = covering.as_ref().map(|(_, times)| times.as_slice()).unwrap_or_default();
-        n_twice += u64::from(times.binary_search(&time).is_ok());
+        n_twice += u64::from(chunk_times.contains(connection, series, bucket.timestamp)?);
     }
     Ok((in_chunks + to_u64(n_single)).saturating_sub(n_twice))
 }
@@ -441,14 +400,8 @@ fn single_within(
 ) -> Result<Vec<Bucket>, StoreError> {
     let mut statement = connection.prepare_cached(single_sql(Order::Ascending))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let (first, last) = (span.first.micros(), span.last.micros());
-    let mut rows = statement.query(params![
-        series.dataset.get(),
-        code(series.resolution),
-        first,
-        last,
-        limit
-    ])?;
+    let (dataset, resolution, first, last) = series.within(span);
+    let mut rows = statement.query([dataset, resolution, first, last, limit])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         if is_wanted(Timestamp::from_micros(row.get(0)?)) {
@@ -464,13 +417,9 @@ pub(super) fn count_single(
     series: SeriesId,
     span: Span,
 ) -> Result<usize, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT count(*) FROM buckets
-         WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4",
-    )?;
-    let (first, last) = (span.first.micros(), span.last.micros());
-    let bounds = params![series.dataset.get(), code(series.resolution), first, last];
-    Ok(statement.query_row(bounds, |row| row.get(0))?)
+    let sql = "SELECT count(*) FROM buckets
+         WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4";
+    Ok(connection.value(sql, series.within(span))?)
 }
 
 /// Buckets as rows of a chunk.

@@ -8,6 +8,7 @@
 
 use std::{collections::BTreeSet, slice};
 
+use db::statement::Statements as _;
 use model::{
     block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
 };
@@ -15,22 +16,16 @@ use rusqlite::{Connection, params};
 
 use super::{
     StoreError,
-    bucket_reader::{self, Page, block_of, stored},
-    chunks::{self, CHUNK_ROWS, SeriesId},
-    rebuild_buckets::{self, BucketRebuild},
-    scan::{self, Projection},
+    bucket_reader::{self, Page, block_of},
+    chunks::{self, CHUNK_ROWS},
+    rebuild_buckets::{self, BucketRebuild, as_stored, fold_rows},
+    scan,
+    series::{self, KEPT, SETTLED, SeriesId, code, micros, span},
 };
 use crate::{
-    rollup::{Fold, Folding, coarser},
+    rollup::{Fold, coarser},
     span::Span,
 };
-
-/// The resolutions that are stored, each after the one it is folded from.
-pub(super) const KEPT: [Resolution; 3] =
-    [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
-
-/// The resolutions whose buckets become chunks. Days are too few.
-pub(super) const SETTLED: [Resolution; 2] = [Resolution::FiveMinutes, Resolution::Hour];
 
 /// New buckets of one append from which on it is worth looking whether there are [`NEW_CHUNK_MIN`].
 const NEW_MIN: usize = 16;
@@ -59,18 +54,6 @@ const OVER_MAX: usize = 4096;
 /// Buckets laid into chunks in one step. Each may be in a chunk of its own, which takes about 0.1 ms.
 const OVER_STEP: usize = 32;
 
-/// The number by which a resolution is stored: the length of a bucket in seconds.
-pub(super) fn code(resolution: Resolution) -> i64 {
-    resolution.bucket().map_or(0, |length| i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
-}
-
-/// The timestamps of the bucket that starts at `start`.
-pub(super) fn span(resolution: Resolution, start: Timestamp) -> Span {
-    let micros = code(resolution).saturating_mul(1_000_000);
-    let last = Timestamp::from_micros(start.micros().saturating_add(micros - 1));
-    Span { first: start, last }
-}
-
 /// Folds `rows`, which come after all rows before them, onto the last bucket.
 pub(super) fn extend(
     connection: &Connection,
@@ -82,8 +65,12 @@ pub(super) fn extend(
     let [finest, ..] = KEPT;
     let start = finest.bucket_start(*first);
     let here = Span { first: start, last: start };
-    let last =
-        stored(connection, SeriesId { dataset, resolution: finest }, &Page::all(here))?.pop();
+    let last = bucket_reader::read(
+        connection,
+        SeriesId { dataset, resolution: finest },
+        &Page::all(here),
+    )?
+    .pop();
     let mut new = fold.buckets(rows, finest, last);
     put_new(connection, SeriesId { dataset, resolution: finest }, &new)?;
     for pair in KEPT.windows(2) {
@@ -95,7 +82,8 @@ pub(super) fn extend(
         if start < first.timestamp {
             let last = Timestamp::from_micros(first.timestamp.micros() - 1);
             let before = Page::all(Span { first: start, last });
-            finer_ones = stored(connection, SeriesId { dataset, resolution: finer }, &before)?;
+            finer_ones =
+                bucket_reader::read(connection, SeriesId { dataset, resolution: finer }, &before)?;
         }
         finer_ones.append(&mut new);
         let start_of = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
@@ -224,10 +212,10 @@ impl Touched {
         dataset: DatasetId,
     ) -> Result<(), StoreError> {
         for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
-            let there = folded.iter().filter_map(|(_, bucket)| bucket.as_ref());
-            put(connection, SeriesId { dataset, resolution }, there)?;
+            let series = SeriesId { dataset, resolution };
+            put(connection, series, folded.iter().filter_map(|(_, bucket)| bucket.as_ref()))?;
             for (start, _) in folded.iter().filter(|(_, bucket)| bucket.is_none()) {
-                remove(connection, dataset, resolution, *start)?;
+                remove(connection, series, *start)?;
             }
         }
         Ok(())
@@ -289,11 +277,6 @@ fn within(
     finer.get(from..to).unwrap_or_default().iter().copied()
 }
 
-/// How long a bucket is.
-fn micros(resolution: Resolution) -> i64 {
-    code(resolution).saturating_mul(1_000_000)
-}
-
 /// Removes the buckets of a span whose rows are gone, and folds again those at its ends from what is
 /// left. Those before `kept_from`, whose rows are not there, stay unless the span covers them.
 pub(super) fn cut(
@@ -307,26 +290,16 @@ pub(super) fn cut(
     let mut finer = None;
     for resolution in KEPT {
         let series = SeriesId { dataset, resolution };
-        let length = code(resolution).saturating_mul(1_000_000);
-        connection
-            .prepare_cached(
-                "DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2
-                 AND t BETWEEN ?3 AND ?4",
-            )?
-            .execute(params![
-                dataset.get(),
-                code(resolution),
-                span.first.micros(),
-                span.last.micros() - (length - 1)
-            ])?;
+        let length = micros(resolution);
         let last = Timestamp::from_micros(span.last.micros() - (length - 1));
         if span.first <= last {
             let whole = Span { first: span.first, last };
+            delete_single(connection, series, whole)?;
             chunks::cut(connection, series, whole, &block_of(&[]))?;
         }
         let ends = BTreeSet::from([span.first, span.last].map(|end| resolution.bucket_start(end)));
         for start in ends {
-            let bucket = self::span(resolution, start);
+            let bucket = series::span(resolution, start);
             // The end of the last bucket there is may be later than a timestamp can be.
             let bucket_last = bucket.first.micros().saturating_add(length - 1);
             if span.first <= bucket.first && bucket_last <= span.last.micros() {
@@ -337,55 +310,17 @@ pub(super) fn cut(
                 None => fold_rows(connection, dataset, fold, bucket, (&rows, None))?.pop(),
                 Some(resolution) => {
                     let finer = SeriesId { dataset, resolution };
-                    coarser(start, stored(connection, finer, &Page::all(bucket))?)
+                    coarser(start, bucket_reader::read(connection, finer, &Page::all(bucket))?)
                 }
             };
             match folded {
                 Some(bucket) => put(connection, series, [&bucket])?,
-                None => remove(connection, dataset, resolution, start)?,
+                None => remove(connection, series, start)?,
             }
         }
         finer = Some(resolution);
     }
     Ok(())
-}
-
-/// Rows that win over those that are stored, and the timestamps of them that chunks have.
-pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
-
-/// The five-minute buckets of the rows of a span, read as rows with values of some columns, and of
-/// those of `over`, which win; the timestamps of those that chunks have are added to its list.
-pub(super) fn fold_rows(
-    connection: &Connection,
-    dataset: DatasetId,
-    fold: Fold,
-    span: Span,
-    ((empty, wanted), over): (&(Block, Vec<usize>), Option<Over<'_>>),
-) -> Result<Vec<Bucket>, StoreError> {
-    let [resolution, ..] = KEPT;
-    let mut folding = Folding::new(fold, resolution, None);
-    let (over, held) = over.unzip();
-    let sought = over.map(|over| over.times.as_slice()).zip(held);
-    let mut left =
-        over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
-    let projection = Projection { empty: empty.clone(), columns: Some(wanted), sought };
-    scan::blocks(connection, dataset, span, projection, &mut |block| {
-        let last = block.times.last();
-        let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
-        let end = end.clamp(left.start, left.end);
-        folding.add(&block, over.filter(|_| left.start < end).map(|over| (over, left.start..end)));
-        left.start = end;
-    })?;
-    if let Some(over) = over {
-        folding.add(&over.empty_like(), Some((over, left)));
-    }
-    Ok(folding.finish().into_iter().map(as_stored).collect())
-}
-
-/// A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
-fn as_stored(bucket: Bucket) -> Bucket {
-    let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
-    Bucket { volume, ..bucket }
 }
 
 /// Puts buckets where they belong.
@@ -394,32 +329,31 @@ fn put<'a>(
     SeriesId { dataset, resolution }: SeriesId,
     buckets: impl IntoIterator<Item = &'a Bucket>,
 ) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached(
-        "INSERT OR REPLACE INTO buckets
-         (dataset, resolution, t, open, high, low, close, volume, count)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?;
     let (dataset, resolution) = (dataset.get(), code(resolution));
     for bucket in buckets {
         let Bucket { timestamp, open, high, low, close, volume, count } = as_stored(*bucket);
         let start = timestamp.micros();
-        statement
-            .execute(params![dataset, resolution, start, open, high, low, close, volume, count])?;
+        connection.run(
+            "INSERT OR REPLACE INTO buckets
+             (dataset, resolution, t, open, high, low, close, volume, count)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![dataset, resolution, start, open, high, low, close, volume, count],
+        )?;
     }
     Ok(())
 }
 
-fn remove(
-    connection: &Connection,
-    dataset: DatasetId,
-    resolution: Resolution,
-    start: Timestamp,
-) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t = ?3")?
-        .execute(params![dataset.get(), code(resolution), start.micros()])?;
+fn remove(connection: &Connection, series: SeriesId, start: Timestamp) -> Result<(), StoreError> {
     let here = Span { first: start, last: start };
-    chunks::cut(connection, SeriesId { dataset, resolution }, here, &block_of(&[]))
+    delete_single(connection, series, here)?;
+    chunks::cut(connection, series, here, &block_of(&[]))
+}
+
+/// Deletes the single buckets of a span.
+fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Result<(), StoreError> {
+    let sql = "DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4";
+    connection.run(sql, series.within(span))?;
+    Ok(())
 }
 
 /// Makes a chunk of old buckets before `before`, or a longer one of short ones, or lays some buckets
@@ -430,9 +364,8 @@ pub(super) fn settle(
     before: Timestamp,
 ) -> Result<bool, StoreError> {
     let end = chunks::end(connection, series)?;
-    let fresh_from =
-        end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros().saturating_add(1)));
-    let old = Span { first: fresh_from, last: Timestamp::from_micros(before.micros() - 1) };
+    let old =
+        Span { first: chunks::fresh_from(end), last: Timestamp::from_micros(before.micros() - 1) };
     let fresh = bucket_reader::single(connection, series, old, CHUNK_ROWS)?;
     if fresh.len() == CHUNK_ROWS {
         chunks::append(connection, series, &block_of(&fresh))?;
@@ -460,15 +393,6 @@ pub(super) fn settle(
 /// Removes single buckets that are in a chunk now.
 fn take(connection: &Connection, series: SeriesId, buckets: &[Bucket]) -> Result<(), StoreError> {
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return Ok(()) };
-    connection
-        .prepare_cached(
-            "DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4",
-        )?
-        .execute(params![
-            series.dataset.get(),
-            code(series.resolution),
-            first.timestamp.micros(),
-            last.timestamp.micros()
-        ])?;
-    Ok(())
+    let span = Span { first: first.timestamp, last: last.timestamp };
+    delete_single(connection, series, span)
 }

@@ -1,24 +1,26 @@
 //! The catalogue in its tables: datasets and their columns, and who may see them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use db::statement::Statements as _;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
     key::KeyId,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+use rusqlite::{Connection, Row, params, types::Type};
 
 use super::{
     StoreError,
     postings::{self, Term},
-    search::SearchTexts,
+    progress::{self, Progress},
+    search_texts::SearchTexts,
     tags,
 };
 use crate::{
-    catalog::{COLUMNS_MAX, Change, DatasetRef, Grant, NewDataset},
+    catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal},
     rollup::Fold,
-    store::{ColumnOutcome, Created, DatasetFields, Updated},
+    store::Sight,
 };
 
 /// Datasets of one name that an error lists at most: enough to choose from, and few to look through.
@@ -33,18 +35,11 @@ pub(super) fn create(
     connection: &Connection,
     all: &[NewDataset],
     now: Timestamp,
-) -> Result<Created, StoreError> {
-    // What is refused is refused before anything is written.
-    let mut names = BTreeSet::new();
-    for new in all {
-        let is_first = names.insert((new.owner.map(KeyId::get), new.name.as_str()));
-        if !is_first || owned(connection, new.owner, &new.name)?.is_some() {
-            return Ok(Created::NameTaken { name: new.name.clone() });
-        }
-    }
+) -> Result<Vec<Dataset>, StoreError> {
     let mut created = Vec::with_capacity(all.len());
     let mut terms: BTreeMap<Term<'_>, Vec<DatasetId>> = BTreeMap::new();
     for new in all {
+        check_name(connection, new.owner, &new.name)?;
         let dataset = insert(connection, new, now)?;
         let of_tags = tags::ids_of_dataset(connection, dataset.id)?.into_iter().map(Term::Tag);
         let of_fields = new.metadata.iter().map(|(field, value)| Term::Field(field, value));
@@ -59,7 +54,17 @@ pub(super) fn create(
     for dataset in &created {
         SearchTexts::new(dataset).add(connection, dataset.id)?;
     }
-    Ok(Created::New(created))
+    Ok(created)
+}
+
+/// Checks that `owner` calls no dataset `name`.
+fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Result<(), StoreError> {
+    let sql = "SELECT id FROM datasets WHERE name = ?1 AND ifnull(owner, 0) = ?2";
+    let owner = owner.map_or(0, KeyId::get);
+    match connection.find(sql, params![name, owner], dataset_id)? {
+        Some(_) => Err(Refusal::NameTaken { name: name.to_owned() }.into()),
+        None => Ok(()),
+    }
 }
 
 /// Inserts a dataset, and all that follows it but what it is found by.
@@ -69,20 +74,17 @@ fn insert(
     now: Timestamp,
 ) -> Result<Dataset, StoreError> {
     let folded = new.name.to_lowercase();
-    let id = connection
-        .prepare_cached(
-            "INSERT INTO datasets (name, folded, description, owner, created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?5) RETURNING id",
-        )?
-        .query_row(
-            params![new.name, folded, new.description, new.owner.map(KeyId::get), now.micros()],
-            dataset_id,
-        )?;
-    connection
-        .prepare_cached(
-            "INSERT INTO progress (dataset, revision, n_fresh, n_late) VALUES (?1, 0, 0, 0)",
-        )?
-        .execute([id.get()])?;
+    let owner = new.owner.map(KeyId::get);
+    let number = connection.value(
+        "INSERT INTO datasets (name, folded, description, owner, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?5) RETURNING id",
+        params![new.name, folded, new.description, owner, now.micros()],
+    )?;
+    let id = checked_id(number)?;
+    connection.run(
+        "INSERT INTO progress (dataset, revision, n_fresh, n_late) VALUES (?1, 0, 0, 0)",
+        [id.get()],
+    )?;
     insert_metadata(connection, id, &new.metadata)?;
     add_columns(connection, id, &new.columns, now)?;
     for tag in &new.tags {
@@ -103,44 +105,53 @@ fn insert_metadata(
     dataset: DatasetId,
     metadata: &BTreeMap<String, String>,
 ) -> Result<(), StoreError> {
-    let mut field = connection
-        .prepare_cached("INSERT INTO metadata (dataset, field, value) VALUES (?1, ?2, ?3)")?;
     for (name, value) in metadata {
-        field.execute(params![dataset.get(), name, value])?;
+        let sql = "INSERT INTO metadata (dataset, field, value) VALUES (?1, ?2, ?3)";
+        connection.run(sql, params![dataset.get(), name, value])?;
     }
     Ok(())
 }
 
-/// Changes what a dataset is called and described by.
-pub(super) fn update(
+/// Changes a dataset's description or columns; what it is now.
+pub(super) fn change(
+    connection: &Connection,
+    dataset: DatasetId,
+    change: &DatasetChange,
+    now: Timestamp,
+) -> Result<Sight, StoreError> {
+    match change {
+        DatasetChange::Description(change) => describe(connection, dataset, change, now)?,
+        DatasetChange::Column(change) => change_column(connection, dataset, change, now)?,
+        DatasetChange::NewColumns(columns) => add_columns(connection, dataset, columns, now)?,
+    }
+    find(connection, dataset)
+}
+
+fn find(connection: &Connection, dataset: DatasetId) -> Result<Sight, StoreError> {
+    sight(connection, None, &DatasetRef::Id(dataset))?.ok_or(StoreError::NoDataset { dataset })
+}
+
+fn describe(
     connection: &Connection,
     id: DatasetId,
     change: &Change,
     now: Timestamp,
-) -> Result<Updated, StoreError> {
-    let Some(old) = dataset(connection, &DatasetRef::Id(id))? else {
-        return Err(StoreError::NoDataset { dataset: id });
-    };
+) -> Result<(), StoreError> {
+    let Sight { dataset: old, columns, .. } = find(connection, id)?;
     let mut new = old.clone();
     change.apply(&mut new);
-    let owner = owner(connection, id)?;
-    if new.name != old.name && owned(connection, owner, &new.name)?.is_some() {
-        return Ok(Updated::NameTaken);
+    if new.name != old.name {
+        check_name(connection, owner(connection, id)?, &new.name)?;
     }
-    let columns = columns(connection, id)?;
-    let is_refolded =
-        Fold::for_dataset(&columns, &old.metadata) != Fold::for_dataset(&columns, &new.metadata);
-    if is_refolded && has_rows(connection, id)? {
-        return Ok(Updated::Refolds);
+    if Fold::for_dataset(&columns, &old.metadata) != Fold::for_dataset(&columns, &new.metadata) {
+        check_empty(connection, id)?;
     }
-    new.updated_at = now;
     let folded = new.name.to_lowercase();
-    connection
-        .prepare_cached(
-            "UPDATE datasets SET name = ?2, folded = ?3, description = ?4, updated_at = ?5
-             WHERE id = ?1",
-        )?
-        .execute(params![id.get(), new.name, folded, new.description, now.micros()])?;
+    connection.run(
+        "UPDATE datasets SET name = ?2, folded = ?3, description = ?4, updated_at = ?5
+         WHERE id = ?1",
+        params![id.get(), new.name, folded, new.description, now.micros()],
+    )?;
     let (texts, old_texts) = (SearchTexts::new(&new), SearchTexts::new(&old));
     if texts != old_texts {
         old_texts.remove(connection, id)?;
@@ -153,12 +164,12 @@ pub(super) fn update(
             postings::add(connection, &Term::Field(field, value), &[id])?;
         }
     }
-    Ok(Updated::Done(new))
+    Ok(())
 }
 
 /// Takes a dataset out of every table of the catalogue; whether it was there. Its tags stay.
 pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool, StoreError> {
-    let Some(dataset) = dataset(connection, &DatasetRef::Id(id))? else { return Ok(false) };
+    let Some(dataset) = dataset(connection, id)? else { return Ok(false) };
     if let Some(owner) = owner(connection, id)? {
         postings::remove(connection, &Term::Owner(owner), id)?;
     }
@@ -173,7 +184,7 @@ pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool, Sto
         "DELETE FROM progress WHERE dataset = ?1",
         "DELETE FROM datasets WHERE id = ?1",
     ] {
-        connection.prepare_cached(sql)?.execute([id.get()])?;
+        connection.run(sql, [id.get()])?;
     }
     Ok(true)
 }
@@ -186,267 +197,158 @@ fn forget_metadata(
     for (field, value) in metadata {
         postings::remove(connection, &Term::Field(field, value), id)?;
     }
-    connection.prepare_cached("DELETE FROM metadata WHERE dataset = ?1")?.execute([id.get()])?;
+    connection.run("DELETE FROM metadata WHERE dataset = ?1", [id.get()])?;
     Ok(())
 }
 
 /// Adds the columns that the dataset does not have.
-pub(super) fn add_columns(
+fn add_columns(
     connection: &Connection,
     dataset: DatasetId,
     columns: &[(String, Dtype)],
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO columns (dataset, ordinal, name, dtype, created_at)
-         VALUES (?1, (SELECT count(*) FROM columns WHERE dataset = ?1), ?2, ?3, ?4)
-         ON CONFLICT (dataset, name) DO NOTHING",
-    )?;
     for (name, dtype) in columns {
-        insert.execute(params![dataset.get(), name, dtype.to_string(), now.micros()])?;
+        connection.run(
+            "INSERT INTO columns (dataset, ordinal, name, dtype, created_at)
+             VALUES (?1, (SELECT count(*) FROM columns WHERE dataset = ?1), ?2, ?3, ?4)
+             ON CONFLICT (dataset, name) DO NOTHING",
+            params![dataset.get(), name, dtype.to_string(), now.micros()],
+        )?;
     }
     Ok(())
 }
 
-/// Adds one column, if the buckets that are there stay those that its rows fold into.
-pub(super) fn add_column(
+/// Changes one column, if the buckets that are there stay those that its rows fold into. A deleted
+/// one keeps its place, since chunks hold columns by their places.
+fn change_column(
     connection: &Connection,
     dataset: DatasetId,
-    name: &str,
-    dtype: Dtype,
+    change: &ColumnChange,
     now: Timestamp,
-) -> Result<ColumnOutcome, StoreError> {
+) -> Result<(), StoreError> {
     let old = columns(connection, dataset)?;
-    if old.iter().any(|column| column.name == name) {
-        return Ok(ColumnOutcome::Exists);
-    }
-    if old.len() >= COLUMNS_MAX {
-        return Ok(ColumnOutcome::TooMany);
-    }
-    add_columns(connection, dataset, &[(name.to_owned(), dtype)], now)?;
-    let new = columns(connection, dataset)?;
+    let new = change.apply(dataset, &old, now)?;
     let metadata = metadata(connection, dataset)?;
-    if !continues(Fold::for_dataset(&old, &metadata), Fold::for_dataset(&new, &metadata))
-        && has_rows(connection, dataset)?
-    {
-        let added = connection
-            .prepare_cached("DELETE FROM columns WHERE dataset = ?1 AND name = ?2")?
-            .execute(params![dataset.get(), name])?;
-        debug_assert_eq!(added, 1, "it was added above");
-        return Ok(ColumnOutcome::Refolds);
+    let (before, after) = (Fold::for_dataset(&old, &metadata), Fold::for_dataset(&new, &metadata));
+    // Rows have no value in a new column.
+    let is_new = matches!(change, ColumnChange::Add(..));
+    if before != after && !(is_new && after.continues(before)) {
+        check_empty(connection, dataset)?;
     }
-    new.into_iter().next_back().map(ColumnOutcome::Done).ok_or(StoreError::NoDataset { dataset })
-}
-
-/// Renames a column, if the buckets that are there stay those that its rows fold into.
-pub(super) fn rename_column(
-    connection: &Connection,
-    dataset: DatasetId,
-    name: &str,
-    new_name: &str,
-) -> Result<ColumnOutcome, StoreError> {
-    let old = columns(connection, dataset)?;
-    let Some(place) = find_column(&old, name) else { return Ok(ColumnOutcome::Unknown) };
-    if old.iter().any(|column| column.name == new_name) {
-        return Ok(ColumnOutcome::Exists);
-    }
-    let mut new = old.clone();
-    let Some(column) = new.get_mut(place) else { return Ok(ColumnOutcome::Unknown) };
-    new_name.clone_into(&mut column.name);
-    let renamed = column.clone();
-    let metadata = metadata(connection, dataset)?;
-    if Fold::for_dataset(&old, &metadata) != Fold::for_dataset(&new, &metadata)
-        && has_rows(connection, dataset)?
-    {
-        return Ok(ColumnOutcome::Refolds);
-    }
-    connection
-        .prepare_cached("UPDATE columns SET name = ?3 WHERE dataset = ?1 AND name = ?2")?
-        .execute(params![dataset.get(), name, new_name])?;
-    Ok(ColumnOutcome::Done(renamed))
-}
-
-/// Deletes a column, if the buckets of stored rows do not depend on it. It keeps its place, since
-/// chunks hold columns by their places.
-pub(super) fn delete_column(
-    connection: &Connection,
-    dataset: DatasetId,
-    name: &str,
-) -> Result<ColumnOutcome, StoreError> {
-    let old = columns(connection, dataset)?;
-    let Some(place) = find_column(&old, name) else { return Ok(ColumnOutcome::Unknown) };
-    let mut new = old.clone();
-    let Some(column) = new.get_mut(place) else { return Ok(ColumnOutcome::Unknown) };
-    let deleted = column.clone();
-    column.name.clear();
-    let metadata = metadata(connection, dataset)?;
-    if Fold::for_dataset(&old, &metadata) != Fold::for_dataset(&new, &metadata)
-        && has_rows(connection, dataset)?
-    {
-        return Ok(ColumnOutcome::Refolds);
-    }
-    connection
-        .prepare_cached(
+    match change {
+        ColumnChange::Add(name, dtype) => {
+            return add_columns(connection, dataset, &[(name.clone(), *dtype)], now);
+        }
+        ColumnChange::Rename { name, new_name } => connection.run(
+            "UPDATE columns SET name = ?3 WHERE dataset = ?1 AND name = ?2",
+            params![dataset.get(), name, new_name],
+        )?,
+        ColumnChange::Delete(name) => connection.run(
             "UPDATE columns SET name = char(9) || ordinal WHERE dataset = ?1 AND name = ?2",
-        )?
-        .execute(params![dataset.get(), name])?;
-    Ok(ColumnOutcome::Done(deleted))
+            params![dataset.get(), name],
+        )?,
+    };
+    progress::touch(connection, dataset, now)
 }
 
-/// The place of the column called `name`.
-fn find_column(columns: &[Column], name: &str) -> Option<usize> {
-    columns.iter().position(|column| !column.is_deleted() && column.name == name)
+/// Checks that the dataset has no rows, whose buckets would have to be folded again.
+fn check_empty(connection: &Connection, dataset: DatasetId) -> Result<(), StoreError> {
+    let Progress { newest, kept_from, .. } = Progress::read(connection, dataset)?;
+    if newest.or(kept_from).is_none() { Ok(()) } else { Err(Refusal::Refolds.into()) }
 }
 
-/// Whether rows that lack what `new` takes beyond `old` fold into the same buckets by both.
-fn continues(old: Fold, new: Fold) -> bool {
-    match (old, new) {
-        (Fold::Nothing, _) => true,
-        (
-            Fold::Bars { prices: old, volume: old_volume },
-            Fold::Bars { prices: new, volume: new_volume },
-        ) => old == new && (old_volume.is_none() || old_volume == new_volume),
-        (
-            Fold::Value { value: old, volume: old_volume },
-            Fold::Value { value: new, volume: new_volume },
-        ) => old == new && (old_volume.is_none() || old_volume == new_volume),
-        _ => false,
-    }
-}
-
-fn has_rows(connection: &Connection, dataset: DatasetId) -> Result<bool, StoreError> {
-    let sql = "SELECT newest IS NOT NULL OR kept_from IS NOT NULL FROM progress WHERE dataset = ?1";
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_row([dataset.get()], |row| row.get(0)).optional()?.unwrap_or(false))
-}
-
-/// The dataset, without a check of access. Of those with one name it is the service's own, else the
-/// first.
+/// The dataset, without a check of access.
 pub(super) fn dataset(
     connection: &Connection,
-    which: &DatasetRef,
+    id: DatasetId,
 ) -> Result<Option<Dataset>, StoreError> {
-    let found = match which {
-        DatasetRef::Id(id) => connection
-            .prepare_cached(
-                "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1",
-            )?
-            .query_row([id.get()], dataset_of),
-        DatasetRef::Name(name) => connection
-            .prepare_cached(
-                "SELECT id, name, description, created_at, updated_at FROM datasets
-                 WHERE name = ?1 ORDER BY owner IS NOT NULL, id LIMIT 1",
-            )?
-            .query_row([name], dataset_of),
-    };
-    let found = found.optional()?;
+    let sql = "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1";
+    let found = connection.find(sql, [id.get()], dataset_of)?;
     let Some(mut dataset) = found else { return Ok(None) };
-    dataset.metadata = metadata(connection, dataset.id)?;
+    dataset.metadata = metadata(connection, id)?;
     Ok(Some(dataset))
 }
 
-/// The dataset that `owner` calls `name`.
-pub(super) fn owned(
-    connection: &Connection,
-    owner: Option<KeyId>,
-    name: &str,
-) -> Result<Option<DatasetId>, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT id FROM datasets WHERE name = ?1 AND ifnull(owner, 0) = ?2")?;
-    let owner = owner.map_or(0, KeyId::get);
-    Ok(statement.query_row(params![name, owner], dataset_id).optional()?)
-}
-
 fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>, StoreError> {
-    let mut statement = connection.prepare_cached("SELECT owner FROM datasets WHERE id = ?1")?;
-    let owner: Option<i64> = statement.query_row([id.get()], |row| row.get(0))?;
-    Ok(owner.map(KeyId::new))
+    let sql = "SELECT owner FROM datasets WHERE id = ?1";
+    Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
 }
 
-/// What `key` may do with the dataset, if it may see it. Of those with one name it means its own;
-/// several of others are an error, since anybody may call a dataset as another one is called.
-pub(super) fn grant(
+/// What `key` sees of the dataset, if it may see it; without a key what the service sees. Of those
+/// with one name it means its own; several of others are an error, since anybody may call a dataset
+/// as another one is called.
+pub(super) fn sight(
     connection: &Connection,
-    key: KeyId,
+    key: Option<KeyId>,
     which: &DatasetRef,
-) -> Result<Option<Grant>, StoreError> {
-    let name = match which {
-        DatasetRef::Id(id) => {
-            let mut statement =
-                connection.prepare_cached("SELECT id, owner IS ?2 FROM datasets WHERE id = ?1")?;
-            let mut rows = statement.query(params![id.get(), key.get()])?;
-            let Some(row) = rows.next()? else { return Ok(None) };
-            return grant_of(connection, key, row);
+) -> Result<Option<Sight>, StoreError> {
+    let owner = key.map(KeyId::get);
+    let mut statement = connection.prepare_cached(match which {
+        DatasetRef::Id(_) => {
+            "SELECT id, name, description, created_at, updated_at, owner IS ?2 FROM datasets
+             WHERE id = ?1"
         }
-        DatasetRef::Name(name) => name,
+        DatasetRef::Name(_) => {
+            "SELECT id, name, description, created_at, updated_at, owner IS ?2 AS own FROM datasets
+             WHERE name = ?1 ORDER BY own DESC, id"
+        }
+    })?;
+    let mut rows = match which {
+        DatasetRef::Id(id) => statement.query(params![id.get(), owner])?,
+        DatasetRef::Name(name) => statement.query(params![name, owner])?,
     };
-    if let Some(dataset) = owned(connection, Some(key), name)? {
-        return grant(connection, key, &DatasetRef::Id(dataset));
-    }
-    let mut statement =
-        connection.prepare_cached("SELECT id, 0 FROM datasets WHERE name = ?1 ORDER BY id")?;
-    let mut rows = statement.query([name])?;
-    let mut grants = Vec::new();
+    let mut seen: Vec<(Dataset, bool, Vec<String>)> = Vec::new();
     while let Some(row) = rows.next()? {
-        grants.extend(grant_of(connection, key, row)?);
-        if grants.len() >= SHARED_MAX {
+        let (dataset, is_owner) = (dataset_of(row)?, row.get(5)?);
+        let matching_tags = match key {
+            Some(key) => tags::shared(connection, key, dataset.id)?,
+            None => Vec::new(),
+        };
+        if is_owner || key.is_none() || !matching_tags.is_empty() {
+            seen.push((dataset, is_owner, matching_tags));
+        }
+        if is_owner || key.is_none() || seen.len() >= SHARED_MAX {
             break;
         }
     }
-    if grants.len() > 1 {
-        let datasets = grants.into_iter().map(|grant| grant.dataset).collect();
+    if seen.len() > 1
+        && let DatasetRef::Name(name) = which
+    {
+        let datasets = seen.into_iter().map(|(dataset, ..)| dataset.id).collect();
         return Err(StoreError::SharedName { name: name.clone(), datasets });
     }
-    Ok(grants.pop())
-}
-
-/// What `key` may do with the dataset of a row of its number and whether the key owns it.
-fn grant_of(
-    connection: &Connection,
-    key: KeyId,
-    row: &Row<'_>,
-) -> Result<Option<Grant>, StoreError> {
-    let (dataset, is_owner) = (dataset_id(row)?, row.get(1)?);
-    let matching_tags = tags::shared(connection, key, dataset)?;
-    let is_visible = is_owner || !matching_tags.is_empty();
-    Ok(is_visible.then_some(Grant { dataset, is_owner, matching_tags }))
+    let Some((mut dataset, is_owner, matching_tags)) = seen.pop() else { return Ok(None) };
+    dataset.metadata = metadata(connection, dataset.id)?;
+    let columns = columns(connection, dataset.id)?;
+    let Progress { revision, newest, .. } = Progress::read(connection, dataset.id)?;
+    Ok(Some(Sight { dataset, is_owner, matching_tags, columns, revision, newest }))
 }
 
 /// A dataset's fields.
-pub(super) fn metadata(
+fn metadata(
     connection: &Connection,
     dataset: DatasetId,
 ) -> Result<BTreeMap<String, String>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT field, value FROM metadata WHERE dataset = ?1")?;
-    let fields = statement.query_map([dataset.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(fields.collect::<Result<_, _>>()?)
+    let sql = "SELECT field, value FROM metadata WHERE dataset = ?1";
+    let fields = connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(fields.into_iter().collect())
 }
 
-/// The datasets that say how much they keep, with the fields of their metadata that do. The index
-/// `metadata_keep` is for these fields.
-pub(super) fn retentions(connection: &Connection) -> Result<Vec<DatasetFields>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT dataset, field, value FROM metadata
-         WHERE field IN ('keep_days', 'keep_bytes') ORDER BY dataset",
-    )?;
-    let mut rows = statement.query([])?;
-    let mut found: Vec<DatasetFields> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (dataset, field, value) = (dataset_id(row)?, row.get(1)?, row.get(2)?);
-        match found.last_mut() {
-            Some((last, fields)) if *last == dataset => drop(fields.insert(field, value)),
-            _ => found.push((dataset, BTreeMap::from([(field, value)]))),
-        }
+/// How the dataset folds.
+pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold, StoreError> {
+    Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
+}
+
+/// The datasets that say how much they keep. The index `metadata_keep` is for these fields.
+pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>, StoreError> {
+    let sql = "SELECT DISTINCT dataset FROM metadata
+         WHERE field IN ('keep_days', 'keep_bytes') ORDER BY dataset";
+    let mut found = Vec::new();
+    for id in connection.all(sql, [], dataset_id)? {
+        found.extend(dataset(connection, id)?);
     }
     Ok(found)
-}
-
-/// When a dataset last changed.
-pub(super) fn newest_change(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
-    let newest: Option<i64> =
-        connection.query_row("SELECT max(updated_at) FROM datasets", [], |row| row.get(0))?;
-    Ok(newest.map(Timestamp::from_micros))
 }
 
 /// A dataset's columns, in their order, with the deleted ones.
@@ -454,10 +356,8 @@ pub(super) fn columns(
     connection: &Connection,
     dataset: DatasetId,
 ) -> Result<Vec<Column>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, name, dtype, created_at FROM columns WHERE dataset = ?1 ORDER BY ordinal",
-    )?;
-    let columns = statement.query_map([dataset.get()], |row| {
+    let sql = "SELECT id, name, dtype, created_at FROM columns WHERE dataset = ?1 ORDER BY ordinal";
+    Ok(connection.all(sql, [dataset.get()], |row| {
         let name: String = row.get(1)?;
         Ok(Column {
             id: row.get(0)?,
@@ -466,8 +366,7 @@ pub(super) fn columns(
             dtype: dtype(row, 2)?,
             created_at: Timestamp::from_micros(row.get(3)?),
         })
-    })?;
-    Ok(columns.collect::<Result<_, _>>()?)
+    })?)
 }
 
 /// The types of a dataset's columns, in their order.
@@ -475,12 +374,11 @@ pub(super) fn dtypes(
     connection: &Connection,
     dataset: DatasetId,
 ) -> Result<Vec<Dtype>, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT dtype FROM columns WHERE dataset = ?1 ORDER BY ordinal")?;
-    let dtypes = statement.query_map([dataset.get()], |row| dtype(row, 0))?;
-    Ok(dtypes.collect::<Result<_, _>>()?)
+    let sql = "SELECT dtype FROM columns WHERE dataset = ?1 ORDER BY ordinal";
+    Ok(connection.all(sql, [dataset.get()], |row| dtype(row, 0))?)
 }
 
+/// The dataset of a row, without its metadata.
 fn dataset_of(row: &Row<'_>) -> rusqlite::Result<Dataset> {
     Ok(Dataset {
         id: dataset_id(row)?,
@@ -494,7 +392,11 @@ fn dataset_of(row: &Row<'_>) -> rusqlite::Result<Dataset> {
 
 /// The dataset's number in the first column.
 pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
-    let number = row.get(0)?;
+    checked_id(row.get(0)?)
+}
+
+/// The dataset of a stored number.
+pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
     DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
 

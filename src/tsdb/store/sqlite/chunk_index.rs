@@ -11,8 +11,10 @@ use rusqlite::Connection;
 use task::cache::{Cache, Capacity};
 
 use super::{
-    StoreError, append,
-    chunks::{self, Chunk, SeriesId},
+    StoreError,
+    chunks::{self, Chunk},
+    progress::Progress,
+    series::SeriesId,
 };
 use crate::span::{Order, Span};
 
@@ -193,7 +195,7 @@ impl ChunkIndexCache {
         connection: &Connection,
         series: SeriesId,
     ) -> Result<Arc<ChunkIndex>, StoreError> {
-        let layout = append::layout(connection, series.dataset)?;
+        let layout = Progress::read(connection, series.dataset)?.layout;
         let end = chunks::end(connection, series)?;
         let known = self
             .0

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::{StoreError, buckets::code};
+use super::{StoreError, catalog::checked_id, series::SeriesId};
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
     span::{Order, Span},
@@ -23,27 +24,6 @@ pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 
 /// What `packed` is of a chunk of new buckets, which [`join`] packs when they are old.
 const AS_THEY_CAME: i64 = 3;
-
-/// Chunks of one kind: the rows of a dataset, or its buckets of a resolution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct SeriesId {
-    pub(super) dataset: DatasetId,
-    pub(super) resolution: Resolution,
-}
-
-impl SeriesId {
-    pub(super) const fn rows(dataset: DatasetId) -> Self {
-        Self { dataset, resolution: Resolution::Raw }
-    }
-
-    /// How its chunks are written when they change. Most buckets become chunks when they are old.
-    const fn packing(self) -> Packing {
-        match self.resolution {
-            Resolution::Raw => Packing::Quick,
-            _ => Packing::Small,
-        }
-    }
-}
 
 /// Where a chunk is and what it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,11 +50,14 @@ pub(super) fn end(
     connection: &Connection,
     series: SeriesId,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2")?;
-    let end: Option<i64> = statement
-        .query_row(params![series.dataset.get(), code(series.resolution)], |row| row.get(0))?;
+    let sql = "SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2";
+    let end: Option<i64> = connection.value(sql, series.key())?;
     Ok(end.map(Timestamp::from_micros))
+}
+
+/// The first timestamp after all chunks.
+pub(super) fn fresh_from(end: Option<Timestamp>) -> Timestamp {
+    end.map_or(Timestamp::MIN, |end| Timestamp::from_micros(end.micros().saturating_add(1)))
 }
 
 /// The first chunk that ends at `timestamp` or after it.
@@ -83,16 +66,34 @@ pub(super) fn ending_from(
     series: SeriesId,
     timestamp: Timestamp,
 ) -> Result<Option<Chunk>, StoreError> {
-    let mut statement = connection.prepare_cached(
+    let (dataset, resolution) = series.key();
+    Ok(connection.find(
         "SELECT id, t_first, t_last, n FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 AND t_last >= ?3 ORDER BY t_last LIMIT 1",
-    )?;
-    Ok(statement
-        .query_row(
-            params![series.dataset.get(), code(series.resolution), timestamp.micros()],
-            chunk,
-        )
-        .optional()?)
+        [dataset, resolution, timestamp.micros()],
+        chunk,
+    )?)
+}
+
+/// Which of some timestamps, asked for in their order, chunks have; each chunk is read once.
+#[derive(Default)]
+pub(super) struct ChunkTimes(Option<(Chunk, Vec<Timestamp>)>);
+
+impl ChunkTimes {
+    pub(super) fn contains(
+        &mut self,
+        connection: &Connection,
+        series: SeriesId,
+        timestamp: Timestamp,
+    ) -> Result<bool, StoreError> {
+        if self.0.as_ref().is_none_or(|(chunk, _)| timestamp > chunk.span.last) {
+            self.0 = match ending_from(connection, series, timestamp)? {
+                None => None,
+                Some(chunk) => Some((chunk, times(connection, series.dataset, chunk)?)),
+            };
+        }
+        Ok(self.0.as_ref().is_some_and(|(_, times)| times.binary_search(&timestamp).is_ok()))
+    }
 }
 
 /// Shows `visit` the chunks that touch `span`, in order, until it says no.
@@ -127,8 +128,8 @@ pub(super) fn touching(
         }
     };
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows =
-        statement.query(params![series.dataset.get(), code(series.resolution), ends.0, ends.1])?;
+    let (dataset, resolution) = series.key();
+    let mut rows = statement.query([dataset, resolution, ends.0, ends.1])?;
     let mut last = None;
     while let Some(row) = rows.next()? {
         let chunk = chunk(row)?;
@@ -161,12 +162,12 @@ pub(super) fn with_rows_after(
     after: i64,
     limit: usize,
 ) -> Result<Vec<Chunk>, StoreError> {
-    let mut statement = connection.prepare_cached(
+    Ok(connection.all(
         "SELECT id, t_first, t_last, n FROM chunks WHERE dataset = ?1 AND last_row > ?2 AND resolution = 0
          LIMIT ?3",
-    )?;
-    let found = statement.query_map(params![dataset.get(), after, limit], chunk)?;
-    Ok(found.collect::<Result<_, _>>()?)
+        params![dataset.get(), after, limit],
+        chunk,
+    )?)
 }
 
 /// The places of the timestamps that lie in `span`.
@@ -187,7 +188,7 @@ pub(super) fn places(
 }
 
 /// The timestamps of a chunk's rows.
-pub(super) fn times(
+fn times(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
@@ -206,12 +207,8 @@ fn look<T>(
     chunk: Chunk,
     read: impl FnOnce(&Timestamps<'_>) -> T,
 ) -> Result<T, StoreError> {
-    let mut statement = connection.prepare_cached("SELECT times FROM chunks WHERE id = ?1")?;
-    let mut rows = statement.query([chunk.id])?;
-    let missing = || damaged(dataset)(DecodeError::MISSING);
-    let row = rows.next()?.ok_or_else(missing)?;
-    let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-    Ok(read(&timestamps(chunk, bytes).map_err(damaged(dataset))?))
+    let sql = "SELECT times, x'' FROM chunks WHERE id = ?1";
+    show(connection, sql, dataset, chunk, |timestamps, _| Ok(read(timestamps)))
 }
 
 /// Shows `read` the timestamps of a chunk and its bytes.
@@ -221,14 +218,21 @@ pub(super) fn open<T>(
     chunk: Chunk,
     read: impl FnOnce(&Timestamps<'_>, &[u8]) -> Result<T, DecodeError>,
 ) -> Result<T, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT times, body FROM chunks WHERE id = ?1")?;
-    let mut rows = statement.query([chunk.id])?;
-    let missing = || damaged(dataset)(DecodeError::MISSING);
-    let row = rows.next()?.ok_or_else(missing)?;
-    let bytes = |place: usize| row.get_ref(place)?.as_blob().map_err(rusqlite::Error::from);
-    let timestamps = timestamps(chunk, bytes(0)?).map_err(damaged(dataset))?;
-    read(&timestamps, bytes(1)?).map_err(damaged(dataset))
+    show(connection, "SELECT times, body FROM chunks WHERE id = ?1", dataset, chunk, read)
+}
+
+fn show<T>(
+    connection: &Connection,
+    sql: &str,
+    dataset: DatasetId,
+    chunk: Chunk,
+    read: impl FnOnce(&Timestamps<'_>, &[u8]) -> Result<T, DecodeError>,
+) -> Result<T, StoreError> {
+    let shown = connection.find(sql, [chunk.id], |row| {
+        let (times, body) = (row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
+        Ok(timestamps(chunk, times).and_then(|timestamps| read(&timestamps, body)))
+    })?;
+    shown.unwrap_or(Err(DecodeError::MISSING)).map_err(damaged(dataset))
 }
 
 fn timestamps(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps<'_>, DecodeError> {
@@ -287,8 +291,8 @@ pub(super) fn new_before(
         "SELECT id, t_first, t_last, n, packed FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 AND t_last < ?3 ORDER BY t_last DESC",
     )?;
-    let bounds = params![series.dataset.get(), code(series.resolution), before.micros()];
-    let mut rows = statement.query(bounds)?;
+    let (dataset, resolution) = series.key();
+    let mut rows = statement.query([dataset, resolution, before.micros()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let chunk = chunk(row)?;
@@ -410,32 +414,30 @@ pub(super) fn unpacked(
     connection: &Connection,
     before: i64,
 ) -> Result<Option<(DatasetId, Chunk)>, StoreError> {
-    let mut statement = connection.prepare_cached(
+    Ok(connection.find(
         "SELECT id, t_first, t_last, n, dataset FROM chunks
          WHERE packed = 0 AND id < ?1 ORDER BY id LIMIT 1",
-    )?;
-    let found = statement.query_row([before], |row| Ok((chunk(row)?, row.get(4)?))).optional()?;
-    Ok(found.and_then(|(chunk, dataset)| Some((DatasetId::new(dataset)?, chunk))))
+        [before],
+        |row| Ok((checked_id(row.get(4)?)?, chunk(row)?)),
+    )?)
 }
 
 /// The number of the newest chunk; 0 if there is none.
 pub(super) fn newest(connection: &Connection) -> Result<i64, StoreError> {
-    let mut statement = connection.prepare_cached("SELECT coalesce(max(id), 0) FROM chunks")?;
-    Ok(statement.query_row([], |row| row.get(0))?)
+    Ok(connection.value("SELECT coalesce(max(id), 0) FROM chunks", [])?)
 }
 
 /// Packs a chunk of rows, which keeps its number: its rows are the same.
 pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<(), StoreError> {
     let packed = encode(rows, 0..rows.len(), Packing::Small);
-    connection
-        .prepare_cached("UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1")?
-        .execute(params![chunk.id, packed.times, packed.body])?;
+    let sql = "UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1";
+    connection.run(sql, params![chunk.id, packed.times, packed.body])?;
     Ok(())
 }
 
 /// Marks a chunk that cannot be read, so that it is not tried again and again.
 pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
-    connection.prepare_cached("UPDATE chunks SET packed = 2 WHERE id = ?1")?.execute([chunk.id])?;
+    connection.run("UPDATE chunks SET packed = 2 WHERE id = ?1", [chunk.id])?;
     Ok(())
 }
 
@@ -476,7 +478,7 @@ pub(super) fn newest_within(
         "SELECT t_last, length(times) + length(body) FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 ORDER BY t_last DESC",
     )?;
-    let mut rows = statement.query(params![series.dataset.get(), code(series.resolution)])?;
+    let mut rows = statement.query(series.key())?;
     let mut n_newest = 0_u64;
     let mut is_newest = true;
     while let Some(row) = rows.next()? {
@@ -492,7 +494,7 @@ pub(super) fn newest_within(
 }
 
 fn remove(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
-    connection.prepare_cached("DELETE FROM chunks WHERE id = ?1")?.execute([chunk.id])?;
+    connection.run("DELETE FROM chunks WHERE id = ?1", [chunk.id])?;
     Ok(())
 }
 
@@ -513,15 +515,13 @@ fn insert(
         (Packing::Quick, _) => AS_THEY_CAME,
     };
     let last_row = block.ids.get(rows).and_then(|ids| ids.iter().max().copied());
-    connection
-        .prepare_cached(
-            "INSERT INTO chunks
-             (dataset, resolution, t_first, t_last, n, packed, last_row, times, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            series.dataset.get(),
-            code(series.resolution),
+    let (dataset, resolution) = series.key();
+    connection.run(
+        "INSERT INTO chunks (dataset, resolution, t_first, t_last, n, packed, last_row, times, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            dataset,
+            resolution,
             first.micros(),
             last.micros(),
             n,
@@ -529,6 +529,7 @@ fn insert(
             last_row.unwrap_or_default(),
             encoded.times,
             encoded.body
-        ])?;
+        ],
+    )?;
     Ok(())
 }

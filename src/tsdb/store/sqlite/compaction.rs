@@ -1,14 +1,16 @@
 //! Making what is old small: chunks of rows are packed, buckets become chunks, and space that is no
 //! longer needed goes back to the disk.
 
+use db::statement::Statements as _;
 use model::dataset::DatasetId;
 use rusqlite::Connection;
 use tracing::error;
 
 use super::{
     StoreError, append, buckets, catalog,
-    chunks::{self, Chunk, SeriesId},
+    chunks::{self, Chunk},
     scan,
+    series::{SETTLED, SeriesId},
 };
 
 /// The newest chunks of the whole store, which are left as they came: late rows fall into them more
@@ -46,7 +48,7 @@ fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(
     let mut rows = chunks::read(connection, SeriesId::rows(dataset), chunk, empty)?;
     rows.clear_columns(&catalog::columns(connection, dataset)?);
     chunks::pack(connection, chunk, &rows)?;
-    for resolution in buckets::SETTLED {
+    for resolution in SETTLED {
         let before = resolution.bucket_start(chunk.span.first);
         buckets::settle(connection, SeriesId { dataset, resolution }, before)?;
     }
@@ -55,17 +57,12 @@ fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(
 
 /// Gives some free space back to the disk; whether there may be more.
 pub(super) fn shrink(connection: &Connection) -> Result<bool, StoreError> {
-    let mut statement = connection.prepare_cached("PRAGMA freelist_count")?;
-    let n_free: i64 = statement.query_row([], |row| row.get(0))?;
+    let n_free: i64 = connection.value("PRAGMA freelist_count", [])?;
     let n_pages = (n_free - FREE_PAGES_KEPT).min(FREE_PAGES_STEP);
     if n_pages <= 0 {
         return Ok(false);
     }
-    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({n_pages})"))?;
-    let mut steps = statement.query([])?;
-    while steps.next()?.is_some() {}
-    drop(steps);
+    connection.all(&format!("PRAGMA incremental_vacuum({n_pages})"), [], |_| Ok(()))?;
     // A file that was made without this cannot.
-    let mut statement = connection.prepare_cached("PRAGMA freelist_count")?;
-    Ok(statement.query_row([], |row| row.get::<_, i64>(0))? < n_free)
+    Ok(connection.value::<i64>("PRAGMA freelist_count", [])? < n_free)
 }

@@ -1,15 +1,16 @@
 //! Deletes rows of a span at once, and a dataset in two steps: it is invisible at once, and its space is
 //! freed in small steps.
 
+use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::Connection;
 
 use super::{
-    StoreError,
-    append::{self, fold, save},
-    buckets, catalog,
-    chunks::{self, SeriesId},
-    scan, tail,
+    StoreError, buckets, catalog, chunks,
+    progress::{self, Progress},
+    scan,
+    series::SeriesId,
+    tail,
 };
 use crate::{rollup::Fold, span::Span};
 
@@ -27,7 +28,7 @@ pub(super) fn rows(
     span: Span,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let mut progress = append::progress(connection, dataset)?;
+    let mut progress = Progress::read(connection, dataset)?;
     if span.first > span.last {
         return Ok(0);
     }
@@ -35,15 +36,15 @@ pub(super) fn rows(
     tail::remove(connection, dataset, span)?;
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
-    let fold = fold(connection, dataset)?;
+    let fold = catalog::fold(connection, dataset)?;
     if fold != Fold::Nothing {
         buckets::cut(connection, dataset, fold, span, progress.kept_from)?;
     }
     progress.recount(connection, dataset)?;
     progress.revision += 1;
-    progress.newest = append::newest(connection, dataset)?;
-    save(connection, dataset, &progress)?;
-    append::touch(connection, dataset, now)?;
+    progress.newest = progress::newest(connection, dataset)?;
+    progress.save(connection, dataset)?;
+    progress::touch(connection, dataset, now)?;
     Ok(n_gone)
 }
 
@@ -52,17 +53,14 @@ pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<boo
     if !catalog::forget(connection, dataset)? {
         return Ok(false);
     }
-    connection
-        .prepare_cached("INSERT INTO doomed (dataset) VALUES (?1)")?
-        .execute([dataset.get()])?;
+    connection.run("INSERT INTO doomed (dataset) VALUES (?1)", [dataset.get()])?;
     Ok(true)
 }
 
 /// Removes some records of a deleted dataset; whether there may be more.
 pub(super) fn step(connection: &Connection) -> Result<bool, StoreError> {
-    let mut first = connection.prepare_cached("SELECT dataset FROM doomed LIMIT 1")?;
-    let doomed: Option<i64> = first.query_row([], |row| row.get(0)).optional()?;
-    let Some(doomed) = doomed else { return Ok(false) };
+    let doomed = connection.find("SELECT dataset FROM doomed LIMIT 1", [], |row| row.get(0))?;
+    let Some::<i64>(doomed) = doomed else { return Ok(false) };
     let mut left = STEP_RECORDS;
     for (sql, small) in [
         ("DELETE FROM chunks WHERE id IN (SELECT id FROM chunks WHERE dataset = ?1 LIMIT ?2)", 1),
@@ -77,12 +75,12 @@ pub(super) fn step(connection: &Connection) -> Result<bool, StoreError> {
             SMALL_PER_RECORD,
         ),
     ] {
-        let n_gone = connection.prepare_cached(sql)?.execute(params![doomed, left * small])?;
+        let n_gone = connection.run(sql, [doomed, left * small])?;
         left -= i64::try_from(n_gone).unwrap_or(i64::MAX) / small;
         if left <= 0 {
             return Ok(true);
         }
     }
-    connection.prepare_cached("DELETE FROM doomed WHERE dataset = ?1")?.execute([doomed])?;
+    connection.run("DELETE FROM doomed WHERE dataset = ?1", [doomed])?;
     Ok(true)
 }

@@ -16,8 +16,17 @@ use std::{
 use model::{block::Block, dataset::DatasetId, row::Bucket, timestamp::Timestamp};
 use rusqlite::Connection;
 
-use super::{StoreError, append, buckets::fold_rows, readers};
-use crate::{rollup::Fold, span::Span};
+use super::{
+    StoreError,
+    progress::Progress,
+    readers,
+    scan::{self, Projection},
+    series::KEPT,
+};
+use crate::{
+    rollup::{Fold, Folding},
+    span::Span,
+};
 
 /// Spans that a thread folds at a time. One takes about 20 us.
 const SPANS_PER_PART: usize = 16;
@@ -82,6 +91,44 @@ impl BucketRebuild<'_> {
         }
         Ok(found)
     }
+}
+
+/// Rows that win over those that are stored, and the timestamps of them that chunks have.
+type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
+
+/// The five-minute buckets of the rows of a span, read as rows with values of some columns, and of
+/// those of `over`, which win; the timestamps of those that chunks have are added to its list.
+pub(super) fn fold_rows(
+    connection: &Connection,
+    dataset: DatasetId,
+    fold: Fold,
+    span: Span,
+    ((empty, wanted), over): (&(Block, Vec<usize>), Option<Over<'_>>),
+) -> Result<Vec<Bucket>, StoreError> {
+    let [resolution, ..] = KEPT;
+    let mut folding = Folding::new(fold, resolution, None);
+    let (over, held) = over.unzip();
+    let sought = over.map(|over| over.times.as_slice()).zip(held);
+    let mut left =
+        over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
+    let projection = Projection { empty: empty.clone(), columns: Some(wanted), sought };
+    scan::blocks(connection, dataset, span, projection, &mut |block| {
+        let last = block.times.last();
+        let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));
+        let end = end.clamp(left.start, left.end);
+        folding.add(&block, over.filter(|_| left.start < end).map(|over| (over, left.start..end)));
+        left.start = end;
+    })?;
+    if let Some(over) = over {
+        folding.add(&over.empty_like(), Some((over, left)));
+    }
+    Ok(folding.finish().into_iter().map(as_stored).collect())
+}
+
+/// A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
+pub(super) fn as_stored(bucket: Bucket) -> Bucket {
+    let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
+    Bucket { volume, ..bucket }
 }
 
 /// Reads `n_parts` parts of a dataset on several threads, each of which takes the next part when it is
@@ -168,7 +215,8 @@ fn read_last_commit<T>(
 }
 
 fn version(connection: &Connection, dataset: DatasetId) -> Result<Version, StoreError> {
-    Ok((append::revision(connection, dataset)?, append::layout(connection, dataset)?))
+    let Progress { revision, layout, .. } = Progress::read(connection, dataset)?;
+    Ok((revision, layout))
 }
 
 #[cfg(test)]

@@ -5,18 +5,16 @@
 
 use std::collections::HashSet;
 
+use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::Connection;
 
 use super::{
-    StoreError, append, catalog,
-    chunks::{self, SeriesId},
+    StoreError, catalog, chunks, progress,
+    series::{ALL, SeriesId},
     tail,
 };
-use crate::{
-    span::{Order, Span},
-    store::Since,
-};
+use crate::{span::Order, store::Since};
 
 /// Chunks that are looked through at most: half a million rows, which takes a tenth of a second.
 /// A reader that has missed more does better to download it.
@@ -30,8 +28,7 @@ pub(super) fn read_since(
     after: i64,
     limit: usize,
 ) -> Result<Option<Since>, StoreError> {
-    let mut last = connection.prepare_cached("SELECT value FROM counters WHERE name = 'row'")?;
-    let last: i64 = last.query_row([], |row| row.get(0))?;
+    let last: i64 = connection.value("SELECT value FROM counters WHERE name = 'row'", [])?;
     if !(0..=last).contains(&after) {
         return Ok(None);
     }
@@ -40,7 +37,7 @@ pub(super) fn read_since(
         return Ok(None);
     }
     let series = SeriesId::rows(dataset);
-    let revision = append::revision(connection, dataset)?;
+    let revision = progress::revision(connection, dataset)?;
     let mut found = Found { rows: Block::new(&catalog::dtypes(connection, dataset)?), limit };
     let replaced = found.add_tail(connection, dataset, after)?;
     for chunk in touched {
@@ -70,9 +67,8 @@ impl Found {
         dataset: DatasetId,
         after: i64,
     ) -> Result<HashSet<Timestamp>, StoreError> {
-        let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
         let mut statement = tail::statement(connection, Order::Ascending)?;
-        let mut cursor = tail::Cursor::open(&mut statement, dataset, all)?;
+        let mut cursor = tail::Cursor::open(&mut statement, dataset, ALL)?;
         let mut replaced = HashSet::new();
         let mut rows = self.rows.empty_like();
         while let Some(row) = cursor.next_if(|_| true)? {

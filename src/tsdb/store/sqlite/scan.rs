@@ -10,9 +10,11 @@ use model::{
 use rusqlite::Connection;
 
 use super::{
-    StoreError, append, catalog,
+    StoreError, catalog,
     chunk_index::ChunkIndex,
-    chunks::{self, Chunk, SeriesId},
+    chunks::{self, Chunk},
+    progress,
+    series::SeriesId,
     tail::{self, Cursor, TailRow},
 };
 use crate::{
@@ -143,7 +145,7 @@ pub(super) fn count(
 pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block, StoreError> {
     let dtypes = catalog::dtypes(connection, dataset)?;
     if dtypes.is_empty() {
-        append::revision(connection, dataset)?;
+        progress::revision(connection, dataset)?;
     }
     Ok(Block::new(&dtypes))
 }

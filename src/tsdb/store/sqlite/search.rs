@@ -4,20 +4,17 @@
 //! three indexes: names in order, for the exact one and those that begin with it; runs of three
 //! letters; and single letters and pairs, for texts too short for the second.
 
-use std::collections::BTreeSet;
-
-use model::{
-    dataset::{Dataset, DatasetId},
-    key::KeyId,
-};
-use rusqlite::{Connection, params};
+use db::statement::Statements as _;
+use model::{dataset::Dataset, key::KeyId};
+use rusqlite::Connection;
 
 use super::{
     StoreError, catalog,
     postings::{self, Ids, Term},
+    search_texts::hex,
     tags,
 };
-use crate::catalog::{DatasetRef, Filter, Listed};
+use crate::catalog::{Filter, Listed};
 
 /// How many matches of a text are counted beyond the page. A word that half of a million datasets
 /// have would take a fifth of a second to count.
@@ -33,83 +30,6 @@ const CHECKED_MAX: usize = 20_000;
 
 /// Letters below which a text is looked up in pairs.
 const RUN_CHARS: usize = 3;
-
-/// What a dataset is found by, in lower case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SearchTexts {
-    name: String,
-    description: String,
-}
-
-impl SearchTexts {
-    pub(super) fn new(dataset: &Dataset) -> Self {
-        let name = dataset.name.to_lowercase();
-        Self { name, description: dataset.description.to_lowercase() }
-    }
-
-    /// Adds them to the indexes.
-    ///
-    /// A statement in between that writes to a table with foreign keys has the indexes written out:
-    /// add the texts of many datasets at the end.
-    pub(super) fn add(&self, connection: &Connection, id: DatasetId) -> Result<(), StoreError> {
-        for (sql, body) in [
-            ("INSERT INTO name_runs (rowid, body) VALUES (?1, ?2)", &self.name),
-            ("INSERT INTO description_runs (rowid, body) VALUES (?1, ?2)", &self.description),
-            ("INSERT INTO name_grams (rowid, body) VALUES (?1, ?2)", &grams(&self.name)),
-            (
-                "INSERT INTO description_grams (rowid, body) VALUES (?1, ?2)",
-                &grams(&self.description),
-            ),
-        ] {
-            connection.prepare_cached(sql)?.execute(params![id.get(), body])?;
-        }
-        Ok(())
-    }
-
-    /// Takes them, which are those that were added, from the indexes.
-    pub(super) fn remove(&self, connection: &Connection, id: DatasetId) -> Result<(), StoreError> {
-        for (index, body) in [
-            ("name_runs", &self.name),
-            ("description_runs", &self.description),
-            ("name_grams", &grams(&self.name)),
-            ("description_grams", &grams(&self.description)),
-        ] {
-            let sql =
-                format!("INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?1, ?2)");
-            connection.prepare_cached(&sql)?.execute(params![id.get(), body])?;
-        }
-        Ok(())
-    }
-}
-
-/// The single letters and pairs of a text, each once and as hexadecimal digits, so that every letter
-/// is a part of a word to the index.
-fn grams(text: &str) -> String {
-    let mut found = BTreeSet::new();
-    let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();
-    let mut at = 0;
-    while let Some(end) = starts.next() {
-        found.extend(text.get(at..end));
-        if let Some(next) = starts.peek() {
-            found.extend(text.get(at..*next));
-        }
-        at = end;
-    }
-    let mut grams = String::with_capacity(found.len() * 5);
-    for gram in found {
-        push_hex(&mut grams, gram);
-        grams.push(' ');
-    }
-    grams
-}
-
-fn push_hex(to: &mut String, text: &str) {
-    for byte in text.bytes() {
-        for digit in [byte >> 4, byte & 15] {
-            to.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
-        }
-    }
-}
 
 /// The datasets that `key` may see, in the order of their numbers, or the best match first.
 pub(super) fn list(
@@ -140,8 +60,7 @@ pub(super) fn list(
     };
     let mut datasets: Vec<Dataset> = Vec::with_capacity(found.page.len());
     for id in found.page {
-        let id = DatasetId::new(id).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, id))?;
-        datasets.extend(catalog::dataset(connection, &DatasetRef::Id(id))?);
+        datasets.extend(catalog::dataset(connection, catalog::checked_id(id)?)?);
     }
     Ok(Listed { count: found.count, is_last: found.is_last, datasets })
 }
@@ -206,16 +125,11 @@ fn look_through(
     skip: usize,
     limit: usize,
 ) -> Result<Found, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT folded, description FROM datasets WHERE id = ?1")?;
     let mut matches = Vec::new();
     for id in seen.page(0, usize::MAX) {
-        let mut rows = statement.query([id])?;
-        let Some(row) = rows.next()? else { continue };
-        let (folded, description): (String, String) = (row.get(0)?, row.get(1)?);
-        match rank(text, &folded, &description.to_lowercase()) {
-            Some(Rank::Prefix) => matches.push((Rank::Prefix, folded, id)),
-            Some(rank) => matches.push((rank, String::new(), id)),
+        match rank_of(connection, id, text)? {
+            Some((Rank::Prefix, name)) => matches.push((Rank::Prefix, name, id)),
+            Some((rank, _)) => matches.push((rank, String::new(), id)),
             None => {}
         }
     }
@@ -251,7 +165,7 @@ fn look_up(
     let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
     let has_short = words.iter().any(is_short);
     let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
-        ("grams", words.iter().map(|word| gram_phrase(word)).collect())
+        ("grams", words.iter().map(|word| format!("\"{}\"", hex(word))).collect())
     } else {
         let long = words.iter().filter(|word| !is_short(word));
         ("runs", long.map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect())
@@ -282,21 +196,18 @@ fn look_up(
     Ok(Found { count, is_last: walk.n_taken <= walk.until, page: walk.page })
 }
 
-/// The phrase by which the index of letters and pairs is searched for a word of one or two letters.
-fn gram_phrase(word: &str) -> String {
-    let mut gram = String::new();
-    push_hex(&mut gram, word);
-    format!("\"{gram}\"")
-}
-
-/// Ranks the texts of a dataset as [`rank`] does.
-fn rank_of(connection: &Connection, id: i64, text: &str) -> Result<Option<Rank>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT folded, description FROM datasets WHERE id = ?1")?;
-    let mut rows = statement.query([id])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let (folded, description): (String, String) = (row.get(0)?, row.get(1)?);
-    Ok(rank(text, &folded, &description.to_lowercase()))
+/// Ranks the texts of a dataset as [`rank`] does; with its name in lower case.
+fn rank_of(
+    connection: &Connection,
+    id: i64,
+    text: &str,
+) -> Result<Option<(Rank, String)>, StoreError> {
+    let sql = "SELECT folded, description FROM datasets WHERE id = ?1";
+    let texts: Option<(String, String)> =
+        connection.find(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(texts.and_then(|(name, description)| {
+        rank(text, &name, &description.to_lowercase()).map(|rank| (rank, name))
+    }))
 }
 
 /// A walk through matches, each of which counts once, in the first index that has it.
@@ -333,7 +244,7 @@ impl Walk<'_> {
                 if self.n_checked > CHECKED_MAX {
                     return Ok(false);
                 }
-                if rank_of(connection, id, words)?.is_none_or(|found| found > rank) {
+                if rank_of(connection, id, words)?.is_none_or(|(found, _)| found > rank) {
                     continue;
                 }
             }

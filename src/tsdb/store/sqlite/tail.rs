@@ -1,9 +1,10 @@
 //! The tail in its table: single rows, which win over the chunks' rows at the same timestamps.
 
+use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
-use rusqlite::{CachedStatement, Connection, Rows, params};
+use rusqlite::{CachedStatement, Connection, Row, Rows, params};
 
-use super::{StoreError, chunks};
+use super::{StoreError, chunks::ChunkTimes, series::SeriesId};
 use crate::{
     codec::{Packing, decode_body, encode_body},
     span::{Order, Span},
@@ -60,8 +61,7 @@ impl<'s> Cursor<'s> {
         dataset: DatasetId,
         span: Span,
     ) -> Result<Self, StoreError> {
-        let span = params![dataset.get(), span.first.micros(), span.last.micros()];
-        let mut cursor = Self { rows: statement.query(span)?, next: None };
+        let mut cursor = Self { rows: statement.query(bounds(dataset, span))?, next: None };
         cursor.advance()?;
         Ok(cursor)
     }
@@ -98,10 +98,8 @@ pub(super) fn first_from(
     dataset: DatasetId,
     from: Timestamp,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT min(t) FROM tail WHERE dataset = ?1 AND t >= ?2")?;
-    let first: Option<i64> =
-        statement.query_row(params![dataset.get(), from.micros()], |row| row.get(0))?;
+    let sql = "SELECT min(t) FROM tail WHERE dataset = ?1 AND t >= ?2";
+    let first: Option<i64> = connection.value(sql, [dataset.get(), from.micros()])?;
     Ok(first.map(Timestamp::from_micros))
 }
 
@@ -117,26 +115,15 @@ pub(super) fn put(
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO tail (dataset, t, replaces, body) VALUES (?1, ?2, ?3, ?4)",
     )?;
-    let mut covering: Option<(chunks::Chunk, Vec<Timestamp>)> = None;
+    let mut chunk_times = ChunkTimes::default();
     let mut n_late = 0;
     for (row_idx, time) in block.times.iter().enumerate() {
         let is_late = chunks_end.is_some_and(|end| *time <= end);
         n_late += usize::from(is_late);
         let replaces = is_late
-            && if let Some(held) = held {
-                held.binary_search(time).is_ok()
-            } else {
-                if covering.as_ref().is_none_or(|(chunk, _)| *time > chunk.span.last) {
-                    covering = match chunks::ending_from(
-                        connection,
-                        chunks::SeriesId::rows(dataset),
-                        *time,
-                    )? {
-                        None => None,
-                        Some(chunk) => Some((chunk, chunks::times(connection, dataset, chunk)?)),
-                    };
-                }
-                covering.as_ref().is_some_and(|(_, times)| times.binary_search(time).is_ok())
+            && match held {
+                Some(held) => held.binary_search(time).is_ok(),
+                None => chunk_times.contains(connection, SeriesId::rows(dataset), *time)?,
             };
         let body = encode_body(block, row_idx..row_idx + 1, Packing::Quick);
         insert.execute(params![dataset.get(), time.micros(), replaces, body])?;
@@ -174,9 +161,8 @@ pub(super) fn remove(
     dataset: DatasetId,
     span: Span,
 ) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("DELETE FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3")?
-        .execute(params![dataset.get(), span.first.micros(), span.last.micros()])?;
+    let sql = "DELETE FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3";
+    connection.run(sql, bounds(dataset, span))?;
     Ok(())
 }
 
@@ -186,11 +172,9 @@ pub(super) fn count_new(
     dataset: DatasetId,
     span: Span,
 ) -> Result<u64, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0",
-    )?;
-    let span = params![dataset.get(), span.first.micros(), span.last.micros()];
-    Ok(statement.query_row(span, |row| row.get(0))?)
+    let sql = "SELECT count(*) FROM tail
+         WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0";
+    Ok(connection.value(sql, bounds(dataset, span))?)
 }
 
 /// The timestamps of the rows of a span that are in the tail and not in a chunk, too, in their order.
@@ -199,12 +183,10 @@ pub(super) fn new_timestamps(
     dataset: DatasetId,
     span: Span,
 ) -> Result<Vec<Timestamp>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT t FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0 ORDER BY t",
-    )?;
-    let span = params![dataset.get(), span.first.micros(), span.last.micros()];
-    let timestamps = statement.query_map(span, |row| Ok(Timestamp::from_micros(row.get(0)?)))?;
-    Ok(timestamps.collect::<Result<_, _>>()?)
+    let sql = "SELECT t FROM tail
+         WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0 ORDER BY t";
+    let time = |row: &Row<'_>| Ok(Timestamp::from_micros(row.get(0)?));
+    Ok(connection.all(sql, bounds(dataset, span), time)?)
 }
 
 /// How many rows of a span are in the tail.
@@ -213,8 +195,10 @@ pub(super) fn count(
     dataset: DatasetId,
     span: Span,
 ) -> Result<usize, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3")?;
-    let span = params![dataset.get(), span.first.micros(), span.last.micros()];
-    Ok(statement.query_row(span, |row| row.get(0))?)
+    let sql = "SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3";
+    Ok(connection.value(sql, bounds(dataset, span))?)
+}
+
+fn bounds(dataset: DatasetId, span: Span) -> [i64; 3] {
+    [dataset.get(), span.first.micros(), span.last.micros()]
 }

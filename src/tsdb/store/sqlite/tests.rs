@@ -50,7 +50,7 @@ fn a_deleted_dataset_leaves_nothing_behind() {
     connection.execute_batch("BEGIN").unwrap();
     let new = contract::new_dataset("doomed");
     let now = Timestamp::from_seconds(1);
-    let Created::New(made) = catalog::create(&connection, &[new], now).unwrap() else { panic!() };
+    let made = catalog::create(&connection, &[new], now).unwrap();
     let made = &made[0];
     let n = 60 * 1024;
     for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {
@@ -267,7 +267,8 @@ async fn a_stored_file_of_this_format_is_read_and_written() {
     fs::write(&path, zstd::decode_all(stored).unwrap()).unwrap();
     let want = stored_rows();
     let store = SqliteStore::open(&path).unwrap();
-    let id = store.dataset(&DatasetRef::Name("stored".to_owned())).unwrap().unwrap().id;
+    let which = DatasetRef::Name("stored".to_owned());
+    let id = store.sight(None, &which).unwrap().unwrap().dataset.id;
     contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
     store.settle().await.unwrap();
     contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);

@@ -2,17 +2,21 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
+use db::statement::Statements as _;
 use model::{
     block::Block, dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp,
 };
 use rusqlite::Connection;
 
 use super::{
-    StoreError, append,
-    bucket_reader::{self, Page, block_of, stored},
-    buckets::{self, KEPT},
-    chunks::{self, Chunk, SeriesId},
+    StoreError,
+    bucket_reader::{self, Page, block_of},
+    catalog,
+    chunks::{self, Chunk},
+    progress,
+    rebuild_buckets::fold_rows,
     scan::{self, Projection},
+    series::{ALL, KEPT, SeriesId},
     tables, tail,
 };
 use crate::{
@@ -27,9 +31,6 @@ const WINDOW_DAYS: u64 = 8;
 /// Complaints of the engine about its file that are reported.
 const COMPLAINTS_MAX: u32 = 20;
 
-/// All of time.
-const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-
 /// Verifies the store at `path`, in one snapshot.
 pub(crate) fn verify(
     path: &Path,
@@ -42,19 +43,16 @@ pub(crate) fn verify(
     for complaint in complaints(&read)? {
         report.fault(Fault::File { what: complaint });
     }
-    let n_rows: u64 = read.query_row(
+    let n_rows: u64 = read.value(
         "SELECT (SELECT coalesce(sum(n), 0) FROM chunks WHERE resolution = 0)
          + (SELECT count(*) FROM tail)",
         [],
-        |row| row.get(0),
     )?;
     let mut verifier =
         Verifier { connection: &read, report, progress, n_done: 0, n_all: 2 * n_rows };
     let mut last = 0;
-    loop {
-        let mut next = read.prepare_cached("SELECT min(id) FROM datasets WHERE id > ?1")?;
-        let found: Option<i64> = next.query_row([last], |row| row.get(0))?;
-        let Some(dataset) = found.and_then(DatasetId::new) else { break };
+    let next = "SELECT id FROM datasets WHERE id > ?1 ORDER BY id LIMIT 1";
+    while let Some(dataset) = read.find(next, [last], catalog::dataset_id)? {
         last = dataset.get();
         verifier.dataset(dataset)?;
     }
@@ -62,9 +60,8 @@ pub(crate) fn verify(
 }
 
 fn complaints(connection: &Connection) -> Result<Vec<String>, StoreError> {
-    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({COMPLAINTS_MAX})"))?;
-    let found = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let found: Vec<String> = found.collect::<Result<_, _>>()?;
+    let sql = format!("PRAGMA integrity_check({COMPLAINTS_MAX})");
+    let found: Vec<String> = connection.all(&sql, [], |row| row.get(0))?;
     Ok(found.into_iter().filter(|complaint| complaint != "ok").collect())
 }
 
@@ -79,7 +76,7 @@ struct Verifier<'a> {
 impl Verifier<'_> {
     fn dataset(&mut self, dataset: DatasetId) -> Result<(), StoreError> {
         self.report.n_datasets += 1;
-        let progress = append::progress(self.connection, dataset)?;
+        let progress = progress::Progress::read(self.connection, dataset)?;
         let rows = scan::empty(self.connection, dataset)?;
         let mut is_whole = self.series(SeriesId::rows(dataset), &rows)?;
         for resolution in KEPT {
@@ -97,12 +94,12 @@ impl Verifier<'_> {
                 let what = format!("{n_seen} rows, where {n_rows} are counted");
                 self.report.fault(Fault::Dataset { dataset, what });
             }
-            if append::newest(self.connection, dataset)? != progress.newest {
+            if progress::newest(self.connection, dataset)? != progress.newest {
                 let what = "its newest row is another one than is noted".to_owned();
                 self.report.fault(Fault::Dataset { dataset, what });
             }
         }
-        let fold = append::fold(self.connection, dataset)?;
+        let fold = catalog::fold(self.connection, dataset)?;
         if fold == Fold::Nothing {
             return Ok(());
         }
@@ -207,7 +204,7 @@ impl Verifier<'_> {
         let mut finer: Option<Vec<Bucket>> = None;
         for resolution in KEPT {
             let series = SeriesId { dataset, resolution };
-            let found = stored(self.connection, series, &Page::all(window))?;
+            let found = bucket_reader::read(self.connection, series, &Page::all(window))?;
             let is_known = |bucket: &Bucket| {
                 resolution != Resolution::FiveMinutes
                     || kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
@@ -216,8 +213,7 @@ impl Verifier<'_> {
                 None => {
                     let n_rows = scan::count(self.connection, dataset, window)?;
                     let stored = (rows, None);
-                    let folded =
-                        buckets::fold_rows(self.connection, dataset, fold, window, stored)?;
+                    let folded = fold_rows(self.connection, dataset, fold, window, stored)?;
                     self.passed(usize::try_from(n_rows).unwrap_or(usize::MAX));
                     folded
                 }

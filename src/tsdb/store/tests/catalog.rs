@@ -8,50 +8,67 @@ use proptest::{
 };
 
 use super::*;
-use crate::catalog::{Change, MetadataChange};
+use crate::catalog::{Change, ColumnChange, MetadataChange};
 
 pub(super) async fn changing(open: Open<'_>) {
     let store = open();
     let id = create(&*store, new_dataset("changing")).await;
     let other = create(&*store, new_dataset("changing_other")).await;
     let named = |name: &str| Change { name: Some(name.to_owned()), ..Change::default() };
-    let taken = store.update(id, named("changing_other"), now()).await.unwrap();
-    assert_eq!(taken, Updated::NameTaken);
+    let describe = |id, change, at| store.change(id, DatasetChange::Description(change), at);
+    let taken = describe(id, named("changing_other"), now()).await;
+    check_refused(&taken, &Refusal::NameTaken { name: "changing_other".to_owned() });
     let later = Timestamp::from_seconds(1_900_000_000);
-    let Updated::Done(changed) = store.update(id, named("changed"), later).await.unwrap() else {
-        panic!("it can be changed")
+    let changed = describe(id, named("changed"), later).await.unwrap();
+    assert_eq!((changed.dataset.name.as_str(), changed.dataset.updated_at), ("changed", later));
+    assert_eq!(seen(&*store, id), Some(Sight { is_owner: false, ..changed }));
+    let find = |key, name: &str| {
+        let seen = store.sight(key, &DatasetRef::Name(name.to_owned())).unwrap();
+        seen.map(|seen| seen.dataset.id)
     };
-    assert_eq!((changed.name.as_str(), changed.updated_at), ("changed", later));
-    assert_eq!(store.dataset(&DatasetRef::Id(id)).unwrap(), Some(changed));
-    assert_eq!(store.owned(Some(key(1)), "changed").unwrap(), Some(id));
-    assert_eq!(store.owned(Some(key(1)), "changing").unwrap(), None);
-    assert_eq!(store.owned(Some(key(2)), "changed").unwrap(), None);
+    assert_eq!(find(Some(key(1)), "changed"), Some(id));
+    assert_eq!(find(Some(key(1)), "changing"), None);
+    assert_eq!(find(Some(key(2)), "changed"), None);
+    assert_eq!(find(None, "changed"), Some(id), "the service sees all");
 
-    let add = |name: &str, dtype| {
-        store.change_column(other, ColumnChange::Add(name.to_owned(), dtype), now())
-    };
-    let ColumnOutcome::Done(column) = add("note", Dtype::String).await.unwrap() else {
-        panic!("there is none of this name")
-    };
-    assert_eq!(store.columns(other).unwrap().last(), Some(&column));
-    assert_eq!(add("note", Dtype::Float).await.unwrap(), ColumnOutcome::Exists);
+    let change = |change| store.change(other, DatasetChange::Column(change), now());
+    let add = |name: &str, dtype| change(ColumnChange::Add(name.to_owned(), dtype));
+    let columns = add("note", Dtype::String).await.unwrap().columns;
+    assert_eq!(columns.last().map(|column| column.name.as_str()), Some("note"));
+    check_refused(&add("note", Dtype::Float).await, &Refusal::ColumnTaken);
     append(&*store, other, block([(1, 1.0)])).await;
     for name in ["open", "high", "low"] {
-        assert!(matches!(add(name, Dtype::Float).await.unwrap(), ColumnOutcome::Done(_)));
+        add(name, Dtype::Float).await.unwrap();
     }
-    assert_eq!(add("close", Dtype::Float).await.unwrap(), ColumnOutcome::Refolds);
-    assert_eq!(store.columns(other).unwrap().len(), 5, "what is refused leaves nothing");
+    check_refused(&add("close", Dtype::Float).await, &Refusal::Refolds);
+    let columns = seen(&*store, other).unwrap().columns;
+    assert_eq!(columns.len(), 5, "what is refused leaves nothing");
+    let rename = |name: &str, new_name: &str| {
+        change(ColumnChange::Rename { name: name.to_owned(), new_name: new_name.to_owned() })
+    };
+    check_refused(&rename("none", "some").await, &Refusal::ColumnUnknown);
+    check_refused(&rename("note", "open").await, &Refusal::ColumnTaken);
+    check_refused(&change(ColumnChange::Delete("none".to_owned())).await, &Refusal::ColumnUnknown);
     let metadata = BTreeMap::from([("value_column".to_owned(), "open".to_owned())]);
     let change = Change { metadata: MetadataChange::Replace(metadata), ..Change::default() };
-    assert_eq!(store.update(other, change.clone(), now()).await.unwrap(), Updated::Refolds);
+    check_refused(&describe(other, change.clone(), now()).await, &Refusal::Refolds);
     let gone = DatasetId::new(999_999).unwrap();
-    let refused = store.update(gone, change, now()).await;
+    let refused = describe(gone, change, now()).await;
     assert!(matches!(refused, Err(StoreError::NoDataset { .. })), "{refused:?}");
 
     let twice = vec![new_dataset("twice"), new_dataset("once"), new_dataset("twice")];
-    let refused = store.create(twice, now()).await.unwrap();
-    assert_eq!(refused, Created::NameTaken { name: "twice".to_owned() });
-    assert_eq!(store.owned(Some(key(1)), "once").unwrap(), None, "all or none");
+    let refused = store.create(twice, now()).await;
+    check_refused(&refused, &Refusal::NameTaken { name: "twice".to_owned() });
+    assert_eq!(find(Some(key(1)), "once"), None, "all or none");
+}
+
+/// Checks that a change is refused so.
+#[track_caller]
+pub(super) fn check_refused<T: fmt::Debug>(changed: &Result<T, StoreError>, want: &Refusal) {
+    assert!(
+        matches!(&changed, Err(StoreError::Refused(refusal)) if refusal == want),
+        "{changed:?}"
+    );
 }
 
 /// One change of who sees what. Keys, tags and datasets are few, so that they meet.
@@ -126,7 +143,8 @@ impl Model {
                 let name = self.next_name();
                 let Some(dataset) = self.datasets.get_mut(nth) else { return };
                 let change = Change { name: Some(name.clone()), ..Change::default() };
-                store.update(dataset.id, change, now()).await.unwrap();
+                let change = DatasetChange::Description(change);
+                store.change(dataset.id, change, now()).await.unwrap();
                 dataset.name = name;
             }
             Step::Tag { nth, tag } => {
@@ -177,7 +195,6 @@ impl Model {
             ..new_dataset(&name)
         };
         let made = store.create(vec![new], now()).await.unwrap();
-        let Created::New(made) = made else { panic!("{made:?}") };
         self.tags.extend(tags.iter().map(|tag| (owner, *tag)));
         self.datasets.push(Plain { id: made[0].id, owner, name, tags });
     }
@@ -203,11 +220,11 @@ impl Model {
             for dataset in &self.datasets {
                 let is_seen = seen.contains(&dataset.id);
                 assert_eq!(all.contains(&dataset.id), is_seen);
-                let grant = store.grant(key(number), &DatasetRef::Id(dataset.id)).unwrap();
-                assert_eq!(grant.is_some(), is_seen);
+                let which = DatasetRef::Id(dataset.id);
+                assert_eq!(store.sight(Some(key(number)), &which).unwrap().is_some(), is_seen);
                 let by_name = DatasetRef::Name(dataset.name.clone());
-                let grant = store.grant(key(number), &by_name).unwrap();
-                assert_eq!(grant.map(|grant| grant.dataset), is_seen.then_some(dataset.id));
+                let seen = store.sight(Some(key(number)), &by_name).unwrap();
+                assert_eq!(seen.map(|seen| seen.dataset.id), is_seen.then_some(dataset.id));
                 let found = list(Filter::Text(dataset.name.to_uppercase()));
                 assert_eq!(found.first() == Some(&dataset.id), is_seen);
             }

@@ -152,7 +152,7 @@ impl Model {
         compare_pages(store, id, &self.rows.keys().copied().collect::<Vec<_>>(), reads);
         compare_all_buckets(store, id, &self.finest(), reads);
         let newest = self.rows.keys().last().copied().map(at_second);
-        assert_eq!(store.newest_timestamp(id).unwrap(), newest);
+        check_newest(store, id, newest);
     }
 }
 

@@ -5,16 +5,13 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::store::{
-    Created,
     sqlite::{
-        bucket_reader,
-        buckets::{KEPT, span},
-        catalog, chunks, scan, tables, tail,
+        append, bucket_reader, catalog, chunks,
+        series::{ALL, SeriesId, span},
+        tables, tail,
     },
     tests as contract,
 };
-
-const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
 
 /// Hours far enough from one another that each is read for itself.
 const HOURS: i64 = 300;
@@ -27,7 +24,7 @@ fn months(connection: &mut Connection) -> [DatasetId; 2] {
     let write = connection.transaction().unwrap();
     let new = ["late", "in order"].map(contract::new_dataset);
     let now = Timestamp::from_seconds(1);
-    let Created::New(made) = catalog::create(&write, &new, now).unwrap() else { panic!() };
+    let made = catalog::create(&write, &new, now).unwrap();
     let ids = [made[0].id, made[1].id];
     append(&write, ids[0], base());
     write.commit().unwrap();
@@ -67,13 +64,14 @@ fn late_rows_all_over_leave_what_the_same_rows_in_order_leave() {
     append(&write, ordered, all.clone());
     for resolution in KEPT {
         let page = bucket_reader::Page::all(ALL);
-        let read = |dataset| bucket_reader::read(&write, dataset, resolution, &page).unwrap();
+        let read =
+            |dataset| bucket_reader::read(&write, SeriesId { dataset, resolution }, &page).unwrap();
         assert!(!read(mixed).is_empty());
         assert_eq!(read(mixed), read(ordered), "{resolution:?}");
     }
     let n_rows = u64::try_from(all.len()).unwrap();
     assert_eq!(scan::count(&write, mixed, ALL).unwrap(), n_rows, "what a late row replaces");
-    let end = chunks::end(&write, chunks::SeriesId::rows(mixed)).unwrap().unwrap();
+    let end = chunks::end(&write, SeriesId::rows(mixed)).unwrap().unwrap();
     let n_new = tail::count_new(&write, mixed, Span { last: end, ..ALL }).unwrap();
     assert_eq!(n_new, n_rows - 12_000);
 }
@@ -85,7 +83,7 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     let mut connection = Connection::open(&path).unwrap();
     let [dataset, _] = months(&mut connection);
     let rows = late(0, 7.0);
-    let fold = append::fold(&connection, dataset).unwrap();
+    let fold = catalog::fold(&connection, dataset).unwrap();
     let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
     let refold = BucketRebuild { dataset, fold, columns: &columns, rows: &rows };
     let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));

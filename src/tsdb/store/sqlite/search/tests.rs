@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use model::timestamp::Timestamp;
 
 use super::*;
-use crate::{catalog::NewDataset, store::sqlite::tables};
+use crate::{
+    catalog::NewDataset,
+    store::sqlite::{search_texts::grams, tables},
+};
 
 /// A store in memory with datasets of these names and descriptions, of key 1.
 fn store(texts: &[(String, String)]) -> Connection {

@@ -52,7 +52,7 @@ fn rows_after(revision: u64) -> BTreeMap<i64, f64> {
 }
 
 async fn write(store: &SqliteStore, id: DatasetId) {
-    let done = i64::try_from(store.newest(id, 1).unwrap().revision).unwrap();
+    let done = i64::try_from(contract::newest(store, id, 1).1).unwrap();
     for revision in done + 1.. {
         match deed(revision) {
             Deed::Append(rows) => {
@@ -128,8 +128,7 @@ async fn a_killed_writer_loses_nothing_acknowledged() {
         let store = SqliteStore::open(&path).unwrap();
         for (id, last) in DATASETS.into_iter().zip(last) {
             let id = DatasetId::new(id).unwrap();
-            let newest = store.newest(id, 1).unwrap();
-            let revision = newest.revision;
+            let (_, revision) = contract::newest(&store, id, 1);
             assert!(revision >= last, "{last} was acknowledged, {revision} is there");
             if n_kills % COMPARE_EVERY == 0 {
                 contract::compare(&store, id, &rows_after(revision), &[(0, 3000, 1, 100_000)]);

@@ -1,0 +1,102 @@
+//! Why an operation on datasets was refused or failed. The texts of refusals are for the caller.
+
+use std::io;
+
+use model::timestamp::Timestamp;
+use tsdb::{catalog::Refusal, store::StoreError};
+
+use crate::{
+    append::{MERGED_MAX, ROWS_MAX, Refusals},
+    hub::HubFull,
+    query::QueryError,
+};
+
+/// Why an operation was refused or failed; then it changed nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum OperationError {
+    /// The key sees no such dataset.
+    #[error("dataset not found")]
+    NotFound,
+    /// The key may read the dataset only.
+    #[error("only the owner of the dataset may do that")]
+    NotOwner,
+    /// A text, name, list or column is invalid.
+    #[error("{what}")]
+    Unfit {
+        /// What, and what it must be.
+        what: String,
+    },
+    /// The catalog does not allow it.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The dataset has rows, whose buckets depend on the column.
+    #[error("the dataset has rows, and its buckets are made of column {name}")]
+    ColumnUsed { name: String },
+    /// The key holds the tag.
+    #[error("tag already acquired")]
+    TagHeld,
+    /// The tag is private: its owner gives it.
+    #[error("tag cannot be acquired; only public tags can")]
+    TagPrivate,
+    /// There is no such tag.
+    #[error("tag not found")]
+    TagUnknown,
+    /// The tag is public: nobody gives it.
+    #[error("tag is public: any key can acquire it")]
+    TagPublic,
+    /// There is no such key.
+    #[error("key not found")]
+    KeyUnknown,
+    /// The query is not allowed.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// There are too many downloads.
+    #[error("too many downloads are under way")]
+    Busy,
+    /// There are too many streams.
+    #[error("too many streams are open")]
+    Full(#[from] HubFull),
+    /// There are more rows than one append takes.
+    #[error("at most {ROWS_MAX} rows can be inserted at once")]
+    TooMany,
+    /// There are more rows than are merged at once.
+    #[error("at most {MERGED_MAX} rows can be merged at once")]
+    TooManyMerged,
+    /// Some rows do not fit.
+    #[error("rows do not fit the dataset")]
+    Rows(Refusals),
+    /// The body is not in its format.
+    #[error("read the body: {what}")]
+    Unreadable {
+        /// What is wrong.
+        what: String,
+    },
+    /// The decompressed body is longer than the service accepts.
+    #[error("read the body: it is too large")]
+    TooLarge,
+    /// A row is older than the dataset's retention.
+    #[error("rows before {kept_from} are no longer kept")]
+    LetGo {
+        /// The earliest timestamp that the dataset keeps.
+        kept_from: Timestamp,
+    },
+    /// The store failed.
+    #[error("use the store")]
+    Store(#[source] StoreError),
+    /// Writing or reading the spooled file of a partial download failed.
+    #[error("keep the file for reading in parts")]
+    Spool(#[source] io::Error),
+}
+
+impl From<StoreError> for OperationError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(refusal) => Self::Refused(refusal),
+            StoreError::Pruned { kept_from } => Self::LetGo { kept_from },
+            // It was deleted meanwhile.
+            StoreError::NoDataset { .. } => Self::NotFound,
+            error => Self::Store(error),
+        }
+    }
+}

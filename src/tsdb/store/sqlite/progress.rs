@@ -1,0 +1,106 @@
+//! What the writer knows of each dataset, in its table.
+
+use db::statement::Statements as _;
+use model::{dataset::DatasetId, timestamp::Timestamp};
+use rusqlite::{Connection, params};
+
+use super::{
+    StoreError, chunks,
+    series::{ALL, SeriesId},
+    tail,
+};
+use crate::span::Span;
+
+/// What the writer knows of a dataset.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    pub(super) revision: u64,
+    pub(super) newest: Option<Timestamp>,
+    pub(super) kept_from: Option<Timestamp>,
+    pub(super) n_fresh: usize,
+    pub(super) n_late: usize,
+    /// Changes whenever a chunk of the dataset is removed.
+    pub(super) layout: i64,
+}
+
+impl Progress {
+    pub(super) fn read(connection: &Connection, dataset: DatasetId) -> Result<Self, StoreError> {
+        let timestamp = |micros: Option<i64>| micros.map(Timestamp::from_micros);
+        let found = connection.find(
+            "SELECT revision, newest, kept_from, n_fresh, n_late, layout FROM progress
+             WHERE dataset = ?1",
+            [dataset.get()],
+            |row| {
+                Ok(Self {
+                    revision: row.get(0)?,
+                    newest: timestamp(row.get(1)?),
+                    kept_from: timestamp(row.get(2)?),
+                    n_fresh: row.get(3)?,
+                    n_late: row.get(4)?,
+                    layout: row.get(5)?,
+                })
+            },
+        )?;
+        found.ok_or(StoreError::NoDataset { dataset })
+    }
+
+    pub(super) fn save(
+        &self,
+        connection: &Connection,
+        dataset: DatasetId,
+    ) -> Result<(), StoreError> {
+        connection.run(
+            "UPDATE progress SET revision = ?2, newest = ?3, kept_from = ?4, n_fresh = ?5,
+             n_late = ?6 WHERE dataset = ?1",
+            params![
+                dataset.get(),
+                self.revision,
+                self.newest.map(Timestamp::micros),
+                self.kept_from.map(Timestamp::micros),
+                self.n_fresh,
+                self.n_late
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Counts the rows of the tail again.
+    pub(super) fn recount(
+        &mut self,
+        connection: &Connection,
+        dataset: DatasetId,
+    ) -> Result<(), StoreError> {
+        let end = chunks::end(connection, SeriesId::rows(dataset))?;
+        let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
+        self.n_late = tail::count(connection, dataset, late)?;
+        self.n_fresh = tail::count(connection, dataset, ALL)? - self.n_late;
+        Ok(())
+    }
+}
+
+/// The timestamp of the newest row, by the rows themselves.
+pub(super) fn newest(
+    connection: &Connection,
+    dataset: DatasetId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let in_tail: Option<i64> =
+        connection.value("SELECT max(t) FROM tail WHERE dataset = ?1", [dataset.get()])?;
+    let in_tail = in_tail.map(Timestamp::from_micros);
+    Ok(in_tail.max(chunks::end(connection, SeriesId::rows(dataset))?))
+}
+
+/// The number of the dataset's last commit.
+pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u64, StoreError> {
+    Ok(Progress::read(connection, dataset)?.revision)
+}
+
+/// Sets when the dataset last changed.
+pub(super) fn touch(
+    connection: &Connection,
+    dataset: DatasetId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    connection
+        .run("UPDATE datasets SET updated_at = ?2 WHERE id = ?1", [dataset.get(), now.micros()])?;
+    Ok(())
+}
