@@ -10,7 +10,6 @@
 //! purpose: where modules come from, and what a cluster makes of their results. Nothing outside
 //! this room names the engine.
 
-pub mod bench;
 pub mod bls;
 pub mod compiler;
 pub mod engine;

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
+use runtime::{
     engine::{RunError, Runtime},
     program::Program,
     run::Run,
@@ -30,17 +30,16 @@ const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\
 
 /// How many guests ran, and in what time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// Guests that ran to their end.
-    pub n_runs: usize,
+    pub(crate) n_runs: usize,
     /// From the first start to the last end.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 /// Why a rate could not be measured.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BenchError {
+pub(crate) enum BenchError {
     /// A guest could not be run.
     #[error("run the guest")]
     Run(#[from] RunError),
@@ -57,15 +56,13 @@ pub enum BenchError {
     #[error("wait for the runs")]
     Lost {
         /// The task's own report.
-        #[source]
         source: Option<JoinError>,
     },
 }
 
 impl Rate {
     /// Guests a second.
-    #[must_use]
-    pub fn per_second(self) -> f64 {
+    pub(crate) fn per_second(self) -> f64 {
         // A bench makes fewer runs than a float has exact integers.
         let n_runs = f64::from(u32::try_from(self.n_runs).unwrap_or(u32::MAX));
         n_runs / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
@@ -79,18 +76,17 @@ impl fmt::Display for Rate {
 }
 
 /// The smallest program there is.
-#[must_use]
-pub fn trivial() -> Program {
+pub(crate) fn trivial() -> Program {
     Program::new(TRIVIAL)
 }
 
 /// How hard a measurement works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub(crate) struct Load {
     /// Threads or callers at once.
-    pub n_at_once: NonZeroUsize,
+    pub(crate) n_at_once: NonZeroUsize,
     /// How long runs are started.
-    pub period: Duration,
+    pub(crate) period: Duration,
 }
 
 /// Runs `program` repeatedly on as many threads as `load` says, and returns how often it ran. It is
@@ -98,7 +94,7 @@ pub struct Load {
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.
-pub fn measure_threads(
+pub(crate) fn measure_threads(
     runtime: &Runtime,
     program: &Program,
     run: &Run,
@@ -136,7 +132,7 @@ pub fn measure_threads(
 ///
 /// # Errors
 /// [`BenchError`] if a run fails.
-pub async fn measure_callers(
+pub(crate) async fn measure_callers(
     runtime: &Runtime,
     program: &Program,
     run: &Run,

@@ -9,13 +9,16 @@ use std::{
 };
 
 use runtime::{
-    bench::{self, Load},
     compiler::CompileIn,
     engine::{Runtime, RuntimeOptions},
     program::Program,
     run::{Limits, Run, START},
 };
 use tokio::time::Instant;
+
+mod measure;
+
+use self::measure::Load;
 
 /// Guests at once: the default of a node.
 const RUNS_MAX: NonZeroU32 = NonZeroU32::new(10).unwrap();
@@ -58,9 +61,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(stdout, "hello, {how}: first run after {:.2?}", began.elapsed())?;
     }
     for (name, program) in
-        [("trivial", bench::trivial()), ("hello", Program::new(std::fs::read(hello)?))]
+        [("trivial", measure::trivial()), ("hello", Program::new(std::fs::read(hello)?))]
     {
-        let rate = bench::measure_threads(
+        let rate = measure::measure_threads(
             &runtime,
             &program,
             &run,
@@ -72,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .enable_time()
             .build()?;
         for n_callers in [NonZeroUsize::MIN, NonZeroUsize::try_from(RUNS_MAX)?] {
-            let rate = driver.block_on(bench::measure_callers(
+            let rate = driver.block_on(measure::measure_callers(
                 &runtime,
                 &program,
                 &run,
