@@ -7,7 +7,7 @@ use crate::{
     memory::{DeniedGrowth, MemoryLimit},
     output::Written,
     quota::FilesFull,
-    run::{Limits, RunEnd, TrapKind},
+    run::{Limits, RunEnd},
 };
 
 /// Where the call into a guest stopped.
@@ -57,7 +57,7 @@ impl Exit {
         if memory.denied().is_some() {
             return Self::by_runtime(RunEnd::OutOfMemory);
         }
-        Self::by_runtime(RunEnd::Trapped(trapped(error.downcast_ref())))
+        Self::by_runtime(RunEnd::Trapped(error.downcast_ref().copied()))
     }
 
     fn by_guest(code: i32, memory: &MemoryLimit) -> Self {
@@ -79,20 +79,4 @@ pub(crate) fn reason(ended: RunEnd, limits: &Limits, memory: &MemoryLimit) -> Op
         ));
     }
     ended.reason(limits)
-}
-
-fn trapped(trap: Option<&Trap>) -> TrapKind {
-    match trap {
-        Some(Trap::StackOverflow) => TrapKind::StackExhausted,
-        Some(Trap::MemoryOutOfBounds) => TrapKind::MemoryOutOfBounds,
-        Some(Trap::HeapMisaligned) => TrapKind::Misaligned,
-        Some(Trap::TableOutOfBounds) => TrapKind::TableOutOfBounds,
-        Some(Trap::IndirectCallToNull) => TrapKind::UninitializedElement,
-        Some(Trap::BadSignature) => TrapKind::BadSignature,
-        Some(Trap::IntegerOverflow) => TrapKind::IntegerOverflow,
-        Some(Trap::IntegerDivisionByZero) => TrapKind::DivisionByZero,
-        Some(Trap::BadConversionToInteger) => TrapKind::BadConversion,
-        Some(Trap::UnreachableCodeReached) => TrapKind::Unreachable,
-        _ => TrapKind::Other,
-    }
 }

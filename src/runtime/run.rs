@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use wasmtime::Trap;
+
 use crate::files::Files;
 
 /// The function that a WASI command exports, and where a guest starts unless told otherwise.
@@ -117,47 +119,8 @@ pub enum RunEnd {
     OutputFull,
     /// With more files, or larger ones, than it may have.
     FilesFull,
-    /// By doing what WebAssembly forbids.
-    Trapped(TrapKind),
-}
-
-/// What WebAssembly forbids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TrapKind {
-    /// Calls too deep for the stack.
-    #[error("call stack exhausted")]
-    StackExhausted,
-    /// An access outside of its memory.
-    #[error("out of bounds memory access")]
-    MemoryOutOfBounds,
-    /// An atomic access at an address that is not a multiple of its width.
-    #[error("unaligned atomic access")]
-    Misaligned,
-    /// A table index outside of the table.
-    #[error("out of bounds table access")]
-    TableOutOfBounds,
-    /// A call through an empty element.
-    #[error("uninitialized element")]
-    UninitializedElement,
-    /// A call through an element of another type.
-    #[error("indirect call type mismatch")]
-    BadSignature,
-    /// An integer result that does not fit.
-    #[error("integer overflow")]
-    IntegerOverflow,
-    /// An integer divided by zero.
-    #[error("integer divide by zero")]
-    DivisionByZero,
-    /// A float that is no integer of the wanted type.
-    #[error("invalid conversion to integer")]
-    BadConversion,
-    /// The `unreachable` instruction, where C calls `abort`.
-    #[error("unreachable instruction executed")]
-    Unreachable,
-    /// A trap that has no code of its own upstream.
-    #[error("execution failed")]
-    Other,
+    /// By doing what WebAssembly forbids; `None` in a call of the host.
+    Trapped(Option<Trap>),
 }
 
 impl RunEnd {
@@ -173,7 +136,7 @@ impl RunEnd {
             Self::OutOfMemory => format!("memory limit of {} bytes reached", limits.memory_bytes),
             Self::OutputFull => format!("output limit of {} bytes reached", limits.output_bytes),
             Self::FilesFull => "limit of files reached".to_owned(),
-            Self::Trapped(trapped) => format!("trap: {trapped}"),
+            Self::Trapped(trap) => format!("trap: {}", describe_trap(trap).1),
         };
         Some(format!("runtime: {reason}\n"))
     }
@@ -191,20 +154,25 @@ impl RunEnd {
             Self::TimedOut => 15,
             Self::OutOfMemory => 16,
             Self::OutputFull | Self::FilesFull => 255,
-            Self::Trapped(trapped) => match trapped {
-                TrapKind::StackExhausted => 2,
-                TrapKind::MemoryOutOfBounds => 3,
-                TrapKind::Misaligned => 4,
-                TrapKind::TableOutOfBounds => 5,
-                TrapKind::UninitializedElement => 6,
-                TrapKind::BadSignature => 7,
-                TrapKind::IntegerOverflow => 8,
-                TrapKind::DivisionByZero => 9,
-                TrapKind::BadConversion => 10,
-                TrapKind::Unreachable => 11,
-                TrapKind::Other => 255,
-            },
+            Self::Trapped(trap) => describe_trap(trap).0,
         }
+    }
+}
+
+/// The exit code of a trap and what it is called, as bls-runtime has both.
+const fn describe_trap(trap: Option<Trap>) -> (i32, &'static str) {
+    match trap {
+        Some(Trap::StackOverflow) => (2, "call stack exhausted"),
+        Some(Trap::MemoryOutOfBounds) => (3, "out of bounds memory access"),
+        Some(Trap::HeapMisaligned) => (4, "unaligned atomic access"),
+        Some(Trap::TableOutOfBounds) => (5, "out of bounds table access"),
+        Some(Trap::IndirectCallToNull) => (6, "uninitialized element"),
+        Some(Trap::BadSignature) => (7, "indirect call type mismatch"),
+        Some(Trap::IntegerOverflow) => (8, "integer overflow"),
+        Some(Trap::IntegerDivisionByZero) => (9, "integer divide by zero"),
+        Some(Trap::BadConversionToInteger) => (10, "invalid conversion to integer"),
+        Some(Trap::UnreachableCodeReached) => (11, "unreachable instruction executed"),
+        _ => (255, "execution failed"),
     }
 }
 

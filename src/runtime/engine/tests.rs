@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use wasi_preview1_component_adapter_provider as adapter;
+use wasmtime::Trap;
 use wit_component::ComponentEncoder;
 
 use super::*;
-use crate::run::{Limits, RunEnd, START, TrapKind};
+use crate::run::{Limits, RunEnd, START};
 
 mod compiled;
 mod components;

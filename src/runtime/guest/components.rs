@@ -101,18 +101,25 @@ impl HostDirectoryEntryStream for ChargedFiles<'_> {
     }
 }
 
+/// A file or folder that the guest has open.
+type File = Resource<Descriptor>;
+
+/// Methods of open files that charge nothing, with their arguments as the host has them.
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $returned:ty;)*) => {
+        $(async fn $name(&mut self, $($argument: $kind),*) -> $returned {
+            self.files.$name($($argument),*).await
+        })*
+    };
+}
+
 impl HostDescriptor for ChargedFiles<'_> {
-    async fn set_size(&mut self, file: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
+    async fn set_size(&mut self, file: File, size: Filesize) -> FsResult<()> {
         self.files.set_size(file, size).await?;
         self.charge(|quota| quota.wrote(size))
     }
 
-    async fn write(
-        &mut self,
-        file: Resource<Descriptor>,
-        mut bytes: Vec<u8>,
-        at: Filesize,
-    ) -> FsResult<Filesize> {
+    async fn write(&mut self, file: File, mut bytes: Vec<u8>, at: Filesize) -> FsResult<Filesize> {
         if self.quota.is_some() {
             bytes.truncate(usize::try_from(WRITE_BYTES_MAX).unwrap_or(usize::MAX));
         }
@@ -123,29 +130,26 @@ impl HostDescriptor for ChargedFiles<'_> {
 
     fn write_via_stream(
         &mut self,
-        file: Resource<Descriptor>,
+        file: File,
         at: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
         let stream = self.files.write_via_stream(file, at)?;
         self.charged(stream)
     }
 
-    fn append_via_stream(
-        &mut self,
-        file: Resource<Descriptor>,
-    ) -> FsResult<Resource<DynOutputStream>> {
+    fn append_via_stream(&mut self, file: File) -> FsResult<Resource<DynOutputStream>> {
         let stream = self.files.append_via_stream(file)?;
         self.charged(stream)
     }
 
     async fn open_at(
         &mut self,
-        folder: Resource<Descriptor>,
+        folder: File,
         lookup: PathFlags,
         path: String,
         how: OpenFlags,
         flags: DescriptorFlags,
-    ) -> FsResult<Resource<Descriptor>> {
+    ) -> FsResult<File> {
         let opened = self.files.open_at(folder, lookup, path, how, flags).await?;
         if let Some(quota) = self.quota {
             quota.note_open(self.files.table);
@@ -156,173 +160,60 @@ impl HostDescriptor for ChargedFiles<'_> {
         Ok(opened)
     }
 
-    async fn create_directory_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        path: String,
-    ) -> FsResult<()> {
+    async fn create_directory_at(&mut self, folder: File, path: String) -> FsResult<()> {
         self.files.create_directory_at(folder, path).await?;
         self.charge(Quota::charge_entry)
     }
 
-    async fn symlink_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        target: String,
-        path: String,
-    ) -> FsResult<()> {
+    async fn symlink_at(&mut self, folder: File, target: String, path: String) -> FsResult<()> {
         self.files.symlink_at(folder, target, path).await?;
         self.charge(Quota::charge_entry)
     }
 
     async fn link_at(
         &mut self,
-        folder: Resource<Descriptor>,
+        folder: File,
         lookup: PathFlags,
         path: String,
-        new_folder: Resource<Descriptor>,
+        new_folder: File,
         new_path: String,
     ) -> FsResult<()> {
         self.files.link_at(folder, lookup, path, new_folder, new_path).await?;
         self.charge(Quota::charge_entry)
     }
 
-    async fn advise(
-        &mut self,
-        file: Resource<Descriptor>,
-        at: Filesize,
-        n_bytes: Filesize,
-        advice: Advice,
-    ) -> FsResult<()> {
-        self.files.advise(file, at, n_bytes, advice).await
-    }
-
-    async fn sync_data(&mut self, file: Resource<Descriptor>) -> FsResult<()> {
-        self.files.sync_data(file).await
-    }
-
-    async fn get_flags(&mut self, file: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
-        self.files.get_flags(file).await
-    }
-
-    async fn get_type(&mut self, file: Resource<Descriptor>) -> FsResult<DescriptorType> {
-        self.files.get_type(file).await
-    }
-
-    async fn set_times(
-        &mut self,
-        file: Resource<Descriptor>,
-        accessed: NewTimestamp,
-        modified: NewTimestamp,
-    ) -> FsResult<()> {
-        self.files.set_times(file, accessed, modified).await
-    }
-
-    async fn read(
-        &mut self,
-        file: Resource<Descriptor>,
-        n_bytes: Filesize,
-        at: Filesize,
-    ) -> FsResult<(Vec<u8>, bool)> {
-        self.files.read(file, n_bytes, at).await
-    }
-
-    async fn read_directory(
-        &mut self,
-        folder: Resource<Descriptor>,
-    ) -> FsResult<Resource<DirectoryEntryStream>> {
-        self.files.read_directory(folder).await
-    }
-
-    async fn sync(&mut self, file: Resource<Descriptor>) -> FsResult<()> {
-        self.files.sync(file).await
-    }
-
-    async fn stat(&mut self, file: Resource<Descriptor>) -> FsResult<DescriptorStat> {
-        self.files.stat(file).await
-    }
-
-    async fn stat_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        lookup: PathFlags,
-        path: String,
-    ) -> FsResult<DescriptorStat> {
-        self.files.stat_at(folder, lookup, path).await
-    }
-
-    async fn set_times_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        lookup: PathFlags,
-        path: String,
-        accessed: NewTimestamp,
-        modified: NewTimestamp,
-    ) -> FsResult<()> {
-        self.files.set_times_at(folder, lookup, path, accessed, modified).await
-    }
-
-    fn drop(&mut self, file: Resource<Descriptor>) -> wasmtime::Result<()> {
+    fn drop(&mut self, file: File) -> wasmtime::Result<()> {
         HostDescriptor::drop(&mut self.files, file)
     }
 
-    async fn readlink_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        path: String,
-    ) -> FsResult<String> {
-        self.files.readlink_at(folder, path).await
-    }
-
-    async fn remove_directory_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        path: String,
-    ) -> FsResult<()> {
-        self.files.remove_directory_at(folder, path).await
-    }
-
-    async fn rename_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        path: String,
-        new_folder: Resource<Descriptor>,
-        new_path: String,
-    ) -> FsResult<()> {
-        self.files.rename_at(folder, path, new_folder, new_path).await
-    }
-
-    async fn unlink_file_at(&mut self, folder: Resource<Descriptor>, path: String) -> FsResult<()> {
-        self.files.unlink_file_at(folder, path).await
-    }
-
-    fn read_via_stream(
-        &mut self,
-        file: Resource<Descriptor>,
-        at: Filesize,
-    ) -> FsResult<Resource<DynInputStream>> {
+    fn read_via_stream(&mut self, file: File, at: Filesize) -> FsResult<Resource<DynInputStream>> {
         self.files.read_via_stream(file, at)
     }
 
-    async fn is_same_object(
-        &mut self,
-        file: Resource<Descriptor>,
-        other: Resource<Descriptor>,
-    ) -> wasmtime::Result<bool> {
-        self.files.is_same_object(file, other).await
-    }
-
-    async fn metadata_hash(&mut self, file: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
-        self.files.metadata_hash(file).await
-    }
-
-    async fn metadata_hash_at(
-        &mut self,
-        folder: Resource<Descriptor>,
-        lookup: PathFlags,
-        path: String,
-    ) -> FsResult<MetadataHashValue> {
-        self.files.metadata_hash_at(folder, lookup, path).await
+    forward! {
+        advise(file: File, at: Filesize, n_bytes: Filesize, advice: Advice) -> FsResult<()>;
+        sync_data(file: File) -> FsResult<()>;
+        get_flags(file: File) -> FsResult<DescriptorFlags>;
+        get_type(file: File) -> FsResult<DescriptorType>;
+        set_times(file: File, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()>;
+        read(file: File, n_bytes: Filesize, at: Filesize) -> FsResult<(Vec<u8>, bool)>;
+        read_directory(folder: File) -> FsResult<Resource<DirectoryEntryStream>>;
+        sync(file: File) -> FsResult<()>;
+        stat(file: File) -> FsResult<DescriptorStat>;
+        stat_at(folder: File, lookup: PathFlags, path: String) -> FsResult<DescriptorStat>;
+        set_times_at(
+            folder: File, lookup: PathFlags, path: String, accessed: NewTimestamp,
+            modified: NewTimestamp
+        ) -> FsResult<()>;
+        readlink_at(folder: File, path: String) -> FsResult<String>;
+        remove_directory_at(folder: File, path: String) -> FsResult<()>;
+        rename_at(folder: File, path: String, new_folder: File, new_path: String) -> FsResult<()>;
+        unlink_file_at(folder: File, path: String) -> FsResult<()>;
+        is_same_object(file: File, other: File) -> wasmtime::Result<bool>;
+        metadata_hash(file: File) -> FsResult<MetadataHashValue>;
+        metadata_hash_at(
+            folder: File, lookup: PathFlags, path: String
+        ) -> FsResult<MetadataHashValue>;
     }
 }
 

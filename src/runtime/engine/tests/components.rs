@@ -68,14 +68,14 @@ async fn a_components_output_is_cut_and_its_traps_are_told() {
     let finished = check(&flood, TIGHT, (RunEnd::OutputFull, 255)).await;
     assert_eq!(finished.stdout.len(), TIGHT.output_bytes);
     let divides = command("(drop (i32.div_s (i32.const 1) (i32.const 0)))");
-    check(&divides, TIGHT, (RunEnd::Trapped(TrapKind::DivisionByZero), 9)).await;
+    check(&divides, TIGHT, (RunEnd::Trapped(Some(Trap::IntegerDivisionByZero)), 9)).await;
     let recursion = module(
         r#"(memory (export "memory") 1)
         (func $deeper (param i32) (result i32)
             (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
         (func (export "_start") (drop (call $deeper (i32.const 0))))"#,
     );
-    check(&recursion, TIGHT, (RunEnd::Trapped(TrapKind::StackExhausted), 2)).await;
+    check(&recursion, TIGHT, (RunEnd::Trapped(Some(Trap::StackOverflow)), 2)).await;
 }
 
 #[tokio::test]

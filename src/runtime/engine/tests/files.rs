@@ -203,7 +203,7 @@ const OPENS_ALL: &str = "(loop $on (drop (call $create (local.get $n)))
 #[tokio::test]
 async fn a_trap_in_a_host_call_names_the_call() {
     let program = creator(OPENS_ALL);
-    let trapped = RunEnd::Trapped(TrapKind::Other);
+    let trapped = RunEnd::Trapped(None);
     let too_many =
         "runtime: trap in a host call: path_open: 64 files and streams are open already\n";
     let finished = check(&program, trapped).await;

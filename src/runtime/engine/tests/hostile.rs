@@ -34,10 +34,10 @@ async fn check(body: &str, ended: RunEnd, exit_code: i32, stderr: &str) {
     assert_eq!(text(&finished.stderr), stderr, "{body}");
 }
 
-async fn check_trap(fields: &str, trapped: TrapKind, exit_code: i32) {
+async fn check_trap(fields: &str, trap: Trap, exit_code: i32) {
     let finished = finished(&module(fields), LIMITS).await;
-    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Trapped(trapped), exit_code));
-    assert_eq!(text(&finished.stderr), format!("runtime: trap: {trapped}\n"));
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Trapped(Some(trap)), exit_code));
+    assert_eq!(text(&finished.stderr), finished.ended.reason(&LIMITS).unwrap());
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn calls_too_deep_exhaust_the_stack_and_nothing_else() {
     let recursion = r#"(func $deeper (param i32) (result i32)
             (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
         (func (export "_start") (drop (call $deeper (i32.const 0))))"#;
-    check_trap(recursion, TrapKind::StackExhausted, 2).await;
+    check_trap(recursion, Trap::StackOverflow, 2).await;
 }
 
 #[tokio::test]
@@ -202,14 +202,14 @@ async fn each_trap_has_its_code() {
         )
     };
     for (does, trapped, exit_code) in [
-        ("(drop (i32.load (i32.const 65533)))", TrapKind::MemoryOutOfBounds, 3),
-        ("(call_indirect (type $start) (i32.const 2))", TrapKind::TableOutOfBounds, 5),
-        ("(call_indirect (type $start) (i32.const 1))", TrapKind::UninitializedElement, 6),
-        ("(call_indirect (type $start) (i32.const 0))", TrapKind::BadSignature, 7),
-        ("(drop (i32.div_s (i32.const 0x80000000) (i32.const -1)))", TrapKind::IntegerOverflow, 8),
-        ("(drop (i32.div_s (i32.const 1) (i32.const 0)))", TrapKind::DivisionByZero, 9),
-        ("(drop (i32.trunc_f64_s (f64.const nan)))", TrapKind::BadConversion, 10),
-        ("unreachable", TrapKind::Unreachable, 11),
+        ("(drop (i32.load (i32.const 65533)))", Trap::MemoryOutOfBounds, 3),
+        ("(call_indirect (type $start) (i32.const 2))", Trap::TableOutOfBounds, 5),
+        ("(call_indirect (type $start) (i32.const 1))", Trap::IndirectCallToNull, 6),
+        ("(call_indirect (type $start) (i32.const 0))", Trap::BadSignature, 7),
+        ("(drop (i32.div_s (i32.const 0x80000000) (i32.const -1)))", Trap::IntegerOverflow, 8),
+        ("(drop (i32.div_s (i32.const 1) (i32.const 0)))", Trap::IntegerDivisionByZero, 9),
+        ("(drop (i32.trunc_f64_s (f64.const nan)))", Trap::BadConversionToInteger, 10),
+        ("unreachable", Trap::UnreachableCodeReached, 11),
     ] {
         check_trap(&body(does), trapped, exit_code).await;
     }
