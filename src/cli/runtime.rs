@@ -41,11 +41,7 @@ pub(crate) fn is_compiler(arguments: &[OsString]) -> bool {
 /// Runs a module on this thread, with the standard streams of this process, and returns the code to
 /// exit with: the module's own, or the one bls-runtime has for what went wrong.
 pub(crate) fn run(command: RuntimeCommand) -> ExitCode {
-    let arguments = command.arguments.into_iter().map(OsString::into_string);
-    let Ok(arguments) = arguments.collect::<Result<Vec<String>, _>>() else {
-        return ExitCode::from(EXIT_OTHER);
-    };
     let Ok(compile_in) = CompileIn::own_child() else { return ExitCode::from(EXIT_OTHER) };
-    let code = ::runtime::bls::run(arguments, compile_in);
+    let code = ::runtime::bls::run(command.arguments, compile_in);
     ExitCode::from(u8::try_from(code & EXIT_BITS).unwrap_or(EXIT_OTHER))
 }

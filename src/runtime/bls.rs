@@ -7,12 +7,17 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     io::{self, Write as _},
-    num::{NonZeroU32, ParseIntError},
+    num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
 };
+
+use clap::Parser;
+use task::causes::chain;
 
 use crate::{
     compiler::CompileIn,
@@ -63,110 +68,74 @@ const EXIT_CONFIG: i32 = 128;
 const LIMITS: Limits =
     Limits { wall: Duration::MAX, memory_bytes: 1 << 32, output_bytes: usize::MAX, fuel: None };
 
-/// What is printed for `--help`.
-const HELP: &str = "\
-Runs a WebAssembly module, a WASI command, as bls-runtime does.
-
-Usage: runtime MODULE [OPTIONS] [-- ARGUMENTS...]
-
-  --entry NAME             the exported function to start at (_start)
-  --run-time MS            end it after so many milliseconds
-  --limited-fuel N         end it after so many units of work
-  --limited-memory PAGES   give it at most so many pages of 64 KiB
-  --fs-root-path FOLDER    show it this folder as /
-  --env NAME=VALUE         a variable of its environment, beside those that BLS_LIST_VARS lists
-  --variables FILE         a file of more of them, each NAME=VALUE and a zero byte
-  --function-files FOLDER  show it this folder as /function, read-only, beside the one of
-                           --fs-root-path
-  --limited-files MIB      let that folder hold at most so much, and 1000 files
-  --compiled-folder FOLDER keep compiled modules here, for this user's next runs
-  --debug-info, --drivers-root-path FOLDER, --runtime-logger FILE, --permission URL
-                           read and ignored
-";
-
-/// A command line, understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
-    /// The file of the module.
-    pub module: PathBuf,
-    /// The exported function to start at.
-    pub entry: String,
-    /// What the guest is to use.
-    pub asked: RequestedLimits,
-    /// The folder it sees as `/`.
-    pub fs_root: Option<PathBuf>,
-    /// The folder it sees as `/function`.
-    pub function_files: Option<PathBuf>,
-    /// Its environment, beside what [`LIST_VARS`] lists.
-    pub environment: BTreeMap<String, String>,
-    /// A file of more of it.
-    pub variables: Option<PathBuf>,
-    /// What its folder may hold. None: as much as the disk.
-    pub files_limits: Option<FilesLimits>,
-    /// Where compiled code is kept. None: nowhere.
-    pub compiled_folder: Option<PathBuf>,
-    /// The arguments after the name of the module.
-    pub arguments: Vec<String>,
+/// Runs a WebAssembly module, a WASI command, as bls-runtime does.
+#[derive(Debug, Clone, PartialEq, Eq, Parser)]
+#[command(name = "runtime", no_binary_name = true, args_override_self = true)]
+struct Command {
+    /// The file of the module
+    module: PathBuf,
+    /// The exported function to start at
+    #[arg(long, value_name = "NAME", default_value = START)]
+    entry: String,
+    /// End it after so many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0, hide_default_value = true)]
+    run_time: u64,
+    /// End it after so many units of work
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    limited_fuel: u64,
+    /// Give it at most so many pages of 64 KiB
+    #[arg(long, value_name = "PAGES", default_value_t = 0, hide_default_value = true)]
+    limited_memory: u64,
+    /// Show it this folder as /
+    #[arg(long, value_name = "FOLDER")]
+    fs_root_path: Option<PathBuf>,
+    /// A variable of its environment, beside those that `BLS_LIST_VARS` lists
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// A file of more of them, each NAME=VALUE and a zero byte
+    #[arg(long, value_name = "FILE")]
+    variables: Option<PathBuf>,
+    /// Show it this folder as /function, read-only, beside the one of --fs-root-path
+    #[arg(long, value_name = "FOLDER")]
+    function_files: Option<PathBuf>,
+    /// Let the folder of --fs-root-path hold at most so much, and 1000 files
+    #[arg(long, value_name = "MIB")]
+    limited_files: Option<u64>,
+    /// Keep compiled modules here, for this user's next runs
+    #[arg(long, value_name = "FOLDER")]
+    compiled_folder: Option<PathBuf>,
+    /// Read and ignored
+    #[arg(long)]
+    debug_info: bool,
+    /// Read and ignored
+    #[arg(long, value_name = "FOLDER")]
+    drivers_root_path: Option<PathBuf>,
+    /// Read and ignored
+    #[arg(long, value_name = "FILE")]
+    runtime_logger: Option<PathBuf>,
+    /// Read and ignored
+    #[arg(long, value_name = "URL")]
+    permission: Vec<String>,
+    /// What the module gets as arguments
+    arguments: Vec<String>,
 }
 
-/// Why a command line is not understood.
+/// A text is no variable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CommandError {
-    /// It asks for help, which is no error.
-    #[error("show the help")]
-    Help,
-    /// It names no module.
-    #[error("find the module's file among the arguments")]
-    NoModule,
-    /// A flag that does not exist.
-    #[error("know the option {flag}")]
-    Unknown {
-        /// The flag, as it was given.
-        flag: String,
-    },
-    /// A flag without its value.
-    #[error("find the value of {flag}")]
-    NoValue {
-        /// The flag, as it was given.
-        flag: String,
-    },
-    /// A value that is not a number, or too large.
-    #[error("read the number {value:?} of {flag}")]
-    Number {
-        /// The flag, as it was given.
-        flag: String,
-        /// The text that is no number.
-        value: String,
-        /// What is wrong with it.
-        #[source]
-        source: ParseIntError,
-    },
-    /// A variable that is not `NAME=VALUE`.
-    #[error("read {value:?} as a variable, NAME=VALUE")]
-    Variable {
-        /// What was given.
-        value: String,
-    },
+#[error("read {text:?} as a variable, NAME=VALUE")]
+struct VariableError {
+    text: String,
 }
 
 /// Why nothing was run.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("understand the command line")]
-    Command(#[from] CommandError),
     #[error("read the variables in {}", path.display())]
-    Variables {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Variables { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Variable(#[from] VariableError),
     #[error("read the module {}", module.display())]
-    Module {
-        module: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Module { module: PathBuf, source: io::Error },
     #[error("set up the runtime")]
     Runtime(#[from] RuntimeError),
     #[error("run the module")]
@@ -174,81 +143,21 @@ enum Failure {
 }
 
 impl Command {
-    /// Reads a command line, without the name of the program.
-    ///
-    /// # Errors
-    /// [`CommandError`], which names the argument at fault.
-    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, CommandError> {
-        let mut arguments = arguments.into_iter();
-        let mut module = None;
-        let mut command = Self {
-            module: PathBuf::new(),
-            entry: START.to_owned(),
-            asked: RequestedLimits::default(),
-            fs_root: None,
-            function_files: None,
-            environment: BTreeMap::new(),
-            variables: None,
-            files_limits: None,
-            compiled_folder: None,
-            arguments: Vec::new(),
-        };
-        while let Some(argument) = arguments.next() {
-            if argument == "--" {
-                command.arguments.extend(arguments.by_ref());
-            } else if argument.starts_with('-') && argument.len() > 1 {
-                command.take_flag(&argument, &mut arguments)?;
-            } else if module.is_none() {
-                module = Some(PathBuf::from(argument));
-            } else {
-                command.arguments.push(argument);
-            }
+    /// What the guest is to use; 0 asks for no limit.
+    fn requested_limits(&self) -> RequestedLimits {
+        let some = |number: u64| (number > 0).then_some(number);
+        RequestedLimits {
+            wall: some(self.run_time).map(Duration::from_millis),
+            memory_bytes: some(self.limited_memory).map(pages),
+            fuel: some(self.limited_fuel),
         }
-        command.module = module.ok_or(CommandError::NoModule)?;
-        Ok(command)
     }
 
-    fn take_flag(
-        &mut self,
-        argument: &str,
-        rest: &mut impl Iterator<Item = String>,
-    ) -> Result<(), CommandError> {
-        let (flag, inline) = match argument.split_once('=') {
-            Some((flag, value)) => (flag, Some(value.to_owned())),
-            None => (argument, None),
-        };
-        let mut value = || inline.clone().or_else(|| rest.next()).ok_or_else(|| no_value(flag));
-        match flag {
-            "-h" | "--help" => return Err(CommandError::Help),
-            "--debug-info" => {}
-            "--drivers-root-path" | "--runtime-logger" | "--permission" => {
-                value()?;
-            }
-            "--entry" => self.entry = value()?,
-            "--fs-root-path" => self.fs_root = Some(PathBuf::from(value()?)),
-            // The upstream reads 0 as no limit at all.
-            "--run-time" => {
-                self.asked.wall = some(number(flag, value()?)?).map(Duration::from_millis);
-            }
-            "--limited-fuel" => self.asked.fuel = some(number(flag, value()?)?),
-            "--limited-memory" => {
-                self.asked.memory_bytes = some(number(flag, value()?)?).map(pages);
-            }
-            "--env" => {
-                let (name, text) = variable(&value()?)?;
-                self.environment.insert(name, text);
-            }
-            FUNCTION_FILES_FLAG => self.function_files = Some(PathBuf::from(value()?)),
-            VARIABLES_FLAG => self.variables = Some(PathBuf::from(value()?)),
-            FILES_LIMIT_FLAG => {
-                let bytes_max = number(flag, value()?)?.saturating_mul(1 << MIB_BITS);
-                let limits = FilesLimits { bytes_max, ..files::LIMITS_DEFAULT };
-                self.files_limits = Some(limits);
-            }
-            COMPILED_FOLDER_FLAG => self.compiled_folder = Some(PathBuf::from(value()?)),
-            _ => return Err(CommandError::Unknown { flag: flag.to_owned() }),
-        }
-        Ok(())
+    /// What the guest's folder may hold; `None` for as much as the disk.
+    fn files_limits(&self) -> Option<FilesLimits> {
+        let bytes_max = |mib: u64| mib.saturating_mul(1 << MIB_BITS);
+        let limits = |mib| FilesLimits { bytes_max: bytes_max(mib), ..files::LIMITS_DEFAULT };
+        self.limited_files.map(limits)
     }
 }
 
@@ -276,47 +185,43 @@ pub fn variables_text(variables: &BTreeMap<String, String>) -> String {
 ///
 /// The module is compiled as `compile_in` says. Compiled code is kept where the command line says,
 /// and nowhere else.
-pub fn run(arguments: impl IntoIterator<Item = String>, compile_in: CompileIn) -> i32 {
-    let failure = match execute(arguments, compile_in) {
-        Ok(code) => return code,
-        Err(Failure::Command(CommandError::Help)) => {
-            return if io::stdout().write_all(HELP.as_bytes()).is_ok() { 0 } else { EXIT_OTHER };
+pub fn run(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    compile_in: CompileIn,
+) -> i32 {
+    let failure = match Command::try_parse_from(arguments) {
+        Ok(command) => match execute(command, compile_in) {
+            Ok(code) => return code,
+            Err(failure) => failure,
+        },
+        Err(error) => {
+            let is_printed = error.print().is_ok();
+            return if is_printed && !error.use_stderr() { 0 } else { EXIT_OTHER };
         }
-        Err(failure) => failure,
     };
-    let mut text = format!("runtime: failed to {failure}");
-    let mut cause = std::error::Error::source(&failure);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    tell(&format!("{text}\n"));
+    tell(&format!("runtime: failed to {}\n", chain(&failure)));
     match failure {
         Failure::Run(RunError::Files { .. }) => EXIT_CONFIG,
         _ => EXIT_OTHER,
     }
 }
 
-fn execute(
-    arguments: impl IntoIterator<Item = String>,
-    compile_in: CompileIn,
-) -> Result<i32, Failure> {
-    let command = Command::parse(arguments)?;
+fn execute(command: Command, compile_in: CompileIn) -> Result<i32, Failure> {
+    let (limits, asked) = (command.files_limits(), command.requested_limits());
     let module = fs::read(&command.module)
         .map_err(|source| Failure::Module { module: command.module.clone(), source })?;
     let mut environment = listed(|name| env::var(name).ok());
     if let Some(path) = &command.variables {
         environment.extend(read_variables(path)?);
     }
-    environment.extend(command.environment);
+    environment.extend(command.env);
     let compiled_folder = command.compiled_folder;
     let usual = RuntimeOptions::for_runs(NonZeroU32::MIN, compile_in);
     let options = RuntimeOptions { compiled_folder, ..usual };
     let runtime = Runtime::new(options)?;
     let name = command.module.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let limits = command.files_limits;
     let function = command.function_files;
-    let files = command.fs_root.map(|folder| Files {
+    let files = command.fs_root_path.map(|folder| Files {
         folder,
         afterwards: FolderCleanup::Keep,
         limits,
@@ -329,7 +234,7 @@ fn execute(
         environment,
         stdin: Vec::new(),
         files,
-        limits: LIMITS.lowered(command.asked),
+        limits: LIMITS.lowered(asked),
         client: std::sync::Arc::default(),
     };
     let finished = runtime.execute_attached(&Program::new(module), run)?;
@@ -351,12 +256,12 @@ fn read_variables(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|source| Failure::Variables { path: path.to_owned(), source })?;
     let variables = text.split_terminator(VARIABLE_END).map(variable);
-    Ok(variables.collect::<Result<_, CommandError>>()?)
+    Ok(variables.collect::<Result<_, VariableError>>()?)
 }
 
-fn variable(text: &str) -> Result<(String, String), CommandError> {
+fn variable(text: &str) -> Result<(String, String), VariableError> {
     let (name, value) =
-        text.split_once('=').ok_or_else(|| CommandError::Variable { value: text.to_owned() })?;
+        text.split_once('=').ok_or_else(|| VariableError { text: text.to_owned() })?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -365,18 +270,6 @@ fn tell(text: &str) {
     if let Err(error) = io::stderr().write_all(text.as_bytes()) {
         tracing::debug!(%error, "standard error is closed");
     }
-}
-
-fn some(number: u64) -> Option<u64> {
-    (number > 0).then_some(number)
-}
-
-fn number(flag: &str, value: String) -> Result<u64, CommandError> {
-    value.parse().map_err(|source| CommandError::Number { flag: flag.to_owned(), value, source })
-}
-
-fn no_value(flag: &str) -> CommandError {
-    CommandError::NoValue { flag: flag.to_owned() }
 }
 
 #[cfg(test)]
