@@ -22,6 +22,15 @@ pub struct Rate {
     pub burst: u32,
 }
 
+impl Rate {
+    /// `n` events a second, at least one, and `burst` at once.
+    #[must_use]
+    pub const fn per_second(n: u32, burst: u32) -> Self {
+        // Widening alone; `From` is not const.
+        Self { every: Duration::from_nanos(1_000_000_000 / n as u64), burst }
+    }
+}
+
 /// An event that may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
@@ -38,9 +47,13 @@ pub struct Taken {
 /// # Errors
 /// How long to wait, where there is none left.
 pub fn take(full_at: Option<Instant>, now: Instant, rate: Rate) -> Result<Taken, Duration> {
+    take_n(full_at, now, rate, 1)
+}
+
+fn take_n(full_at: Option<Instant>, now: Instant, rate: Rate, n: u32) -> Result<Taken, Duration> {
     let used = full_at.map(|full_at| full_at.saturating_duration_since(now)).unwrap_or_default();
     let whole = rate.every.saturating_mul(rate.burst.max(1));
-    let full_in = used.saturating_add(rate.every);
+    let full_in = used.saturating_add(rate.every.saturating_mul(n));
     if let Some(wait) = full_in.checked_sub(whole).filter(|wait| !wait.is_zero()) {
         return Err(wait);
     }
@@ -48,6 +61,33 @@ pub fn take(full_at: Option<Instant>, now: Instant, rate: Rate) -> Result<Taken,
     let n_left =
         u32::try_from(whole.saturating_sub(full_in).as_nanos() / every).unwrap_or(u32::MAX);
     Ok(Taken { full_at: now + full_in, n_left, full_in })
+}
+
+/// Applies one rate to one caller.
+#[derive(Debug)]
+pub struct Bucket {
+    rate: Rate,
+    full_at: Option<Instant>,
+}
+
+impl Bucket {
+    /// A whole burst of `rate`.
+    #[must_use]
+    pub const fn full(rate: Rate) -> Self {
+        Self { rate, full_at: None }
+    }
+
+    /// Takes one event, and returns whether one was left.
+    pub fn take(&mut self, now: Instant) -> bool {
+        self.take_n(1, now)
+    }
+
+    /// Takes `n` events, and returns whether as many were left.
+    pub fn take_n(&mut self, n: u32, now: Instant) -> bool {
+        let taken = take_n(self.full_at, now, self.rate, n);
+        self.full_at = taken.map_or(self.full_at, |taken| Some(taken.full_at));
+        taken.is_ok()
+    }
 }
 
 /// Applies one rate to each of many keys, in bounded memory.

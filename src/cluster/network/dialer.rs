@@ -10,11 +10,9 @@ use std::{collections::HashMap, time::Duration};
 use libp2p::{Multiaddr, PeerId};
 use task::backoff::Backoff;
 use tokio::time::Instant;
+use web::rate_limit::{Bucket, Rate};
 
-use super::{
-    BootNode,
-    guard::{Bucket, Rate},
-};
+use super::BootNode;
 
 /// The wait before the second try. Short, since a head that restarts is back in a second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -57,7 +55,7 @@ const DUE_MAX: usize = 16;
 
 /// Peers dialed that came by themselves. They named the addresses, which may be of anybody: a few
 /// identities that come and go must not make this node dial somebody else's port all the time.
-const CAME_DIALS: Rate = Rate { burst: 64, per_second: 4 };
+const CAME_DIALS: Rate = Rate::per_second(4, 64);
 
 /// Whom to dial, where and when.
 #[derive(Debug)]
@@ -114,7 +112,7 @@ enum State {
 impl Dialer {
     /// All of `boot_nodes` and of the `remembered` ones, due at once.
     pub(super) fn new(boot_nodes: Vec<BootNode>, remembered: Vec<BootNode>, now: Instant) -> Self {
-        let mut dialer = Self { peers: HashMap::new(), came: Bucket::full(CAME_DIALS, now) };
+        let mut dialer = Self { peers: HashMap::new(), came: Bucket::full(CAME_DIALS) };
         let boot_nodes = boot_nodes.into_iter().map(|node| (Tie::Boot, node));
         let remembered = remembered.into_iter().map(|node| (Tie::Remembered, node));
         for (tie, BootNode { peer, address }) in boot_nodes.chain(remembered) {

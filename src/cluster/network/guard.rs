@@ -25,8 +25,9 @@ use tokio::{
     time::Instant,
 };
 use tracing::warn;
+use web::rate_limit::Bucket;
 
-pub(super) use self::allowance::{ALLOWANCES, Allowances, Bucket, Rate};
+pub(super) use self::allowance::{ALLOWANCES, Allowances};
 use super::AllowedPeers;
 use crate::identity::model_peer_id;
 
@@ -129,15 +130,14 @@ impl Guard {
         boot_nodes: impl IntoIterator<Item = PeerId>,
         allowances: Allowances,
     ) -> Self {
-        let now = Instant::now();
         let state = State {
             accounts: LruCache::new(PEERS_MAX),
             cut_off: HashMap::new(),
             cut_off_order: VecDeque::new(),
             fresh: Vec::new(),
             useful: HashSet::new(),
-            entering: Bucket::full(allowances.entering, now),
-            passing: Bucket::full(allowances.passing, now),
+            entering: Bucket::full(allowances.entering),
+            passing: Bucket::full(allowances.passing),
         };
         Self {
             heeded: Arc::new(RwLock::new(heeded)),
@@ -215,7 +215,7 @@ impl Guard {
         let now = Instant::now();
         let is_admitted = {
             let mut state = self.state.lock();
-            state.account(peer, self.allowances, now).streams.take(now)
+            state.account(peer, self.allowances).streams.take(now)
         };
         if !is_admitted {
             self.offended(peer, Offense::Streams);
@@ -231,7 +231,7 @@ impl Guard {
         if state.is_cut_off(author, now) {
             return GossipVerdict::Ignore;
         }
-        let account = state.account(author, self.allowances, now);
+        let account = state.account(author, self.allowances);
         if is_direct && !account.gossip.take(now) {
             drop(state);
             self.offended(author, Offense::Gossip);
@@ -244,7 +244,7 @@ impl Guard {
             return if is_passed_on { GossipVerdict::Forward } else { GossipVerdict::Keep };
         }
         let is_passed_on = is_within
-            && state.account(relay, self.allowances, now).relayed.take(now)
+            && state.account(relay, self.allowances).relayed.take(now)
             && (is_named || state.passing.take(now));
         if is_passed_on { GossipVerdict::Forward } else { GossipVerdict::Ignore }
     }
@@ -255,7 +255,7 @@ impl Guard {
         let is_spared = self.knows_by_name(peer);
         let mut state = self.state.lock();
         let is_cut_off = state.cut_off.contains_key(&peer);
-        let account = state.account(peer, self.allowances, now);
+        let account = state.account(peer, self.allowances);
         if account.logged.is_none_or(|at| now - at >= LOGGED_EVERY) {
             let n_before = std::mem::take(&mut account.n_unlogged);
             account.logged = Some(now);
@@ -266,7 +266,7 @@ impl Guard {
         if account.offenses.take(now) || is_cut_off || is_spared {
             return;
         }
-        account.offenses = Bucket::full(self.allowances.offenses, now);
+        account.offenses = Bucket::full(self.allowances.offenses);
         state.cut_off.insert(peer, now + CUT_OFF_FOR);
         state.cut_off_order.push_back(peer);
         state.fresh.push(peer);
@@ -306,13 +306,13 @@ impl State {
         self.cut_off.get(&peer).is_some_and(|until| *until > now)
     }
 
-    fn account(&mut self, peer: PeerId, allowances: Allowances, now: Instant) -> &mut Account {
+    fn account(&mut self, peer: PeerId, allowances: Allowances) -> &mut Account {
         self.accounts.get_or_insert_mut(peer, || Account {
-            streams: Bucket::full(allowances.streams, now),
-            gossip: Bucket::full(allowances.gossip, now),
-            authored: Bucket::full(allowances.authored, now),
-            relayed: Bucket::full(allowances.relayed, now),
-            offenses: Bucket::full(allowances.offenses, now),
+            streams: Bucket::full(allowances.streams),
+            gossip: Bucket::full(allowances.gossip),
+            authored: Bucket::full(allowances.authored),
+            relayed: Bucket::full(allowances.relayed),
+            offenses: Bucket::full(allowances.offenses),
             logged: None,
             n_unlogged: 0,
         })
@@ -320,4 +320,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -24,20 +24,16 @@ use libp2p::{
     },
 };
 use tokio::time::Instant;
+use web::rate_limit::{Bucket, Rate};
 
-use super::{
-    address,
-    guard::{Bucket, Rate},
-    providers::ProviderStore,
-    site::Site,
-};
+use super::{address, providers::ProviderStore, site::Site};
 
 /// Addresses dialed of one peer that the table names. An honest node has one or two.
 const PER_PEER_MAX: usize = 4;
 
 /// Addresses dialed because the table names them. A worker that joins looks for sixteen peers; a head
 /// that looks for hundreds is found by most of them itself.
-const DIALS: Rate = Rate { burst: 64, per_second: 16 };
+const DIALS: Rate = Rate::per_second(16, 64);
 
 /// As many addresses are dialed as may be.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
@@ -92,7 +88,7 @@ impl Table {
     pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize) -> Self {
         Self {
             kad,
-            dials: Bucket::full(DIALS, Instant::now()),
+            dials: Bucket::full(DIALS),
             n_enough,
             has_head: false,
             young_until: None,

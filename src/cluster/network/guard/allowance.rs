@@ -1,6 +1,6 @@
-//! Allowances: token buckets, and how much a peer may send.
+//! How much a peer may send.
 
-use tokio::time::Instant;
+use web::rate_limit::Rate;
 
 /// How much peers may send.
 #[derive(Debug, Clone, Copy)]
@@ -23,56 +23,17 @@ pub(crate) struct Allowances {
     pub(crate) unfinished_bytes: usize,
 }
 
-/// So many at once, and so many more each second.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rate {
-    pub(crate) burst: u32,
-    pub(crate) per_second: u32,
-}
-
 /// The allowances of a peer: several times what the busiest head sends to one worker, and a small
 /// part of what would keep a node from its work. What one node passes on, 700 a second with what
 /// enters, stays below the 1 000 that its receivers take from one relay. A peer that offends once in a
 /// second, as a broken but honest one may, is borne.
 pub(crate) const ALLOWANCES: Allowances = Allowances {
-    streams: Rate { burst: 20_000, per_second: 10_000 },
-    gossip: Rate { burst: 4_000, per_second: 2_000 },
-    authored: Rate { burst: 200, per_second: 100 },
-    relayed: Rate { burst: 2_000, per_second: 1_000 },
-    entering: Rate { burst: 400, per_second: 200 },
-    passing: Rate { burst: 1_000, per_second: 500 },
-    offenses: Rate { burst: 64, per_second: 1 },
+    streams: Rate::per_second(10_000, 20_000),
+    gossip: Rate::per_second(2_000, 4_000),
+    authored: Rate::per_second(100, 200),
+    relayed: Rate::per_second(1_000, 2_000),
+    entering: Rate::per_second(200, 400),
+    passing: Rate::per_second(500, 1_000),
+    offenses: Rate::per_second(1, 64),
     unfinished_bytes: 256 * 1024 * 1024,
 };
-
-/// An allowance and how much of it is left.
-#[derive(Debug)]
-pub(crate) struct Bucket {
-    rate: Rate,
-    left: f64,
-    at: Instant,
-}
-
-impl Bucket {
-    pub(crate) fn full(rate: Rate, now: Instant) -> Self {
-        Self { rate, left: f64::from(rate.burst), at: now }
-    }
-
-    /// Takes one, if one is left.
-    pub(crate) fn take(&mut self, now: Instant) -> bool {
-        self.take_n(1, now)
-    }
-
-    /// Takes `n`, if as many are left.
-    pub(crate) fn take_n(&mut self, n: u32, now: Instant) -> bool {
-        let refilled = now.saturating_duration_since(self.at).as_secs_f64();
-        let refilled = refilled.mul_add(f64::from(self.rate.per_second), self.left);
-        self.left = refilled.min(f64::from(self.rate.burst));
-        self.at = now;
-        let has_enough = self.left >= f64::from(n);
-        if has_enough {
-            self.left -= f64::from(n);
-        }
-        has_enough
-    }
-}

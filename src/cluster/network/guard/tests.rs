@@ -1,13 +1,20 @@
+use web::rate_limit::Rate;
+
 use super::*;
 
+/// So much at once, and next to nothing later.
+pub(in crate::network) const fn burst_of(burst: u32) -> Rate {
+    Rate { every: Duration::from_hours(1), burst }
+}
+
 const FEW: Allowances = Allowances {
-    streams: Rate { burst: 3, per_second: 1 },
-    gossip: Rate { burst: 6, per_second: 10 },
-    authored: Rate { burst: 4, per_second: 0 },
-    relayed: Rate { burst: 5, per_second: 0 },
-    entering: Rate { burst: 5, per_second: 0 },
-    passing: Rate { burst: 7, per_second: 0 },
-    offenses: Rate { burst: 4, per_second: 1 },
+    streams: Rate::per_second(1, 3),
+    gossip: Rate::per_second(10, 6),
+    authored: burst_of(4),
+    relayed: burst_of(5),
+    entering: burst_of(5),
+    passing: burst_of(7),
+    offenses: Rate::per_second(1, 4),
     ..ALLOWANCES
 };
 

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{
     super::{
-        guard::{ALLOWANCES, Rate},
+        guard::{ALLOWANCES, tests::burst_of},
         rendezvous, swarm,
     },
     *,
@@ -35,11 +35,7 @@ async fn guarded(group: &Group, allowances: Allowances, boot_nodes: Vec<BootNode
 #[tokio::test]
 async fn strangers_cannot_have_a_worker_cut_off_the_head_that_relays_them() {
     // Each stranger stays within its own allowance; their sum is past that of one peer.
-    let allowances = Allowances {
-        gossip: Rate { burst: 40, per_second: 0 },
-        offenses: Rate { burst: 4, per_second: 0 },
-        ..ALLOWANCES
-    };
+    let allowances = Allowances { gossip: burst_of(40), offenses: burst_of(4), ..ALLOWANCES };
     let group = Group::default();
     // The head is no boot node of the worker: as such it would never be cut off.
     let (worker, mut at_worker) = guarded(&group, allowances, vec![]).await;
@@ -125,11 +121,8 @@ async fn of_one_host_s_silent_peers_the_oldest_leave() {
 
 #[tokio::test]
 async fn dripped_messages_are_bounded_and_whole_ones_arrive() {
-    let allowances = Allowances {
-        unfinished_bytes: 32 * 1024 * 1024,
-        offenses: Rate { burst: 20, per_second: 0 },
-        ..ALLOWANCES
-    };
+    let allowances =
+        Allowances { unfinished_bytes: 32 * 1024 * 1024, offenses: burst_of(20), ..ALLOWANCES };
     let group = Group::default();
     let (head, mut at_head) = guarded(&group, allowances, vec![]).await;
     let (good, _at_good) = node(&group, vec![boot_node(&head)]).await;
@@ -181,11 +174,8 @@ async fn muxer(network: &Network) -> StreamMuxerBox {
 
 #[tokio::test]
 async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
-    let allowances = Allowances {
-        unfinished_bytes: 8 * 1024 * 1024,
-        offenses: Rate { burst: 4, per_second: 0 },
-        ..ALLOWANCES
-    };
+    let allowances =
+        Allowances { unfinished_bytes: 8 * 1024 * 1024, offenses: burst_of(4), ..ALLOWANCES };
     let group = Group::default();
     let (head, mut at_head) = guarded(&group, allowances, vec![]).await;
     let (good, _at_good) = node(&group, vec![boot_node(&head)]).await;
