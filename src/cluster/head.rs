@@ -6,6 +6,7 @@
 //! and `report.rs` (code and message). Replies of peers find their execution through `inbox.rs`;
 //! `executions.rs` remembers it. Absent on purpose: HTTP, which is `server.rs`.
 
+mod answer;
 mod client;
 mod dispatch;
 mod events;
@@ -53,7 +54,7 @@ use wire::{
 
 pub use self::{client::Client, executions::Found, install::Installation};
 use self::{
-    client::{ClientShare, ClientShares, NoShare},
+    client::{ClientShare, ClientShares},
     events::Events,
     executions::{Cause, Executions, Track},
     gather::Chosen,
@@ -69,6 +70,7 @@ use crate::{
     message::Code,
     metrics,
     network::Network,
+    parts::Parts,
     peers::{Peer, Peers},
 };
 use content::{Function, Functions};
@@ -185,23 +187,6 @@ struct Shortage {
 #[derive(Debug, Clone)]
 pub struct Head(Arc<Inner>);
 
-/// What a head works with.
-#[derive(Debug)]
-pub struct HeadParts {
-    /// Where its peers are.
-    pub network: Network,
-    /// The functions it holds.
-    pub functions: Functions,
-    /// What it knows of its peers.
-    pub peers: Peers,
-    /// Where it counts.
-    pub metrics: Metrics,
-    /// What dates its executions.
-    pub clock: Clock,
-    /// Where its tasks belong.
-    pub group: Group,
-}
-
 #[derive(Debug)]
 struct Inner {
     network: Network,
@@ -227,8 +212,8 @@ struct Inner {
 impl Head {
     /// Makes a head.
     #[must_use]
-    pub fn new(parts: HeadParts, options: HeadOptions) -> Self {
-        let HeadParts { network, functions, peers, metrics, clock, group } = parts;
+    pub fn new(parts: Parts, options: HeadOptions) -> Self {
+        let Parts { network, functions, peers, metrics, clock, group, .. } = parts;
         let events = Events::new(clock.clone());
         let head = Self(Arc::new(Inner {
             lines: Lines::new(network.clone(), group.clone()),
@@ -405,10 +390,7 @@ impl Head {
             return Err(Unavailable::Stopping);
         }
         let permits = Arc::clone(&self.0.permits);
-        let share = self.0.shares.take(client).map_err(|why| match why {
-            NoShare::ClientFull => Unavailable::ClientBusy,
-            NoShare::HeadFull => Unavailable::Busy,
-        })?;
+        let share = self.0.shares.take(client)?;
         let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
@@ -458,9 +440,8 @@ impl Head {
         let peers = gathered.answers.keys().cloned().collect();
         let (mut runs, mut outcomes) = (BTreeMap::new(), Vec::new());
         for (peer, answer) in gathered.answers {
-            let gather::Answer { outcome, usage, code, signature } = answer;
-            runs.insert(peer.clone(), RunFacts { code, usage, signature });
-            outcomes.push((peer, outcome));
+            runs.insert(peer.clone(), answer.facts);
+            outcomes.push((peer, answer.outcome));
         }
         let groups = execution::group(outcomes);
         self.0.peers.count_runs(&groups);

@@ -40,7 +40,6 @@ pub enum IdentityError {
         /// Path of the key file.
         path: PathBuf,
         /// The cause of the failure.
-        #[source]
         source: io::Error,
     },
     /// The file is far longer than a key.
@@ -63,7 +62,6 @@ pub enum IdentityError {
         /// Path of the key file.
         path: PathBuf,
         /// The cause of the failure.
-        #[source]
         source: DecodingError,
     },
     /// The key could not be encoded.
@@ -72,7 +70,6 @@ pub enum IdentityError {
         /// Where it was to go.
         path: PathBuf,
         /// The cause of the failure.
-        #[source]
         source: DecodingError,
     },
     /// The file exists already, or could not be written.
@@ -81,7 +78,6 @@ pub enum IdentityError {
         /// Path of the key file.
         path: PathBuf,
         /// The cause of the failure.
-        #[source]
         source: io::Error,
     },
 }

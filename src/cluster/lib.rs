@@ -7,6 +7,7 @@
 //! [`peer_db`] what it still knows after a restart. Absent on purpose: command
 //! lines and configuration, and what a function's results mean.
 
+pub mod call;
 mod function_peers;
 pub mod head;
 pub mod identity;
@@ -14,6 +15,7 @@ pub mod message;
 pub mod metrics;
 pub mod network;
 pub mod node;
+pub mod parts;
 pub mod peer_db;
 pub mod peers;
 pub mod worker;

@@ -29,7 +29,7 @@ mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    net::{IpAddr, SocketAddrV4},
+    net::IpAddr,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -44,13 +44,12 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout},
 };
-use tracing::warn;
 
 use self::{
     actor::{Actor, Command, Heads, Neighbors},
     budget::Budget,
     dialer::Dialer,
-    exchange::Kinds,
+    exchange::StreamReader,
     guard::{Allowances, Guard, Offense},
     line::{Frames, Line},
     rendezvous::Rendezvous,
@@ -63,7 +62,7 @@ pub use self::{
     error::{NetworkError, PublishError, SendError},
     exchange::ExchangeError,
     options::{
-        AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, WANTED_PEERS,
+        AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, Protocols, WANTED_PEERS,
         WANTED_PEERS_OF_HEAD,
     },
     streams::OpenError,
@@ -97,10 +96,6 @@ const COMMANDS_CAPACITY: usize = 1024;
 /// When there are more, a stream is dropped.
 const INBOUND_CAPACITY: usize = 1024;
 
-/// Peers found in the local network that wait to be dialed. When there are more, they are found again
-/// later.
-const FOUND_CAPACITY: usize = 64;
-
 /// The longest time from asking for a stream to having sent a message on it.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 
@@ -115,14 +110,8 @@ pub struct NetworkOptions {
     pub port: u16,
     /// The nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
-    /// Protocols on which peers tell us a message.
-    pub told: &'static [&'static str],
-    /// Protocols on which peers ask us one thing and wait for the answer on the same stream.
-    pub asked: &'static [&'static str],
-    /// Protocols of lines that peers open to us.
-    pub lines: &'static [&'static str],
-    /// Those of all these that are open to peers whom [`Connectivity::heeded`] leaves out.
-    pub open: &'static [&'static str],
+    /// On which protocols peers open streams to it.
+    pub protocols: Protocols,
     /// Whom it is connected to beside the boot nodes, and how they reach it.
     pub connectivity: Connectivity,
     /// Dates what it remembers of peers.
@@ -259,22 +248,18 @@ impl Network {
         let (events, happened) = mpsc::channel(EVENTS_CAPACITY);
         let (commands, commanded) = mpsc::channel(COMMANDS_CAPACITY);
         let (inbound, accepted) = mpsc::channel(INBOUND_CAPACITY);
-        let (told, asked) = (protocols(options.told)?, protocols(options.asked)?);
-        let lines = protocols(options.lines)?;
-        let connectivity = options.connectivity;
+        let (connectivity, protocols) = (options.connectivity, options.protocols);
         let boot_nodes = options.boot_nodes.iter().map(|node| node.peer);
         let guard = Guard::new(connectivity.heeded.clone(), boot_nodes, allowances);
-        let gate = Gate {
-            protocols: told.iter().chain(&asked).chain(&lines).cloned().collect(),
-            open: protocols(options.open)?.into(),
-            guard: guard.clone(),
-            inbound,
-        };
+        let gate = Gate { protocols, guard: guard.clone(), inbound };
         let names = Names::new(options.boot_nodes.iter().map(|node| &node.address));
         let budget = Budget::new(&guard);
         let mut swarm = swarm::build(&options.identity, gate, &connectivity, &names, &budget)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
+        if connectivity.is_local_discovery_on {
+            swarm::discover_locally(&mut swarm, options.address, &listening);
+        }
         let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
         let advertised: Vec<Multiaddr> = advertised.collect();
         let is_listening_told = advertised.is_empty();
@@ -295,17 +280,15 @@ impl Network {
             group: group.clone(),
             answer_bytes_max: connectivity.answer_bytes_max,
         };
-        let (finder, found) = mpsc::channel(FOUND_CAPACITY);
         let actor = Actor {
             swarm,
             commands: commanded,
             events: events.clone(),
             dialer: Dialer::new(options.boot_nodes, remembered, Instant::now()),
             rendezvous: Rendezvous::new(connectivity.wanted_peers),
-            heads: Heads::new(&told, &lines),
+            heads: Heads::new(protocols),
             guard,
             db,
-            found,
             bounds: connectivity.connections,
             standing: BTreeMap::new(),
             names,
@@ -315,12 +298,15 @@ impl Network {
             listening: Arc::clone(&network.listening),
             is_listening_told,
         };
-        if connectivity.is_local_discovery_on {
-            network.find_locally(options.address, mdns::GROUP, finder);
-        }
         group.spawn("network", actor.run());
-        let kinds = Kinds { asked, lines, told_bytes_max: connectivity.answer_bytes_max };
-        let reading = exchange::read_all(accepted, kinds, events, budget, group.clone());
+        let reading = StreamReader {
+            protocols,
+            message_bytes_max: connectivity.answer_bytes_max,
+            events,
+            budget,
+            group: group.clone(),
+        };
+        let reading = reading.read_all(accepted);
         group.spawn("streams", reading);
         Ok((network, happened))
     }
@@ -531,19 +517,6 @@ impl Network {
         Ok(line::split(stream, self.answer_bytes_max, &self.group, None))
     }
 
-    /// Finds nodes of the local network, and lets them find this one.
-    fn find_locally(&self, address: IpAddr, group: SocketAddrV4, found: mpsc::Sender<BootNode>) {
-        match mdns::join_group(address, group) {
-            Ok(socket) => {
-                let network = self.clone();
-                let finding = mdns::find(socket, group, move || network.addresses(), found);
-                self.group.spawn("local network", finding);
-            }
-            // Not what the node is for, and others may find it otherwise.
-            Err(error) => warn!(%error, "failed to join the local network's multicast group"),
-        }
-    }
-
     async fn open(
         &self,
         peer: &PeerId,
@@ -578,18 +551,8 @@ async fn open_peer_db(
 
 /// The peers in the peer store, without the node itself.
 fn remembered_peers(db: &PeerDb, identity: &Identity) -> Vec<BootNode> {
-    let nodes = db.addresses().into_iter().filter_map(|text| address::dialable(&text));
+    let nodes = db.addresses().into_iter().filter_map(|text| text.parse::<BootNode>().ok());
     nodes.filter(|node| node.peer_id() != *identity.peer_id()).collect()
-}
-
-fn protocols(names: &[&str]) -> Result<Vec<StreamProtocol>, NetworkError> {
-    names
-        .iter()
-        .map(|name| {
-            StreamProtocol::try_from_owned((*name).to_owned())
-                .map_err(|_| NetworkError::Protocol { name: (*name).to_owned() })
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -21,28 +21,29 @@ use tokio::{net::TcpListener, time::timeout};
 use tracing::{info, warn};
 use web::{
     host_names::HostNames,
-    metrics::Metrics,
     serve::{BindError, bind, serve, serve_tls},
     tls::{Tls, TlsError, TlsFiles},
 };
 
 use self::{
     dispatch::{Clients, Dispatch},
-    role::{NodeRole, Parts},
+    role::NodeRole,
 };
 use crate::{
     head::{
-        ANSWER_WITHIN, Head, SignaturePolicy,
+        ANSWER_WITHIN, Head, HeadOptions, SignaturePolicy,
         server::{self, RestOptions},
     },
     identity::Identity,
     message::{LINE_PROTOCOL, OFFER_PROTOCOL, WORK_PROTOCOL},
     metrics,
     network::{
-        AllowedPeers, BootNode, Connectivity, Network, NetworkError, NetworkOptions, PublishError,
+        AllowedPeers, BootNode, Connectivity, Network, NetworkError, NetworkOptions, Protocols,
+        PublishError,
     },
+    parts::Parts,
     peers::Peers,
-    worker::{ExecutionOptions, StartError, Worker, answer_bytes_max},
+    worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max},
 };
 use content::{FUNCTION_PROTOCOL, Functions, FunctionsError, SourceOptions};
 
@@ -152,7 +153,6 @@ pub enum NodeError {
         /// Name of the topic.
         topic: String,
         /// The cause of the failure.
-        #[source]
         source: PublishError,
     },
     /// Its REST API could not be served.
@@ -174,7 +174,8 @@ pub struct Node {
     functions: Functions,
     role: NodeRole,
     /// Of its REST API, and of its counts.
-    addresses: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Where a head's REST API, or a worker's counts, are served.
+    api_address: Option<SocketAddr>,
     drain_within: Duration,
     /// The REST API's tasks.
     serving: Group,
@@ -216,7 +217,7 @@ impl Node {
     /// Where its REST API is served, if it is a head.
     #[must_use]
     pub fn rest_address(&self) -> Option<SocketAddr> {
-        self.addresses.0
+        self.api_address.filter(|_| self.head().is_some())
     }
 
     /// Its function store.
@@ -228,7 +229,7 @@ impl Node {
     /// Where its counts are served, if anywhere.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.addresses.1
+        self.api_address
     }
 
     /// Replaces the set of peers that it heeds.
@@ -286,16 +287,12 @@ impl Node {
             address: options.address,
             port: options.port,
             boot_nodes,
-            told: &[WORK_PROTOCOL, OFFER_PROTOCOL],
-            asked: &[FUNCTION_PROTOCOL],
-            lines: lines(&role),
-            open: open(&role),
+            protocols: protocols(&role),
             connectivity: for_answers(options.connectivity, &role, limits),
             clock: clock.clone(),
         };
         // Bound before the network starts, so that a taken address leaves nothing half started.
-        let (listener, counting) =
-            (bind_rest(&role, &work).await?, bind_metrics(&role, &work).await?);
+        let listener = bind_api(&role, &work).await?;
         let (network, events) = Network::start(working, network_options).await?;
         log_host(&network, n_boot_nodes, &role, &work);
         let parts = Parts {
@@ -307,25 +304,24 @@ impl Node {
             clock,
             group: working.clone(),
         };
-        let (rest, drain_within) = (work.rest.clone(), work.drain_within);
         let clients = Clients::from_options(&work);
+        let WorkOptions { rest, signatures, answer_within, attributes, drain_within, .. } = work;
+        let head_options = HeadOptions { subgroups: subgroups.clone(), signatures, answer_within };
+        let worker_options = WorkerOptions { concurrency, limits, execution, attributes };
         let node_role = match role {
-            RoleOptions::Head { .. } => parts.clone().head(subgroups.clone(), &work),
-            RoleOptions::Worker => {
-                parts.clone().worker(concurrency, limits, execution, work.attributes)?
-            }
+            RoleOptions::Head { .. } => NodeRole::Head(Head::new(parts.clone(), head_options)),
+            RoleOptions::Worker => NodeRole::Worker(Worker::new(parts.clone(), worker_options)?),
         };
         let role = count_node(&parts, &node_role, &subgroups);
         let identified = Arc::new(offers::Identified::default());
         let dispatch = Dispatch::new(&node_role, &parts, &identified, clients);
         working.spawn("dispatch", dispatch.run(events));
-        let addresses = serve_apis(&node_role, listener, counting, rest, &parts.metrics, serving);
+        let api_address = listener
+            .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, rest, serving));
         info!(role, "node starting");
         join(&parts.network, &subgroups, must_reach_boot_nodes).await?;
         let offers = offers::Offers {
-            network: parts.network.clone(),
-            functions: parts.functions.clone(),
-            peers: parts.peers,
+            parts: parts.clone(),
             node_role: node_role.clone(),
             subgroups,
             identified,
@@ -336,7 +332,7 @@ impl Node {
             network: parts.network,
             functions: parts.functions,
             role: node_role,
-            addresses,
+            api_address,
             drain_within,
             serving: serving.clone(),
             working: working.clone(),
@@ -353,60 +349,32 @@ fn for_answers(mut connectivity: Connectivity, role: &RoleOptions, limits: Limit
     connectivity
 }
 
-/// The protocols of lines that peers open: heads open them to workers.
-const fn lines(role: &RoleOptions) -> &'static [&'static str] {
-    match role {
-        RoleOptions::Head { .. } => &[],
-        RoleOptions::Worker => &[LINE_PROTOCOL],
-    }
-}
-
-/// Binds the address of a head's REST API.
-async fn bind_rest(
+/// Binds the address of a head's REST API, or the one on which a worker serves its counts.
+async fn bind_api(
     role: &RoleOptions,
     work: &WorkOptions,
 ) -> Result<Option<(TcpListener, Option<Tls>)>, NodeError> {
-    let RoleOptions::Head { rest_api } = role else { return Ok(None) };
-    let tls = work.rest_tls.as_ref().map(Tls::read).transpose()?;
-    Ok(Some((bind(rest_api).await?, tls)))
+    Ok(match (role, &work.metrics_api) {
+        (RoleOptions::Head { rest_api }, _) => {
+            let tls = work.rest_tls.as_ref().map(Tls::read).transpose()?;
+            Some((bind(rest_api).await?, tls))
+        }
+        (RoleOptions::Worker, Some(address)) => Some((bind(address).await?, None)),
+        (RoleOptions::Worker, None) => None,
+    })
 }
 
-/// Binds the address on which a worker serves its counts.
-async fn bind_metrics(
-    role: &RoleOptions,
-    work: &WorkOptions,
-) -> Result<Option<TcpListener>, NodeError> {
-    match (role, &work.metrics_api) {
-        (RoleOptions::Worker, Some(address)) => Ok(Some(bind(address).await?)),
-        _ => Ok(None),
-    }
-}
-
-/// Serves a worker's counts, and returns where.
-fn serve_metrics(
-    worker: &Worker,
-    listener: TcpListener,
-    metrics: &Metrics,
-    hosts: &HostNames,
-    serving: &Group,
-) -> Option<SocketAddr> {
-    let address = listener.local_addr().ok();
-    let (worker, metrics) = (worker.clone(), metrics.clone());
-    let told = move || {
-        metrics.set(metrics::SLOTS_FREE, &[], worker.slots().1);
-        metrics.text()
+/// What is spoken. Heads open lines to workers. To peers that are not heeded, content is open, which
+/// its receiver checks, and to a worker what others hold; what a worker offers a head is work it would
+/// be given.
+const fn protocols(role: &RoleOptions) -> Protocols {
+    let (lines, open): (&[&str], &[&str]) = match role {
+        RoleOptions::Head { .. } => (&[], &[FUNCTION_PROTOCOL]),
+        RoleOptions::Worker => (&[LINE_PROTOCOL], &[FUNCTION_PROTOCOL, OFFER_PROTOCOL]),
     };
-    serve(listener, server::metrics_router(told, hosts), serving);
-    address
-}
-
-/// The protocols that are open to peers that are not heeded. Content is checked by its receiver,
-/// and a worker may know what others hold. What a worker offers a head is work it would be given.
-const fn open(role: &RoleOptions) -> &'static [&'static str] {
-    match role {
-        RoleOptions::Head { .. } => &[FUNCTION_PROTOCOL],
-        RoleOptions::Worker => &[FUNCTION_PROTOCOL, OFFER_PROTOCOL],
-    }
+    let (messages, questions): (&[&str], &[&str]) =
+        (&[WORK_PROTOCOL, OFFER_PROTOCOL], &[FUNCTION_PROTOCOL]);
+    Protocols { messages, questions, lines, open }
 }
 
 /// Counts the node itself, and returns its role.
@@ -431,45 +399,31 @@ fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &W
     exposure::warn_of(network, role, work);
 }
 
-/// Serves a head's REST API or a worker's counts. Returns where the API is, and where the counts are.
-fn serve_apis(
+/// Serves a head's REST API or a worker's counts, and returns where.
+fn serve_api(
     node_role: &NodeRole,
-    rest_listener: Option<(TcpListener, Option<Tls>)>,
-    metrics_listener: Option<TcpListener>,
-    rest: RestOptions,
-    metrics: &Metrics,
-    serving: &Group,
-) -> (Option<SocketAddr>, Option<SocketAddr>) {
-    match (node_role, rest_listener, metrics_listener) {
-        (NodeRole::Head(head), Some((listener, tls)), _) => {
-            let address = serve_rest(head, listener, tls, rest, serving);
-            (address, address)
-        }
-        (NodeRole::Worker(worker), _, Some(listener)) => {
-            (None, serve_metrics(worker, listener, metrics, &rest.hosts, serving))
-        }
-        _ => (None, None),
-    }
-}
-
-/// Serves a head's REST API, and returns where.
-fn serve_rest(
-    head: &Head,
     listener: TcpListener,
     tls: Option<Tls>,
     rest: RestOptions,
     serving: &Group,
 ) -> Option<SocketAddr> {
     let address = listener.local_addr().ok();
-    let access = if rest.token.is_some() { RestAccess::ByToken } else { RestAccess::Open };
-    // A page whose name resolves to this address does not get past the certificate.
-    let hosts = if tls.is_some() { HostNames::any() } else { rest.hosts.clone() };
-    let router = server::router(head.clone(), RestOptions { hosts, ..rest }, serving);
+    let router = match node_role {
+        NodeRole::Head(head) => {
+            log_rest_api(address, &rest);
+            // A page whose name resolves to this address does not get past the certificate.
+            let hosts = if tls.is_some() { HostNames::any() } else { rest.hosts.clone() };
+            server::router(head.clone(), RestOptions { hosts, ..rest }, serving)
+        }
+        NodeRole::Worker(worker) => {
+            let worker = worker.clone();
+            server::metrics_router(move || worker.metrics_text(), &rest.hosts)
+        }
+    };
     match tls {
         Some(tls) => serve_tls(listener, tls, router, serving),
         None => serve(listener, router, serving),
     }
-    log_rest_api(address, access);
     address
 }
 
@@ -498,21 +452,14 @@ fn topics(subgroups: &[Subgroup]) -> Vec<String> {
     own.chain([GENERAL_TOPIC.to_owned()]).collect()
 }
 
-/// Whether a REST API is open to other machines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RestAccess {
-    Open,
-    ByToken,
-}
-
-fn log_rest_api(address: Option<SocketAddr>, access: RestAccess) {
+fn log_rest_api(address: Option<SocketAddr>, rest: &RestOptions) {
     let Some(address) = address else { return };
     let port = format!(":{}", address.port());
     if !address.ip().is_unspecified() {
         return info!(port, %address, "Node API starting");
     }
     info!(port, "Node API starting");
-    if access == RestAccess::Open {
+    if rest.token.is_none() {
         warn!(
             port,
             "the REST API is open to everybody who reaches this machine: set --rest-token, or serve \

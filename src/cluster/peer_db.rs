@@ -85,7 +85,6 @@ pub enum PeerDbError {
         /// Path of the folder.
         path: PathBuf,
         /// The cause of the failure.
-        #[source]
         source: io::Error,
     },
     /// Its file could not be read, or set aside.
@@ -94,7 +93,6 @@ pub enum PeerDbError {
         /// Path of the file.
         path: PathBuf,
         /// The cause of the failure.
-        #[source]
         source: io::Error,
     },
 }

@@ -46,6 +46,7 @@ use self::{
     shares::{Shares, Standing},
 };
 use crate::{
+    call::FunctionCall,
     function_peers::FunctionPeers,
     identity::{Identity, SignError},
     message::{
@@ -54,6 +55,7 @@ use crate::{
     },
     metrics,
     network::Network,
+    parts::Parts,
     peers::Peers,
 };
 use content::{FUNCTION_PROTOCOL, FetchError, Functions, InstallError};
@@ -95,23 +97,6 @@ pub struct WorkerOptions {
     pub execution: ExecutionOptions,
     /// What it declares of itself: requests may ask for nodes that do.
     pub attributes: BTreeMap<String, String>,
-}
-
-/// What a worker works with.
-#[derive(Debug)]
-pub struct WorkerParts {
-    /// Where its peers are.
-    pub network: Network,
-    /// The functions it holds.
-    pub functions: Functions,
-    /// What it knows of its peers.
-    pub peers: Peers,
-    /// Whose key signs its results.
-    pub identity: Identity,
-    /// Where it counts.
-    pub metrics: Metrics,
-    /// Where its tasks belong.
-    pub group: Group,
 }
 
 /// What an answer takes beside the output, at most: ids, a signature, numbers, and why a run ended.
@@ -243,8 +228,8 @@ impl Worker {
     ///
     /// # Errors
     /// [`StartError`] if the runtime cannot be set up.
-    pub fn new(parts: WorkerParts, options: WorkerOptions) -> Result<Self, StartError> {
-        let WorkerParts { network, functions, peers, identity, metrics, group } = parts;
+    pub fn new(parts: Parts, options: WorkerOptions) -> Result<Self, StartError> {
+        let Parts { network, functions, peers, identity, metrics, group, .. } = parts;
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
@@ -282,6 +267,13 @@ impl Worker {
     pub fn slots(&self) -> (usize, usize) {
         let (n_slots, n_free) = self.0.slots.places();
         (n_slots, n_free.min(self.0.executor.n_free()))
+    }
+
+    /// Returns its counts as Prometheus text.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        self.0.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
+        self.0.metrics.text()
     }
 
     /// How many functions it runs at once for `head`, and how many of these slots are not taken by
@@ -433,7 +425,8 @@ impl Worker {
         order: &WorkOrder,
     ) -> Result<WorkOrderResponse, Refusal> {
         let id = FunctionId::parse_any(&order.function_id)?;
-        let wanted: Method = order.method.parse()?;
+        let call =
+            FunctionCall::new(order.method.parse()?, order.parameters.as_deref(), &order.config);
         let full = || Refusal::Full { n_slots: self.0.n_slots };
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Refusal::Stopping);
@@ -443,7 +436,7 @@ impl Worker {
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let result = select! {
-            result = self.run_with_refetch(head, order, id, &wanted) => result?,
+            result = self.run_with_refetch(head, order, id, &call) => result?,
             _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(Refusal::Stopping),
         };
         self.count(&order.function_id, &result);
@@ -471,16 +464,18 @@ impl Worker {
         head: &PeerId,
         order: &WorkOrder,
         id: FunctionId,
-        wanted: &Method,
+        call: &FunctionCall,
     ) -> Result<NodeResult, Refusal> {
         for _ in 0..2 {
             self.ensure_fetched(head, id).await?;
             let Some(function) = self.0.functions.get(id) else { continue };
-            if !function.runs(wanted) {
-                return Err(Refusal::Method { has: function.method, wanted: wanted.clone() });
+            if !function.runs(&call.method) {
+                return Err(Refusal::Method { has: function.method, wanted: call.method.clone() });
             }
+            let (executor, call, request_id) = (&self.0.executor, call.clone(), &order.request_id);
             let (client, peer_id) = (self.client_of(head, order), self.0.network.peer_id());
-            if let Some(result) = self.0.executor.run(&function, order, client, peer_id).await? {
+            let result = executor.run(&function, call, request_id, client, peer_id).await?;
+            if let Some(result) = result {
                 return Ok(result);
             }
         }

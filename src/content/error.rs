@@ -16,7 +16,6 @@ pub enum FunctionsError {
         /// To which file or folder.
         path: PathBuf,
         /// What went wrong.
-        #[source]
         source: io::Error,
     },
     /// The content is no WebAssembly module in the binary format.

@@ -63,7 +63,6 @@ pub enum WebError {
         /// The host's name or number.
         host: String,
         /// What went wrong.
-        #[source]
         source: reqwest::Error,
     },
     /// The host refused.

@@ -24,7 +24,6 @@ mod flight;
 mod gateway;
 mod http;
 mod install;
-pub mod loaded;
 mod manifest;
 mod pack;
 mod peers;
@@ -42,6 +41,7 @@ use std::{
 use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::{Mutex, RwLock};
+use task::cache::{Cache, Capacity};
 use tokio::{
     sync::{Notify, Semaphore},
     task::spawn_blocking,
@@ -54,7 +54,6 @@ use self::{
     fetch::FETCHES_MAX,
     files::{FunctionFiles, InstallSource},
     http::WebReader,
-    loaded::Loaded,
     verify::VerifiedFunction,
 };
 pub use self::{
@@ -80,6 +79,11 @@ pub const FUNCTIONS_MAX: usize = 10_000;
 /// The most content kept, in bytes, since any peer may have a worker fetch functions. Content that
 /// would not fit is refused.
 pub const STORE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// What is held in memory of functions that were read and checked, so that each run need not do it
+/// again: the demo functions many times over, or one of the largest.
+pub const LOADED: Capacity =
+    Capacity { n_values_max: FUNCTIONS_MAX, bytes_max: FUNCTION_BYTES_MAX };
 
 /// What a WebAssembly module begins with.
 const MAGIC: &[u8] = b"\0asm";
@@ -147,7 +151,7 @@ struct Inner {
     aliases: RwLock<BTreeMap<FunctionId, FunctionId>>,
     /// The addresses functions were installed from, by their ids.
     addresses: RwLock<BTreeMap<FunctionId, InstallSource>>,
-    loaded: Mutex<Loaded<FunctionId, Contents>>,
+    loaded: Cache<FunctionId, Contents>,
     /// One lock for each function being fetched, so that it is fetched once.
     flights: Mutex<HashMap<FunctionId, Arc<tokio::sync::Mutex<()>>>>,
     fetches: Semaphore,
@@ -187,7 +191,7 @@ impl Functions {
             kept: RwLock::default(),
             aliases: RwLock::default(),
             addresses: RwLock::default(),
-            loaded: Mutex::new(Loaded::default()),
+            loaded: Cache::new(LOADED),
             flights: Mutex::new(HashMap::new()),
             fetches: Semaphore::new(FETCHES_MAX),
             gateways,
@@ -296,7 +300,7 @@ impl Functions {
             addresses.retain(|_, address| address.function != id);
             gone
         };
-        self.0.loaded.lock().forget(&id);
+        self.0.loaded.remove(&id);
         self.0.changed.notify_one();
         let files = self.0.files.clone();
         blocking(move || {
@@ -399,12 +403,12 @@ impl Functions {
 
     async fn contents(&self, id: FunctionId) -> Result<Option<Contents>, FunctionsError> {
         let id = self.resolve_id(id);
-        if let Some(contents) = self.0.loaded.lock().get(&id) {
+        if let Some(contents) = self.0.loaded.get(&id) {
             return Ok(Some(contents));
         }
         let Some(checked) = self.read(id).await? else { return Ok(None) };
         let contents = checked.contents;
-        self.0.loaded.lock().put(id, contents.clone(), contents.size_bytes());
+        self.0.loaded.put(id, contents.clone(), contents.size_bytes());
         Ok(Some(contents))
     }
 

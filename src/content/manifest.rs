@@ -3,6 +3,7 @@
 //! `deployment.uri` and `deployment.checksum` name an archive; `runtime.url` and `runtime.checksum`,
 //! the older way, win where the former is not empty. Nothing else counts but the name.
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use model::function::content::{Codec, ContentId};
 use reqwest::Url;
 use serde::Deserialize;
@@ -90,16 +91,9 @@ impl Manifest {
 /// Reads a SHA-256 in hexadecimal, which is the id of a raw block.
 fn checksum(text: &str) -> Result<ContentId, ContentError> {
     let wrong = || ContentError::Malformed { what: "the archive's SHA-256 in the manifest" };
-    let text = text.trim().to_ascii_lowercase();
-    let digits = text.as_bytes();
-    let value = |digit: &u8| char::from(*digit).to_digit(16).and_then(|n| u8::try_from(n).ok());
-    let pairs = digits.chunks_exact(2).map(|pair| match pair {
-        [high, low] => Some(value(high)? * 16 + value(low)?),
-        _ => None,
-    });
-    let bytes: Vec<u8> = pairs.collect::<Option<_>>().ok_or_else(wrong)?;
-    let digest = if digits.len() == 64 { bytes.try_into().ok() } else { None };
-    Ok(ContentId::from_digest(Codec::Raw, digest.ok_or_else(wrong)?))
+    let digest = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).map_err(|_| wrong())?;
+    let digest = digest.try_into().map_err(|_| wrong())?;
+    Ok(ContentId::from_digest(Codec::Raw, digest))
 }
 
 #[cfg(test)]

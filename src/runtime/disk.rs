@@ -57,19 +57,11 @@ const KEY: &str = "key";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiskError {
     #[error("make the folder {}", folder.display())]
-    Folder {
-        folder: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Folder { folder: PathBuf, source: io::Error },
     #[error("trust the folder {}, which others may write to", folder.display())]
     Shared { folder: PathBuf },
     #[error("read the key {}", path.display())]
-    Key {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Key { path: PathBuf, source: io::Error },
     #[error("trust the key {}: its mode is not 0600, or it is not this user's; remove it", path.display())]
     KeyShared { path: PathBuf },
 }

@@ -83,14 +83,12 @@ pub enum RuntimeError {
     #[error("set up the WebAssembly engine")]
     Engine {
         /// The engine's reason.
-        #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The system refused a thread.
     #[error("start the thread that interrupts guests")]
     Ticker {
         /// The system's reason.
-        #[source]
         source: io::Error,
     },
 }
@@ -111,7 +109,6 @@ pub enum ProgramError {
     #[error("compile the module")]
     Compile {
         /// The compiler's reason.
-        #[source]
         source: Arc<dyn StdError + Send + Sync>,
     },
     /// Compiling it takes too long. For some minutes it is refused at once.
@@ -130,7 +127,6 @@ pub enum ProgramError {
     #[error("offer the module what it imports")]
     Import {
         /// The engine's reason, which names the import.
-        #[source]
         source: Arc<dyn StdError + Send + Sync>,
     },
     /// It is a library, not a command.
@@ -152,28 +148,24 @@ pub enum RunError {
     #[error("give the guest a clock")]
     Clock {
         /// The system's reason.
-        #[source]
         source: io::Error,
     },
     /// The system refused the folder of a guest.
     #[error("make the guest's folder")]
     Files {
         /// The system's reason.
-        #[source]
         source: io::Error,
     },
     /// The engine that counts fuel could not be set up.
     #[error("give the guest fuel")]
     Fuel {
         /// The engine's reason.
-        #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The process that compiles could not be started, or failed.
     #[error("start the compiler")]
     Compiler {
         /// What went wrong.
-        #[source]
         source: Arc<io::Error>,
     },
     /// Others were compiled for all that time.
@@ -186,7 +178,6 @@ pub enum RunError {
     #[error("finish the run")]
     Lost {
         /// Which of the two.
-        #[source]
         source: Option<JoinError>,
     },
 }

@@ -61,6 +61,14 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
             state.n_bytes -= n_bytes;
         }
     }
+
+    /// Forgets a value, if it is kept.
+    pub fn remove(&self, key: &K) {
+        let mut state = self.state.lock();
+        if let Some((_, n_bytes)) = state.entries.pop(key) {
+            state.n_bytes -= n_bytes;
+        }
+    }
 }
 
 #[cfg(test)]

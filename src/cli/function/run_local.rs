@@ -5,26 +5,25 @@ use std::{
     num::NonZeroU32,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
 use client::functions::CODE_OK;
-use cluster::worker::LIMITS_DEFAULT;
+use cluster::{
+    call::{FunctionCall, outcome_body},
+    worker::LIMITS_DEFAULT,
+};
 use content::{Functions, Kind, LocalModule};
 use model::function::Method;
 use runtime::{
-    bls::pages,
     compiler::CompileIn,
     engine::{Runtime, RuntimeOptions},
     files::{self, Files, FolderCleanup},
     program::Program,
-    run::{Limits, Run, START},
+    run::{Limits, RequestedLimits},
 };
 use stack::data_dir::project_dirs;
-use wire::functions::{
-    ExecuteRequest, ExecuteResponse, OutcomeBody, ResultGroupBody, RuntimeConfig,
-};
+use wire::functions::{ExecuteRequest, ExecuteResponse, ResultGroupBody};
 
 use super::{backend::BackendFlags, progress::with_progress, run::Target};
 use crate::cli::config::compiled_folder;
@@ -43,7 +42,7 @@ pub(super) async fn run(
     let scratch = scratch();
     let function_dir = scratch.as_deref().map(|folder| FunctionDir(folder.join("function")));
     let function_path = function_dir.as_ref().map(|dir| dir.0.clone());
-    let (name, module, is_folder) = match target {
+    let (method, module, is_folder) = match target {
         Target::Path(path) => of_path(&path, method, function_path.clone()).await?,
         Target::Kept(id) => {
             let store = held.store().await?;
@@ -61,27 +60,18 @@ pub(super) async fn run(
                 let written = store.functions.write_to(id, to).await;
                 written.with_context(|| format!("lay out the files of function {id}"))?;
             }
-            (method.to_string(), Program::new(module.as_ref()), is_folder)
+            (method, Program::new(module.as_ref()), is_folder)
         }
     };
-    let config = &request.config;
-    let settings = config.runtime.clone().unwrap_or_default();
+    let call = FunctionCall::new(method, request.parameters.as_deref(), &request.config);
     let files = scratch.map(|folder| Files {
         folder: folder.join("files"),
         afterwards: FolderCleanup::Remove,
         limits: Some(files::LIMITS_DEFAULT),
         function: function_path.filter(|_| is_folder),
     });
-    let run = Run {
-        name: name.clone(),
-        entry: START.to_owned(),
-        arguments: request.arguments(),
-        environment: config.environment(),
-        stdin: config.stdin.clone().unwrap_or_default().into_bytes(),
-        files,
-        limits: limits(&settings),
-        client: Arc::default(),
-    };
+    let (name, limits) = (call.method.to_string(), limits(&call));
+    let run = call.into_run(limits, files, Arc::default());
     let compile_in = CompileIn::own_child().context("find this program's own file")?;
     let options = RuntimeOptions {
         compiled_folder: compiled_folder(),
@@ -90,12 +80,8 @@ pub(super) async fn run(
     let runtime = Runtime::new(options).context("set up the runtime")?;
     let finished = with_progress(&format!("running {name}"), runtime.execute(&module, run)).await;
     let finished = finished.with_context(|| format!("run {name}"))?;
-    let result = OutcomeBody {
-        stdout: String::from_utf8_lossy(&finished.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&finished.stderr).into_owned(),
-        exit_code: finished.exit_code,
-    };
-    let group = ResultGroupBody { result, peers: Vec::new(), frequency: 100.0 };
+    let group =
+        ResultGroupBody { result: outcome_body(finished), peers: Vec::new(), frequency: 100.0 };
     Ok(ExecuteResponse {
         code: CODE_OK.to_owned(),
         results: vec![group],
@@ -104,27 +90,28 @@ pub(super) async fn run(
 }
 
 /// Reads the module at `path`, or the one of the folder there, whose files it writes to `files_to`.
-/// Returns its name, what runs, and whether it is of a folder.
+/// Returns which file that is, what runs, and whether it is of a folder.
 async fn of_path(
     path: &Path,
     method: Option<Method>,
     files_to: Option<PathBuf>,
-) -> anyhow::Result<(String, Program, bool)> {
+) -> anyhow::Result<(Method, Program, bool)> {
     let shown = path.display();
     let found = Functions::read_module(path, method, files_to).await;
     let LocalModule { method, module, is_folder } =
         found.with_context(|| format!("take {shown} as a function"))?;
     let module = module.with_context(|| format!("find {method} in {shown}"))?;
-    Ok((method.to_string(), Program::new(module.as_ref()), is_folder))
+    let program = Program::new(module.as_ref());
+    Ok((method, program, is_folder))
 }
 
-/// What a function may use: as much as at a worker by default.
-fn limits(settings: &RuntimeConfig) -> Limits {
-    let limit = |number: u64| (number > 0).then_some(number);
+/// What a function may use: as much as it asks for, and by default as much as at a worker.
+fn limits(call: &FunctionCall) -> Limits {
+    let RequestedLimits { wall, memory_bytes, fuel } = call.requested_limits();
     Limits {
-        wall: limit(settings.run_time_ms).map_or(LIMITS_DEFAULT.wall, Duration::from_millis),
-        memory_bytes: limit(settings.limited_memory_pages)
-            .map_or(LIMITS_DEFAULT.memory_bytes, pages),
+        wall: wall.unwrap_or(LIMITS_DEFAULT.wall),
+        memory_bytes: memory_bytes.unwrap_or(LIMITS_DEFAULT.memory_bytes),
+        fuel,
         ..LIMITS_DEFAULT
     }
 }

@@ -9,6 +9,8 @@ use model::node::PeerId;
 use parking_lot::Mutex;
 use web::address::Network;
 
+use super::Unavailable;
+
 /// Who asks for an execution. A head has one token, so that bearing it tells nobody apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
@@ -28,15 +30,6 @@ pub(super) struct ClientShares {
     n_max: usize,
 }
 
-/// Why a client gets no further execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoShare {
-    /// The client has as many as it may.
-    ClientFull,
-    /// Other clients have nearly all.
-    HeadFull,
-}
-
 /// One execution of a client, until this is dropped.
 #[derive(Debug)]
 pub(super) struct ClientShare {
@@ -53,13 +46,13 @@ impl ClientShares {
     /// Counts an execution of `client`, which may have half of what others leave.
     ///
     /// # Errors
-    /// [`NoShare`] says whether the client itself has as many as it may.
-    pub(super) fn take(&self, client: &Client) -> Result<ClientShare, NoShare> {
+    /// [`Unavailable`] says whether the client itself has as many as it may.
+    pub(super) fn take(&self, client: &Client) -> Result<ClientShare, Unavailable> {
         let mut counts = self.counts.lock();
         let n_own = counts.get(client).copied().unwrap_or_default();
         let n_others = counts.values().sum::<usize>() - n_own;
         if n_own >= self.n_max.saturating_sub(n_others) / 2 {
-            return Err(if n_own > 0 { NoShare::ClientFull } else { NoShare::HeadFull });
+            return Err(if n_own > 0 { Unavailable::ClientBusy } else { Unavailable::Busy });
         }
         counts.insert(client.clone(), n_own + 1);
         Ok(ClientShare { client: client.clone(), shares: self.clone() })

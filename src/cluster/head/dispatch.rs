@@ -1,25 +1,18 @@
-//! Dispatch: work orders in the form that each worker takes, what ends them, and the answers read.
+//! Dispatch: work orders in the form that each worker takes, and what ends them.
 //!
-//! Absent on purpose: who is given work, which is `gather.rs`.
+//! Absent on purpose: who is given work, and what comes of it all, which is `gather.rs`.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::{execution::Outcome, node::PeerId};
+use model::node::PeerId;
 use tokio::time::sleep;
 use tracing::info;
+use wire::functions::ExecuteConfig;
 
-use super::{
-    Head, SignaturePolicy,
-    gather::{Answer, Failure},
-    inbox::Reply,
-    order::Order,
-};
+use super::{Head, inbox::Reply, order::Order};
 use crate::{
-    message::{
-        Code, Execute, LINE_PROTOCOL, Message, Signed, WORK_PROTOCOL, WorkOrder, WorkOrderResponse,
-        frame, json,
-    },
+    message::{Execute, LINE_PROTOCOL, Message, WORK_PROTOCOL, WorkOrder, frame, json},
     metrics,
     network::{SendError, line::Frame},
     peers::WorkProtocol,
@@ -29,25 +22,15 @@ use crate::{
 /// before an order's time is up, and a short stall of a busy machine is none.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
-/// The longest part of a worker's reason that is passed on and remembered, in characters.
-const REASON_CHARS_MAX: usize = 400;
-
-/// The longest code of a worker that is passed on, in bytes; all that there are have three.
-const CODE_BYTES_MAX: usize = 8;
-
-/// What is passed on of the reason that a peer gives.
-pub(super) fn reason(told: &str) -> String {
-    told.chars().take(REASON_CHARS_MAX).collect()
-}
-
 impl Order {
     /// The order of request `request_id`, in the form that nodes take which are given work that way.
     pub(super) fn message(&self, head: &Head, request_id: &str, protocol: WorkProtocol) -> Vec<u8> {
+        let number_of_nodes = self.nodes.number();
         let order = WorkOrder {
             function_id: self.function.to_string(),
-            method: self.method.to_string(),
-            parameters: Some(self.parameters()),
-            config: self.config(),
+            method: self.call.method.to_string(),
+            parameters: Some(self.call.parameters()),
+            config: ExecuteConfig { number_of_nodes, ..self.call.config() },
             request_id: request_id.to_owned(),
             timestamp: head.0.clock.now().to_string(),
             client: String::new(),
@@ -114,103 +97,5 @@ impl Head {
             let content = Bytes::copy_from_slice(request_id.as_bytes());
             self.0.lines.send_soon(peer, Frame { kind: frame::CANCEL, content });
         }
-    }
-}
-
-/// Reads a worker's answer. A run that failed is a result too, with its exit code. Without a run,
-/// workers of ours say why in the message, and those of b7s leave the result empty.
-pub(super) fn answer(
-    response: WorkOrderResponse,
-    signed: Signed,
-    policy: SignaturePolicy,
-) -> Result<Answer, Failure> {
-    let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
-    let code = if code.as_str().len() > CODE_BYTES_MAX { Code::ERROR } else { code };
-    let has_run = error_message.is_empty() && result.result.exit_code != 0;
-    if code != Code::OK && !has_run {
-        let refused = if is_final { Failure::Hopeless } else { Failure::Refused };
-        return Err(refused(code, reason(&error_message)));
-    }
-    match (signed, policy) {
-        (Signed::Wrongly, _) => Err(Failure::Forged),
-        (Signed::No, SignaturePolicy::Required) => Err(Failure::Unsigned),
-        _ => Ok(Answer {
-            outcome: Outcome::from(result.result),
-            usage: result.usage,
-            code,
-            signature: result.signature,
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::functions::OutcomeBody;
-
-    use super::*;
-    use crate::message::NodeResult;
-
-    #[track_caller]
-    fn check(
-        (code, exit_code): (Code, i32),
-        (signed, policy): (Signed, SignaturePolicy),
-        want: &Result<i32, Failure>,
-    ) {
-        let result = OutcomeBody { stdout: String::new(), stderr: String::new(), exit_code };
-        let response = WorkOrderResponse {
-            code,
-            result: NodeResult { result, ..NodeResult::default() },
-            ..WorkOrderResponse::default()
-        };
-        let read = answer(response, signed, policy).map(|answer| answer.outcome.exit_code);
-        assert_eq!(&read, want);
-    }
-
-    #[test]
-    fn a_failed_run_is_a_result_and_no_run_is_none() {
-        let unsigned = (Signed::No, SignaturePolicy::WhereGiven);
-        check((Code::OK, 0), unsigned, &Ok(0));
-        check((Code::ERROR, 14), unsigned, &Ok(14));
-        let missing = Failure::Refused(Code::NOT_FOUND, String::new());
-        check((Code::NOT_FOUND, 0), unsigned, &Err(missing));
-        let response =
-            WorkOrderResponse { code: Code::ERROR, is_final: true, ..WorkOrderResponse::default() };
-        let read = answer(response, Signed::No, SignaturePolicy::Required);
-        assert_eq!(read, Err(Failure::Hopeless(Code::ERROR, String::new())));
-    }
-
-    #[test]
-    fn a_refusal_with_the_result_that_heads_of_b7s_read_is_no_result() {
-        let response = WorkOrderResponse {
-            code: Code::ERROR,
-            result: NodeResult::not_run(Code::ERROR, "no free slot"),
-            error_message: "no free slot".to_owned(),
-            ..WorkOrderResponse::default()
-        };
-        let want = Failure::Refused(Code::ERROR, "no free slot".to_owned());
-        assert_eq!(answer(response, Signed::No, SignaturePolicy::WhereGiven), Err(want));
-    }
-
-    #[test]
-    fn a_wrong_signature_is_never_taken_and_none_where_that_is_allowed() {
-        use SignaturePolicy::{Required, WhereGiven};
-        check((Code::OK, 0), (Signed::Yes, WhereGiven), &Ok(0));
-        check((Code::OK, 0), (Signed::Yes, Required), &Ok(0));
-        check((Code::OK, 0), (Signed::No, Required), &Err(Failure::Unsigned));
-        check((Code::OK, 0), (Signed::Wrongly, WhereGiven), &Err(Failure::Forged));
-        // Whoever refuses has no result to sign.
-        let busy = Failure::Refused(Code::ERROR, String::new());
-        check((Code::ERROR, 0), (Signed::No, Required), &Err(busy));
-    }
-
-    #[test]
-    fn no_more_than_a_part_of_what_a_worker_says_is_kept() {
-        let long = WorkOrderResponse {
-            code: serde_json::from_value("9".repeat(1000).into()).unwrap(),
-            error_message: "é".repeat(1000),
-            ..WorkOrderResponse::default()
-        };
-        let want = Failure::Refused(Code::ERROR, "é".repeat(REASON_CHARS_MAX));
-        assert_eq!(answer(long, Signed::No, SignaturePolicy::WhereGiven), Err(want));
     }
 }

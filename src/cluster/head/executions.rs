@@ -122,7 +122,7 @@ impl Executions {
         let entry = Arc::new(Entry {
             asked: Asked {
                 function: order.function,
-                method: order.method.clone(),
+                method: order.call.method.clone(),
                 subgroup: order.subgroup.clone(),
                 nodes: order.nodes,
             },

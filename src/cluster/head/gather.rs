@@ -20,17 +20,16 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{debug, info};
-use wire::executions::Usage;
 
 use super::{
     Head,
-    dispatch::answer,
+    answer::{Answer, Failure},
     executions::Track,
     inbox::{Inbox, Reply},
     order::Order,
     placement::{NEWCOMER_WAIT_MAX, Trust},
     rollcall::{Calls, Roster, topic},
-    slots::{Lease, Want},
+    slots::Lease,
 };
 use crate::{
     message::{Code, Signed},
@@ -71,39 +70,6 @@ pub(super) struct Gathered {
     pub(super) replaced: BTreeMap<PeerId, Failure>,
     /// Who was asked to take a place that stayed vacant, and why not.
     pub(super) refused: BTreeMap<PeerId, String>,
-}
-
-/// A worker's answer.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Answer {
-    pub(super) outcome: Outcome,
-    pub(super) usage: Usage,
-    pub(super) code: Code,
-    /// In hexadecimal digits; empty where it gave none.
-    pub(super) signature: String,
-}
-
-/// Why a worker gave no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The work order did not reach it.
-    Unreached(String),
-    /// It said why not.
-    Refused(Code, String),
-    /// It said why not, and that no other would either.
-    Hopeless(Code, String),
-    /// It said more than this head takes.
-    TooLong,
-    /// It said nothing in its time.
-    Silent,
-    /// A spare that was asked later answered first.
-    Overtaken,
-    /// Its connection ended.
-    Lost,
-    /// Its result bears the signature of another, or of another result.
-    Forged,
-    /// Its result bears none, and this head takes signed ones alone.
-    Unsigned,
 }
 
 impl Gathered {
@@ -253,11 +219,8 @@ impl Work<'_> {
             return;
         }
         let protocol = head.0.peers.work_protocol(&peer);
-        if !self.messages.contains_key(&protocol) {
-            let message = self.order.message(&head, self.track.request_id(), protocol);
-            self.messages.insert(protocol, message.into());
-        }
-        let message = self.messages.get(&protocol).cloned().unwrap_or_default();
+        let made = || self.order.message(&head, self.track.request_id(), protocol).into();
+        let message = self.messages.entry(protocol).or_insert_with(made).clone();
         self.sending.push(Box::pin(async move {
             let sent = head.send(&peer, protocol, message).await;
             (peer, sent)
@@ -290,13 +253,13 @@ impl Work<'_> {
 
     fn note(&mut self, reply: Reply) {
         match reply {
-            Reply::Answered(peer, response, signed) => {
+            Reply::Answered(peer, answer, signed) => {
                 if !self.open.contains_key(&peer) {
                     let request = self.track.request_id();
                     debug!(request, %peer, "ignored a result nobody waits for");
                     return;
                 }
-                match answer(*response, signed, self.head.0.options.signatures) {
+                match *answer {
                     Ok(answer) => self.note_answer(peer, answer, signed),
                     Err(failure) => self.fail(&peer, failure),
                 }
@@ -334,7 +297,7 @@ impl Work<'_> {
         let slots = &self.head.0.slots;
         slots.note_answer(&peer, self.order.function, open.since.elapsed());
         let is_signed = signed == Signed::Yes;
-        self.track.note_answer(&peer, answer.outcome.exit_code, answer.usage, is_signed);
+        self.track.note_answer(&peer, answer.outcome.exit_code, answer.facts.usage, is_signed);
         self.gathered.answers.insert(peer, answer);
         for (rival, order) in self.open.extract_if(.., |_, other| other.seat == open.seat) {
             self.head.cancel_at(&rival, self.track.request_id());
@@ -537,43 +500,5 @@ impl Drop for Work<'_> {
             self.head.cancel_at(peer, self.track.request_id());
             self.track.canceled_at(peer);
         }
-    }
-}
-
-impl Failure {
-    /// Whether an answer of another worker to the same order shows that this one refused wrongly.
-    fn is_refuted_by_an_answer(&self) -> bool {
-        match self {
-            Self::Hopeless(..) => true,
-            Self::Refused(code, _) => *code == Code::ERROR,
-            _ => false,
-        }
-    }
-
-    /// What happened, to stand after the peer's id.
-    pub(super) fn public_text(&self) -> String {
-        match self {
-            Self::Unreached(reason) => format!("was not reached ({reason})"),
-            Self::Refused(code, reason) | Self::Hopeless(code, reason) if reason.is_empty() => {
-                format!("refused with code {}", code.as_str())
-            }
-            Self::Refused(_, reason) | Self::Hopeless(_, reason) => format!("refused ({reason})"),
-            Self::TooLong => {
-                "gave more output than this head takes: raise its --output-limit".to_owned()
-            }
-            Self::Silent => "did not answer in time".to_owned(),
-            Self::Overtaken => "took longer than usual, and a spare answered first".to_owned(),
-            Self::Lost => "was lost".to_owned(),
-            Self::Forged => "gave a result with a wrong signature".to_owned(),
-            Self::Unsigned => "gave a result without a signature".to_owned(),
-        }
-    }
-}
-
-impl Order {
-    /// The order as a wish for `n` slots.
-    pub(super) fn want(&self, n: usize) -> Want {
-        let subgroup = self.subgroup.as_ref().map(ToString::to_string);
-        Want { function: self.function, subgroup, n, can_fetch: false }
     }
 }

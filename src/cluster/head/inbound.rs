@@ -9,7 +9,12 @@ use wire::{
     functions::{ClusterBody, ExecuteRequest},
 };
 
-use super::{Execution, Head, RunFacts, client::Client, dispatch::reason, inbox::Reply};
+use super::{
+    Execution, Head, RunFacts,
+    answer::{read_answer, reason},
+    client::Client,
+    inbox::Reply,
+};
 use crate::{
     message::{
         Code, Execute, ExecuteResponse, Message, NodeResult, Offer, RollCallResponse,
@@ -43,7 +48,8 @@ impl Head {
         let request_id = response.request_id.clone();
         let Some(function_id) = self.0.inboxes.function_of(&request_id) else { return };
         let signed = response.result.signed_by(&peer, (&request_id, &function_id));
-        self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(response), signed));
+        let answer = read_answer(response, signed, self.0.options.signatures);
+        self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(answer), signed));
     }
 
     /// Takes in how an answer begins that is longer than any may be: its request gets none of `peer`.

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use crate::message::{Signed, WorkOrderResponse};
+use super::answer::{Answer, Failure};
+use crate::message::Signed;
 
 /// Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
 /// roll call that has found its workers long since.
@@ -25,7 +26,7 @@ pub(super) enum Reply {
     /// It fetches the function, and will be ready then.
     Fetching(PeerId),
     /// It answered a work order; with what is known of its signature.
-    Answered(PeerId, Box<WorkOrderResponse>, Signed),
+    Answered(PeerId, Box<Result<Answer, Failure>>, Signed),
     /// It missed pings while it ran an order.
     Stalled(PeerId),
     /// It answered a work order at greater length than this head takes.

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Head, dispatch::reason, report::list_names};
+use super::{Head, answer::reason, report::list_names};
 use crate::{
     function_peers::FunctionPeers,
     message::{Code, InstallFunction, InstallFunctionResponse, Message, json},

@@ -1,14 +1,15 @@
 //! Orders: what is to be executed, by whom, read from a request.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
+use std::{num::NonZeroUsize, time::Duration};
 
 use model::{
     function::{FunctionId, Method},
     node::{GENERAL_TOPIC, Subgroup},
 };
-use wire::functions::{
-    AttributesBody, EnvVar, ExecuteConfig, ExecuteRequest, Parameter, RuntimeConfig,
-};
+use wire::functions::{AttributesBody, ExecuteConfig, ExecuteRequest};
+
+use super::slots::Want;
+use crate::call::FunctionCall;
 
 /// How long a head waits for workers to report unless the request says otherwise, as b7s does.
 pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
@@ -31,18 +32,8 @@ const NAMES_MAX: usize = 256;
 pub struct Order {
     /// The function to run.
     pub function: FunctionId,
-    /// The file in it to run.
-    pub method: Method,
-    /// The guest's arguments, without its name.
-    pub arguments: Vec<String>,
-    /// The guest's environment variables.
-    pub environment: BTreeMap<String, String>,
-    /// The standard input.
-    pub stdin: Option<String>,
-    /// What the function may reach beyond its own folder.
-    pub permissions: Vec<String>,
-    /// Limits and switches of the runtime, for the worker to keep to.
-    pub runtime: RuntimeConfig,
+    /// What each run of it gets.
+    pub call: FunctionCall,
     /// How many nodes are to run it.
     pub nodes: Wanted,
     /// The group they must belong to; none for the whole cluster.
@@ -126,12 +117,7 @@ impl Order {
         match (function, method, nodes) {
             (Some(function), Some(method), Some(nodes)) if wrong.is_empty() => Ok(Self {
                 function,
-                method,
-                arguments: request.arguments(),
-                environment: config.environment(),
-                stdin: config.stdin.clone(),
-                permissions: config.permissions.clone().unwrap_or_default(),
-                runtime: passed_on(config.runtime.clone().unwrap_or_default()),
+                call: passed_on(method, request),
                 nodes,
                 subgroup,
                 roll_call_within: asked_within.unwrap_or(ROLL_CALL_WITHIN),
@@ -145,32 +131,19 @@ impl Order {
         }
     }
 
-    /// The arguments as a message has them.
-    pub(super) fn parameters(&self) -> Vec<Parameter> {
-        let arguments = self.arguments.iter();
-        arguments.map(|value| Parameter { name: None, value: value.clone() }).collect()
-    }
-
-    /// What of the order a worker needs, as a message has it.
-    pub(super) fn config(&self) -> ExecuteConfig {
-        let environment = self.environment.iter();
-        let variables =
-            environment.map(|(name, value)| EnvVar { name: name.clone(), value: value.clone() });
-        let has_runtime = self.runtime != RuntimeConfig::default();
-        ExecuteConfig {
-            number_of_nodes: self.nodes.number(),
-            stdin: self.stdin.clone(),
-            env_vars: Some(variables.collect()),
-            permissions: (!self.permissions.is_empty()).then(|| self.permissions.clone()),
-            runtime: has_runtime.then(|| self.runtime.clone()),
-            ..ExecuteConfig::default()
-        }
+    /// The order as a wish for `n` slots.
+    pub(super) fn want(&self, n: usize) -> Want {
+        let subgroup = self.subgroup.as_ref().map(ToString::to_string);
+        Want { function: self.function, subgroup, n, can_fetch: false }
     }
 }
 
-/// The runtime's settings that go to a worker: not those that name files of its host.
-fn passed_on(runtime: RuntimeConfig) -> RuntimeConfig {
-    RuntimeConfig { runtime_logger: String::new(), drivers_root_path: String::new(), ..runtime }
+/// What goes to a worker: of the runtime's settings, not those that name files of its host.
+fn passed_on(method: Method, request: &ExecuteRequest) -> FunctionCall {
+    let mut call = FunctionCall::new(method, request.parameters.as_deref(), &request.config);
+    call.runtime.runtime_logger.clear();
+    call.runtime.drivers_root_path.clear();
+    call
 }
 
 fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<Wanted> {

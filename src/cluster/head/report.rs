@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use model::node::PeerId;
 
 use super::{
-    gather::{Failure, Gathered},
+    answer::Failure,
+    gather::Gathered,
     order::{Order, Wanted},
     queue::Position,
     rollcall::Roster,
@@ -138,7 +139,7 @@ pub(super) fn list_names(all: &[String]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{super::gather::Answer, *};
+    use super::{super::answer::Answer, *};
 
     fn order(config: &serde_json::Value) -> Order {
         let function = model::function::FunctionId::from_module(b"module").to_string();

@@ -31,7 +31,7 @@ pub(super) use self::{
     pressure::{Neighbors, Standing},
 };
 use super::{
-    BootNode, ConnectionBounds, Event, PublishError,
+    ConnectionBounds, Event, PublishError,
     dialer::Dialer,
     guard::{GossipVerdict, Guard},
     rendezvous::Rendezvous,
@@ -77,8 +77,6 @@ pub(super) struct Actor {
     pub(super) rendezvous: Rendezvous,
     pub(super) guard: Guard,
     pub(super) db: Option<PeerDb>,
-    /// Peers that were found in the local network.
-    pub(super) found: mpsc::Receiver<BootNode>,
     pub(super) bounds: Option<ConnectionBounds>,
     /// The connections that stand, the oldest first.
     pub(super) standing: BTreeMap<ConnectionId, Standing>,
@@ -105,7 +103,6 @@ impl Actor {
                     Some(command) => { self.perform(command); None }
                     None => return,
                 },
-                Some(node) = self.found.recv() => { self.dial_found_peer(node); None }
                 () = guard.changed() => { self.look(); None }
                 () = sleep_until(self.next_look) => { self.look(); None }
             };
@@ -264,6 +261,12 @@ impl Actor {
             BehaviourEvent::Gossip(event) => self.on_gossip(event),
             BehaviourEvent::Table(event) => {
                 self.on_table_event(event);
+                None
+            }
+            BehaviourEvent::Local(found) => {
+                for (peer, address) in found {
+                    self.dial_found_peer(peer, address);
+                }
                 None
             }
             BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {

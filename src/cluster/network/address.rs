@@ -124,11 +124,6 @@ pub(super) fn is_dialable(address: &Multiaddr) -> bool {
     matches!(rest, [] | [Ws(_) | Wss(_)] | [Tls, Ws(_)])
 }
 
-/// Returns the address in `text` and the peer it names, if it is one that can be dialed.
-pub(super) fn dialable(text: &str) -> Option<BootNode> {
-    text.parse().ok()
-}
-
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

@@ -20,7 +20,6 @@ pub enum NetworkError {
         /// The address to listen on.
         address: String,
         /// The cause of the failure.
-        #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The boot nodes were to be reached, and some were not.
@@ -40,12 +39,6 @@ pub enum NetworkError {
     /// The peer store could not be opened.
     #[error("open the peer store")]
     PeerDb(#[from] PeerDbError),
-    /// A protocol name is none.
-    #[error("use `{name}` as the name of a protocol, which begins with a slash")]
-    Protocol {
-        /// Name of the protocol.
-        name: String,
-    },
 }
 
 /// Why a message was not published.
@@ -82,7 +75,6 @@ pub enum SendError {
         /// The peer that was called.
         peer: PeerId,
         /// The cause of the failure.
-        #[source]
         source: OpenError,
     },
     /// The stream broke, or more came back than was agreed.
@@ -91,7 +83,6 @@ pub enum SendError {
         /// The peer at the other end.
         peer: PeerId,
         /// What went wrong.
-        #[source]
         source: ExchangeError,
     },
     /// It took too long.

@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use libp2p::{Stream, StreamProtocol};
+use libp2p::Stream;
 use task::group::Group;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
@@ -13,7 +13,7 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    Event, MESSAGE_BYTES_MAX,
+    Event, MESSAGE_BYTES_MAX, Protocols,
     budget::{Budget, Share},
     guard::Offense,
     line,
@@ -97,55 +97,52 @@ pub(super) async fn ask(
     read(&mut stream, Until::End, bytes_max, None).await
 }
 
-/// Which protocols are of which kind. On all others peers tell us one message.
-#[derive(Debug)]
-pub(super) struct Kinds {
-    /// Peers ask one thing.
-    pub(super) asked: Vec<StreamProtocol>,
-    /// Peers open a line.
-    pub(super) lines: Vec<StreamProtocol>,
-    /// The longest message that a peer may tell, in bytes.
-    pub(super) told_bytes_max: usize,
+/// How the streams that peers open are read.
+pub(super) struct StreamReader {
+    pub(super) protocols: Protocols,
+    /// The longest message on a stream of one message, in bytes.
+    pub(super) message_bytes_max: usize,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) budget: Budget,
+    /// Each stream is read in a task of it.
+    pub(super) group: Group,
 }
 
-/// Reads what peers send on the streams they opened, each stream in a task of `group`.
-pub(super) async fn read_all(
-    mut accepted: mpsc::Receiver<Inbound>,
-    kinds: Kinds,
-    events: mpsc::Sender<Event>,
-    budget: Budget,
-    group: Group,
-) {
-    let reading = Arc::new(Semaphore::new(READING_MAX));
-    while let Some(inbound) = accepted.recv().await {
-        if kinds.lines.contains(&inbound.protocol) {
-            let Inbound { peer, protocol, stream, slot } = inbound;
-            // The reader of the event sees to it that no peer has many.
-            drop(slot);
-            let share = Some(budget.share(peer));
-            let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
-            let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
-            // Without a reader the node is stopping.
-            drop(events.send(Event::Lined { peer, protocol, line, frames }).await);
-            continue;
-        }
-        let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
-        let is_asked = kinds.asked.contains(&inbound.protocol);
-        let (events, told_bytes_max) =
-            (events.clone(), (!is_asked).then_some(kinds.told_bytes_max));
-        let (guard, share) = (budget.guard().clone(), budget.share(inbound.peer));
-        group.spawn("stream", async move {
-            let peer = inbound.peer;
-            if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
-                debug!(%peer, %error, "dropped a message");
-                match error {
-                    ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
-                    ExchangeError::TooLong { .. } => guard.offended(peer, Offense::TooLong),
-                    ExchangeError::Broken(_) | ExchangeError::Crowded => {}
-                }
+impl StreamReader {
+    /// Reads what peers send on the `accepted` streams.
+    pub(super) async fn read_all(self, mut accepted: mpsc::Receiver<Inbound>) {
+        let Self { protocols, message_bytes_max, events, budget, group } = self;
+        let reading = Arc::new(Semaphore::new(READING_MAX));
+        while let Some(inbound) = accepted.recv().await {
+            if protocols.lines.contains(&inbound.protocol.as_ref()) {
+                let Inbound { peer, protocol, stream, slot } = inbound;
+                // The reader of the event sees to it that no peer has many.
+                drop(slot);
+                let share = Some(budget.share(peer));
+                let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
+                let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
+                // Without a reader the node is stopping.
+                drop(events.send(Event::Lined { peer, protocol, line, frames }).await);
+                continue;
             }
-            drop(permit);
-        });
+            let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
+            let is_asked = protocols.questions.contains(&inbound.protocol.as_ref());
+            let (events, told_bytes_max) =
+                (events.clone(), (!is_asked).then_some(message_bytes_max));
+            let (guard, share) = (budget.guard().clone(), budget.share(inbound.peer));
+            group.spawn("stream", async move {
+                let peer = inbound.peer;
+                if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
+                    debug!(%peer, %error, "dropped a message");
+                    match error {
+                        ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
+                        ExchangeError::TooLong { .. } => guard.offended(peer, Offense::TooLong),
+                        ExchangeError::Broken(_) | ExchangeError::Crowded => {}
+                    }
+                }
+                drop(permit);
+            });
+        }
     }
 }
 

@@ -22,8 +22,9 @@ use libp2p::{
 };
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::timeout};
+use web::address::Network as HostNetwork;
 
-use super::site::HostNetwork;
+use super::site::host_network;
 
 /// Handshakes of one host at one time. Two hundred workers that start together on one machine queue
 /// for some milliseconds each.
@@ -114,7 +115,7 @@ impl<O: Send + 'static> Handshakes<O> {
         address: &Multiaddr,
         upgrade: <Boxed<O> as Transport>::ListenerUpgrade,
     ) -> BoxFuture<'static, io::Result<O>> {
-        let host = HostNetwork::from_address(address);
+        let host = host_network(address);
         let (number, left) = self.pending.lock().begin(host);
         let place = Place { pending: Arc::clone(&self.pending), host, number };
         Box::pin(async move {
@@ -161,24 +162,12 @@ impl<O: Send + 'static> Transport for Handshakes<O> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<TransportEvent<Self::ListenerUpgrade, io::Error>> {
-        let event = Pin::new(&mut self.inner).poll(context);
-        event.map(|event| match event {
-            TransportEvent::Incoming { listener_id, upgrade, local_addr, send_back_addr } => {
-                let upgrade = self.bounded(&send_back_addr, upgrade);
-                TransportEvent::Incoming { listener_id, upgrade, local_addr, send_back_addr }
-            }
-            TransportEvent::NewAddress { listener_id, listen_addr } => {
-                TransportEvent::NewAddress { listener_id, listen_addr }
-            }
-            TransportEvent::AddressExpired { listener_id, listen_addr } => {
-                TransportEvent::AddressExpired { listener_id, listen_addr }
-            }
-            TransportEvent::ListenerClosed { listener_id, reason } => {
-                TransportEvent::ListenerClosed { listener_id, reason }
-            }
-            TransportEvent::ListenerError { listener_id, error } => {
-                TransportEvent::ListenerError { listener_id, error }
-            }
+        Pin::new(&mut self.inner).poll(context).map(|event| {
+            let address = match &event {
+                TransportEvent::Incoming { send_back_addr, .. } => send_back_addr.clone(),
+                _ => Multiaddr::empty(),
+            };
+            event.map_upgrade(|upgrade| self.bounded(&address, upgrade))
         })
     }
 }
@@ -188,9 +177,7 @@ mod tests {
     use super::*;
 
     fn host(n: usize) -> HostNetwork {
-        HostNetwork::from_address(
-            &format!("/ip4/10.0.{}.{}/tcp/1", n / 256, n % 256).parse().unwrap(),
-        )
+        host_network(&format!("/ip4/10.0.{}.{}/tcp/1", n / 256, n % 256).parse().unwrap())
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
+use libp2p::StreamProtocol;
 use model::node::{PeerId, Role};
 
 use super::{Advertised, MESSAGE_BYTES_MAX};
@@ -123,5 +124,26 @@ impl FromIterator<PeerId> for AllowedPeers {
     fn from_iter<I: IntoIterator<Item = PeerId>>(peers: I) -> Self {
         let peers: BTreeSet<PeerId> = peers.into_iter().collect();
         if peers.is_empty() { Self::Everyone } else { Self::Only(peers) }
+    }
+}
+
+/// The protocols on which peers open streams to a node.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Protocols {
+    /// Peers send one message on each stream.
+    pub messages: &'static [&'static str],
+    /// Peers ask one question on each stream, and read the answer from it.
+    pub questions: &'static [&'static str],
+    /// Peers open lines.
+    pub lines: &'static [&'static str],
+    /// Those of all these that are open to peers whom [`Connectivity::heeded`] leaves out.
+    pub open: &'static [&'static str],
+}
+
+impl Protocols {
+    /// All of them.
+    pub(super) fn all(self) -> Vec<StreamProtocol> {
+        let all = [self.messages, self.questions, self.lines].into_iter().flatten();
+        all.map(|name| StreamProtocol::new(name)).collect()
     }
 }

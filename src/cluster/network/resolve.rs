@@ -2,8 +2,9 @@
 //!
 //! A name that this node was not given itself is dialed where it leads only if a peer as near as the
 //! farthest connected one could have named that address: a stranger's name may lead to services of
-//! this machine or its network. libp2p's own resolver brings a whole DNS client. Absent on purpose:
-//! `/dnsaddr`, which needs one.
+//! this machine or its network. Written here since libp2p's own transport for names does not say which
+//! name led to the address that it dials, and asks DNS servers alone, not the system's resolver.
+//! Absent on purpose: `/dnsaddr`.
 
 use std::{
     collections::BTreeMap,

@@ -1,11 +1,9 @@
 //! Where an address is: on this machine, in a private network, or public. Values alone, no I/O.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use libp2p::{Multiaddr, multiaddr::Protocol};
-
-/// The prefix of an IPv6 address that one customer of a provider has, in bits.
-const PREFIX_V6: u32 = 64;
+use web::address::Network as HostNetwork;
 
 /// How far an address reaches, from the nearest to the farthest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,20 +55,10 @@ pub(super) fn ip(address: &Multiaddr) -> Option<IpAddr> {
     }
 }
 
-/// The network of one host, whose connections are counted together: an IPv4 address, or an IPv6
-/// prefix of 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct HostNetwork(IpAddr);
-
-impl HostNetwork {
-    /// The network of a peer at `address`; all addresses without an IP address count as one.
-    pub(super) fn from_address(address: &Multiaddr) -> Self {
-        let ip = ip(address).unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_canonical();
-        Self(match ip {
-            IpAddr::V4(ip) => ip.into(),
-            IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> PREFIX_V6 << PREFIX_V6).into(),
-        })
-    }
+/// The network of a peer at `address`, whose connections are counted together; all addresses without
+/// an IP address count as one.
+pub(super) fn host_network(address: &Multiaddr) -> HostNetwork {
+    HostNetwork::from_address(ip(address).unwrap_or(Ipv4Addr::UNSPECIFIED.into()))
 }
 
 #[cfg(test)]
@@ -109,7 +97,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_prefix_are_one_host() {
-        let of = |address: &str| HostNetwork::from_address(&address.parse().unwrap());
+        let of = |address: &str| host_network(&address.parse().unwrap());
         assert_eq!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8::2/tcp/2"));
         assert_ne!(of("/ip6/2001:db8::1/tcp/1"), of("/ip6/2001:db8:0:1::1/tcp/1"));
         assert_eq!(of("/ip4/10.0.0.1/tcp/1"), of("/ip4/10.0.0.1/tcp/2"));

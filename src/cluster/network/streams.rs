@@ -32,7 +32,7 @@ use tokio::sync::{
 };
 use tracing::{debug, warn};
 
-use super::guard::Guard;
+use super::{Protocols, guard::Guard};
 
 /// Streams that one peer may have open towards us, over all its connections. One peer has at most 10
 /// work orders and their answers under way by default; the rest is room for more.
@@ -86,10 +86,7 @@ pub(super) struct Behaviour {
 /// What is accepted, and where it goes.
 #[derive(Debug, Clone)]
 pub(super) struct Gate {
-    /// The protocols that are spoken.
-    pub(super) protocols: Arc<[StreamProtocol]>,
-    /// Those of them that are open to peers whom nobody told us to heed.
-    pub(super) open: Arc<[StreamProtocol]>,
+    pub(super) protocols: Protocols,
     pub(super) guard: Guard,
     /// The queue of accepted streams.
     pub(super) inbound: mpsc::Sender<Inbound>,
@@ -171,11 +168,11 @@ pub(super) struct Handler {
 
 impl Handler {
     fn accept(&self, stream: Stream, protocol: StreamProtocol) {
-        let Gate { guard, open, inbound, .. } = &self.gate;
+        let Gate { guard, protocols, inbound } = &self.gate;
         if !guard.admits_stream(self.peer) {
             return;
         }
-        if !open.contains(&protocol) && !guard.hears(self.peer) {
+        if !protocols.open.contains(&protocol.as_ref()) && !guard.hears(self.peer) {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not heeded");
             return;
         }
@@ -200,7 +197,7 @@ impl ConnectionHandler for Handler {
     type OutboundOpenInfo = Opened;
 
     fn listen_protocol(&self) -> SubstreamProtocol<Self::InboundProtocol, Self::InboundOpenInfo> {
-        SubstreamProtocol::new(AnyOf(self.gate.protocols.to_vec()), ())
+        SubstreamProtocol::new(AnyOf(self.gate.protocols.all()), ())
     }
 
     fn connection_keep_alive(&self) -> bool {

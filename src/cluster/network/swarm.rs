@@ -19,12 +19,14 @@ use libp2p::{
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
 use tokio::time::timeout;
+use tracing::warn;
 
 use super::{
     Connectivity, GOSSIP_BYTES_MAX, NetworkError,
     budget::Budget,
     guard::Guard,
     handshake::Handshakes,
+    mdns::LocalDiscovery,
     muxer::Multiplex,
     rendezvous,
     resolve::{Names, Resolve},
@@ -102,6 +104,7 @@ pub(super) struct Behaviour {
     identify: identify::Behaviour,
     pub(super) gossip: Gossip,
     pub(super) table: Toggle<Table>,
+    pub(super) local: Toggle<LocalDiscovery>,
 }
 
 /// Builds the swarm of a node whose own protocols accept what `gate` lets in, which dials hosts by
@@ -194,6 +197,7 @@ fn behaviour(
             (connectivity.wanted_peers > 0)
                 .then(|| Table::new(rendezvous::behaviour(own), connectivity.wanted_peers)),
         ),
+        local: Toggle::from(None),
     })
 }
 
@@ -203,6 +207,23 @@ fn message_id(message: &gossipsub::Message) -> MessageId {
     let mut id = message.source.map(PeerId::to_bytes).unwrap_or_default();
     id.extend(message.sequence_number.unwrap_or_default().to_be_bytes());
     MessageId::from(id)
+}
+
+/// Finds nodes of the local network, and lets them find this one, which listens on `address`, and so on
+/// the addresses `listening`.
+pub(super) fn discover_locally(
+    swarm: &mut Swarm<Behaviour>,
+    address: IpAddr,
+    listening: &[Multiaddr],
+) {
+    if address.is_loopback() {
+        return warn!(%address, "no node of the local network is looked for: none reaches {address}");
+    }
+    match LocalDiscovery::new(*swarm.local_peer_id(), address, listening) {
+        Ok(local) => swarm.behaviour_mut().local = Toggle::from(Some(local)),
+        // Not what the node is for, and others may find it otherwise.
+        Err(error) => warn!(%error, "failed to watch the interfaces of the local network"),
+    }
 }
 
 /// Tells peers of `addresses`, and keeps places for the peers that `guard` knows by name.

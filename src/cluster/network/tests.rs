@@ -27,10 +27,7 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         boot_nodes,
-        told: &[TOLD],
-        asked: &[ASKED],
-        lines: &[],
-        open: &[],
+        protocols: Protocols { messages: &[TOLD], questions: &[ASKED], ..Protocols::default() },
         connectivity: Connectivity { wanted_peers: 0, ..Connectivity::for_role(Role::Worker) },
         clock: Clock::system(),
     }
@@ -41,7 +38,7 @@ fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let (inbound, _accepted) = mpsc::channel(1);
     let guard = Guard::new(AllowedPeers::Everyone, [], guard::ALLOWANCES);
     let budget = Budget::new(&guard);
-    let gate = Gate { protocols: [].into(), open: [].into(), guard, inbound };
+    let gate = Gate { protocols: Protocols::default(), guard, inbound };
     let connectivity = Connectivity::for_role(Role::Worker);
     swarm::build(keys, gate, &connectivity, &Names::default(), &budget).unwrap()
 }

@@ -7,23 +7,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::node::{PeerId, Role};
-use task::group::Group;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
-use web::metrics::Metrics;
 
-use super::{NodeRole, Parts, WorkOptions, offers::Identified};
+use super::{NodeRole, WorkOptions, offers::Identified};
 use crate::{
     message::{
         Code, ExecuteResponse, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
         WORK_PROTOCOL, WorkOrder, json,
     },
     metrics,
-    network::{Answer, Event, Network},
-    peers::Peers,
+    network::{Answer, Event},
+    parts::Parts,
     worker::{B7sVersion, Worker},
 };
-use content::{FUNCTION_PROTOCOL, Functions};
+use content::FUNCTION_PROTOCOL;
 
 /// Roll calls, and apart from them work orders, handled at once, waiting ones among them. More are
 /// dropped, and their heads time out. More than a worker admits, so that it can say no.
@@ -63,12 +61,8 @@ impl Clients {
 /// The dispatching task's state.
 pub(super) struct Dispatch {
     node_role: NodeRole,
-    functions: Functions,
-    peers: Peers,
-    metrics: Metrics,
-    network: Network,
+    parts: Parts,
     identified: Arc<Identified>,
-    group: Group,
     clients: Clients,
     calls: Arc<Semaphore>,
     orders: Arc<Semaphore>,
@@ -86,12 +80,8 @@ impl Dispatch {
     ) -> Self {
         Self {
             node_role: node_role.clone(),
-            functions: parts.functions.clone(),
-            peers: parts.peers.clone(),
-            metrics: parts.metrics.clone(),
-            network: parts.network.clone(),
+            parts: parts.clone(),
             identified: Arc::clone(identified),
-            group: parts.group.clone(),
             clients,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
@@ -104,10 +94,10 @@ impl Dispatch {
     /// Runs until the network ends.
     pub(super) async fn run(self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
-            self.peers.note(&event);
+            self.parts.peers.note(&event);
             match event {
                 Event::Gossip { author, topic, bytes } => {
-                    self.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
+                    self.parts.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
                     self.handle_gossip(author, &bytes);
                 }
                 Event::Told { peer, protocol, bytes } => {
@@ -117,7 +107,7 @@ impl Dispatch {
                     NodeRole::Head(head) if protocol == WORK_PROTOCOL => {
                         head.note_long_answer(&peer, &start);
                     }
-                    _ => self.network.blame_too_long(&peer),
+                    _ => self.parts.network.blame_too_long(&peer),
                 },
                 Event::Asked { peer, protocol, bytes, answer } if protocol == FUNCTION_PROTOCOL => {
                     self.answer_function_request(&peer, bytes, answer);
@@ -126,7 +116,7 @@ impl Dispatch {
                     if let NodeRole::Worker(worker) = &self.node_role {
                         let worker = worker.clone();
                         let work = async move { worker.serve_line(peer, line, frames).await };
-                        self.group.spawn("line", work);
+                        self.parts.group.spawn("line", work);
                     }
                 }
                 Event::Identified { peer, .. } => self.identified.add(peer),
@@ -165,7 +155,7 @@ impl Dispatch {
     }
 
     fn handle_message(&self, peer: PeerId, protocol: &str, bytes: &[u8]) {
-        self.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+        self.parts.metrics.add(metrics::DIRECT_MESSAGES, &[]);
         match protocol {
             WORK_PROTOCOL => {
                 if let Some(message) = self.read(&peer, bytes) {
@@ -174,13 +164,13 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
-                    self.network.vouch(&peer);
+                    self.parts.network.vouch(&peer);
                     let is_worker = offer.role.parse() == Ok(Role::Worker);
                     if is_worker && self.node_role.role() == Role::Worker {
-                        self.network.neighbor(&peer);
+                        self.parts.network.neighbor(&peer);
                     }
-                    let was_worker = self.peers.is_worker(&peer);
-                    self.peers.note_offer(&peer, &offer);
+                    let was_worker = self.parts.peers.is_worker(&peer);
+                    self.parts.peers.note_offer(&peer, &offer);
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
                         // It may have been told of slots, as a head is.
                         self.identified.add(peer.clone());
@@ -190,7 +180,7 @@ impl Dispatch {
                     }
                 }
                 Err(error) => {
-                    self.network.blame(&peer);
+                    self.parts.network.blame(&peer);
                     debug!(%peer, %error, "dropped an offer");
                 }
             },
@@ -234,7 +224,7 @@ impl Dispatch {
 
     /// Whether a head executes what `client` asks for.
     fn serves(&self, client: &PeerId) -> bool {
-        self.clients == Clients::Everybody || self.network.trusts(client)
+        self.clients == Clients::Everybody || self.parts.network.trusts(client)
     }
 
     /// Tells `client` that nothing is executed for it.
@@ -244,10 +234,10 @@ impl Dispatch {
             request_id,
             code: Code::FORBIDDEN,
             message: NOT_ACCEPTED.to_owned(),
-            from: self.network.peer_id().to_string(),
+            from: self.parts.network.peer_id().to_string(),
             ..ExecuteResponse::default()
         });
-        let network = self.network.clone();
+        let network = self.parts.network.clone();
         self.start("refusal", &self.orders, async move {
             if let Err(error) = network.tell(&client, WORK_PROTOCOL, &json(&message)).await {
                 debug!(peer = %client, %error, "a refusal did not reach its client");
@@ -273,21 +263,21 @@ impl Dispatch {
     fn read(&self, peer: &PeerId, bytes: &[u8]) -> Option<Message> {
         match Message::read(bytes) {
             Ok(message) => {
-                self.network.vouch(peer);
-                self.metrics.add(metrics::PROCESSED, &[message.kind()]);
-                self.metrics.add(metrics::PROCESSED_OK, &[message.kind()]);
+                self.parts.network.vouch(peer);
+                self.parts.metrics.add(metrics::PROCESSED, &[message.kind()]);
+                self.parts.metrics.add(metrics::PROCESSED_OK, &[message.kind()]);
                 Some(message)
             }
             Err(error) => {
                 let kind = match &error {
                     MessageError::Unknown { .. } => "unknown",
                     MessageError::Malformed(_) | MessageError::LongId { .. } => {
-                        self.network.blame(peer);
+                        self.parts.network.blame(peer);
                         "malformed"
                     }
                 };
-                self.metrics.add(metrics::PROCESSED, &[kind]);
-                self.metrics.add(metrics::PROCESSED_ERR, &[kind]);
+                self.parts.metrics.add(metrics::PROCESSED, &[kind]);
+                self.parts.metrics.add(metrics::PROCESSED_ERR, &[kind]);
                 debug!(%peer, %error, "dropped a message");
                 None
             }
@@ -304,8 +294,8 @@ impl Dispatch {
             debug!(%peer, "gave no function: too many ask for one");
             return;
         };
-        let (functions, giving) = (self.functions.clone(), Arc::clone(&self.giving));
-        self.group.spawn("give a function", async move {
+        let (functions, giving) = (self.parts.functions.clone(), Arc::clone(&self.giving));
+        self.parts.group.spawn("give a function", async move {
             let Ok(_permit) = giving.acquire().await else { return };
             let found = functions.answer(&question).await;
             // The peer may be gone.
@@ -324,7 +314,7 @@ impl Dispatch {
             warn!("dropped a {name}: too many are being handled");
             return;
         };
-        self.group.spawn(name, async move {
+        self.parts.group.spawn(name, async move {
             work.await;
             drop(permit);
         });

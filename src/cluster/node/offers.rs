@@ -20,10 +20,8 @@ use tracing::debug;
 use super::NodeRole;
 use crate::{
     message::{OFFER_PROTOCOL, Offer, json},
-    network::Network,
-    peers::Peers,
+    parts::Parts,
 };
-use content::Functions;
 
 /// How long after a change the offer is sent, and how often while the node is busy: free slots change
 /// with each run.
@@ -70,9 +68,7 @@ impl Identified {
 
 /// The offering task's state.
 pub(super) struct Offers {
-    pub(super) network: Network,
-    pub(super) functions: Functions,
-    pub(super) peers: Peers,
+    pub(super) parts: Parts,
     pub(super) node_role: NodeRole,
     pub(super) subgroups: Vec<Subgroup>,
     pub(super) identified: Arc<Identified>,
@@ -85,10 +81,10 @@ impl Offers {
         loop {
             let (offer, now) = (self.offer(), Instant::now());
             let new = self.identified.take();
-            let speaking = self.peers.speaking(OFFER_PROTOCOL);
+            let speaking = self.parts.peers.speaking(OFFER_PROTOCOL);
             told.retain(|peer, _| speaking.contains(peer) && !new.contains(peer));
             let due = speaking.into_iter().filter_map(|peer| {
-                let offer = if self.peers.is_worker(&peer) {
+                let offer = if self.parts.peers.is_worker(&peer) {
                     offer.clone()
                 } else {
                     self.offer_for(&peer, &offer)
@@ -133,7 +129,7 @@ impl Offers {
     ) -> Instant {
         let next = told.iter().map(|(peer, (last, at))| {
             // Heads have received every change just now.
-            let is_same = last == offer || !self.peers.is_worker(peer);
+            let is_same = last == offer || !self.parts.peers.is_worker(peer);
             *at + self.wait_before(peer, is_same)
         });
         next.min().unwrap_or(now + AGAIN_AFTER)
@@ -141,7 +137,7 @@ impl Offers {
 
     /// How long after an offer to `peer` the next one is sent: the same one, or another.
     fn wait_before(&self, peer: &PeerId, is_same: bool) -> Duration {
-        match (self.peers.is_worker(peer), is_same) {
+        match (self.parts.peers.is_worker(peer), is_same) {
             (true, true) => AGAIN_AFTER_TO_WORKERS,
             (true, false) => CHANGE_AFTER_TO_WORKERS,
             (false, true) => AGAIN_AFTER,
@@ -154,9 +150,9 @@ impl Offers {
     async fn wait_for_change(&self, end: Instant) {
         let changed = async {
             match &self.node_role {
-                NodeRole::Head(_) => self.functions.changed().await,
+                NodeRole::Head(_) => self.parts.functions.changed().await,
                 NodeRole::Worker(worker) => select! {
-                    () = self.functions.changed() => {}
+                    () = self.parts.functions.changed() => {}
                     () = worker.slots_changed() => {}
                 },
             }
@@ -171,7 +167,7 @@ impl Offers {
     }
 
     async fn tell(&self, peer: PeerId, offer: Offer) -> Option<(PeerId, Offer)> {
-        match self.network.tell(&peer, OFFER_PROTOCOL, &json(&offer)).await {
+        match self.parts.network.tell(&peer, OFFER_PROTOCOL, &json(&offer)).await {
             Ok(()) => Some((peer, offer)),
             Err(error) => {
                 debug!(%peer, %error, "an offer did not reach a peer");
@@ -183,7 +179,7 @@ impl Offers {
     /// The offer as workers receive it: without slots, which they have no use for, and which change
     /// with each run.
     fn offer(&self) -> Offer {
-        let functions = self.functions.list();
+        let functions = self.parts.functions.list();
         Offer {
             role: self.node_role.role().to_string(),
             subgroups: self.subgroups.iter().map(Subgroup::to_string).collect(),

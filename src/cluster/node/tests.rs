@@ -272,10 +272,7 @@ async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked()
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         port: 0,
         boot_nodes: vec![address, cluster.head.addresses()[0].parse().unwrap()],
-        told: &[],
-        asked: &[],
-        lines: &[],
-        open: &[],
+        protocols: Protocols::default(),
         connectivity: Connectivity::for_role(Role::Worker),
         clock: Clock::system(),
     };

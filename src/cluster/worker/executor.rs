@@ -15,27 +15,26 @@ use model::{
     function::{FunctionId, Method},
     node::PeerId,
 };
-use parking_lot::Mutex;
 use runtime::{
-    bls::pages,
     compiler::CompileIn,
     engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
     files::{Files, FolderCleanup, LIMITS_DEFAULT},
     program::Program,
-    run::{Limits, RequestedLimits, Run, RunOutcome, START},
+    run::{Limits, RunOutcome},
 };
-use wire::{
-    executions::Usage,
-    functions::{OutcomeBody, RuntimeConfig},
-};
+use task::cache::Cache;
+use wire::executions::Usage;
 
 use super::{
-    external::{Call, External, ExternalError},
+    external::{External, ExternalError, ExternalRun},
     function_dir::FunctionDirs,
     scratch_dir,
 };
-use crate::message::{Code, NodeResult, WorkOrder};
-use content::{Function, Functions, FunctionsError, Kind, loaded::Loaded};
+use crate::{
+    call::{FunctionCall, outcome_body},
+    message::{Code, NodeResult},
+};
+use content::{Function, Functions, FunctionsError, Kind, LOADED};
 
 /// The variable that tells a function on which node it runs.
 const PEER_ID: &str = "PEER_ID";
@@ -73,7 +72,6 @@ pub enum StartError {
         /// Path of the program.
         program: PathBuf,
         /// What is wrong with it.
-        #[source]
         source: io::Error,
     },
     /// The workspace is not usable.
@@ -82,7 +80,6 @@ pub enum StartError {
         /// Path of the workspace.
         workspace: PathBuf,
         /// What is wrong with it.
-        #[source]
         source: io::Error,
     },
 }
@@ -122,7 +119,7 @@ pub(super) struct Executor {
 enum Host {
     Here {
         runtime: Runtime,
-        programs: Mutex<Loaded<(FunctionId, Method), Program>>,
+        programs: Cache<(FunctionId, Method), Program>,
         workspace: Option<PathBuf>,
         /// Tells the folders of executions of one request apart.
         n_runs: AtomicU64,
@@ -165,7 +162,7 @@ impl Executor {
                     compile_within: limits.wall.max(COMPILE_WITHIN_MIN),
                     ..RuntimeOptions::for_runs(concurrency, compile_in)
                 })?,
-                programs: Mutex::new(Loaded::default()),
+                programs: Cache::new(LOADED),
                 workspace,
                 n_runs: AtomicU64::new(0),
             },
@@ -173,68 +170,38 @@ impl Executor {
         Ok(Self { functions, host, limits, function_dirs })
     }
 
-    /// Runs `function` as `order` says, for `client`, on the node `peer_id`. Returns what it left behind, or none
-    /// if its content is not here any more. Dropping it ends the run.
+    /// Runs `function` as `call` says, for the request `request_id` of `client`, on the node `peer_id`.
+    /// Returns what it left behind, or none if its content is not here any more. Dropping it ends the
+    /// run.
     pub(super) async fn run(
         &self,
         function: &Function,
-        order: &WorkOrder,
+        mut call: FunctionCall,
+        request_id: &str,
         client: Arc<str>,
         peer_id: &PeerId,
     ) -> Result<Option<NodeResult>, ExecutorError> {
-        let method = order.method.parse().unwrap_or_else(|_| function.method.clone());
-        let mut environment = order.config.environment();
-        environment.insert(PEER_ID.to_owned(), peer_id.to_string());
-        let parameters = order.parameters.as_deref().unwrap_or_default();
-        let values = parameters.iter().map(|parameter| parameter.value.clone());
-        let arguments = values.filter(|value| !value.is_empty()).collect();
-        let settings = order.config.runtime.clone().unwrap_or_default();
-        let asked = requested_limits(&settings);
-        let limits = self.limits.lowered(asked);
-        let stdin = order.config.stdin.clone().map(String::into_bytes);
-        let entry = if settings.entry.is_empty() { START.to_owned() } else { settings.entry };
+        call.environment.insert(PEER_ID.to_owned(), peer_id.to_string());
+        let limits = self.limits.lowered(call.requested_limits());
         let function_dir = self.function_dir(function).await?;
         let finished = match &self.host {
             Host::Here { runtime, workspace, n_runs, .. } => {
-                let Some(program) = self.program(function.id, method).await? else {
+                let Some(program) = self.program(function.id, call.method.clone()).await? else {
                     return Ok(None);
                 };
                 let files = workspace.as_deref().map(|workspace| Files {
                     function: function_dir,
-                    ..files(workspace, &order.request_id, n_runs)
+                    ..files(workspace, request_id, n_runs)
                 });
-                let run = Run {
-                    name: order.method.clone(),
-                    entry,
-                    arguments,
-                    environment,
-                    stdin: stdin.unwrap_or_default(),
-                    files,
-                    limits,
-                    client,
-                };
-                runtime.execute(&program, run).await?
+                runtime.execute(&program, call.into_run(limits, files, client)).await?
             }
             Host::External(external) => {
-                let Some(content) = self.functions.module(function.id, &method).await? else {
-                    return Ok(None);
-                };
-                let call = Call {
-                    request_id: order.request_id.clone(),
-                    function: function.id,
-                    method,
-                    content,
-                    function_dir,
-                    entry,
-                    has_debug_info: settings.debug_info,
-                    permissions: order.config.permissions.clone().unwrap_or_default(),
-                    arguments,
-                    environment,
-                    stdin,
-                    limits,
-                    asked,
-                };
-                external.run(call).await?
+                let module = self.functions.module(function.id, &call.method).await?;
+                let Some(content) = module else { return Ok(None) };
+                let request_id = request_id.to_owned();
+                let function = function.id;
+                let run = ExternalRun { request_id, function, content, function_dir, call, limits };
+                external.run(run).await?
             }
         };
         Ok(Some(result(finished)))
@@ -263,12 +230,12 @@ impl Executor {
     ) -> Result<Option<Program>, ExecutorError> {
         let Host::Here { programs, .. } = &self.host else { return Ok(None) };
         let key = (id, method);
-        if let Some(program) = programs.lock().get(&key) {
+        if let Some(program) = programs.get(&key) {
             return Ok(Some(program));
         }
         let Some(content) = self.functions.module(key.0, &key.1).await? else { return Ok(None) };
         let program = Program::new(content.as_ref());
-        programs.lock().put(key, program.clone(), content.len());
+        programs.put(key, program.clone(), content.len());
         Ok(Some(program))
     }
 }
@@ -291,16 +258,6 @@ fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
     }
 }
 
-/// What a request says of its run's limits; 0 says nothing.
-fn requested_limits(settings: &RuntimeConfig) -> RequestedLimits {
-    let some = |number: u64| (number > 0).then_some(number);
-    RequestedLimits {
-        wall: some(settings.run_time_ms).map(Duration::from_millis),
-        memory_bytes: some(settings.limited_memory_pages).map(pages),
-        fuel: some(settings.limited_fuel),
-    }
-}
-
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Executor").field("limits", &self.limits).finish_non_exhaustive()
@@ -316,11 +273,7 @@ fn result(finished: RunOutcome) -> NodeResult {
             cpu_sys_ns: nanos(finished.cpu_system),
             memory_max_kib: u64::try_from(finished.memory_peak_bytes / 1024).unwrap_or(u64::MAX),
         },
-        result: OutcomeBody {
-            stdout: text(finished.stdout),
-            stderr: text(finished.stderr),
-            exit_code: finished.exit_code,
-        },
+        result: outcome_body(finished),
         // The worker signs it.
         signature: String::new(),
     }
@@ -328,12 +281,6 @@ fn result(finished: RunOutcome) -> NodeResult {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Output is text on the wire; bytes that are no UTF-8 become U+FFFD.
-fn text(output: Vec<u8>) -> String {
-    String::from_utf8(output)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 #[cfg(test)]

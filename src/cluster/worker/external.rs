@@ -14,7 +14,7 @@
 mod environment;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     env,
     ffi::OsString,
     fs,
@@ -38,7 +38,7 @@ use runtime::{
         VARIABLES_FLAG, variables_text,
     },
     files,
-    run::{Limits, RequestedLimits, RunEnd, RunOutcome, START},
+    run::{Limits, RunEnd, RunOutcome, START},
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use task::file::{FileMode, write_atomic};
@@ -52,6 +52,7 @@ use wait4::{ResUse, Wait4 as _};
 
 pub(super) use self::environment::VariableError;
 use super::scratch_dir::ScratchDir;
+use crate::call::FunctionCall;
 
 /// How much is read from a process at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -100,29 +101,17 @@ struct Own {
 
 /// What is run, and how.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ExternalRun {
     /// The request it belongs to.
     pub(super) request_id: String,
     pub(super) function: FunctionId,
-    /// The file in it that is the module.
-    pub(super) method: Method,
+    /// The module that the call names.
     pub(super) content: Bytes,
     /// The folder with all files of the function, the module among them; none if that is all.
     pub(super) function_dir: Option<PathBuf>,
-    /// The exported function to start at.
-    pub(super) entry: String,
-    /// Whether to keep debug information.
-    pub(super) has_debug_info: bool,
-    /// What the caller says the function may reach.
-    pub(super) permissions: Vec<String>,
-    pub(super) arguments: Vec<String>,
-    pub(super) environment: BTreeMap<String, String>,
-    /// Its standard input; none for one that is closed.
-    pub(super) stdin: Option<Vec<u8>>,
-    /// What it may use.
+    pub(super) call: FunctionCall,
+    /// What it may use. The program gets the time as a flag only where the call asks for one.
     pub(super) limits: Limits,
-    /// What of that the caller asked for: the rest need not be told to the program.
-    pub(super) asked: RequestedLimits,
 }
 
 /// Why a process was not run, or its end not seen.
@@ -131,33 +120,19 @@ pub(super) struct Call {
 pub(super) enum ExternalError {
     /// A file or folder of the workspace.
     #[error("use {}", path.display())]
-    Workspace {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Workspace { path: PathBuf, source: io::Error },
     /// A variable that the program itself would read.
     #[error(transparent)]
     Variable(#[from] VariableError),
     /// The program does not start.
     #[error("start {}", program.display())]
-    Start {
-        program: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Start { program: PathBuf, source: io::Error },
     /// Its end could not be waited for.
     #[error("wait for the runtime")]
-    Wait {
-        #[source]
-        source: io::Error,
-    },
+    Wait { source: io::Error },
     /// The node is stopping.
     #[error("finish the run")]
-    Lost {
-        #[source]
-        source: Option<JoinError>,
-    },
+    Lost { source: Option<JoinError> },
 }
 
 /// A process and those it starts, which can be killed until it has been waited for.
@@ -213,35 +188,35 @@ impl External {
     }
 
     /// Runs a process to its end or its limits. Dropping it kills the process.
-    pub(super) async fn run(&self, mut call: Call) -> Result<RunOutcome, ExternalError> {
-        let (limits, stdin) = (call.limits, call.stdin.take());
+    pub(super) async fn run(&self, mut run: ExternalRun) -> Result<RunOutcome, ExternalError> {
+        let (limits, stdin) = (run.limits, run.call.stdin.take().map(String::into_bytes));
         let inner = Arc::clone(&self.0);
         let has_stdin = stdin.is_some();
         let started =
-            spawn_blocking(move || inner.start(&call, has_stdin)).await.map_err(join_error)??;
+            spawn_blocking(move || inner.start(&run, has_stdin)).await.map_err(join_error)??;
         watch(started, stdin, limits).await
     }
 }
 
 impl Inner {
     /// Starts a process in a folder of its own. Blocks.
-    fn start(&self, call: &Call, has_stdin: bool) -> Result<Started, ExternalError> {
-        environment::check(&call.environment)?;
-        let module = self.module(call)?;
-        let place = ScratchDir::make(&self.workspace, &call.request_id)
+    fn start(&self, run: &ExternalRun, has_stdin: bool) -> Result<Started, ExternalError> {
+        environment::check(&run.call.environment)?;
+        let module = self.module(run)?;
+        let place = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(|source| ExternalError::Workspace { path: self.workspace.clone(), source })?;
         let files = place.path().join("fs");
         fs::create_dir(&files)
             .map_err(|source| ExternalError::Workspace { path: files.clone(), source })?;
         let mut command = Command::new(&self.program);
-        command.args(self.arguments(call, module, files)).env_clear();
+        command.args(self.arguments(run, module, files)).env_clear();
         if self.own.is_some() {
             let path = place.path().join(VARIABLES_FILE);
-            write_private(&path, &variables_text(&call.environment))
+            write_private(&path, &variables_text(&run.call.environment))
                 .map_err(|source| ExternalError::Workspace { path, source })?;
             command.envs(environment::fixed());
         } else {
-            command.envs(environment::with_listed(&call.environment));
+            command.envs(environment::with_listed(&run.call.environment));
         }
         command.current_dir(place.path()).process_group(0);
         command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() });
@@ -258,17 +233,18 @@ impl Inner {
     }
 
     /// Sees to it that the module lies in a file, and returns its path. Blocks.
-    fn module(&self, call: &Call) -> Result<PathBuf, ExternalError> {
-        if let Some(folder) = &call.function_dir {
-            return Ok(folder.join(call.method.as_str()));
+    fn module(&self, run: &ExternalRun) -> Result<PathBuf, ExternalError> {
+        let method = &run.call.method;
+        if let Some(folder) = &run.function_dir {
+            return Ok(folder.join(method.as_str()));
         }
-        let folder = self.workspace.join(call.function.to_string());
-        let path = folder.join(call.method.as_str());
-        let key = (call.function, call.method.clone());
+        let folder = self.workspace.join(run.function.to_string());
+        let path = folder.join(method.as_str());
+        let key = (run.function, method.clone());
         let mut laid = self.laid.lock();
         if !laid.contains(&key) || !path.is_file() {
             fs::create_dir_all(&folder)
-                .and_then(|()| write_atomic(&path, &call.content, FileMode::Public))
+                .and_then(|()| write_atomic(&path, &run.content, FileMode::Public))
                 .map_err(|source| ExternalError::Workspace { path: path.clone(), source })?;
             laid.insert(key);
         }
@@ -276,25 +252,26 @@ impl Inner {
     }
 
     /// The command line, in the order of b7s.
-    fn arguments(&self, call: &Call, module: PathBuf, files: PathBuf) -> Vec<OsString> {
+    fn arguments(&self, run: &ExternalRun, module: PathBuf, files: PathBuf) -> Vec<OsString> {
+        let call = &run.call;
         let drivers = self.program.parent().unwrap_or(Path::new("/")).join("extensions");
         let mut arguments: Vec<OsString> = vec![module.into()];
-        if call.entry != START && !call.entry.is_empty() {
-            arguments.extend(["--entry".into(), call.entry.clone().into()]);
+        if call.entry() != START {
+            arguments.extend(["--entry".into(), call.entry().into()]);
         }
-        if call.asked.wall.is_some() {
-            let run_time_ms = call.limits.wall.as_millis().to_string();
+        if call.requested_limits().wall.is_some() {
+            let run_time_ms = run.limits.wall.as_millis().to_string();
             arguments.extend(["--run-time".into(), run_time_ms.into()]);
         }
-        if call.has_debug_info {
+        if call.runtime.debug_info {
             arguments.push("--debug-info".into());
         }
         arguments.extend(["--fs-root-path".into(), files.into()]);
         arguments.extend(["--drivers-root-path".into(), drivers.into()]);
-        if let Some(fuel) = call.limits.fuel {
+        if let Some(fuel) = run.limits.fuel {
             arguments.extend(["--limited-fuel".into(), fuel.to_string().into()]);
         }
-        let n_pages = call.limits.memory_bytes / PAGE_BYTES;
+        let n_pages = run.limits.memory_bytes / PAGE_BYTES;
         arguments.extend(["--limited-memory".into(), n_pages.to_string().into()]);
         if let Some(Own { compiled_folder }) = &self.own {
             arguments.extend([VARIABLES_FLAG.into(), VARIABLES_FILE.into()]);
@@ -302,7 +279,7 @@ impl Inner {
                 FILES_LIMIT_FLAG.into(),
                 (files::LIMITS_DEFAULT.bytes_max >> MIB_BITS).to_string().into(),
             ]);
-            if let Some(folder) = &call.function_dir {
+            if let Some(folder) = &run.function_dir {
                 arguments.extend([FUNCTION_FILES_FLAG.into(), folder.into()]);
             }
             if let Some(folder) = compiled_folder {
@@ -426,68 +403,48 @@ async fn talk(
     written: &Mutex<Written>,
 ) -> io::Result<bool> {
     let feed = async {
-        if let Some(stdin) = stdin
+        let Some(stdin) = stdin else { return Ok(()) };
+        match ChildStdin::from_std(stdin).map_err(Some)?.write_all(&input).await {
             // A process need not read what it is given.
-            && let Err(error) = ChildStdin::from_std(stdin)?.write_all(&input).await
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
-            return Err(error);
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Some(error)),
+            _ => Ok(()),
         }
-        Ok(true)
     };
     let out = async {
-        match stdout {
-            Some(stdout) => {
-                read(ChildStdout::from_std(stdout)?, written, |written| &mut written.stdout).await
-            }
-            None => Ok(true),
-        }
+        let Some(stdout) = stdout else { return Ok(()) };
+        read(ChildStdout::from_std(stdout).map_err(Some)?, written, |w| &mut w.stdout).await
     };
     let error = async {
-        match stderr {
-            Some(stderr) => {
-                read(ChildStderr::from_std(stderr)?, written, |written| &mut written.stderr).await
-            }
-            None => Ok(true),
-        }
+        let Some(stderr) = stderr else { return Ok(()) };
+        read(ChildStderr::from_std(stderr).map_err(Some)?, written, |w| &mut w.stderr).await
     };
     // What is over the limit ends all, what ends by itself only one.
-    let full = |is_whole: io::Result<bool>| match is_whole {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(None),
-        Err(error) => Err(Some(error)),
-    };
-    let all = async {
-        tokio::try_join!(async { full(feed.await) }, async { full(out.await) }, async {
-            full(error.await)
-        })
-    };
-    match all.await {
+    match tokio::try_join!(feed, out, error) {
         Ok(_) => Ok(true),
         Err(None) => Ok(false),
         Err(Some(error)) => Err(error),
     }
 }
 
-/// Reads a stream to its end. Returns whether all was within the limit.
+/// Reads a stream to its end. Fails without an error if that is over the limit.
 async fn read(
     mut stream: impl AsyncRead + Unpin,
     written: &Mutex<Written>,
     kept: impl Fn(&mut Written) -> &mut Vec<u8>,
-) -> io::Result<bool> {
+) -> Result<(), Option<io::Error>> {
     let mut chunk = vec![0; READ_BYTES];
     loop {
-        let n_read = stream.read(&mut chunk).await?;
+        let n_read = stream.read(&mut chunk).await.map_err(Some)?;
         let read = chunk.get(..n_read).unwrap_or_default();
         if read.is_empty() {
-            return Ok(true);
+            return Ok(());
         }
         let mut written = written.lock();
         let n_kept = n_read.min(written.bytes_left);
         written.bytes_left -= n_kept;
         kept(&mut written).extend_from_slice(read.get(..n_kept).unwrap_or_default());
         if n_kept < n_read {
-            return Ok(false);
+            return Err(None);
         }
     }
 }

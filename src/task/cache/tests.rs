@@ -38,3 +38,15 @@ fn a_large_value_evicts_several() {
 fn a_value_larger_than_the_cache_is_not_cached() {
     check(&[('a', 101), ('a', 101)], "aa");
 }
+
+#[test]
+fn a_removed_value_is_not_found_and_takes_no_room() {
+    let cache = Cache::new(Capacity { n_values_max: 2, bytes_max: 100 });
+    cache.put('a', 'a', 60);
+    cache.remove(&'a');
+    cache.remove(&'b');
+    assert_eq!(cache.get(&'a'), None);
+    cache.put('b', 'b', 60);
+    cache.put('c', 'c', 40);
+    assert_eq!((cache.get(&'b'), cache.get(&'c')), (Some('b'), Some('c')));
+}

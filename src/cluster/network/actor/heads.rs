@@ -4,27 +4,28 @@ use std::collections::HashSet;
 
 use libp2p::{PeerId, StreamProtocol};
 
+use super::super::Protocols;
+
 /// The connected heads. A node that takes no lines is a head itself, and knows none.
 #[derive(Debug)]
 pub(in super::super) struct Heads {
-    /// What nodes of ours speak.
-    spoken: Vec<StreamProtocol>,
-    /// What workers speak beside it, since heads open lines to them.
-    lines: Vec<StreamProtocol>,
+    /// Of these, nodes of ours speak those of messages, and workers those of lines too, since heads
+    /// open lines to them.
+    protocols: Protocols,
     connected: HashSet<PeerId>,
 }
 
 impl Heads {
-    /// Recognizes heads from a node that speaks `spoken` and takes `lines`.
-    pub(in super::super) fn new(spoken: &[StreamProtocol], lines: &[StreamProtocol]) -> Self {
-        Self { spoken: spoken.to_vec(), lines: lines.to_vec(), connected: HashSet::new() }
+    /// Recognizes heads from a node that speaks `protocols`.
+    pub(in super::super) fn new(protocols: Protocols) -> Self {
+        Self { protocols, connected: HashSet::new() }
     }
 
     /// Notes what connected `peer` speaks. Returns whether it is a head.
     pub(super) fn identify(&mut self, peer: PeerId, protocols: &[StreamProtocol]) -> bool {
-        let is_head = !self.lines.is_empty()
-            && self.spoken.iter().all(|protocol| protocols.contains(protocol))
-            && !self.lines.iter().any(|protocol| protocols.contains(protocol));
+        let Protocols { messages, lines, .. } = self.protocols;
+        let speaks = |name: &&str| protocols.iter().any(|spoken| spoken.as_ref() == *name);
+        let is_head = !lines.is_empty() && messages.iter().all(speaks) && !lines.iter().any(speaks);
         if is_head {
             self.connected.insert(peer);
         } else {

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use libp2p::{PeerId, core::ConnectedPoint, swarm::ConnectionId};
 use tokio::time::Instant;
 use tracing::{debug, info};
+use web::address::Network as HostNetwork;
 
 use super::{
     super::{
         resolve::Names,
-        site::{HostNetwork, Site},
+        site::{Site, host_network},
     },
     Actor,
 };
@@ -41,7 +42,7 @@ impl Standing {
         let address = endpoint.get_remote_address();
         Self {
             peer,
-            host: HostNetwork::from_address(address),
+            host: host_network(address),
             site: names.site_of(address),
             is_inbound: endpoint.is_listener(),
         }

@@ -2,7 +2,7 @@
 //! and cut off peers that offend.
 
 use libp2p::{
-    PeerId, identify,
+    Multiaddr, PeerId, identify,
     kad::{self, GetProvidersOk, InboundRequest, QueryResult},
     swarm::{
         DialError,
@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::{
     super::{
-        BootNode, address,
+        address,
         dialer::{self, Due},
         rendezvous::{self, Step},
     },
@@ -93,8 +93,9 @@ impl Actor {
     }
 
     /// Dials a peer that was found in the local network, unless it is connected.
-    pub(super) fn dial_found_peer(&mut self, BootNode { peer, address }: BootNode) {
-        if peer == *self.swarm.local_peer_id() || self.guard.is_cut_off(peer) {
+    pub(super) fn dial_found_peer(&mut self, peer: PeerId, address: Multiaddr) {
+        let address = dialer::without_peer(address);
+        if !address::is_dialable(&address) || self.guard.is_cut_off(peer) {
             return;
         }
         let options = DialOpts::peer_id(peer)

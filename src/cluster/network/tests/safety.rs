@@ -8,19 +8,15 @@ use libp2p::{
 
 use super::{
     super::{
-        guard::{ALLOWANCES, Rate},
+        guard::{ALLOWANCES, tests::burst_of},
         swarm,
     },
     *,
 };
 
 /// Little, so that a test uses it up.
-const FEW: Allowances = Allowances {
-    streams: Rate { burst: 20, per_second: 0 },
-    gossip: Rate { burst: 20, per_second: 0 },
-    offenses: Rate { burst: 5, per_second: 0 },
-    ..ALLOWANCES
-};
+const FEW: Allowances =
+    Allowances { streams: burst_of(20), gossip: burst_of(20), offenses: burst_of(5), ..ALLOWANCES };
 
 /// A node that allows its peers little, and the peers that it has.
 struct Guarded {
@@ -138,7 +134,9 @@ async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
         wanted_peers: 0,
         ..Connectivity::for_role(Role::Worker)
     };
-    let worker = NetworkOptions { connectivity, open: &[ASKED], ..options(vec![]) };
+    let usual = options(vec![]);
+    let protocols = Protocols { open: &[ASKED], ..usual.protocols };
+    let worker = NetworkOptions { protocols, connectivity, ..usual };
     let (worker, mut at_worker) = Network::start(&group, worker).await.unwrap();
     worker.subscribe("general").await.unwrap();
     let mut peers = Vec::new();

@@ -18,10 +18,7 @@ async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         boot_nodes: workers.map(|worker| worker.addresses()[0].parse().unwrap()).collect(),
-        told: &[OFFER_PROTOCOL],
-        asked: &[],
-        lines: &[],
-        open: &[],
+        protocols: Protocols { messages: &[OFFER_PROTOCOL], ..Protocols::default() },
         connectivity: Connectivity::for_role(Role::Worker),
         clock: Clock::system(),
     };

@@ -250,10 +250,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
             address: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 0,
             boot_nodes: vec![head.addresses()[0].parse().unwrap()],
-            told: &[WORK_PROTOCOL],
-            asked: &[],
-            lines: &[],
-            open: &[],
+            protocols: Protocols { messages: &[WORK_PROTOCOL], ..Protocols::default() },
             connectivity: Connectivity::for_role(Role::Worker),
             clock: Clock::system(),
         };

@@ -170,10 +170,11 @@ impl Cluster {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             boot_nodes: vec![node.addresses()[0].parse().unwrap()],
-            told: &[WORK_PROTOCOL],
-            asked: &[FUNCTION_PROTOCOL],
-            lines: &[],
-            open: &[],
+            protocols: Protocols {
+                messages: &[WORK_PROTOCOL],
+                questions: &[FUNCTION_PROTOCOL],
+                ..Protocols::default()
+            },
             connectivity: Connectivity::for_role(Role::Worker),
             clock: Clock::system(),
         };

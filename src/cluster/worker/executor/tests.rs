@@ -2,7 +2,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use runtime::engine::Compilations;
 use tempfile::TempDir;
-use wire::functions::ExecuteConfig;
+use wire::functions::{ExecuteConfig, RuntimeConfig};
 
 use super::*;
 use crate::{identity::Identity, worker::LIMITS_DEFAULT};
@@ -53,19 +53,12 @@ impl Bench {
     }
 
     async fn run(&self, settings: RuntimeConfig) -> Result<NodeResult, ExecutorError> {
-        let order = WorkOrder {
-            function_id: self.function.id.to_string(),
-            method: "f.wasm".to_owned(),
-            request_id: "0a1b".to_owned(),
-            config: ExecuteConfig { runtime: Some(settings), ..ExecuteConfig::default() },
-            ..WorkOrder::default()
-        };
+        let config = ExecuteConfig { runtime: Some(settings), ..ExecuteConfig::default() };
+        let call = FunctionCall::new("f.wasm".parse().unwrap(), None, &config);
         let identity = Identity::random();
-        Ok(self
-            .executor
-            .run(&self.function, &order, Arc::default(), identity.peer_id())
-            .await?
-            .unwrap())
+        let (function, peer_id) = (&self.function, identity.peer_id());
+        let result = self.executor.run(function, call, "0a1b", Arc::default(), peer_id).await?;
+        Ok(result.unwrap())
     }
 }
 

@@ -14,113 +14,28 @@ use runtime::bls::{LIST_SEPARATOR, LIST_VARS};
 const FIXED: [(&str, &str); 2] =
     [("LANG", "C.UTF-8"), ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")];
 
-/// Names that are refused.
+/// Names that are refused, with spaces between them.
 const REFUSED_NAMES: &[&str] = &[
     // Where programs find commands and files.
-    "HOME",
-    "PATH",
-    "PWD",
-    "OLDPWD",
-    "CDPATH",
-    "FPATH",
-    "SHELL",
-    "TMPDIR",
-    "TMP",
-    "TEMP",
-    "TZDIR",
-    "TERMCAP",
-    "TERMINFO",
+    "HOME PATH PWD OLDPWD CDPATH FPATH SHELL TMPDIR TMP TEMP TZDIR TERMCAP TERMINFO",
     "TERMINFO_DIRS",
     // What shells read, some of it as commands, and what other programs start.
-    "ENV",
-    "IFS",
-    "PS1",
-    "PS2",
-    "PS3",
-    "PS4",
-    "SHELLOPTS",
-    "POSIXLY_CORRECT",
-    "PROMPT_COMMAND",
-    "GLOBIGNORE",
-    "ZDOTDIR",
-    "_",
-    "EDITOR",
-    "VISUAL",
-    "PAGER",
-    "BROWSER",
-    "LESSOPEN",
-    "LESSCLOSE",
+    "ENV IFS PS1 PS2 PS3 PS4 SHELLOPTS POSIXLY_CORRECT PROMPT_COMMAND GLOBIGNORE ZDOTDIR _",
+    "EDITOR VISUAL PAGER BROWSER LESSOPEN LESSCLOSE",
     // What the C library reads to find code, messages and hosts.
-    "GCONV_PATH",
-    "GETCONF_DIR",
-    "HOSTALIASES",
-    "LOCALDOMAIN",
-    "LOCPATH",
-    "NLSPATH",
-    "RES_OPTIONS",
-    "LANG",
-    "LANGUAGE",
+    "GCONV_PATH GETCONF_DIR HOSTALIASES LOCALDOMAIN LOCPATH NLSPATH RES_OPTIONS LANG LANGUAGE",
     // What interpreters read.
-    "CLASSPATH",
-    "GOCOVERDIR",
-    "SSLKEYLOGFILE",
-    "SHLVL",
-    "UID",
-    "EUID",
-    "OPTIND",
-    "GODEBUG",
-    "GOTRACEBACK",
-    "TCLLIBPATH",
+    "CLASSPATH GOCOVERDIR SSLKEYLOGFILE SHLVL UID EUID OPTIND GODEBUG GOTRACEBACK TCLLIBPATH",
     "ELECTRON_RUN_AS_NODE",
 ];
 
 /// What refused names begin with: families of variables that loaders, shells, interpreters,
 /// libraries and runtimes read.
 const REFUSED_PREFIXES: &[&str] = &[
-    "B7S_",
-    "BASH",
-    "BLS_",
-    "BUN_",
-    "COMPLUS_",
-    "CORECLR_",
-    "CURL_",
-    "DENO_",
-    "DOCKER_",
-    "DOTNET_",
-    "DYLD_",
-    "GCONV_",
-    "GHC",
-    "GIT_",
-    "GLIBC_",
-    "JAVA",
-    "JDK_",
-    "KRB5_",
-    "LC_",
-    "LD_",
-    "LUA_",
-    "MAKE",
-    "MALLOC_",
-    "MONO_",
-    "NODE_",
-    "NPM_",
-    "OPENSSL_",
-    "PERL",
-    "PHP",
-    "PYTHON",
-    "RAYON_",
-    "R_PROFILE",
-    "RESOLV_",
-    "RUBY",
-    "RUST_",
-    "SSH_",
-    "SSL_",
-    "TOKIO_",
-    "TRIPTYCH_",
-    "WASMEDGE_",
-    "WASMER_",
-    "WASMTIME_",
-    "XDG_",
-    "_JAVA",
+    "B7S_ BASH BLS_ BUN_ COMPLUS_ CORECLR_ CURL_ DENO_ DOCKER_ DOTNET_ DYLD_ GCONV_ GHC GIT_",
+    "GLIBC_ JAVA JDK_ KRB5_ LC_ LD_ LUA_ MAKE MALLOC_ MONO_ NODE_ NPM_ OPENSSL_ PERL PHP PYTHON",
+    "RAYON_ R_PROFILE RESOLV_ RUBY RUST_ SSH_ SSL_ TOKIO_ TRIPTYCH_ WASMEDGE_ WASMER_ WASMTIME_",
+    "XDG_ _JAVA",
 ];
 
 /// How refused names end: those of proxies, and of options, folders and programs that many a tool
@@ -208,8 +123,8 @@ fn is_plain(name: &str) -> bool {
 fn is_refused(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     REFUSED_SUFFIXES.iter().any(|suffix| upper.ends_with(suffix))
-        || REFUSED_NAMES.contains(&name)
-        || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || REFUSED_NAMES.iter().any(|names| names.split(' ').any(|refused| refused == name))
+        || REFUSED_PREFIXES.iter().any(|all| all.split(' ').any(|prefix| name.starts_with(prefix)))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-use std::os::unix::fs::PermissionsExt as _;
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _};
 
 use task::wait::until;
 use tempfile::TempDir;
 use tokio::time::timeout;
+use wire::functions::{ExecuteConfig, RuntimeConfig};
 
 use super::*;
 
@@ -61,21 +62,22 @@ impl Script {
     }
 }
 
-fn call(limits: Limits) -> Call {
-    Call {
+fn call() -> FunctionCall {
+    FunctionCall::new("m.wasm".parse().unwrap(), None, &ExecuteConfig::default())
+}
+
+fn run(limits: Limits) -> ExternalRun {
+    with(call(), limits)
+}
+
+fn with(call: FunctionCall, limits: Limits) -> ExternalRun {
+    ExternalRun {
         request_id: "0a1b".to_owned(),
         function: FunctionId::from_module(b"module"),
-        method: "m.wasm".parse().unwrap(),
         content: Bytes::from_static(b"module"),
         function_dir: None,
-        entry: START.to_owned(),
-        has_debug_info: false,
-        permissions: Vec::new(),
-        arguments: Vec::new(),
-        environment: BTreeMap::new(),
-        stdin: None,
+        call,
         limits,
-        asked: RequestedLimits::default(),
     }
 }
 
@@ -83,8 +85,8 @@ fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).unwrap()
 }
 
-async fn finished(script: &Script, call: Call) -> RunOutcome {
-    let finished = timeout(WITHIN, script.external.run(call)).await.unwrap().unwrap();
+async fn finished(script: &Script, run: ExternalRun) -> RunOutcome {
+    let finished = timeout(WITHIN, script.external.run(run)).await.unwrap().unwrap();
     script.check_clean().await;
     finished
 }
@@ -92,16 +94,20 @@ async fn finished(script: &Script, call: Call) -> RunOutcome {
 #[tokio::test]
 async fn it_is_called_as_b7s_calls_it() {
     let script = Script::new("for word in \"$@\"; do echo \"$word\"; done; cat \"$1\"");
-    let call = Call {
+    let runtime = RuntimeConfig {
         entry: "main".to_owned(),
-        has_debug_info: true,
+        debug_info: true,
+        run_time_ms: 2000,
+        ..RuntimeConfig::default()
+    };
+    let call = FunctionCall {
         permissions: vec!["file://a.go".to_owned(), "https://x.org/".to_owned()],
         arguments: ["a", "--b", "c d"].map(str::to_owned).to_vec(),
-        asked: RequestedLimits { wall: Some(Duration::from_secs(2)), ..RequestedLimits::default() },
-        limits: Limits { wall: Duration::from_secs(2), fuel: Some(900), ..LIMITS },
-        ..call(LIMITS)
+        runtime,
+        ..call()
     };
-    let finished = finished(&script, call).await;
+    let limits = Limits { wall: Duration::from_secs(2), fuel: Some(900), ..LIMITS };
+    let finished = finished(&script, with(call, limits)).await;
     let (workspace, id) = (script.workspace(), FunctionId::from_module(b"module"));
     let (workspace, root) = (workspace.display(), workspace.parent().unwrap().display());
     let want = format!(
@@ -120,7 +126,7 @@ async fn it_is_called_by_the_name_of_a_link_to_it() {
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
     script.external = External::new(&link, &script.root.path().join("work"), None).unwrap();
-    let finished = finished(&script, call(LIMITS)).await;
+    let finished = finished(&script, run(LIMITS)).await;
     assert_eq!(text(&finished.stdout).trim_end(), link.display().to_string());
 }
 
@@ -144,8 +150,8 @@ fn two_variables() -> BTreeMap<String, String> {
 #[tokio::test]
 async fn its_environment_is_fixed_but_for_what_the_request_gives() {
     let script = Script::new(PRINT_ALL);
-    let call = Call { environment: two_variables(), ..call(LIMITS) };
-    let finished = finished(&script, call).await;
+    let call = FunctionCall { environment: two_variables(), ..call() };
+    let finished = finished(&script, with(call, LIMITS)).await;
     let want = format!(
         "{}/t/0a1b\nA=1\nB=x y\nBLS_LIST_VARS=A;B\nLANG=C.UTF-8\n\
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\n",
@@ -163,8 +169,8 @@ async fn this_program_gets_the_variables_by_a_flag_and_not_in_its_environment() 
     ));
     let inner = Arc::get_mut(&mut script.external.0).unwrap();
     inner.own = Some(Own { compiled_folder: Some("/cache".into()) });
-    let call = Call { environment: two_variables(), ..call(LIMITS) };
-    let finished = finished(&script, call).await;
+    let call = FunctionCall { environment: two_variables(), ..call() };
+    let finished = finished(&script, with(call, LIMITS)).await;
     let want = format!(
         "{}/t/0a1b\nLANG=C.UTF-8\n\
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nfs\nvariables\n\
@@ -180,7 +186,8 @@ async fn a_variable_that_the_program_itself_would_read_is_refused_before_it_star
     let script = Script::new("echo ran >\"${0%/*}/ran\"");
     for name in ["LD_PRELOAD", "BASH_ENV", "XDG_CACHE_HOME", "BLS_LIST_VARS", "", "A=B", "A;B"] {
         let environment = [(name.to_owned(), "x".to_owned())].into();
-        let error = script.external.run(Call { environment, ..call(LIMITS) }).await.unwrap_err();
+        let run = with(FunctionCall { environment, ..call() }, LIMITS);
+        let error = script.external.run(run).await.unwrap_err();
         assert!(matches!(error, ExternalError::Variable(_)), "{name}: {error:?}");
     }
     script.check_clean().await;
@@ -190,8 +197,8 @@ async fn a_variable_that_the_program_itself_would_read_is_refused_before_it_star
 #[tokio::test]
 async fn it_reads_its_input_and_leaves_a_code() {
     let script = Script::new("cat; echo oops >&2; exit 14");
-    let call = Call { stdin: Some(b"one\ntwo".to_vec()), ..call(LIMITS) };
-    let finished = finished(&script, call).await;
+    let call = FunctionCall { stdin: Some("one\ntwo".to_owned()), ..call() };
+    let finished = finished(&script, with(call, LIMITS)).await;
     assert_eq!((text(&finished.stdout), text(&finished.stderr)), ("one\ntwo", "oops\n"));
     assert_eq!((finished.exit_code, finished.ended), (14, RunEnd::Exited));
 }
@@ -199,20 +206,20 @@ async fn it_reads_its_input_and_leaves_a_code() {
 #[tokio::test]
 async fn input_that_nobody_reads_is_no_failure() {
     let script = Script::new("exit 3");
-    let call = Call { stdin: Some(vec![b'x'; 1024 * 1024]), ..call(LIMITS) };
-    assert_eq!(finished(&script, call).await.exit_code, 3);
+    let call = FunctionCall { stdin: Some("x".repeat(1024 * 1024)), ..call() };
+    assert_eq!(finished(&script, with(call, LIMITS)).await.exit_code, 3);
 }
 
 #[tokio::test]
 async fn without_input_there_is_none() {
-    let finished = finished(&Script::new("cat; kill -9 $$"), call(LIMITS)).await;
+    let finished = finished(&Script::new("cat; kill -9 $$"), run(LIMITS)).await;
     assert_eq!((text(&finished.stdout), finished.exit_code), ("", 137));
 }
 
 #[tokio::test]
 async fn what_it_used_is_told() {
     let script = Script::new("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done");
-    let finished = finished(&script, call(LIMITS)).await;
+    let finished = finished(&script, run(LIMITS)).await;
     assert!(finished.cpu_user > Duration::ZERO && finished.wall >= finished.cpu_user / 2);
     assert!(finished.memory_peak_bytes > 100 * 1024);
 }
@@ -221,7 +228,7 @@ async fn what_it_used_is_told() {
 async fn at_its_deadline_it_is_killed_with_all_it_started() {
     let script = Script::new("sleep 1000 & echo $! > \"${0%/*}/child\"; echo early; sleep 1000");
     let limits = Limits { wall: Duration::from_millis(500), ..LIMITS };
-    let finished = finished(&script, call(limits)).await;
+    let finished = finished(&script, run(limits)).await;
     assert_eq!((finished.exit_code, finished.ended), (15, RunEnd::TimedOut));
     assert_eq!(text(&finished.stdout), "early\n");
     assert_eq!(text(&finished.stderr), "runtime: time limit of 500ms reached\n");
@@ -232,7 +239,7 @@ async fn at_its_deadline_it_is_killed_with_all_it_started() {
 async fn one_that_closes_its_output_has_a_deadline_all_the_same() {
     let script = Script::new("exec >/dev/null 2>&1; sleep 1000");
     let limits = Limits { wall: Duration::from_millis(300), ..LIMITS };
-    assert_eq!(finished(&script, call(limits)).await.ended, RunEnd::TimedOut);
+    assert_eq!(finished(&script, run(limits)).await.ended, RunEnd::TimedOut);
 }
 
 #[tokio::test]
@@ -241,7 +248,7 @@ async fn a_flood_of_output_is_cut_at_the_limit() {
         [("while :; do echo flood; done", 1000), ("while :; do echo flood; done >&2", 0)]
     {
         let limits = Limits { output_bytes: 1000, ..LIMITS };
-        let finished = finished(&Script::new(script), call(limits)).await;
+        let finished = finished(&Script::new(script), run(limits)).await;
         assert_eq!((finished.exit_code, finished.ended), (255, RunEnd::OutputFull));
         assert_eq!(finished.stdout.len(), n_out);
         let told = text(&finished.stderr);
@@ -252,7 +259,7 @@ async fn a_flood_of_output_is_cut_at_the_limit() {
 #[tokio::test]
 async fn what_it_leaves_behind_ends_with_it() {
     let script = Script::new("sleep 1000 & echo $! > \"${0%/*}/child\"; echo done");
-    let finished = finished(&script, call(LIMITS)).await;
+    let finished = finished(&script, run(LIMITS)).await;
     assert_eq!((text(&finished.stdout), finished.exit_code), ("done\n", 0));
     assert!(finished.wall < WITHIN);
     script.check_gone("child").await;
@@ -263,7 +270,7 @@ async fn one_that_nobody_waits_for_is_killed() {
     let script = Script::new("echo $$ > \"${0%/*}/self\"; sleep 1000");
     let path = script.root.path().join("self");
     tokio::select! {
-        outcome = script.external.run(call(LIMITS)) => panic!("it ended: {outcome:?}"),
+        outcome = script.external.run(run(LIMITS)) => panic!("it ended: {outcome:?}"),
         seen = until(WITHIN, || {
             let is_there = fs::read_to_string(&path).is_ok_and(|number| number.ends_with('\n'));
             async move { if is_there { Ok(()) } else { Err("no process") } }
@@ -276,7 +283,7 @@ async fn one_that_nobody_waits_for_is_killed() {
 #[tokio::test]
 async fn runs_of_one_request_do_not_meet() {
     let script = Script::new("pwd; touch fs/mine; ls fs");
-    let runs = [call(LIMITS), call(LIMITS)].map(|call| script.external.run(call));
+    let runs = [run(LIMITS), run(LIMITS)].map(|run| script.external.run(run));
     let [first, second] = runs;
     let (first, second) = tokio::join!(first, second);
     let (first, second) = (first.unwrap(), second.unwrap());

@@ -1,0 +1,110 @@
+//! What one run of a function gets: read once from a request or a work order, and used as it is until
+//! the function runs.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use model::function::Method;
+use runtime::{
+    bls::pages,
+    files::Files,
+    run::{Limits, RequestedLimits, Run, RunOutcome, START},
+};
+use wire::functions::{EnvVar, ExecuteConfig, OutcomeBody, Parameter, RuntimeConfig};
+
+/// What one run of a function gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionCall {
+    /// The file to run.
+    pub method: Method,
+    /// Arguments after the name, none of them empty.
+    pub arguments: Vec<String>,
+    /// Environment variables; a worker adds the id of its node.
+    pub environment: BTreeMap<String, String>,
+    /// Standard input; `None` is not the same as empty for a runtime of its own.
+    pub stdin: Option<String>,
+    /// URLs that the function may reach, by the wording of b7s.
+    pub permissions: Vec<String>,
+    /// What is asked of the runtime.
+    pub runtime: RuntimeConfig,
+}
+
+impl FunctionCall {
+    /// The call of `method` that `parameters` and `config` describe.
+    #[must_use]
+    pub fn new(method: Method, parameters: Option<&[Parameter]>, config: &ExecuteConfig) -> Self {
+        let values = parameters.unwrap_or_default().iter().map(|parameter| &parameter.value);
+        Self {
+            method,
+            arguments: values.filter(|value| !value.is_empty()).cloned().collect(),
+            environment: config.environment(),
+            stdin: config.stdin.clone(),
+            permissions: config.permissions.clone().unwrap_or_default(),
+            runtime: config.runtime.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The arguments as a message has them.
+    pub(crate) fn parameters(&self) -> Vec<Parameter> {
+        let arguments = self.arguments.iter();
+        arguments.map(|value| Parameter { name: None, value: value.clone() }).collect()
+    }
+
+    /// What of the call is no argument, as a message has it.
+    pub(crate) fn config(&self) -> ExecuteConfig {
+        let variable =
+            |(name, value): (&String, &String)| EnvVar { name: name.clone(), value: value.clone() };
+        let has_runtime = self.runtime != RuntimeConfig::default();
+        ExecuteConfig {
+            stdin: self.stdin.clone(),
+            env_vars: Some(self.environment.iter().map(variable).collect()),
+            permissions: (!self.permissions.is_empty()).then(|| self.permissions.clone()),
+            runtime: has_runtime.then(|| self.runtime.clone()),
+            ..ExecuteConfig::default()
+        }
+    }
+
+    /// The limits that the call asks for; 0 asks for none.
+    #[must_use]
+    pub fn requested_limits(&self) -> RequestedLimits {
+        let some = |number: u64| (number > 0).then_some(number);
+        RequestedLimits {
+            wall: some(self.runtime.run_time_ms).map(Duration::from_millis),
+            memory_bytes: some(self.runtime.limited_memory_pages).map(pages),
+            fuel: some(self.runtime.limited_fuel),
+        }
+    }
+
+    /// The function in the module that is called.
+    pub(crate) fn entry(&self) -> &str {
+        if self.runtime.entry.is_empty() { START } else { &self.runtime.entry }
+    }
+
+    /// The run of this call within `limits`, with `files`, for `client`.
+    #[must_use]
+    pub fn into_run(self, limits: Limits, files: Option<Files>, client: Arc<str>) -> Run {
+        Run {
+            name: self.method.to_string(),
+            entry: self.entry().to_owned(),
+            arguments: self.arguments,
+            environment: self.environment,
+            stdin: self.stdin.unwrap_or_default().into_bytes(),
+            files,
+            limits,
+            client,
+        }
+    }
+}
+
+/// Output and exit code of a run. Output is text on the wire; bytes that are no UTF-8 become U+FFFD.
+#[must_use]
+pub fn outcome_body(finished: RunOutcome) -> OutcomeBody {
+    let text = |output: Vec<u8>| {
+        String::from_utf8(output)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    };
+    OutcomeBody {
+        stdout: text(finished.stdout),
+        stderr: text(finished.stderr),
+        exit_code: finished.exit_code,
+    }
+}
