@@ -30,11 +30,12 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, header::CACHE_CONTROL, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse as _, Response},
-    routing::{get, post},
+    routing::get,
 };
 use sha2::{Digest as _, Sha256};
 use task::group::Group;
 use tracing::info;
+use utoipa_axum::{router::OpenApiRouter, routes};
 use web::{
     address::{AddressSource, Network},
     cookies::{self, Channel},
@@ -151,25 +152,11 @@ pub async fn start(
 pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     let hosts = options.hosts.clone();
     let app = App { accounts, options, attempts: Arc::default() };
-    let api = Router::new()
-        .route(paths::ACCOUNTS_SIGN_UP, post(sign_up::post))
-        .route(paths::ACCOUNTS_LOG_IN, post(log_in::post))
-        .route(paths::ACCOUNTS_LOG_OUT, post(log_out::post))
-        .route(paths::ACCOUNTS_ME, get(me::get).delete(me::delete))
-        .route(paths::ACCOUNTS_PASSWORD, post(password::post))
-        .route(paths::ACCOUNTS_SESSIONS, get(sessions::get).delete(sessions::delete))
-        .route(paths::ACCOUNTS_SESSION, axum::routing::delete(session::delete))
-        .route(paths::ACCOUNTS_KEYS, get(keys::get).post(keys::post))
-        .route(paths::ACCOUNTS_KEY, axum::routing::patch(key::patch).delete(key::delete))
-        .route(paths::ACCOUNTS_KEY_RENEW, post(renew::post))
-        .route(paths::ACCOUNTS_OPENAPI, get(openapi::get))
-        .route(paths::ACCOUNTS_DOCS, get(docs::get))
+    let api = Router::from(api())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app.clone());
-    // It wants the operator's token, which no page of another site has.
-    let verify = Router::new()
-        .route(paths::ACCOUNTS_VERIFY, post(verify::post))
+    let verify = Router::from(verify_api())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app);
@@ -180,6 +167,28 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
         .layer(from_fn(portal::set_page_headers));
     let router = hosts.wrap(api.merge(page), error::refusal).merge(verify);
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+/// The paths for people and their pages.
+fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(sign_up::post))
+        .routes(routes!(log_in::post))
+        .routes(routes!(log_out::post))
+        .routes(routes!(me::get, me::delete))
+        .routes(routes!(password::post))
+        .routes(routes!(sessions::get, sessions::delete))
+        .routes(routes!(session::delete))
+        .routes(routes!(keys::get, keys::post))
+        .routes(routes!(key::patch, key::delete))
+        .routes(routes!(renew::post))
+        .routes(routes!(openapi::get))
+        .routes(routes!(docs::get))
+}
+
+/// The path for services. It wants the operator's token, which no page of another site has.
+fn verify_api() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(verify::post))
 }
 
 /// Refuses what another site's page sends, and has no answer kept anywhere.

@@ -95,7 +95,7 @@ fn push_operation(to: &mut String, method: &str, path: &str, operation: &Value) 
     );
     to.push_str(&prose(&operation["description"]));
     let wanted = &operation["security"];
-    if wanted.as_array().is_some_and(Vec::is_empty) {
+    if wanted[0].as_object().is_none_or(Map::is_empty) {
         to.push_str("<p class=note>Needs no key.</p>");
     } else if wanted[0]["session"].is_array() {
         to.push_str("<p class=note>Wants the cookie of a session instead of a key.</p>");
@@ -147,8 +147,13 @@ fn push_contents(to: &mut String, contents: &Map<String, Value>) {
 
 fn push_schema(to: &mut String, schema: &Value) {
     to.push_str(&prose(&schema["description"]));
+    let parts = schema["allOf"].as_array().map_or(&[][..], Vec::as_slice);
     let fields = schema["properties"].as_object();
-    if let Some(fields) = fields.filter(|fields| !fields.is_empty()) {
+    if !parts.is_empty() {
+        for part in parts {
+            push_schema(to, part);
+        }
+    } else if let Some(fields) = fields.filter(|fields| !fields.is_empty()) {
         let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
         to.push_str("<table>");
         for (name, field) in fields {
@@ -280,7 +285,7 @@ mod tests {
             "info": {"title": "A <b>", "version": "1", "description": "Read `this`.\n\nAnd that."},
             "tags": [{"name": "rows", "description": ""}],
             "paths": {"/rows/": {"get": {
-                "operationId": "rows", "tags": ["rows"], "summary": "Rows", "security": [],
+                "operationId": "rows", "tags": ["rows"], "summary": "Rows", "security": [{}],
                 "parameters": [{
                     "in": "query", "name": "limit", "required": false, "description": "",
                     "schema": {"type": "integer", "minimum": 1},

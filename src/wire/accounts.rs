@@ -3,16 +3,16 @@
 use std::fmt;
 
 use model::key::ApiKey;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A text that is sent once and never shown: a password, or a new key. Its `Debug` is `…`.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct Secret(pub String);
 
 /// The body of `POST /api/accounts/sign_up` and `POST /api/accounts/log_in`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Credentials {
     /// The account's name: a user name or an e-mail address, however its letters are cased.
     pub name: String,
@@ -21,7 +21,7 @@ pub struct Credentials {
 }
 
 /// An account: the answer to signing up and logging in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountBody {
     /// The account's number; never used again after the account is deleted.
     pub id: i64,
@@ -32,14 +32,14 @@ pub struct AccountBody {
 }
 
 /// Every account: what `triptych keys account list --json` prints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountsBody {
     /// The oldest first.
     pub accounts: Vec<AccountBody>,
 }
 
 /// The answer to `GET /api/accounts/me`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MeBody {
     /// Who is logged in; null if nobody is.
     pub account: Option<AccountBody>,
@@ -48,14 +48,14 @@ pub struct MeBody {
 }
 
 /// The body of `DELETE /api/accounts/me`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removal {
     /// The password, once more.
     pub password: Secret,
 }
 
 /// The body of `POST /api/accounts/password`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PasswordChange {
     /// The password until now.
     pub current: Secret,
@@ -64,14 +64,14 @@ pub struct PasswordChange {
 }
 
 /// The body of `POST /api/accounts/keys` and `PATCH /api/accounts/keys/{id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyName {
     /// What its owner calls the key.
     pub name: String,
 }
 
 /// A key, without its secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyBody {
     /// The key's number, which stays when its secret is renewed.
     pub id: i64,
@@ -96,14 +96,14 @@ pub struct KeyBody {
 }
 
 /// Keys, the newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeysBody {
     /// At most 1000 keys; revoked ones are left out first.
     pub keys: Vec<KeyBody>,
 }
 
 /// A key and its secret, which is shown this once: the answer to creating and renewing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyWithSecret {
     /// The key's record, its fields inline.
     #[serde(flatten)]
@@ -113,7 +113,7 @@ pub struct KeyWithSecret {
 }
 
 /// The limits of one key. What is left out is as the service has it for all; 0 is no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct LimitsBody {
     /// Requests in a second, over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ pub struct LimitsBody {
 }
 
 /// A session: a browser that is logged in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionBody {
     /// The session's number, for ending it.
     pub id: i64,
@@ -145,21 +145,21 @@ pub struct SessionBody {
 }
 
 /// The answer to `GET /api/accounts/sessions`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionsBody {
     /// The newest first.
     pub sessions: Vec<SessionBody>,
 }
 
 /// How much there was of something that is done now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoneBody {
     /// How many sessions ended, or keys were revoked.
     pub n_done: u64,
 }
 
 /// The body of `POST /api/accounts/verify`, from a service of another machine: one of the two.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerifyRequest {
     /// The SHA-256 of the key's text, as 64 hexadecimal digits: the key itself does not travel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,14 +170,14 @@ pub struct VerifyRequest {
 }
 
 /// The answer to `POST /api/accounts/verify`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VerifyResponse {
     /// The key, if it exists and is not revoked.
     pub key: Option<VerifiedBody>,
 }
 
 /// What a service needs to know of a good key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VerifiedBody {
     /// The key's number.
     pub id: i64,

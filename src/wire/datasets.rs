@@ -10,10 +10,12 @@ use model::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 /// The envelope of every list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 #[schemars(rename = "{T}Page")]
+#[schema(as = Page)]
 pub struct Envelope<T> {
     /// How many match in all; −1 or 0 where that is not counted. Never tells the end of the data.
     pub count: i64,
@@ -26,7 +28,7 @@ pub struct Envelope<T> {
 }
 
 /// A dataset as listings show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct DatasetBody {
     /// The dataset's number, unique in the service and never reused.
     pub id: i64,
@@ -45,7 +47,7 @@ pub struct DatasetBody {
 }
 
 /// The body of `POST /api/datasets/`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct CreateDataset {
     /// Its name, unique among its owner's.
     pub name: String,
@@ -64,7 +66,7 @@ pub struct CreateDataset {
 }
 
 /// The body of `PATCH /api/datasets/{id}/`: what is not named stays.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct UpdateDataset {
     /// Its new name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +80,7 @@ pub struct UpdateDataset {
 }
 
 /// The body of `PUT /api/datasets/{id}/`: what is not named is empty. Columns and tags stay.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct ReplaceDataset {
     /// The new name, unique among its owner's datasets.
     pub name: String,
@@ -91,7 +93,7 @@ pub struct ReplaceDataset {
 }
 
 /// The body of `POST /api/columns/`, which names its dataset by number or by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct AddColumn {
     /// The dataset's number, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,7 +108,7 @@ pub struct AddColumn {
 }
 
 /// The body of `PATCH /api/columns/`, which names its dataset by number or by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct RenameColumn {
     /// The dataset's number, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +123,7 @@ pub struct RenameColumn {
 }
 
 /// A column of a dataset to be created.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct CreateColumn {
     /// The column's name, unique in its dataset.
     pub name: String,
@@ -130,7 +132,7 @@ pub struct CreateColumn {
 }
 
 /// A column of a dataset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct ColumnBody {
     /// The column's number, unique in the service.
     pub id: i64,
@@ -145,7 +147,7 @@ pub struct ColumnBody {
 }
 
 /// One value of a row. Absent values are left out, never null.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 #[serde(untagged, expecting = "a value must be a number, a text, true or false")]
 pub enum ValueBody {
     /// True or false.
@@ -159,7 +161,7 @@ pub enum ValueBody {
 }
 
 /// A raw row of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct RawRowBody {
     /// Its number, unique in the service.
     pub id: i64,
@@ -174,7 +176,7 @@ pub struct RawRowBody {
 }
 
 /// A bucket of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct BucketBody {
     /// The number of the dataset it belongs to.
     pub dataset_id: i64,
@@ -195,7 +197,7 @@ pub struct BucketBody {
 }
 
 /// A flat row: a timestamp, and one member for each column that has a value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct FlatRow {
     /// The row's timestamp, RFC 3339 in UTC.
     pub timestamp: String,
@@ -205,7 +207,7 @@ pub struct FlatRow {
 }
 
 /// The body of `POST /api/rows/bulk_insert/`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct BulkInsert {
     /// The number of the dataset to append to.
     pub dataset: i64,
@@ -225,7 +227,7 @@ pub struct BulkInsertText<'a> {
 }
 
 /// A row to be inserted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct InsertRow {
     /// The row's timestamp, RFC 3339 with an offset.
     pub timestamp: String,
@@ -234,28 +236,28 @@ pub struct InsertRow {
 }
 
 /// The answer to `POST /api/rows/bulk_insert/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct BulkInserted {
     /// Rows now stored, those that replaced another included.
     pub inserted: u64,
 }
 
 /// The answer to `DELETE /api/rows/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct RowsDeleted {
     /// Rows that are gone.
     pub deleted: u64,
 }
 
 /// A key that holds a tag; and the body of `POST /api/tags/{tag_name}/holders/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct HolderBody {
     /// The key's number, which is no secret.
     pub key: i64,
 }
 
 /// A tag, which grants its holders access to datasets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TagBody {
     /// The tag's name, unique among its owner's tags.
     pub name: String,
@@ -265,21 +267,21 @@ pub struct TagBody {
 }
 
 /// The body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TagName {
     /// The name of the tag.
     pub tag_name: String,
 }
 
 /// An answer that only says something, such as that of `POST /api/tags/acquire/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct MessageBody {
     /// What was done.
     pub message: String,
 }
 
 /// The body of `POST /api/access/check/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct AccessCheck {
     /// The number of the dataset asked about.
     pub dataset_id: i64,
@@ -289,7 +291,7 @@ pub struct AccessCheck {
 }
 
 /// The answer to `POST /api/access/check/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct AccessBody {
     /// Whether the key may do what was asked.
     pub has_access: bool,
@@ -300,7 +302,7 @@ pub struct AccessBody {
 }
 
 /// The answer to `GET /health` of the dataset service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct HealthBody {
     /// `healthy`, or `unhealthy` where a file does not answer or take writes.
     pub status: String,
@@ -313,7 +315,7 @@ pub struct HealthBody {
 }
 
 /// The `details` of a refused insert. None of its rows is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct RowRefusals {
     /// Rows that are wrong.
     pub total: usize,
@@ -322,7 +324,7 @@ pub struct RowRefusals {
 }
 
 /// The reason for which one row of an insert was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct RowRefusal {
     /// The row's place in the request, from 0.
     pub row: usize,
@@ -366,7 +368,7 @@ pub struct Reset {
 }
 
 /// The data of a `connected` event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct Connected {
     /// The number of the dataset that is streamed.
     pub dataset_id: i64,
@@ -375,7 +377,7 @@ pub struct Connected {
 }
 
 /// The data of a `heartbeat` event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct Heartbeat {
     /// The service's date, RFC 3339 in UTC.
     pub timestamp: String,

@@ -16,9 +16,10 @@ use model::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One labelled value. The number is a decimal text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct LabeledValueBody {
     /// The label's number, from 1.
     pub label_id: u32,
@@ -29,7 +30,7 @@ pub struct LabeledValueBody {
 }
 
 /// The values of one worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct WorkerValuesBody {
     /// The address of the worker.
     pub worker: String,
@@ -38,7 +39,7 @@ pub struct WorkerValuesBody {
 }
 
 /// The combined values without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct WithheldInfererBody {
     /// The address of the inferer left out.
     pub withheld_inferer: String,
@@ -47,7 +48,7 @@ pub struct WithheldInfererBody {
 }
 
 /// The combined values without one forecaster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct WithheldForecasterBody {
     /// The address of the forecaster left out.
     pub withheld_forecaster: String,
@@ -56,7 +57,7 @@ pub struct WithheldForecasterBody {
 }
 
 /// The inferers' values combined with those of one forecaster alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct OneInForecasterBody {
     /// The forecaster's address.
     pub forecaster: String,
@@ -65,7 +66,7 @@ pub struct OneInForecasterBody {
 }
 
 /// The value one forecaster implies without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct OneOutInfererForecasterBody {
     /// The forecaster's address.
     pub forecaster: String,
@@ -76,7 +77,7 @@ pub struct OneOutInfererForecasterBody {
 }
 
 /// A bundle. Members stand in the order of the chain's own message.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct NetworkInferences {
     /// The topic, a number as text.
     pub topic_id: String,
@@ -105,7 +106,7 @@ pub struct NetworkInferences {
 }
 
 /// The answer to `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct LatestNetworkInferences {
     /// Every value of the epoch.
     pub network_inferences: NetworkInferences,
@@ -114,7 +115,7 @@ pub struct LatestNetworkInferences {
 }
 
 /// The answer to `GET /emissions/{version}/topics/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TopicResponse {
     /// The topic and its settings.
     pub topic: TopicBody,
@@ -130,7 +131,7 @@ pub struct TopicResponse {
 }
 
 /// A topic. Whole numbers of 64 bits and decimals are texts, as the chain's gateway writes them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TopicBody {
     /// The topic's number, from 1.
     pub id: String,
@@ -179,7 +180,7 @@ pub struct TopicBody {
 }
 
 /// What a topic says of labels, as of v10.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TopicLabeling {
     /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
     pub topic_type: String,
@@ -200,14 +201,14 @@ pub struct TopicLabeling {
 }
 
 /// The answer to `GET /emissions/{version}/next_topic_id`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct NextTopicId {
     /// A number as text.
     pub next_topic_id: String,
 }
 
 /// The answer to `GET /api/v1/topics`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TopicList {
     /// The height of the chain now.
     pub block_height: u64,
@@ -218,7 +219,7 @@ pub struct TopicList {
 }
 
 /// A topic as a screen shows it: what it predicts, where its clock stands, who takes part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TopicSummary {
     /// The topic's number, from 1.
     pub topic_id: u64,
@@ -265,7 +266,7 @@ pub struct TopicSummary {
 }
 
 /// One actor of a topic.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct ActorSummary {
     /// The address of the actor.
     pub worker: String,
@@ -284,7 +285,7 @@ pub struct ActorSummary {
 }
 
 /// The answer to `GET /api/v1/topics/{topic_id}/history`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct TopicHistory {
     /// The topic's number.
     pub topic_id: u64,
@@ -293,7 +294,7 @@ pub struct TopicHistory {
 }
 
 /// One past epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct HistoryEpoch {
     /// The block at which it opened.
     pub nonce: u64,

@@ -1,17 +1,15 @@
 //! `GET /api/accounts/docs/`: the API reference of accounts as a page. Needs no session, and no
 //! network.
 
-use std::sync::LazyLock;
-
 use axum::response::Response;
-use web::api_docs;
-use wire::paths::ACCOUNTS_OPENAPI;
+use wire::paths;
 
-use super::openapi::describe;
+use super::openapi::DESCRIPTION;
 
-/// The page. What is described does not change while the program runs.
-static PAGE: LazyLock<String> = LazyLock::new(|| api_docs::render(&describe(), ACCOUNTS_OPENAPI));
-
+/// This description as a page, which needs no network.
+#[utoipa::path(get, path = paths::ACCOUNTS_DOCS, operation_id = "show_accounts", tag = "services",
+    security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
 pub(super) async fn get() -> Response {
-    api_docs::respond(PAGE.clone())
+    DESCRIPTION.page()
 }

@@ -5,11 +5,18 @@ use axum::{
     extract::{Path, Request, State},
 };
 use model::key::KeyId;
-use wire::accounts::{DoneBody, KeyBody, KeyName};
+use wire::{
+    accounts::{DoneBody, KeyBody, KeyName},
+    paths,
+};
 
 use super::{App, SignedIn, error::ApiError};
 use crate::Scope;
 
+/// Gives a key another name.
+#[utoipa::path(patch, path = paths::ACCOUNTS_KEY, operation_id = "rename_key", tag = "keys",
+    params(("id" = i64, Path, minimum = 1, description = "Its number.")), request_body = KeyName,
+    security(("session" = [])), responses((status = 200, description = "The key", body = KeyBody)))]
 pub(super) async fn patch(
     State(app): State<App>,
     who: SignedIn,
@@ -25,6 +32,11 @@ pub(super) async fn patch(
     Ok(Json(record.ok_or(ApiError::NoKey)?.body()))
 }
 
+/// Revokes a key for good.
+#[utoipa::path(delete, path = paths::ACCOUNTS_KEY, operation_id = "revoke_key", tag = "keys",
+    params(("id" = i64, Path, minimum = 1, description = "Its number.")),
+    security(("session" = [])),
+    responses((status = 200, description = "It is revoked", body = DoneBody)))]
 pub(super) async fn delete(
     State(app): State<App>,
     who: SignedIn,

@@ -7,11 +7,18 @@ use axum::{
 use task::causes::chain;
 use tracing::warn;
 use web::response::Created;
-use wire::accounts::{KeyName, KeyWithSecret, KeysBody, Secret};
+use wire::{
+    accounts::{KeyName, KeyWithSecret, KeysBody, Secret},
+    paths,
+};
 
 use super::{App, SignedIn, error::ApiError};
 use crate::Scope;
 
+/// Lists the account's keys.
+#[utoipa::path(get, path = paths::ACCOUNTS_KEYS, operation_id = "keys", tag = "keys",
+    security(("session" = [])),
+    responses((status = 200, description = "The newest first", body = KeysBody)))]
 pub(super) async fn get(State(app): State<App>, who: SignedIn) -> Result<Json<KeysBody>, ApiError> {
     // So that `last_used_at` is current. Where that cannot be written, the stored time is shown.
     if let Err(error) = app.accounts.run_maintenance().await {
@@ -22,6 +29,10 @@ pub(super) async fn get(State(app): State<App>, who: SignedIn) -> Result<Json<Ke
     Ok(Json(KeysBody { keys: keys.iter().map(crate::KeyRecord::body).collect() }))
 }
 
+/// Creates a key, whose secret is shown this once.
+#[utoipa::path(post, path = paths::ACCOUNTS_KEYS, operation_id = "create_key", tag = "keys",
+    request_body = KeyName, security(("session" = [])),
+    responses((status = 201, description = "The key and its secret", body = KeyWithSecret)))]
 pub(super) async fn post(
     State(app): State<App>,
     who: SignedIn,

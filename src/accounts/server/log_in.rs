@@ -6,11 +6,18 @@ use axum::{
     http::header::SET_COOKIE,
     response::{IntoResponse as _, Response},
 };
-use wire::accounts::Credentials;
+use wire::{
+    accounts::{AccountBody, Credentials},
+    paths,
+};
 
 use super::{App, CallerNetwork, error::ApiError};
 use crate::{AccountName, AccountsError, Password};
 
+/// Begins a session.
+#[utoipa::path(post, path = paths::ACCOUNTS_LOG_IN, operation_id = "log_in", tag = "accounts",
+    request_body = Credentials, security(()),
+    responses((status = 200, description = "The account", body = AccountBody)))]
 pub(super) async fn post(
     State(app): State<App>,
     CallerNetwork(network): CallerNetwork,

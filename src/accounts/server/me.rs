@@ -7,11 +7,17 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use web::cookies;
-use wire::accounts::{DoneBody, MeBody, Removal};
+use wire::{
+    accounts::{DoneBody, MeBody, Removal},
+    paths,
+};
 
 use super::{App, COOKIE, CallerNetwork, SignedIn, channel_of, error::ApiError};
 use crate::AccountsError;
 
+/// Who is logged in, and whether anyone may sign up.
+#[utoipa::path(get, path = paths::ACCOUNTS_ME, operation_id = "me", tag = "accounts", security(()),
+    responses((status = 200, description = "The account, or null", body = MeBody)))]
 pub(super) async fn get(
     State(app): State<App>,
     headers: HeaderMap,
@@ -21,6 +27,10 @@ pub(super) async fn get(
     Ok(Json(MeBody { account, sign_up }))
 }
 
+/// Deletes the account, and revokes its keys.
+#[utoipa::path(delete, path = paths::ACCOUNTS_ME, operation_id = "delete_me", tag = "accounts",
+    request_body = Removal, security(("session" = [])),
+    responses((status = 200, description = "How many keys it revoked", body = DoneBody)))]
 pub(super) async fn delete(
     State(app): State<App>,
     who: SignedIn,

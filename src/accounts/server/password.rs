@@ -4,11 +4,18 @@ use axum::{
     Json,
     extract::{Request, State},
 };
-use wire::accounts::{DoneBody, PasswordChange};
+use wire::{
+    accounts::{DoneBody, PasswordChange},
+    paths,
+};
 
 use super::{App, CallerNetwork, SignedIn, error::ApiError};
 use crate::AccountsError;
 
+/// Changes the password, and ends every other session.
+#[utoipa::path(post, path = paths::ACCOUNTS_PASSWORD, operation_id = "change_password",
+    tag = "accounts", request_body = PasswordChange, security(("session" = [])),
+    responses((status = 200, description = "How many sessions it ended", body = DoneBody)))]
 pub(super) async fn post(
     State(app): State<App>,
     who: SignedIn,

@@ -4,11 +4,19 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use wire::accounts::{KeyWithSecret, Secret};
+use wire::{
+    accounts::{KeyWithSecret, Secret},
+    paths,
+};
 
 use super::{App, SignedIn, error::ApiError, key::key_id};
 use crate::Scope;
 
+/// Gives a key a new secret, shown this once. What the key owns stays its own.
+#[utoipa::path(post, path = paths::ACCOUNTS_KEY_RENEW, operation_id = "renew_key", tag = "keys",
+    params(("id" = i64, Path, minimum = 1, description = "Its number.")),
+    security(("session" = [])),
+    responses((status = 200, description = "The key and its secret", body = KeyWithSecret)))]
 pub(super) async fn post(
     State(app): State<App>,
     who: SignedIn,

@@ -4,11 +4,16 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use wire::accounts::DoneBody;
+use wire::{accounts::DoneBody, paths};
 
 use super::{App, SignedIn, error::ApiError};
 use crate::SessionId;
 
+/// Ends one session.
+#[utoipa::path(delete, path = paths::ACCOUNTS_SESSION, operation_id = "end_session",
+    tag = "accounts", params(("id" = i64, Path, minimum = 1, description = "Its number.")),
+    security(("session" = [])),
+    responses((status = 200, description = "It is ended", body = DoneBody)))]
 pub(super) async fn delete(
     State(app): State<App>,
     who: SignedIn,

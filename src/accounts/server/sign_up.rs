@@ -6,11 +6,18 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use web::response::Created;
-use wire::accounts::Credentials;
+use wire::{
+    accounts::{AccountBody, Credentials},
+    paths,
+};
 
 use super::{App, CallerNetwork, error::ApiError};
 use crate::{AccountsError, SignUp};
 
+/// Makes an account, and logs it in.
+#[utoipa::path(post, path = paths::ACCOUNTS_SIGN_UP, operation_id = "sign_up", tag = "accounts",
+    request_body = Credentials, security(()),
+    responses((status = 201, description = "The account", body = AccountBody)))]
 pub(super) async fn post(
     State(app): State<App>,
     CallerNetwork(network): CallerNetwork,

@@ -6,10 +6,17 @@ use axum::{
     http::{HeaderMap, header::AUTHORIZATION},
 };
 use model::key::KeyId;
-use wire::accounts::{VerifiedBody, VerifyRequest, VerifyResponse};
+use wire::{
+    accounts::{VerifiedBody, VerifyRequest, VerifyResponse},
+    paths,
+};
 
 use super::{App, CallerNetwork, error::ApiError};
 
+/// What a key is good for. Wants the operator's token: `Authorization: Bearer …`.
+#[utoipa::path(post, path = paths::ACCOUNTS_VERIFY, operation_id = "verify_key", tag = "services",
+    request_body = VerifyRequest, security(("operator" = [])),
+    responses((status = 200, description = "The key, or null", body = VerifyResponse)))]
 pub(super) async fn post(
     State(app): State<App>,
     CallerNetwork(network): CallerNetwork,

@@ -47,13 +47,8 @@ const GROUPS: [(&str, &str); 7] = [
 ];
 
 /// Every operation, by table.
-const OPERATIONS: [&[Operation]; 5] = [
-    &catalog::OPERATIONS,
-    &rows::OPERATIONS,
-    &producing::OPERATIONS,
-    &openapi::OPERATIONS,
-    &state::OPERATIONS,
-];
+const OPERATIONS: [&[Operation]; 4] =
+    [&catalog::OPERATIONS, &rows::OPERATIONS, &producing::OPERATIONS, &state::OPERATIONS];
 
 /// The document. It does not change while the program runs.
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| described().to_string());
@@ -64,7 +59,7 @@ pub(super) async fn get() -> Response {
 
 /// The description as a value.
 pub(super) fn described() -> Value {
-    Api {
+    let mut document = Api {
         title: "Dataset service",
         version: env!("CARGO_PKG_VERSION"),
         text: ABOUT,
@@ -76,7 +71,15 @@ pub(super) fn described() -> Value {
         key_header: "X-API-Key",
         session_cookie: COOKIE,
     }
-    .describe()
+    .describe();
+    let accounts = openapi::document();
+    for part in ["/paths", "/components/schemas", "/components/securitySchemes"] {
+        let to = document.pointer_mut(part).and_then(Value::as_object_mut);
+        if let (Some(to), Some(from)) = (to, accounts.pointer(part).and_then(Value::as_object)) {
+            to.extend(from.clone());
+        }
+    }
+    document
 }
 
 /// The schema of every body.
@@ -107,8 +110,7 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<RowsDeleted>();
     written.subschema_for::<DatasetsError>();
     written.subschema_for::<KeyError>();
-    let mut schemas = openapi::schemas();
-    schemas.extend(read.take_definitions(true));
+    let mut schemas = read.take_definitions(true);
     schemas.extend(written.take_definitions(true));
     schemas.extend(forms());
     // The query may name the dataset instead.

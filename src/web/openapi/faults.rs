@@ -4,21 +4,24 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What `document` leaves out, makes up or does not explain, where `served` are the paths and methods
-/// that there are. A reader can rely on one without faults: each route is described, each reference
-/// leads to a schema, each schema is used, and each field says what it is.
+/// What `document` leaves out or does not explain. A reader can rely on one without faults: no two
+/// operations have one id, each group is described, each reference leads to a schema, each schema is
+/// used, and each field says what it is.
 #[must_use]
-pub fn find_faults(document: &Value, served: &BTreeSet<(String, String)>) -> Vec<String> {
-    let mut told = BTreeSet::new();
-    for (path, methods) in document["paths"].as_object().into_iter().flatten() {
-        for (method, _) in methods.as_object().into_iter().flatten() {
-            told.insert((path.clone(), method.clone()));
+pub fn find_faults(document: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut ids = BTreeSet::new();
+    let paths = document["paths"].as_object().into_iter().flatten();
+    for operation in paths.flat_map(|(_, methods)| methods.as_object().into_iter().flatten()) {
+        let (id, group) = (&operation.1["operationId"], &operation.1["tags"][0]);
+        if !ids.insert(id.to_string()) {
+            faults.push(format!("{id} is the id of two operations"));
+        }
+        let mut groups = document["tags"].as_array().into_iter().flatten();
+        if !groups.any(|other| other["name"] == *group) {
+            faults.push(format!("{id} is in no group"));
         }
     }
-    let missing = served.difference(&told).map(|route| format!("{route:?} is not described"));
-    let invented = told.difference(served).map(|route| format!("{route:?} is not served"));
-    let mut faults: Vec<String> = missing.chain(invented).collect();
-
     let text = document.to_string();
     let schemas = &document["components"]["schemas"];
     let mut used = BTreeSet::new();
@@ -48,22 +51,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_made_up_or_not_explained_is_a_fault() {
+    fn what_is_left_out_or_not_explained_is_a_fault() {
         let document = json!({
+            "tags": [{"name": "rows"}],
             "paths": {
-                "/a": {"get": {"schema": {"$ref": "#/components/schemas/Known"}}},
-                "/b": {"post": {"schema": {"$ref": "#/components/schemas/Unknown"}}},
+                "/a": {"get": {
+                    "operationId": "a", "tags": ["rows"],
+                    "schema": {"$ref": "#/components/schemas/Known"},
+                }},
+                "/b": {"post": {
+                    "operationId": "a", "tags": ["tags"],
+                    "schema": {"$ref": "#/components/schemas/Unknown"},
+                }},
             },
             "components": {"schemas": {
                 "Known": {"properties": {"x": {"description": "a number"}, "y": {}}},
                 "Zero": {},
             }},
         });
-        let served = ["/a", "/c"].map(|path| (path.to_owned(), "get".to_owned()));
-        let found = find_faults(&document, &BTreeSet::from(served)).join("; ");
+        let found = find_faults(&document).join("; ");
         let want = [
-            r#"("/c", "get") is not described"#,
-            r#"("/b", "post") is not served"#,
+            r#""a" is the id of two operations"#,
+            r#""a" is in no group"#,
             "Unknown is no schema",
             "Known.y does not say what it is: {}",
             "Zero is not used",

@@ -15,6 +15,10 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::value::RawValue;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{Object, RefOr, Type, schema::SchemaType},
+};
 
 /// A decimal number, as the text it was written as.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,6 +61,16 @@ impl JsonSchema for Decimal {
         })
     }
 }
+
+impl PartialSchema for Decimal {
+    fn schema() -> RefOr<utoipa::openapi::Schema> {
+        let kinds = SchemaType::from_iter([Type::String, Type::Number]);
+        let about = "A decimal number, as text or as a number, kept digit by digit.";
+        Object::builder().schema_type(kinds).description(Some(about)).into()
+    }
+}
+
+impl ToSchema for Decimal {}
 
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

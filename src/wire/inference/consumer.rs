@@ -2,10 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What every answer is wrapped in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 #[schemars(rename = "{T}Answer")]
+#[schema(as = Answer)]
 pub struct Envelope<T> {
     /// The request's number.
     pub request_id: String,
@@ -20,7 +22,7 @@ pub struct Envelope<T> {
 }
 
 /// An inference and the signature of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct SignedInference {
     /// `0x` and 65 bytes.
     pub signature: String,
@@ -31,7 +33,7 @@ pub struct SignedInference {
 }
 
 /// What is signed, and the same for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct InferenceData {
     /// The combined value, with 18 decimals.
     pub network_inference: String,
@@ -54,7 +56,7 @@ pub struct InferenceData {
 }
 
 /// A page of topics.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct ConsumerTopics {
     /// The topics of this page, sorted by number.
     pub topics: Vec<ConsumerTopic>,
@@ -64,7 +66,7 @@ pub struct ConsumerTopics {
 }
 
 /// A topic as consumers see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct ConsumerTopic {
     /// The topic's number, from 1.
     pub topic_id: u64,

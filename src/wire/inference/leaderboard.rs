@@ -2,9 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The answer to `GET /api/v1/topics/{topic_id}/leaderboard`. Losses are none of them logarithms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct Leaderboard {
     /// The topic's number.
     pub topic_id: u64,
@@ -15,7 +16,7 @@ pub struct Leaderboard {
 }
 
 /// What the values of one epoch lost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct EpochLosses {
     /// The block at which it opened.
     pub nonce: u64,
@@ -31,7 +32,7 @@ pub struct EpochLosses {
 }
 
 /// One actor and its mean loss.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct RankedActor {
     /// The address of the actor.
     pub worker: String,

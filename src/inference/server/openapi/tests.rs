@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use web::openapi::find_faults;
+use web::openapi::find_table_faults;
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn every_route_is_described_and_everything_is_explained() {
     let document = document();
     let served = routes();
     assert!(served.len() > 65, "the routes are found: {served:?}");
-    let faults = find_faults(&document, &served);
+    let faults = find_table_faults(&document, &served);
     assert!(faults.is_empty(), "{faults:#?}");
 }
 

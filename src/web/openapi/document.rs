@@ -1,0 +1,169 @@
+//! The document: what the handlers describe, and what all operations share.
+
+use axum::{
+    body::Bytes,
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse as _, Response},
+};
+use serde_json::{Map, Value, json};
+use utoipa::{
+    ToSchema,
+    openapi::{Components, OpenApi},
+};
+use wire::paths::API_KEY_HEADER;
+
+use crate::api_docs;
+
+/// What an API's description says beside its operations.
+#[derive(Debug)]
+pub struct About<'a> {
+    /// What the API is called.
+    pub title: &'a str,
+    /// What it is, for people, in paragraphs.
+    pub text: &'a str,
+    /// The groups of its operations, in their order: name, and what is in it.
+    pub groups: &'a [(&'a str, &'a str)],
+    /// The `security` of operations that have none of their own, such as `[{"key": []}]`.
+    pub security: Value,
+    /// The cookie that carries a session; empty where there are no sessions.
+    pub session_cookie: &'a str,
+    /// Refusals that several operations share.
+    pub refusals: &'a [SharedRefusal<'a>],
+}
+
+/// A refusal of every operation below a path.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedRefusal<'a> {
+    /// How the paths begin.
+    pub below: &'a str,
+    /// The HTTP status, three digits.
+    pub status: &'a str,
+    /// What it says.
+    pub text: &'a str,
+}
+
+/// A description as it is served: as a document, and as a page. Made once, since it does not change
+/// while the program runs.
+#[derive(Debug, Clone)]
+pub struct Description {
+    document: Bytes,
+    page: String,
+}
+
+impl Description {
+    /// Writes `document`, which is served at `url`, and its page.
+    #[must_use]
+    pub fn new(document: &Value, url: &str) -> Self {
+        Self { document: document.to_string().into(), page: api_docs::render(document, url) }
+    }
+
+    /// Answers the document.
+    #[must_use]
+    pub fn document(&self) -> Response {
+        ([(CONTENT_TYPE, "application/json")], self.document.clone()).into_response()
+    }
+
+    /// Answers the page.
+    #[must_use]
+    pub fn page(&self) -> Response {
+        api_docs::respond(self.page.clone())
+    }
+}
+
+/// Returns the document of `api`. A refused request is answered with a `Refusal`, one whose key is
+/// missing or unknown with a `NoKey`.
+#[must_use]
+pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &About<'_>) -> Value {
+    let mut schemas = Vec::new();
+    let components = api.components.get_or_insert_with(Components::new);
+    Refusal::schemas(&mut schemas);
+    schemas.push((Refusal::name().into_owned(), Refusal::schema()));
+    NoKey::schemas(&mut schemas);
+    schemas.push((NoKey::name().into_owned(), NoKey::schema()));
+    components.schemas.extend(schemas);
+    let mut document = serde_json::to_value(&api).unwrap_or_default();
+    unwrap_lines(&mut document);
+    let paths = document["paths"].as_object_mut();
+    for (path, methods) in paths.into_iter().flatten() {
+        for operation in methods.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            if operation["security"].is_null() {
+                operation["security"] = about.security.clone();
+            }
+            let mut refuse = |status: &str, text: &str, schema: &str| {
+                // An operation may say more of its own.
+                if operation["responses"][status].is_null() {
+                    let schema = format!("#/components/schemas/{schema}");
+                    let content = json!({"application/json": {"schema": {"$ref": schema}}});
+                    operation["responses"][status] =
+                        json!({"description": text, "content": content});
+                }
+            };
+            for SharedRefusal { below, status, text } in about.refusals {
+                if path.starts_with(below) {
+                    refuse(status, text, &Refusal::name());
+                }
+            }
+            refuse("default", "Refused: the text says why", &Refusal::name());
+            if operation["security"][0]["key"].is_array() {
+                refuse("401", "The key is missing or unknown", &NoKey::name());
+                refuse("429", "The key, or the network, asked too often", &Refusal::name());
+                operation["responses"]["429"]["headers"] = limit_headers();
+            }
+        }
+    }
+    let groups = about.groups.iter().map(|(name, text)| json!({"name": name, "description": text}));
+    document["tags"] = groups.collect();
+    document["info"] = json!({
+        "title": about.title,
+        "version": env!("CARGO_PKG_VERSION"),
+        "description": about.text,
+    });
+    document["components"]["securitySchemes"] = schemes(&document, about.session_cookie);
+    document
+}
+
+/// The ways in that any operation asks for.
+fn schemes(document: &Value, session_cookie: &str) -> Value {
+    let mut schemes = json!({
+        "key": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER},
+        "session": {"type": "apiKey", "in": "cookie", "name": session_cookie},
+        "operator": {"type": "http", "scheme": "bearer"},
+        "token": {"type": "http", "scheme": "bearer"},
+    });
+    let paths = document["paths"].to_string();
+    if let Some(schemes) = schemes.as_object_mut() {
+        schemes.retain(|name, _| paths.contains(&format!("{{\"{name}\":[]}}")));
+    }
+    schemes
+}
+
+/// The headers that tell what is left, and when to come again.
+fn limit_headers() -> Value {
+    let header =
+        |text: &str| json!({"description": text, "schema": {"type": "integer", "minimum": 0}});
+    json!({
+        "Retry-After": header("Seconds until there may be another request."),
+        "RateLimit-Limit": header("The limit on requests that was hit, where it is one."),
+        "RateLimit-Remaining": header("What is left of it: 0."),
+        "RateLimit-Reset": header("Seconds until there may be another request."),
+    })
+}
+
+/// Makes lines of each paragraph one: docs are wrapped for readers of the code.
+fn unwrap_lines(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match (name.as_str(), member) {
+                    ("summary" | "description", Value::String(text)) => {
+                        let paragraphs = text.split("\n\n").map(|one| one.replace('\n', " "));
+                        *text = paragraphs.collect::<Vec<_>>().join("\n\n");
+                    }
+                    (_, member) => unwrap_lines(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(unwrap_lines),
+        _ => {}
+    }
+}
