@@ -12,8 +12,8 @@
 //! pub(super) async fn patch(…) -> … { … }
 //! ```
 //!
-//! - **Shapes** derive `ToSchema` in `wire`; the docs of fields are their descriptions, and
-//!   `#[schema(example = json!({…}))]` is an example. A generic `Page<T>` is called `Page_T`.
+//! - **Shapes** derive `ToSchema` in `wire`; the docs of fields are their descriptions. A generic
+//!   `Page<T>` is called `Page_T`. Examples of bodies are in `assets/examples/<room>.json`, by schema.
 //! - **Parameters** are the structs that the handler reads from its query or path, which derive
 //!   `IntoParams` beside `Deserialize`: `#[into_params(parameter_in = Query)]`, with
 //!   `#[param(minimum = 1, inline)]` on fields. A type of its own needs `inline`: schemas of

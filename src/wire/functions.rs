@@ -15,9 +15,11 @@ use utoipa::ToSchema;
 pub struct ExecuteRequest {
     /// The content id of the function.
     #[serde(default)]
+    #[schema(required = true, min_length = 1)]
     pub function_id: String,
     /// The name of the file inside the function to run.
     #[serde(default)]
+    #[schema(required = true, min_length = 1)]
     pub method: String,
     /// Arguments. Existing clients may send null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,6 +33,16 @@ pub struct ExecuteRequest {
     /// What later b7s clients call `subgroup`, which wins where both are given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
+}
+
+/// The answer to `GET /api/v1/health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeadHealth {
+    /// Always 200, as a number.
+    pub code: u16,
+    /// `MsgHealthCheck`, as existing heads answer.
+    #[serde(rename = "type")]
+    pub kind: String,
 }
 
 /// One argument. Only the value is passed on, and only if it is not empty.
@@ -281,6 +293,7 @@ pub struct FunctionBody {
 pub struct ResultRequest {
     /// The request's id.
     #[serde(default)]
+    #[schema(required = true, min_length = 1)]
     pub id: String,
 }
 

@@ -43,6 +43,7 @@ pub fn document() -> Value {
         security: json!([{}]),
         session_cookie: super::COOKIE,
         refusals: &[],
+        examples: "{}",
     };
     describe::<DatasetsError, DatasetsError>(operations(), &about)
 }

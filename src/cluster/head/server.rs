@@ -24,14 +24,17 @@ use std::time::Duration;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, FromRef},
-    handler::Handler as _,
     http::header,
     middleware::from_fn_with_state,
     response::{IntoResponse as _, Response},
-    routing::{get, post},
+    routing::get,
 };
 use serde::Serialize;
 use task::group::Group;
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
+    routes,
+};
 use web::{
     host_names::HostNames,
     middleware::{RequestOptions, add_layers},
@@ -97,23 +100,7 @@ impl FromRef<Rest> for Head {
 pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     let answer_within =
         ROLL_CALL_WITHIN_MAX + head.0.options.answer_within * 2 + BODY_WITHIN + ANSWER_RESERVE;
-    let router = Router::new()
-        .route(paths::FUNCTIONS_EXECUTE, post(execute::execute))
-        .route(paths::FUNCTIONS_INSTALL, post(install::install))
-        .route(paths::FUNCTIONS_RESULT, post(result::result))
-        .route(paths::EXECUTIONS, get(executions::executions))
-        .route(paths::EXECUTION, get(executions::execution).delete(executions::cancel))
-        .route(paths::EVENTS, get(events::events))
-        .route(paths::NODES, get(nodes::nodes))
-        .route(
-            paths::FUNCTIONS,
-            get(functions::functions)
-                .post(functions::upload.layer(DefaultBodyLimit::max(CAR_BYTES_MAX))),
-        )
-        .route(paths::FUNCTION, get(function::function).delete(function::remove))
-        .route(paths::HEAD_HEALTH, get(health::health))
-        .route(paths::METRICS, get(metrics::metrics))
-        .route(paths::HEAD_OPENAPI, get(openapi::openapi))
+    let router = Router::from(api())
         .fallback(async || Refused::NotFound)
         .method_not_allowed_fallback(async || Refused::MethodNotAllowed)
         .layer(from_fn_with_state(options, auth::checked))
@@ -121,6 +108,24 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
     add_layers(router, options)
+}
+
+/// Every path of the API.
+fn api() -> OpenApiRouter<Rest> {
+    let uploads = DefaultBodyLimit::max(CAR_BYTES_MAX);
+    OpenApiRouter::new()
+        .routes(routes!(execute::execute))
+        .routes(routes!(install::install))
+        .routes(routes!(result::result))
+        .routes(routes!(executions::executions))
+        .routes(routes!(executions::execution, executions::cancel))
+        .routes(routes!(events::events))
+        .routes(routes!(nodes::nodes))
+        .routes(routes!(functions::functions, functions::upload).layer(uploads))
+        .routes(routes!(function::function, function::remove))
+        .routes(routes!(health::health))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(openapi::openapi))
 }
 
 /// Returns the one route of a node that is no head, under `hosts`: its counts, as `text` tells them.

@@ -29,6 +29,8 @@ pub struct About<'a> {
     pub session_cookie: &'a str,
     /// Refusals that several operations share.
     pub refusals: &'a [SharedRefusal<'a>],
+    /// Examples of bodies, as a JSON object whose members are named as their schemas are.
+    pub examples: &'a str,
 }
 
 /// A refusal of every operation below a path.
@@ -89,6 +91,7 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &Ab
             if operation["security"].is_null() {
                 operation["security"] = about.security.clone();
             }
+            let is_by_key = operation["security"][0]["key"].is_array();
             let mut refuse = |status: &str, text: &str, schema: &str| {
                 // An operation may say more of its own.
                 if operation["responses"][status].is_null() {
@@ -104,12 +107,17 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &Ab
                 }
             }
             refuse("default", "Refused: the text says why", &Refusal::name());
-            if operation["security"][0]["key"].is_array() {
+            if is_by_key {
                 refuse("401", "The key is missing or unknown", &NoKey::name());
                 refuse("429", "The key, or the network, asked too often", &Refusal::name());
                 operation["responses"]["429"]["headers"] = limit_headers();
             }
         }
+    }
+    // A test of each document finds examples that are none.
+    let examples: Map<String, Value> = serde_json::from_str(about.examples).unwrap_or_default();
+    for (name, example) in examples {
+        document["components"]["schemas"][name]["example"] = example;
     }
     let groups = about.groups.iter().map(|(name, text)| json!({"name": name, "description": text}));
     document["tags"] = groups.collect();
@@ -149,8 +157,12 @@ fn limit_headers() -> Value {
     })
 }
 
-/// Makes lines of each paragraph one: docs are wrapped for readers of the code.
+/// Makes lines of each paragraph one, since docs are wrapped for readers of the code; and says what a
+/// value is that may be null beside its types, not within the first.
 fn unwrap_lines(value: &mut Value) {
+    if value["oneOf"][1] == json!({"type": "null"}) {
+        value["description"] = value["oneOf"][0]["description"].take();
+    }
     match value {
         Value::Object(members) => {
             for (name, member) in members {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// What `document` leaves out or does not explain. A reader can rely on one without faults: no two
 /// operations have one id, each group is described, each reference leads to a schema, each schema is
-/// used, and each field says what it is.
+/// used, each field says what it is, and examples have the fields of their schema.
 #[must_use]
 pub fn find_faults(document: &Value) -> Vec<String> {
     let mut faults = Vec::new();
@@ -40,8 +40,27 @@ pub fn find_faults(document: &Value) -> Vec<String> {
                 faults.push(format!("{name}.{field} does not say what it is: {schema}"));
             }
         }
+        let example = schema["example"].as_object().into_iter().flatten();
+        let unknown = example.filter(|(field, _)| !has_field(schemas, schema, field));
+        faults.extend(unknown.map(|(field, _)| format!("{name}.{field} is in an example alone")));
+        for field in schema["required"].as_array().into_iter().flatten() {
+            let field = field.as_str().unwrap_or_default();
+            if schema["example"].is_object() && schema["example"][field].is_null() {
+                faults.push(format!("{name}.{field} is missing in an example"));
+            }
+        }
     }
     faults
+}
+
+/// Whether a body of `schema` may have a member called `field`.
+fn has_field(schemas: &Value, schema: &Value, field: &str) -> bool {
+    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    let parts = ["allOf", "anyOf", "oneOf"].iter().filter_map(|word| schema[*word].as_array());
+    schema["properties"][field].is_object()
+        || schema["additionalProperties"].is_object()
+        || name.is_some_and(|name| has_field(schemas, &schemas[name], field))
+        || parts.flatten().any(|part| has_field(schemas, part, field))
 }
 
 #[cfg(test)]
@@ -65,7 +84,10 @@ mod tests {
                 }},
             },
             "components": {"schemas": {
-                "Known": {"properties": {"x": {"description": "a number"}, "y": {}}},
+                "Known": {
+                    "properties": {"x": {"description": "a number"}, "y": {}},
+                    "required": ["x"], "example": {"y": 1, "z": 2},
+                },
                 "Zero": {},
             }},
         });
@@ -75,6 +97,8 @@ mod tests {
             r#""a" is in no group"#,
             "Unknown is no schema",
             "Known.y does not say what it is: {}",
+            "Known.z is in an example alone",
+            "Known.x is missing in an example",
             "Zero is not used",
         ];
         assert_eq!(found, want.join("; "));

@@ -15,14 +15,20 @@ use axum::{
 };
 use futures::{StreamExt as _, stream};
 use tokio::{select, sync::broadcast, time::sleep};
-use wire::executions::{ClusterEvent, ClusterEventKind};
+use wire::{
+    executions::{ClusterEvent, ClusterEventKind},
+    paths,
+};
 
 use super::{Rest, error::Refused};
 
 /// How often a heartbeat is sent where nothing happens, so that a broken line is noticed.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// Answers a stream of what happens from now on.
+/// Follows what happens in the cluster. A reader that is too far behind is cut off.
+#[utoipa::path(get, path = paths::EVENTS, tag = "cluster",
+    responses((status = 200, description = "The data of each event", body = ClusterEvent,
+        content_type = "text/event-stream")))]
 pub(super) async fn events(State(rest): State<Rest>) -> Result<Response, Refused> {
     let events = rest.head.follow().ok_or(Refused::TooManyReaders)?;
     let connected = sse(&rest.head.dated(ClusterEventKind::Connected));

@@ -26,7 +26,15 @@ use crate::message::Code;
 /// The header by which a client asks not to wait (RFC 7240).
 const PREFER: &str = "prefer";
 
-/// Answers how the execution went, or that it goes on.
+/// Runs a function on nodes of the cluster.
+///
+/// The answer is 200 whatever came of it: see `code`. It is 202 at once with `Prefer:
+/// respond-async` or `config.async`.
+#[utoipa::path(post, path = paths::FUNCTIONS_EXECUTE, tag = "functions",
+    params(("Prefer" = Option<String>, Header,
+        description = "`respond-async` for an answer at once.")), request_body = ExecuteRequest,
+    responses((status = 200, description = "The outcome", body = ExecuteResponse),
+        (status = 202, description = "It goes on", body = ExecuteResponse)))]
 pub(super) async fn execute(
     State(head): State<Head>,
     State(bodies): State<Bodies>,

@@ -11,7 +11,10 @@ use serde::Deserialize;
 use task::wait;
 use tracing::warn;
 use web::extract;
-use wire::executions::ExecutionsResponse;
+use wire::{
+    executions::{ExecutionBody, ExecutionsResponse},
+    paths,
+};
 
 use super::{
     super::{Found, Head},
@@ -27,19 +30,26 @@ const LIMIT_DEFAULT: usize = 100;
 const CANCELED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The query of the list.
-#[derive(Debug, Deserialize)]
-struct Query {
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Query {
+    /// How many to list at most; 100 where it is left out.
     limit: Option<usize>,
 }
 
-/// Answers the newest executions, the newest first, without their results.
+/// The newest executions, the newest first, without their results.
+#[utoipa::path(get, path = paths::EXECUTIONS, tag = "executions", params(Query),
+    responses((status = 200, description = "Executions", body = ExecutionsResponse)))]
 pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, Refused> {
     let query: Query = extract::query(&uri).map_err(Refused::Unreadable)?;
     let executions = head.executions(query.limit.unwrap_or(LIMIT_DEFAULT));
     Ok(answer(&ExecutionsResponse { executions }))
 }
 
-/// Answers one execution, with its results.
+/// One execution, with its results.
+#[utoipa::path(get, path = paths::EXECUTION, tag = "executions",
+    params(("id" = String, Path, description = "The id of the request.")),
+    responses((status = 200, description = "The execution", body = ExecutionBody)))]
 pub(super) async fn execution(
     State(head): State<Head>,
     Path(id): Path<String>,
@@ -47,8 +57,10 @@ pub(super) async fn execution(
     head.execution(&id).map(|execution| answer(&execution)).ok_or(Refused::UnknownExecution)
 }
 
-/// Cancels an execution, also on its workers, and answers what is known of it. One that has ended
-/// stays as it is.
+/// Cancels an execution, also on its workers. One that has ended stays unchanged.
+#[utoipa::path(delete, path = paths::EXECUTION, tag = "executions",
+    params(("id" = String, Path, description = "The id of the request.")),
+    responses((status = 200, description = "The execution", body = ExecutionBody)))]
 pub(super) async fn cancel(
     State(head): State<Head>,
     Path(id): Path<String>,

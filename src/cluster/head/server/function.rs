@@ -7,11 +7,17 @@ use axum::{
     response::Response,
 };
 use model::function::FunctionId;
-use wire::functions::{FileBody, FunctionDetail};
+use wire::{
+    functions::{FileBody, FunctionBody, FunctionDetail},
+    paths,
+};
 
 use super::{super::Head, answer, error::Refused, functions::body};
 
-/// Answers what the function is and has.
+/// One function and its files.
+#[utoipa::path(get, path = paths::FUNCTION, tag = "functions",
+    params(("id" = String, Path, description = "The id of its content.")),
+    responses((status = 200, description = "The function", body = FunctionDetail)))]
 pub(super) async fn function(
     State(head): State<Head>,
     Path(id): Path<String>,
@@ -27,7 +33,10 @@ pub(super) async fn function(
     Ok(answer(&FunctionDetail { function: body(function), files: files.collect() }))
 }
 
-/// Answers what was removed.
+/// Has the head forget a function. Workers that hold it keep it.
+#[utoipa::path(delete, path = paths::FUNCTION, tag = "functions",
+    params(("id" = String, Path, description = "The id of its content.")),
+    responses((status = 200, description = "What was removed", body = FunctionBody)))]
 pub(super) async fn remove(
     State(head): State<Head>,
     Path(id): Path<String>,

@@ -12,7 +12,10 @@ use model::function::Method;
 use serde::Deserialize;
 use tokio::time::{Duration, timeout};
 use web::extract::{self, BodyError};
-use wire::functions::{FunctionBody, FunctionsResponse};
+use wire::{
+    functions::{FunctionBody, FunctionsResponse},
+    paths,
+};
 
 use super::{super::Head, answer, error::Refused};
 use content::{Function, NameHints};
@@ -27,15 +30,20 @@ const CAR: &str = "application/vnd.ipld.car";
 const WASM: &str = "application/wasm";
 
 /// What the query says of a function.
-#[derive(Deserialize)]
-struct Label {
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Label {
+    /// What to call it; the name of its method where it is left out.
     #[serde(default)]
     name: String,
+    /// The file name of the module, without which a module is refused.
     #[serde(default)]
     method: String,
 }
 
-/// Answers the functions by name.
+/// The functions the head holds, by name.
+#[utoipa::path(get, path = paths::FUNCTIONS, tag = "functions",
+    responses((status = 200, description = "Functions", body = FunctionsResponse)))]
 pub(super) async fn functions(State(head): State<Head>) -> Response {
     let listed = |function: Function| {
         let by_manifest = head.store().ids_by_manifest(function.id);
@@ -46,7 +54,11 @@ pub(super) async fn functions(State(head): State<Head>) -> Response {
     answer(&FunctionsResponse { functions })
 }
 
-/// Keeps a function, and answers it with its id.
+/// Gives the head a function: its blocks as a CAR, or, with `method`, one module.
+#[utoipa::path(post, path = paths::FUNCTIONS, tag = "functions", params(Label),
+    request_body(content((Vec<u8> = "application/vnd.ipld.car"),
+        (Vec<u8> = "application/wasm"))),
+    responses((status = 200, description = "The function", body = FunctionBody)))]
 pub(super) async fn upload(
     State(head): State<Head>,
     request: Request,

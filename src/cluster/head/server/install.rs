@@ -11,7 +11,10 @@ use model::{
     function::FunctionId,
     node::{GENERAL_TOPIC, Subgroup},
 };
-use wire::functions::{InstallRequest, InstallResponse};
+use wire::{
+    functions::{InstallRequest, InstallResponse},
+    paths,
+};
 
 use super::{
     super::{Head, Installation},
@@ -21,7 +24,12 @@ use super::{
 };
 use crate::message::InstallFunction;
 
-/// Tells the nodes, and answers once one of them or the head itself has the function.
+/// Has the nodes of a group install a function.
+///
+/// The answer is 200 whatever came of it: see `code`.
+#[utoipa::path(post, path = paths::FUNCTIONS_INSTALL, tag = "functions",
+    request_body = InstallRequest,
+    responses((status = 200, description = "The outcome", body = InstallResponse)))]
 pub(super) async fn install(
     State(head): State<Head>,
     State(bodies): State<Bodies>,

@@ -2,7 +2,10 @@
 
 use axum::{extract::State, response::Response};
 use model::node::{PeerId, Role, Subgroup};
-use wire::functions::{NodeBody, NodesResponse};
+use wire::{
+    functions::{NodeBody, NodesResponse},
+    paths,
+};
 
 use super::{
     super::{Head, executions::millis},
@@ -10,7 +13,9 @@ use super::{
 };
 use crate::peers::Peer;
 
-/// Answers the head itself, then its peers by id.
+/// The nodes the head knows: itself first, then its peers by id.
+#[utoipa::path(get, path = paths::NODES, tag = "cluster",
+    responses((status = 200, description = "Nodes", body = NodesResponse)))]
 pub(super) async fn nodes(State(head): State<Head>) -> Response {
     let peers = head.peers().into_iter().map(|(id, peer)| body(&head, &id, peer));
     let nodes = [own(&head)].into_iter().chain(peers).collect();

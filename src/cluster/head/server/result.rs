@@ -4,7 +4,10 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use wire::functions::ResultRequest;
+use wire::{
+    functions::{ExecuteResponse, ResultRequest},
+    paths,
+};
 
 use super::{
     super::{Found, Head},
@@ -14,7 +17,13 @@ use super::{
     execute,
 };
 
-/// Answers what the execution was answered; code 202 while it is under way.
+/// The answer to an earlier execution.
+///
+/// Its `code` is 202 while the execution is under way.
+#[utoipa::path(post, path = paths::FUNCTIONS_RESULT, tag = "functions",
+    request_body = ResultRequest,
+    responses((status = 200, description = "The answer", body = ExecuteResponse),
+        (status = 404, description = "It is not remembered")))]
 pub(super) async fn result(
     State(head): State<Head>,
     State(bodies): State<Bodies>,
