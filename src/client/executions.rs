@@ -1,6 +1,6 @@
 //! Asynchronous executions, and the stream of a cluster's events.
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
 
 use task::backoff::Backoff;
 use tokio::{sync::mpsc, time::Instant};
@@ -13,7 +13,7 @@ use wire::{
 use crate::{
     error::ClientError,
     functions::Functions,
-    stream::{Follow, Line, Lost, SILENCE_MAX, reconnect},
+    stream::{Follow, Line, Lost, SILENCE_MAX, StreamEvent, reconnect},
     transport::{Call, parse},
 };
 
@@ -21,22 +21,7 @@ use crate::{
 pub const CODE_UNDER_WAY: &str = "202";
 
 /// What happens on a stream of a cluster's events.
-#[derive(Debug)]
-pub enum ClusterStreamEvent {
-    /// The line is up; what happens from now on follows.
-    Connected,
-    /// An event of the cluster.
-    Happened(ClusterEvent),
-    /// The line is still up.
-    Heartbeat,
-    /// The line is down; another try follows by itself. What happens meanwhile is not told.
-    Lost {
-        /// What broke the connection.
-        why: ClientError,
-        /// When the next try is.
-        retry_in: Duration,
-    },
-}
+pub type ClusterStreamEvent = StreamEvent<ClusterEvent>;
 
 impl Functions {
     /// Has a function run, and returns the request's id at once, by which [`Self::result`] and
@@ -119,11 +104,9 @@ pub async fn follow(functions: Functions, events: mpsc::Sender<ClusterStreamEven
 }
 
 impl Follow for Functions {
-    type Event = ClusterStreamEvent;
+    type Item = ClusterEvent;
 
-    fn lost(why: ClientError, retry_in: Duration) -> ClusterStreamEvent {
-        ClusterStreamEvent::Lost { why, retry_in }
-    }
+    const NOT_SERVED: &'static [u16] = &[404];
 
     async fn follow_once(
         &mut self,
@@ -141,10 +124,10 @@ impl Follow for Functions {
             let happened = match event.kind {
                 ClusterEventKind::Connected => {
                     backoff.reset();
-                    ClusterStreamEvent::Connected
+                    StreamEvent::Connected
                 }
-                ClusterEventKind::Heartbeat => ClusterStreamEvent::Heartbeat,
-                _ => ClusterStreamEvent::Happened(event),
+                ClusterEventKind::Heartbeat => StreamEvent::Heartbeat,
+                _ => StreamEvent::Item(event),
             };
             events.send(happened).await?;
         }
@@ -230,13 +213,13 @@ mod tests {
         let (sender, mut events) = mpsc::channel(8);
         let group = task::group::Group::default();
         group.spawn("follow", follow(functions, sender));
-        assert!(matches!(events.recv().await, Some(ClusterStreamEvent::Connected)));
-        let Some(ClusterStreamEvent::Happened(event)) = events.recv().await else {
+        assert!(matches!(events.recv().await, Some(StreamEvent::Connected)));
+        let Some(StreamEvent::Item(event)) = events.recv().await else {
             panic!("a peer joined");
         };
         assert_eq!(event.kind, ClusterEventKind::PeerJoined { peer_id: "12D3A".to_owned() });
-        assert!(matches!(events.recv().await, Some(ClusterStreamEvent::Heartbeat)));
-        assert!(matches!(events.recv().await, Some(ClusterStreamEvent::Lost { .. })));
+        assert!(matches!(events.recv().await, Some(StreamEvent::Heartbeat)));
+        assert!(matches!(events.recv().await, Some(StreamEvent::Lost { .. })));
         group.shutdown().await;
     }
 }

@@ -70,33 +70,81 @@ impl<T> From<mpsc::error::SendError<T>> for Lost {
     }
 }
 
+/// What happens on a stream that reconnects by itself. `E` is why a connection broke.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent<T, E = ClientError> {
+    /// Connected. A replay of the newest items may follow.
+    Connected,
+    /// New items, in the order in which they arrived.
+    Item(T),
+    /// The service does not know the last event: late items may have been missed.
+    Reset,
+    /// The connection works, though nothing happened for a while.
+    Heartbeat,
+    /// Disconnected; the next attempt is made after `retry_in`. What happens meanwhile may be missed.
+    Lost {
+        /// What broke the connection.
+        why: E,
+        /// How long until the next attempt.
+        retry_in: Duration,
+    },
+    /// The service has no such stream; no event follows.
+    NotServed,
+}
+
+impl<T> StreamEvent<T> {
+    /// Converts the items and the error.
+    pub fn map<U, E>(
+        self,
+        item: impl FnOnce(T) -> U,
+        why: impl FnOnce(ClientError) -> E,
+    ) -> StreamEvent<U, E> {
+        match self {
+            Self::Connected => StreamEvent::Connected,
+            Self::Item(items) => StreamEvent::Item(item(items)),
+            Self::Reset => StreamEvent::Reset,
+            Self::Heartbeat => StreamEvent::Heartbeat,
+            Self::Lost { why: error, retry_in } => StreamEvent::Lost { why: why(error), retry_in },
+            Self::NotServed => StreamEvent::NotServed,
+        }
+    }
+}
+
 /// A stream that can be connected again.
 pub(crate) trait Follow {
-    /// What its receiver gets.
-    type Event;
+    /// What it brings.
+    type Item;
 
-    /// What the receiver gets when the connection breaks, which is retried after a wait.
-    fn lost(why: ClientError, retry_in: Duration) -> Self::Event;
+    /// The statuses by which a service says that it has no such stream.
+    const NOT_SERVED: &'static [u16];
 
     /// Connects, and sends events until the connection breaks or the receiver is gone. Resets
     /// `backoff` once the connection works.
     async fn follow_once(
         &mut self,
-        events: &mpsc::Sender<Self::Event>,
+        events: &mpsc::Sender<StreamEvent<Self::Item>>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost>;
 }
 
 /// Connects `stream` again each time its connection breaks, until the receiver of `events` is gone.
 /// Cancel-safe: dropping it closes the connection.
-pub(crate) async fn reconnect<F: Follow>(mut stream: F, events: mpsc::Sender<F::Event>) {
+pub(crate) async fn reconnect<F: Follow>(
+    mut stream: F,
+    events: mpsc::Sender<StreamEvent<F::Item>>,
+) {
     let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
     loop {
         let Err(lost) = stream.follow_once(&events, &mut backoff).await;
         let Lost::Line(why) = lost else { return };
+        if why.status().is_some_and(|status| F::NOT_SERVED.contains(&status)) {
+            // No receiver is no error.
+            events.send(StreamEvent::NotServed).await.unwrap_or_default();
+            return;
+        }
         let wait = backoff.next_wait();
         let retry_in = why.retry_after().map_or(wait, |asked| asked.max(wait));
-        if events.send(F::lost(why, retry_in)).await.is_err() {
+        if events.send(StreamEvent::Lost { why, retry_in }).await.is_err() {
             return;
         }
         sleep(retry_in).await;

@@ -135,23 +135,7 @@ pub(crate) enum ProfileEvent {
 }
 
 /// An event of a stream that reconnects by itself.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum StreamEvent<T> {
-    /// Connected. A replay of the newest items may follow.
-    Connected,
-    /// New items, in the order in which they arrived.
-    Item(T),
-    /// The service does not know the last event: late items may have been missed.
-    Reset,
-    Heartbeat,
-    /// Disconnected; the next attempt is made after `retry_in`.
-    Lost {
-        why: Failure,
-        retry_in: Duration,
-    },
-    /// The service has no such stream; no event follows.
-    NotServed,
-}
+pub(crate) type StreamEvent<T> = client::stream::StreamEvent<T, Failure>;
 
 /// An event of the stream of a head's cluster.
 pub(crate) type HeadEvent = StreamEvent<Box<ClusterEvent>>;

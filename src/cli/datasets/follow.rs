@@ -4,7 +4,10 @@ use anyhow::Context as _;
 use clap::Args;
 use client::{
     datasets::{Datasets, NamedRow},
-    stream::resume::{self, Event, ResumeFrom},
+    stream::{
+        StreamEvent,
+        resume::{self, ResumeFrom, RowEvent},
+    },
 };
 use model::escape::escape_line;
 use model::{
@@ -104,31 +107,34 @@ async fn begin(
     Ok(newest.or(Some(Timestamp::MIN)))
 }
 
-async fn printed(events: &mut mpsc::Receiver<Event>, printer: &mut Printer) -> anyhow::Result<()> {
+async fn printed(
+    events: &mut mpsc::Receiver<RowEvent>,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     let mut is_lost = false;
     while let Some(event) = events.recv().await {
         match event {
-            Event::Rows { rows, .. } => {
-                printer.print(&rows)?;
+            StreamEvent::Item(batch) => {
+                printer.print(&batch.rows)?;
                 if printer.n_left == Some(0) {
                     return Ok(());
                 }
             }
-            Event::Connected if is_lost => {
+            StreamEvent::Connected if is_lost => {
                 is_lost = false;
                 tell("the stream is back");
             }
-            Event::Lost { why, .. } if matches!(why.status(), Some(401 | 403 | 404)) => {
+            StreamEvent::Lost { why, .. } if matches!(why.status(), Some(401 | 403 | 404)) => {
                 return Err(why).context("follow the dataset");
             }
-            Event::Lost { why, .. } if !is_lost => {
+            StreamEvent::Lost { why, .. } if !is_lost => {
                 is_lost = true;
                 tell(&format!("the stream is lost and tried again: {}", why.why()));
             }
-            Event::Reset => {
+            StreamEvent::Reset => {
                 tell("the service forgot where the stream was: late rows may be left out");
             }
-            Event::Connected | Event::Lost { .. } | Event::Heartbeat => {}
+            _ => {}
         }
     }
     Ok(())

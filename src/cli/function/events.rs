@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use clap::Args;
-use client::executions::{ClusterStreamEvent, follow};
+use client::{executions::follow, stream::StreamEvent};
 use model::escape::escape_line;
 use task::group::Group;
 use tokio::sync::mpsc;
@@ -39,7 +39,7 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
     group.spawn("follow", follow(head.clone(), sender));
     while let Some(event) = events.recv().await {
         let event = match event {
-            ClusterStreamEvent::Connected => {
+            StreamEvent::Connected => {
                 // The end of one that ended before it was followed is not sent.
                 if let Some(id) = &id
                     && has_ended(&head, id).await?
@@ -48,16 +48,16 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
                 }
                 continue;
             }
-            ClusterStreamEvent::Heartbeat => continue,
-            ClusterStreamEvent::Lost { why, .. } if why.status() == Some(NOT_FOUND) => {
+            StreamEvent::Heartbeat | StreamEvent::Reset => continue,
+            StreamEvent::NotServed => {
                 bail!("follow the cluster: its head tells of no events");
             }
-            ClusterStreamEvent::Lost { why, retry_in } => {
+            StreamEvent::Lost { why, retry_in } => {
                 let seconds = retry_in.as_secs_f64();
                 tell(&format!("the line broke ({}); again in {seconds:.1} s", why.why()));
                 continue;
             }
-            ClusterStreamEvent::Happened(event) => event,
+            StreamEvent::Item(event) => event,
         };
         let is_its = |wanted: &String| event.kind.request_id() == Some(wanted.as_str());
         if !id.as_ref().is_none_or(is_its) {

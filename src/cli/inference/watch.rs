@@ -10,6 +10,7 @@ use client::{
         Inference, Latest,
         bundles::{self, BundleEvent},
     },
+    stream::StreamEvent,
 };
 use model::escape::escape_line;
 use model::{
@@ -146,24 +147,24 @@ async fn followed(
     let mut is_lost = false;
     while let Some(event) = events.recv().await {
         match event {
-            BundleEvent::Bundle(latest) => {
+            StreamEvent::Item(latest) => {
                 if printer.print(&latest)? {
                     return Ok(true);
                 }
             }
-            BundleEvent::Connected if is_lost => {
+            StreamEvent::Connected if is_lost => {
                 is_lost = false;
                 tell("the stream is back");
             }
-            BundleEvent::NotServed => return Ok(false),
-            BundleEvent::Lost { why, .. } if matches!(why.status(), Some(401 | 403)) => {
+            StreamEvent::NotServed => return Ok(false),
+            StreamEvent::Lost { why, .. } if matches!(why.status(), Some(401 | 403)) => {
                 return Err(why).context("follow the topic");
             }
-            BundleEvent::Lost { why, .. } if !is_lost => {
+            StreamEvent::Lost { why, .. } if !is_lost => {
                 is_lost = true;
                 tell(&format!("the stream is lost and tried again: {}", why.why()));
             }
-            BundleEvent::Connected | BundleEvent::Lost { .. } => {}
+            _ => {}
         }
     }
     Ok(true)

@@ -12,8 +12,7 @@ use wire::{inference::LatestNetworkInferences, paths};
 
 use super::{Inference, Latest, latest_of};
 use crate::{
-    error::ClientError,
-    stream::{Follow, Line, Lost, reconnect},
+    stream::{Follow, Line, Lost, StreamEvent, reconnect},
     transport::{Call, parse},
 };
 
@@ -24,23 +23,8 @@ const SILENCE_MAX: Duration = Duration::from_hours(1);
 /// What a new bundle is called on the line.
 const EVENT_BUNDLE: &str = "bundle";
 
-/// What happens on a stream of bundles.
-#[derive(Debug)]
-pub enum BundleEvent {
-    /// The line is up; the newest bundle follows, and each new one.
-    Connected,
-    /// A bundle, newer than those before.
-    Bundle(Box<Latest>),
-    /// The line is down; another try follows by itself.
-    Lost {
-        /// What broke the connection.
-        why: ClientError,
-        /// When the next try is.
-        retry_in: Duration,
-    },
-    /// The service has no such stream. Nothing follows.
-    NotServed,
-}
+/// What happens on a stream of bundles. Once connected, the newest one follows, and each new one.
+pub type BundleEvent = StreamEvent<Box<Latest>>;
 
 /// Follows the bundles of `topic` and sends what happens to `events`, until nobody listens any more.
 ///
@@ -56,11 +40,9 @@ struct BundleStream {
 }
 
 impl Follow for BundleStream {
-    type Event = BundleEvent;
+    type Item = Box<Latest>;
 
-    fn lost(why: ClientError, retry_in: Duration) -> BundleEvent {
-        BundleEvent::Lost { why, retry_in }
-    }
+    const NOT_SERVED: &'static [u16] = &[404, 405, 501];
 
     async fn follow_once(
         &mut self,
@@ -69,15 +51,9 @@ impl Follow for BundleStream {
     ) -> Result<Infallible, Lost> {
         let path = self.service.path(paths::TOPIC_STREAM, Some(self.topic));
         let call = Call { within: None, ..Call::get(&path) };
-        let mut line = match Line::open(&self.service.transport, call).await {
-            Err(why) if matches!(why.status(), Some(404 | 405 | 501)) => {
-                events.send(BundleEvent::NotServed).await?;
-                return Err(Lost::Reader);
-            }
-            line => line?,
-        };
+        let mut line = Line::open(&self.service.transport, call).await?;
         backoff.reset();
-        events.send(BundleEvent::Connected).await?;
+        events.send(StreamEvent::Connected).await?;
         loop {
             let event = line.next(Instant::now() + SILENCE_MAX).await?;
             if event.event != EVENT_BUNDLE {
@@ -85,7 +61,7 @@ impl Follow for BundleStream {
             }
             let what = "a bundle of a topic";
             let body: LatestNetworkInferences = parse(event.data.as_bytes(), what)?;
-            events.send(BundleEvent::Bundle(Box::new(latest_of(body, what)?))).await?;
+            events.send(StreamEvent::Item(Box::new(latest_of(body, what)?))).await?;
         }
     }
 }
@@ -125,10 +101,11 @@ mod tests {
 
     fn word(event: &BundleEvent) -> String {
         match event {
-            BundleEvent::Connected => "connected".to_owned(),
-            BundleEvent::Bundle(latest) => format!("bundle {}", latest.bundle.nonce),
-            BundleEvent::Lost { .. } => "lost".to_owned(),
-            BundleEvent::NotServed => "not served".to_owned(),
+            StreamEvent::Connected => "connected".to_owned(),
+            StreamEvent::Item(latest) => format!("bundle {}", latest.bundle.nonce),
+            StreamEvent::Lost { .. } => "lost".to_owned(),
+            StreamEvent::NotServed => "not served".to_owned(),
+            StreamEvent::Reset | StreamEvent::Heartbeat => unreachable!("bundles have none"),
         }
     }
 

@@ -23,7 +23,8 @@ use wire::{
 };
 
 use super::{
-    BATCH_ROWS_MAX, EventStream, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, reconnect, row,
+    BATCH_ROWS_MAX, EventStream, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent,
+    reconnect, row,
 };
 use crate::{
     datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
@@ -56,30 +57,17 @@ pub enum Repeats {
     Give,
 }
 
-/// What happens while a dataset is followed.
-#[derive(Debug)]
-pub enum Event {
-    /// The line is up.
-    Connected,
-    /// Rows, and what to remember for going on after the last of them.
-    Rows {
-        /// In the order in which they came, those between two lines by timestamp.
-        rows: Vec<NamedRow>,
-        /// The id of the last one's event, where the service gives any.
-        last_event_id: Option<String>,
-    },
-    /// The service does not know the last event any more: late rows may have been missed.
-    Reset,
-    /// The line is still up.
-    Heartbeat,
-    /// The line is down; another try follows by itself.
-    Lost {
-        /// What broke the connection.
-        why: ClientError,
-        /// When the next try is.
-        retry_in: Duration,
-    },
+/// Rows of a followed dataset, and what to remember for going on after the last of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowBatch {
+    /// In the order in which they came, those between two lines by timestamp.
+    pub rows: Vec<NamedRow>,
+    /// The id of the last one's event, where the service gives any.
+    pub last_event_id: Option<String>,
 }
+
+/// What happens while a dataset is followed.
+pub type RowEvent = StreamEvent<RowBatch>;
 
 /// Follows `dataset` from where its reader is, until nobody listens any more.
 ///
@@ -88,7 +76,7 @@ pub async fn follow(
     datasets: Datasets,
     dataset: DatasetId,
     resume_from: ResumeFrom,
-    events: Sender<Event>,
+    events: Sender<RowEvent>,
 ) {
     let recent = RecentRows::default();
     reconnect(Reader { datasets, dataset, resume_from, recent }, events).await;
@@ -111,15 +99,14 @@ struct LineStart {
 }
 
 impl Follow for Reader {
-    type Event = Event;
+    type Item = RowBatch;
 
-    fn lost(why: ClientError, retry_in: Duration) -> Event {
-        Event::Lost { why, retry_in }
-    }
+    // A dataset may be there again, or be seen by the key.
+    const NOT_SERVED: &'static [u16] = &[];
 
     async fn follow_once(
         &mut self,
-        events: &Sender<Event>,
+        events: &Sender<RowEvent>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost> {
         let query = [("dataset", self.dataset.to_string())];
@@ -154,14 +141,14 @@ impl Follow for Reader {
             match event.as_ref().map(|event| event.event.as_str()) {
                 Some(EVENT_CONNECTED) => {
                     backoff.reset();
-                    events.send(Event::Connected).await?;
+                    events.send(StreamEvent::Connected).await?;
                 }
                 Some(EVENT_RESET) => {
                     start.is_resumed = false;
                     self.resume_from.last_event_id = None;
-                    events.send(Event::Reset).await?;
+                    events.send(StreamEvent::Reset).await?;
                 }
-                Some(EVENT_HEARTBEAT) => events.send(Event::Heartbeat).await?,
+                Some(EVENT_HEARTBEAT) => events.send(StreamEvent::Heartbeat).await?,
                 _ => {}
             }
         }
@@ -175,7 +162,7 @@ impl Reader {
         event: &Sse,
         start: &mut LineStart,
         rows: &mut Vec<NamedRow>,
-        events: &Sender<Event>,
+        events: &Sender<RowEvent>,
     ) -> Result<(), Lost> {
         let row = row(event)?;
         if start.n_rows == 0
@@ -202,7 +189,7 @@ impl Reader {
         &mut self,
         newest: Timestamp,
         end: Timestamp,
-        events: &Sender<Event>,
+        events: &Sender<RowEvent>,
     ) -> Result<(), Lost> {
         let mut query = RowsQuery {
             dataset: self.dataset,
@@ -226,11 +213,11 @@ impl Reader {
         }
     }
 
-    async fn give(&mut self, rows: Vec<NamedRow>, events: &Sender<Event>) -> Result<(), Lost> {
+    async fn give(&mut self, rows: Vec<NamedRow>, events: &Sender<RowEvent>) -> Result<(), Lost> {
         let Some(newest) = rows.iter().map(|row| row.timestamp).max() else { return Ok(()) };
         self.resume_from.newest = self.resume_from.newest.max(Some(newest));
         let last_event_id = self.resume_from.last_event_id.clone();
-        Ok(events.send(Event::Rows { rows, last_event_id }).await?)
+        Ok(events.send(StreamEvent::Item(RowBatch { rows, last_event_id })).await?)
     }
 }
 

@@ -17,7 +17,7 @@ use task::group::Group;
 use wire::paths;
 
 use super::{
-    resume::{Event, ResumeFrom, follow},
+    resume::{ResumeFrom, RowBatch, RowEvent, follow},
     *,
 };
 use crate::{datasets::Datasets, fake::Fake, transport::Transport};
@@ -58,7 +58,7 @@ async fn watch(lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static
 }
 
 struct Watch {
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<RowEvent>,
     group: Group,
     _fake: Fake,
 }
@@ -67,11 +67,12 @@ impl Watch {
     /// The next event, as a text.
     async fn next(&mut self) -> String {
         match timeout(SOON, self.events.recv()).await.expect("an event").expect("a stream") {
-            Event::Connected => "connected".to_owned(),
-            Event::Heartbeat => "heartbeat".to_owned(),
-            Event::Reset => "reset".to_owned(),
-            Event::Lost { why, .. } => format!("lost: {}", why.why()),
-            Event::Rows { rows, .. } => {
+            StreamEvent::Connected => "connected".to_owned(),
+            StreamEvent::Heartbeat => "heartbeat".to_owned(),
+            StreamEvent::Reset => "reset".to_owned(),
+            StreamEvent::NotServed => "not served".to_owned(),
+            StreamEvent::Lost { why, .. } => format!("lost: {}", why.why()),
+            StreamEvent::Item(RowBatch { rows, .. }) => {
                 let rows = rows.iter().map(|row| {
                     let minute = (row.timestamp.seconds() / 60) % 60;
                     format!(" {minute}={}", row.values["close"].as_f64().unwrap())

@@ -11,7 +11,10 @@ use client::{
         Inference,
         bundles::{self, BundleEvent},
     },
-    stream::resume::{self, Event as RowEvent, Repeats, ResumeFrom},
+    stream::{
+        StreamEvent,
+        resume::{self, Repeats, ResumeFrom, RowEvent},
+    },
 };
 use model::{dataset::DatasetId, topic::TopicId};
 use tokio::{
@@ -21,7 +24,7 @@ use tokio::{
 
 use super::{absent, failure};
 use crate::{
-    event::{DataEvent, Event, InferenceEvent, RowsEvent, StreamEvent},
+    event::{DataEvent, Event, InferenceEvent},
     state::{
         loadable::Failure,
         services::{PROBE_WITHIN, Service},
@@ -101,29 +104,23 @@ pub(super) async fn functions(head: Option<Functions>) -> Event {
 /// is not asked again.
 pub(super) async fn cluster(head: Option<Functions>, events: mpsc::Sender<Event>) {
     let Some(head) = head else { return };
-    let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
-    let send = async {
-        while let Some(event) = inbox.recv().await {
-            let news = match event {
-                ClusterStreamEvent::Connected => StreamEvent::Connected,
-                ClusterStreamEvent::Happened(event) => StreamEvent::Item(Box::new(event)),
-                ClusterStreamEvent::Heartbeat => continue,
-                ClusterStreamEvent::Lost { why, .. } if why.status() == Some(404) => {
-                    StreamEvent::NotServed
-                }
-                ClusterStreamEvent::Lost { why, retry_in } => {
-                    StreamEvent::Lost { why: failure("follow the cluster", &why), retry_in }
-                }
-            };
-            let is_absent = news == StreamEvent::NotServed;
-            if events.send(Event::Cluster(news)).await.is_err() || is_absent {
-                return;
-            }
-        }
+    let (sender, inbox) = mpsc::channel(NEWS_MAX);
+    let happened = |event: ClusterStreamEvent| {
+        Event::Cluster(event.map(Box::new, |why| failure("follow the cluster", &why)))
     };
-    tokio::select! {
-        () = executions::follow(head, sender) => {}
-        () = send => {}
+    tokio::join!(executions::follow(head, sender), forward(inbox, events, happened));
+}
+
+/// Sends each event of `inbox` as `convert` makes it, until there is no receiver.
+async fn forward<T>(
+    mut inbox: mpsc::Receiver<T>,
+    events: mpsc::Sender<Event>,
+    convert: impl Fn(T) -> Event,
+) {
+    while let Some(event) = inbox.recv().await {
+        if events.send(convert(event)).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -186,11 +183,11 @@ pub(super) async fn stream(
     events: mpsc::Sender<Event>,
 ) {
     let Some(service) = service else { return };
-    let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
+    let (sender, mut inbox) = mpsc::channel::<RowEvent>(NEWS_MAX);
     let send = async {
         let mut next = inbox.recv().await;
         while let Some(event) = next {
-            let mut news = news(event);
+            let mut news = event.map(|batch| batch.rows, |why| failure("follow the dataset", &why));
             next = None;
             if let StreamEvent::Item(rows) = &mut news {
                 next = fill_batch(rows, &mut inbox).await;
@@ -217,24 +214,12 @@ async fn fill_batch(
     let deadline = Instant::now() + BATCH_EVERY;
     while rows.len() < BATCH_ROWS_MAX {
         match timeout_at(deadline, inbox.recv()).await {
-            Ok(Some(RowEvent::Rows { rows: more, .. })) => rows.extend(more),
+            Ok(Some(StreamEvent::Item(more))) => rows.extend(more.rows),
             Ok(other) => return other,
             Err(_) => return None,
         }
     }
     None
-}
-
-fn news(event: RowEvent) -> RowsEvent {
-    match event {
-        RowEvent::Connected => StreamEvent::Connected,
-        RowEvent::Rows { rows, .. } => StreamEvent::Item(rows),
-        RowEvent::Reset => StreamEvent::Reset,
-        RowEvent::Heartbeat => StreamEvent::Heartbeat,
-        RowEvent::Lost { why, retry_in } => {
-            StreamEvent::Lost { why: failure("follow the dataset", &why), retry_in }
-        }
-    }
 }
 
 pub(super) async fn topics(service: Option<Inference>) -> Event {
@@ -281,24 +266,12 @@ pub(super) async fn bundles(
     events: mpsc::Sender<Event>,
 ) {
     let Some(service) = service else { return };
-    let (sender, mut inbox) = mpsc::channel(NEWS_MAX);
-    let send = async {
-        while let Some(event) = inbox.recv().await {
-            let news = match event {
-                BundleEvent::Connected => StreamEvent::Connected,
-                BundleEvent::Bundle(latest) => StreamEvent::Item(latest),
-                BundleEvent::NotServed => StreamEvent::NotServed,
-                BundleEvent::Lost { why, retry_in } => {
-                    StreamEvent::Lost { why: failure("follow the topic", &why), retry_in }
-                }
-            };
-            let event = Event::Inference(InferenceEvent::Bundle { topic, news });
-            if events.send(event).await.is_err() {
-                return;
-            }
-        }
+    let (sender, inbox) = mpsc::channel(NEWS_MAX);
+    let arrived = |event: BundleEvent| {
+        let news = event.map(std::convert::identity, |why| failure("follow the topic", &why));
+        Event::Inference(InferenceEvent::Bundle { topic, news })
     };
-    tokio::join!(bundles::follow(service, topic, sender), send);
+    tokio::join!(bundles::follow(service, topic, sender), forward(inbox, events, arrived));
 }
 
 pub(super) async fn leaderboard(service: Option<Inference>, topic: TopicId) -> Event {

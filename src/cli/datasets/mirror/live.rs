@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use client::stream::resume::{self, Event, Repeats, ResumeFrom};
+use client::stream::{
+    StreamEvent,
+    resume::{self, Repeats, ResumeFrom, RowBatch, RowEvent},
+};
 use task::group::Group;
 use tokio::{
     sync::mpsc,
@@ -24,9 +27,9 @@ const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
 /// The stream of a dataset being copied.
 pub(super) struct LiveCopy {
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<RowEvent>,
     /// What came before the rows there were got copied.
-    first: Option<Event>,
+    first: Option<RowEvent>,
     /// Stops the stream.
     group: Group,
 }
@@ -53,7 +56,7 @@ impl LiveCopy {
         if !is_resumed {
             let has_rows = copy.newest().await?.is_some();
             first = wait_for_first(&mut events, has_rows).await.context("follow the dataset")?;
-            if let Some(Event::Rows { last_event_id, .. }) = &first {
+            if let Some(StreamEvent::Item(RowBatch { last_event_id, .. })) = &first {
                 // From here on the stream brings late rows, too.
                 copy.checkpoint.last_event_id.clone_from(last_event_id);
                 copy.write_checkpoint()?;
@@ -93,15 +96,17 @@ impl Drop for LiveCopy {
 
 /// Waits until the stream is open and, where there are rows, has brought the first.
 async fn wait_for_first(
-    events: &mut mpsc::Receiver<Event>,
+    events: &mut mpsc::Receiver<RowEvent>,
     has_rows: bool,
-) -> anyhow::Result<Option<Event>> {
+) -> anyhow::Result<Option<RowEvent>> {
     let deadline = Instant::now() + BEGINS_WITHIN;
     loop {
         match timeout_at(deadline, events.recv()).await {
-            Ok(Some(Event::Connected)) if !has_rows => return Ok(None),
-            Ok(Some(event @ Event::Rows { .. })) => return Ok(Some(event)),
-            Ok(Some(Event::Lost { why, .. })) if is_final(why.status()) => return Err(why.into()),
+            Ok(Some(StreamEvent::Connected)) if !has_rows => return Ok(None),
+            Ok(Some(event @ StreamEvent::Item(_))) => return Ok(Some(event)),
+            Ok(Some(StreamEvent::Lost { why, .. })) if is_final(why.status()) => {
+                return Err(why.into());
+            }
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => bail!("see its rows within {} s", BEGINS_WITHIN.as_secs()),
         }
@@ -113,19 +118,21 @@ const fn is_final(status: Option<u16>) -> bool {
     matches!(status, Some(401 | 403 | 404))
 }
 
-async fn take(copy: &mut Copy, event: Event, is_lost: &mut bool) -> anyhow::Result<()> {
+async fn take(copy: &mut Copy, event: RowEvent, is_lost: &mut bool) -> anyhow::Result<()> {
     match event {
-        Event::Rows { rows, last_event_id } => copy.store_live(rows, last_event_id).await?,
-        Event::Connected if *is_lost => {
+        StreamEvent::Item(RowBatch { rows, last_event_id }) => {
+            copy.store_live(rows, last_event_id).await?;
+        }
+        StreamEvent::Connected if *is_lost => {
             *is_lost = false;
             tell(&format!("the stream of {} is back", copy.name()));
         }
-        Event::Lost { why, .. } if is_final(why.status()) => return Err(why.into()),
-        Event::Lost { why, .. } if !*is_lost => {
+        StreamEvent::Lost { why, .. } if is_final(why.status()) => return Err(why.into()),
+        StreamEvent::Lost { why, .. } if !*is_lost => {
             *is_lost = true;
             tell(&format!("the stream of {} is lost and tried again: {}", copy.name(), why.why()));
         }
-        Event::Reset => {
+        StreamEvent::Reset => {
             tell(&format!("the stream of {} cannot go on: all rows are copied again", copy.name()));
             copy.checkpoint.done_until = None;
             copy.checkpoint.is_whole = false;
@@ -133,7 +140,7 @@ async fn take(copy: &mut Copy, event: Event, is_lost: &mut bool) -> anyhow::Resu
             copy.write_checkpoint()?;
             copy.backfill().await?;
         }
-        Event::Connected | Event::Lost { .. } | Event::Heartbeat => {}
+        _ => {}
     }
     Ok(())
 }

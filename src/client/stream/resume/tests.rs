@@ -64,7 +64,7 @@ async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json:
 }
 
 struct Watch {
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<RowEvent>,
     _group: Group,
     _fake: Fake,
 }
@@ -96,12 +96,12 @@ impl Watch {
         let (mut minutes, mut n_lost, mut is_reset) = (Vec::new(), 0, false);
         while n_lost < n {
             match timeout(SOON, self.events.recv()).await.expect("an event").expect("a stream") {
-                Event::Rows { rows, .. } => {
+                StreamEvent::Item(RowBatch { rows, .. }) => {
                     minutes.extend(rows.iter().map(|row| row.timestamp.seconds() / 60 % 1440));
                 }
-                Event::Lost { .. } => n_lost += 1,
-                Event::Reset => is_reset = true,
-                Event::Connected | Event::Heartbeat => {}
+                StreamEvent::Lost { .. } => n_lost += 1,
+                StreamEvent::Reset => is_reset = true,
+                _ => {}
             }
         }
         (minutes, is_reset)
