@@ -2,15 +2,11 @@
 
 pub mod bundles;
 
-use model::{
-    bundle::Bundle,
-    topic::{Address, BlockHeight, TopicId},
-};
+use model::topic::{Address, BlockHeight, TopicId};
 use reqwest::Method;
 use wire::{
     inference::{
-        LatestNetworkInferences, NetworkInferences, NextTopicId, TopicBody, TopicHistory,
-        TopicList, TopicResponse,
+        Bundle, LatestBundle, NextTopicId, TopicBody, TopicHistory, TopicList, TopicResponse,
         cases::Decimal,
         leaderboard::Leaderboard,
         network::{
@@ -31,15 +27,6 @@ use crate::{
 pub struct Inference {
     transport: Transport,
     version: String,
-}
-
-/// The newest bundle of a topic.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Latest {
-    /// What was inferred.
-    pub bundle: Bundle,
-    /// The block at which it was made.
-    pub block_height: BlockHeight,
 }
 
 impl Inference {
@@ -73,7 +60,7 @@ impl Inference {
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if there is no topic or no bundle yet,
     /// [`ClientError::Limited`] if calls come too often.
-    pub async fn latest(&self, topic: TopicId) -> Result<Latest, ClientError> {
+    pub async fn latest(&self, topic: TopicId) -> Result<LatestBundle, ClientError> {
         self.latest_at(paths::LATEST_NETWORK_INFERENCES, topic).await
     }
 
@@ -81,15 +68,17 @@ impl Inference {
     ///
     /// # Errors
     /// As for [`Self::latest`].
-    pub async fn latest_outlier_resistant(&self, topic: TopicId) -> Result<Latest, ClientError> {
+    pub async fn latest_outlier_resistant(
+        &self,
+        topic: TopicId,
+    ) -> Result<LatestBundle, ClientError> {
         self.latest_at(paths::emissions::bundles::LATEST_OUTLIER_RESISTANT, topic).await
     }
 
-    async fn latest_at(&self, path: &str, topic: TopicId) -> Result<Latest, ClientError> {
+    async fn latest_at(&self, path: &str, topic: TopicId) -> Result<LatestBundle, ClientError> {
         let what = "the newest inferences of a topic";
         let path = self.path(path, Some(topic));
-        let body: LatestNetworkInferences = self.transport.json(Call::get(&path), what).await?;
-        latest_of(body, what)
+        self.transport.json(Call::get(&path), what).await
     }
 
     /// Returns the newest `limit` bundles of a topic, oldest first. Ours: the chain tells one at a
@@ -107,12 +96,7 @@ impl Inference {
         let query = [("limit", limit.to_string())];
         let call = Call { query: &query, ..Call::get(&path) };
         let page: NetworkInferencesPage = self.transport.json(call, what).await?;
-        let bundle = |network_inferences: NetworkInferences| {
-            let inference_block_height = network_inferences.nonce.clone();
-            let body = LatestNetworkInferences { network_inferences, inference_block_height };
-            Ok(latest_of(body, what)?.bundle)
-        };
-        page.network_inferences.into_iter().map(bundle).collect()
+        Ok(page.network_inferences)
     }
 
     /// Returns a topic's settings. Cancel-safe.
@@ -334,16 +318,6 @@ impl Inference {
         let path = pattern.replace("{version}", &self.version);
         topic.map_or_else(|| path.clone(), |topic| path.replace("{topic_id}", &topic.to_string()))
     }
-}
-
-/// The bundle in `body`, which is `what`.
-fn latest_of(body: LatestNetworkInferences, what: &'static str) -> Result<Latest, ClientError> {
-    let block_height = body
-        .inference_block_height
-        .parse()
-        .map_err(|error: std::num::ParseIntError| ClientError::shape(what, error))?;
-    let bundle = body.try_into().map_err(|error| ClientError::shape(what, error))?;
-    Ok(Latest { bundle, block_height })
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ use db::{
     writer::Writer,
 };
 use model::{
-    bundle::LabeledValue,
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
@@ -43,6 +42,8 @@ pub use self::{
     view::{Bundles, EpochView, Received},
     worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
 };
+use wire::inference::LabeledValue;
+
 use crate::{
     math::{outlier::Baseline, regret::Losses},
     network::{

@@ -232,7 +232,7 @@ async fn open(
     (inference, runner)
 }
 
-fn number(values: &[model::bundle::LabeledValue]) -> f64 {
+fn number(values: &[wire::inference::LabeledValue]) -> f64 {
     values[0].value
 }
 

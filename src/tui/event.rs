@@ -16,7 +16,6 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use model::{
-    bundle::Bundle,
     dataset::{Column, Dataset, DatasetId},
     key::ApiKey,
     topic::TopicId,
@@ -24,15 +23,13 @@ use model::{
 use wire::{
     executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
-    inference::{TopicHistory, TopicList, leaderboard::Leaderboard, network::LatestBody},
+    inference::{Bundle, TopicHistory, TopicList, leaderboard::Leaderboard, network::LatestBody},
 };
 
-pub(crate) use client::{
-    datasets::{
-        Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery, download::DownloadQuery,
-    },
-    inference::Latest,
+pub(crate) use client::datasets::{
+    Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery, download::DownloadQuery,
 };
+pub(crate) use wire::inference::LatestBundle;
 
 use crate::{
     keymap::Chord,
@@ -144,7 +141,7 @@ pub(crate) type HeadEvent = StreamEvent<Box<ClusterEvent>>;
 pub(crate) type RowsEvent = StreamEvent<Vec<NamedRow>>;
 
 /// An event of a topic's stream of bundles.
-pub(crate) type BundleEvent = StreamEvent<Box<Latest>>;
+pub(crate) type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
 /// A run, as it is to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,9 +196,9 @@ pub(crate) enum InferenceEvent {
     /// The answer to [`Effect::LoadTopics`].
     Topics(Result<TopicList, Failure>),
     /// The answer to [`Effect::LoadLatest`].
-    Latest { topic: TopicId, result: Result<Latest, Failure> },
+    Latest { topic: TopicId, result: Result<LatestBundle, Failure> },
     /// The answer to [`Effect::LoadResistant`].
-    Resistant { topic: TopicId, result: Result<Latest, Failure> },
+    Resistant { topic: TopicId, result: Result<LatestBundle, Failure> },
     /// The answer to [`Effect::LoadConfidence`].
     Confidence { topic: TopicId, result: Result<Box<LatestBody>, Failure> },
     /// The answer to [`Effect::LoadPastBundles`].

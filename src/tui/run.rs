@@ -248,7 +248,7 @@ struct Loop {
 enum Next {
     Signal(Signal),
     Term(Option<std::io::Result<TermEvent>>),
-    Event(Event),
+    Event(Box<Event>),
     Timer,
     Frame,
 }
@@ -339,8 +339,8 @@ impl Loop {
             biased;
             signal = self.signals.next() => Next::Signal(signal),
             event = self.keys.next(), if !self.is_paging => Next::Term(event),
-            Some(event) = self.inbox.recv() => Next::Event(event),
-            Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event)),
+            Some(event) = self.inbox.recv() => Next::Event(event.into()),
+            Some(event) = self.local_inbox.recv() => Next::Event(Event::Local(event).into()),
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => Next::Timer,
             () = sleep_until(frame.unwrap_or_else(Instant::now)), if frame.is_some() && !self.is_paging => {
                 Next::Frame
@@ -356,9 +356,9 @@ impl Loop {
             return Some(Next::Term(event));
         }
         if let Ok(event) = self.inbox.try_recv() {
-            return Some(Next::Event(event));
+            return Some(Next::Event(event.into()));
         }
-        self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event)))
+        self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event).into()))
     }
 
     /// Handles the timers that are due, so that a flood of other events cannot delay them.
@@ -375,11 +375,11 @@ impl Loop {
     fn handle(&mut self, next: Next) -> Result<Flow, RunError> {
         let event = match next {
             Next::Event(event) => {
-                if matches!(event, Event::Paged(_)) {
+                if matches!(*event, Event::Paged(_)) {
                     self.is_paging = false;
                     self.terminal.reenter().map_err(RunError::Terminal)?;
                 }
-                event
+                *event
             }
             Next::Term(Some(Ok(event))) => return self.handle_terminal(event),
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),

@@ -7,111 +7,140 @@ pub mod consumer;
 pub mod leaderboard;
 pub mod network;
 
-use model::{
-    bundle::{
-        Bundle, LabeledValue, OneInForecaster, WithheldForecaster, WithheldInferer, WorkerValues,
-        decimal,
-    },
-    topic::TopicError,
-};
+use std::{fmt::Display, str::FromStr};
+
+use model::topic::{Address, BlockHeight, TopicId};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// One labelled value. The number is a decimal text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct LabeledValueBody {
-    /// The label's number, from 1.
+/// One labelled value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct LabeledValue {
+    /// The label's number within its nonce, from 1.
     pub label_id: u32,
     /// The label, `y` on a topic with a single output.
     pub label_name: String,
-    /// A decimal number.
-    pub value: String,
+    /// A decimal number as text; not a number where nothing is known.
+    #[serde(with = "decimal")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub value: f64,
 }
 
 /// The values of one worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct WorkerValuesBody {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct WorkerValues {
     /// The address of the worker.
-    pub worker: String,
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub worker: Address,
     /// One value for each label.
-    pub values: Vec<LabeledValueBody>,
+    pub values: Vec<LabeledValue>,
 }
 
 /// The combined values without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct WithheldInfererBody {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct WithheldInferer {
     /// The address of the inferer left out.
-    pub withheld_inferer: String,
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub withheld_inferer: Address,
     /// What the others combine to.
-    pub combined_inference: Vec<LabeledValueBody>,
+    pub combined_inference: Vec<LabeledValue>,
 }
 
 /// The combined values without one forecaster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct WithheldForecasterBody {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct WithheldForecaster {
     /// The address of the forecaster left out.
-    pub withheld_forecaster: String,
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub withheld_forecaster: Address,
     /// What the others combine to.
-    pub combined_inference: Vec<LabeledValueBody>,
+    pub combined_inference: Vec<LabeledValue>,
 }
 
 /// The inferers' values combined with those of one forecaster alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct OneInForecasterBody {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct OneInForecaster {
     /// The forecaster's address.
-    pub forecaster: String,
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub forecaster: Address,
     /// What they combine to.
-    pub combined_inference: Vec<LabeledValueBody>,
+    pub combined_inference: Vec<LabeledValue>,
 }
 
 /// The value one forecaster implies without one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct OneOutInfererForecasterBody {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct OneOutInfererForecaster {
     /// The forecaster's address.
-    pub forecaster: String,
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub forecaster: Address,
     /// The address of the inferer left out.
-    pub withheld_inferer: String,
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub withheld_inferer: Address,
     /// What the forecaster implies.
-    pub combined_inference: Vec<LabeledValueBody>,
+    pub combined_inference: Vec<LabeledValue>,
 }
 
-/// A bundle. Members stand in the order of the chain's own message.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct NetworkInferences {
+/// Everything a network infers for a topic at one nonce. Members stand in the order of the chain's
+/// own message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct Bundle {
     /// The topic, a number as text.
-    pub topic_id: String,
-    /// The nonce, a number as text.
-    pub nonce: String,
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub topic_id: TopicId,
+    /// The block at which the epoch opened, a number as text.
+    #[serde(with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub nonce: BlockHeight,
     /// Inferers and forecasters, weighted by their regrets.
-    pub combined_value: Vec<LabeledValueBody>,
+    pub combined_value: Vec<LabeledValue>,
     /// What each inferer submitted.
-    pub inferer_values: Vec<WorkerValuesBody>,
+    pub inferer_values: Vec<WorkerValues>,
     /// What each forecaster implies.
-    pub forecaster_values: Vec<WorkerValuesBody>,
-    /// The inferers alone.
-    pub naive_value: Vec<LabeledValueBody>,
+    pub forecaster_values: Vec<WorkerValues>,
+    /// The inferers alone, weighted by their naive regrets.
+    pub naive_value: Vec<LabeledValue>,
     /// Without each inferer in turn.
     #[serde(default)]
-    pub one_out_inferer_values: Vec<WithheldInfererBody>,
-    /// Without each forecaster in turn.
+    pub one_out_inferer_values: Vec<WithheldInferer>,
+    /// Without each forecaster in turn; empty with fewer than two.
     #[serde(default)]
-    pub one_out_forecaster_values: Vec<WithheldForecasterBody>,
-    /// With each forecaster alone.
+    pub one_out_forecaster_values: Vec<WithheldForecaster>,
+    /// With each forecaster alone; empty with fewer than two.
     #[serde(default)]
-    pub one_in_forecaster_values: Vec<OneInForecasterBody>,
+    pub one_in_forecaster_values: Vec<OneInForecaster>,
     /// What each forecaster implies without each inferer.
     #[serde(default)]
-    pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterBody>,
+    pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecaster>,
 }
 
-/// The answer to `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct LatestNetworkInferences {
+/// The newest bundle of a topic: the answer to
+/// `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+pub struct LatestBundle {
     /// Every value of the epoch.
-    pub network_inferences: NetworkInferences,
+    #[serde(rename = "network_inferences")]
+    pub bundle: Bundle,
     /// The block at which it was made, a number as text.
-    pub inference_block_height: String,
+    #[serde(rename = "inference_block_height", with = "text")]
+    #[schemars(with = "String")]
+    #[schema(value_type = String)]
+    pub block_height: BlockHeight,
 }
 
 /// The answer to `GET /emissions/{version}/topics/{topic_id}`.
@@ -301,11 +330,11 @@ pub struct HistoryEpoch {
     /// When it opened, in RFC 3339.
     pub opened_at: String,
     /// Inferers and forecasters, weighted by their regrets.
-    pub combined_value: Vec<LabeledValueBody>,
+    pub combined_value: Vec<LabeledValue>,
     /// The inferers alone.
-    pub naive_value: Vec<LabeledValueBody>,
+    pub naive_value: Vec<LabeledValue>,
     /// What came true: 1 at one label and 0 at the others in a classification. Empty until known.
-    pub truth: Vec<LabeledValueBody>,
+    pub truth: Vec<LabeledValue>,
     /// The combined value's loss, once known.
     pub combined_loss: Option<f64>,
     /// The naive value's loss, once known.
@@ -316,102 +345,37 @@ pub struct HistoryEpoch {
     pub n_forecasters: u64,
 }
 
-impl From<LabeledValue> for LabeledValueBody {
-    fn from(value: LabeledValue) -> Self {
-        let LabeledValue { label_id, label_name, value } = value;
-        Self { label_id, label_name, value: decimal(value) }
+/// Ids, addresses and whole numbers of 64 bits as texts.
+mod text {
+    use serde::de::Error as _;
+
+    use super::{Deserialize as _, Deserializer, Display, FromStr, Serializer};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
-impl TryFrom<LabeledValueBody> for LabeledValue {
-    type Error = TopicError;
+/// Numbers as the shortest decimal texts that read back as them.
+mod decimal {
+    use super::{Deserializer, Serializer};
 
-    fn try_from(body: LabeledValueBody) -> Result<Self, Self::Error> {
-        let LabeledValueBody { label_id, label_name, value } = body;
-        let number = value.parse();
-        let value =
-            number.map_err(|_| TopicError::Number { text: value.chars().take(32).collect() })?;
-        Ok(Self { label_id, label_name, value })
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&model::bundle::decimal(*value))
     }
-}
 
-/// Converts each of `values`.
-fn each<T, U: From<T>>(values: Vec<T>) -> Vec<U> {
-    values.into_iter().map(U::from).collect()
-}
-
-/// Converts each of `values`, or reports what is wrong with the first unfit one.
-fn try_each<T, U: TryFrom<T>>(values: Vec<T>) -> Result<Vec<U>, U::Error> {
-    values.into_iter().map(U::try_from).collect()
-}
-
-/// Conversions between a list of values of one actor in a bundle and its body.
-macro_rules! convert_values_of_actor {
-    ($($values:ident, $body:ident, $actor:ident, $list:ident;)*) => {$(
-        impl From<$values> for $body {
-            fn from(values: $values) -> Self {
-                Self { $actor: values.$actor.to_string(), $list: each(values.$list) }
-            }
-        }
-
-        impl TryFrom<$body> for $values {
-            type Error = TopicError;
-
-            fn try_from(body: $body) -> Result<Self, Self::Error> {
-                Ok(Self { $actor: body.$actor.parse()?, $list: try_each(body.$list)? })
-            }
-        }
-    )*};
-}
-
-convert_values_of_actor! {
-    WorkerValues, WorkerValuesBody, worker, values;
-    WithheldInferer, WithheldInfererBody, withheld_inferer, combined_inference;
-    WithheldForecaster, WithheldForecasterBody, withheld_forecaster, combined_inference;
-    OneInForecaster, OneInForecasterBody, forecaster, combined_inference;
-}
-
-impl From<Bundle> for LatestNetworkInferences {
-    /// The values of pairs are empty: a bundle has none.
-    fn from(bundle: Bundle) -> Self {
-        let nonce = bundle.nonce.to_string();
-        Self {
-            network_inferences: NetworkInferences {
-                topic_id: bundle.topic_id.to_string(),
-                nonce: nonce.clone(),
-                combined_value: each(bundle.combined_value),
-                inferer_values: each(bundle.inferer_values),
-                forecaster_values: each(bundle.forecaster_values),
-                naive_value: each(bundle.naive_value),
-                one_out_inferer_values: each(bundle.one_out_inferer_values),
-                one_out_forecaster_values: each(bundle.one_out_forecaster_values),
-                one_in_forecaster_values: each(bundle.one_in_forecaster_values),
-                one_out_inferer_forecaster_values: Vec::new(),
-            },
-            inference_block_height: nonce,
-        }
-    }
-}
-
-impl TryFrom<LatestNetworkInferences> for Bundle {
-    type Error = TopicError;
-
-    fn try_from(body: LatestNetworkInferences) -> Result<Self, Self::Error> {
-        let inferences = body.network_inferences;
-        Ok(Self {
-            topic_id: inferences.topic_id.parse()?,
-            nonce: inferences
-                .nonce
-                .parse()
-                .map_err(|_| TopicError::Id { text: inferences.nonce.clone() })?,
-            combined_value: try_each(inferences.combined_value)?,
-            inferer_values: try_each(inferences.inferer_values)?,
-            forecaster_values: try_each(inferences.forecaster_values)?,
-            naive_value: try_each(inferences.naive_value)?,
-            one_out_inferer_values: try_each(inferences.one_out_inferer_values)?,
-            one_out_forecaster_values: try_each(inferences.one_out_forecaster_values)?,
-            one_in_forecaster_values: try_each(inferences.one_in_forecaster_values)?,
-        })
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        super::text::deserialize(deserializer)
     }
 }
 

@@ -7,20 +7,20 @@ use clap::Args;
 use client::{
     error::ClientError,
     inference::{
-        Inference, Latest,
+        Inference,
         bundles::{self, BundleEvent},
     },
     stream::StreamEvent,
 };
 use model::escape::escape_line;
 use model::{
-    bundle::{LabeledValue, WorkerValues, decimal},
+    bundle::decimal,
     topic::{BlockHeight, TopicId},
 };
 use serde_json::json;
 use task::group::Group;
 use tokio::{sync::mpsc, time::sleep};
-use wire::inference::{LatestNetworkInferences, network::LatestBody};
+use wire::inference::{LabeledValue, LatestBundle, WorkerValues, network::LatestBody};
 
 use super::ServiceFlags;
 use crate::cli::{
@@ -88,16 +88,12 @@ pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
     };
     let mut latest = latest.with_context(|| format!("read topic {topic}"))?;
     // Not every service tells weights, and those of another bundle say nothing of this one.
-    let nonce = latest.bundle.nonce.to_string();
+    let nonce = latest.bundle.nonce;
     let beside = service.latest_with_weights(topic).await.ok();
     let beside = beside.filter(|beside| beside.network_inferences.nonce == nonce);
     if let Some(beside) = beside.as_ref().filter(|_| !outlier_resistant) {
         // It has every array, with what each forecaster changes.
-        let whole = LatestNetworkInferences {
-            network_inferences: beside.network_inferences.clone(),
-            inference_block_height: nonce,
-        };
-        latest.bundle = whole.try_into().unwrap_or(latest.bundle);
+        latest.bundle = beside.network_inferences.clone();
     }
     if json {
         print_json(&json_of(&latest, beside)?)
@@ -147,11 +143,7 @@ async fn followed(
     let mut is_lost = false;
     while let Some(event) = events.recv().await {
         match event {
-            StreamEvent::Item(latest) => {
-                if printer.print(&latest)? {
-                    return Ok(true);
-                }
-            }
+            StreamEvent::Item(latest) if printer.print(&latest)? => return Ok(true),
             StreamEvent::Connected if is_lost => {
                 is_lost = false;
                 tell("the stream is back");
@@ -211,7 +203,7 @@ struct Printer {
 
 impl Printer {
     /// Prints `latest`, unless it was the last one, too; whether enough is printed.
-    fn print(&mut self, latest: &Latest) -> anyhow::Result<bool> {
+    fn print(&mut self, latest: &LatestBundle) -> anyhow::Result<bool> {
         if self.n_left == Some(0) {
             return Ok(true);
         }
@@ -231,10 +223,8 @@ impl Printer {
 }
 
 /// What the service said, with what stands beside it where that is known.
-fn json_of(latest: &Latest, beside: Option<LatestBody>) -> anyhow::Result<String> {
-    let mut body = LatestNetworkInferences::from(latest.bundle.clone());
-    body.inference_block_height = latest.block_height.to_string();
-    let mut json = serde_json::to_value(body).context("write a bundle")?;
+fn json_of(latest: &LatestBundle, beside: Option<LatestBody>) -> anyhow::Result<String> {
+    let mut json = serde_json::to_value(latest).context("write a bundle")?;
     if let Some(LatestBody { weights, confidence_intervals, has_outliers, closed_at, .. }) = beside
     {
         json["weights"] = json!(weights);
@@ -246,7 +236,7 @@ fn json_of(latest: &Latest, beside: Option<LatestBody>) -> anyhow::Result<String
 }
 
 /// A bundle in a line: `nonce 120  y 67502.8 (naive 67488.1)`.
-fn line_of(latest: &Latest) -> String {
+fn line_of(latest: &LatestBundle) -> String {
     let values = latest.bundle.combined_value.iter().map(|value| {
         let naive = of_label(&latest.bundle.naive_value, &value.label_name);
         let naive = naive.map_or_else(String::new, |naive| format!(" (naive {naive})"));
@@ -257,7 +247,7 @@ fn line_of(latest: &Latest) -> String {
 }
 
 fn text_of(
-    latest: &Latest,
+    latest: &LatestBundle,
     beside: Option<&LatestBody>,
     names: &BTreeMap<String, String>,
 ) -> String {
@@ -305,7 +295,7 @@ fn text_of(
 }
 
 /// What the others combine to without an actor.
-fn without(latest: &Latest, actor: &WorkerValues, label: &str) -> Option<String> {
+fn without(latest: &LatestBundle, actor: &WorkerValues, label: &str) -> Option<String> {
     let bundle = &latest.bundle;
     let inferers = bundle.one_out_inferer_values.iter();
     let mut inferers = inferers.filter(|one| one.withheld_inferer == actor.worker);
@@ -324,7 +314,7 @@ fn of_label(values: &[LabeledValue], label: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn latest() -> Latest {
+    fn latest() -> LatestBundle {
         let body = r#"{"network_inferences":{"topic_id":"1","nonce":"120",
             "combined_value":[{"label_id":1,"label_name":"y","value":"10.5"}],
             "inferer_values":[{"worker":"allo1aaa","values":
@@ -334,8 +324,7 @@ mod tests {
             "one_out_inferer_values":[{"withheld_inferer":"allo1aaa","combined_inference":
               [{"label_id":1,"label_name":"y","value":"11"}]}]},
             "inference_block_height":"131"}"#;
-        let body: LatestNetworkInferences = serde_json::from_str(body).unwrap();
-        Latest { bundle: body.try_into().unwrap(), block_height: 131 }
+        serde_json::from_str(body).unwrap()
     }
 
     #[test]

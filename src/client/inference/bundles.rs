@@ -8,9 +8,9 @@ use std::{convert::Infallible, time::Duration};
 use model::topic::TopicId;
 use task::backoff::Backoff;
 use tokio::{sync::mpsc, time::Instant};
-use wire::{inference::LatestNetworkInferences, paths};
+use wire::{inference::LatestBundle, paths};
 
-use super::{Inference, Latest, latest_of};
+use super::Inference;
 use crate::{
     stream::{Follow, Line, Lost, StreamEvent, reconnect},
     transport::{Call, parse},
@@ -24,7 +24,7 @@ const SILENCE_MAX: Duration = Duration::from_hours(1);
 const EVENT_BUNDLE: &str = "bundle";
 
 /// What happens on a stream of bundles. Once connected, the newest one follows, and each new one.
-pub type BundleEvent = StreamEvent<Box<Latest>>;
+pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
 /// Follows the bundles of `topic` and sends what happens to `events`, until nobody listens any more.
 ///
@@ -40,7 +40,7 @@ struct BundleStream {
 }
 
 impl Follow for BundleStream {
-    type Item = Box<Latest>;
+    type Item = Box<LatestBundle>;
 
     const NOT_SERVED: &'static [u16] = &[404, 405, 501];
 
@@ -59,9 +59,8 @@ impl Follow for BundleStream {
             if event.event != EVENT_BUNDLE {
                 continue;
             }
-            let what = "a bundle of a topic";
-            let body: LatestNetworkInferences = parse(event.data.as_bytes(), what)?;
-            events.send(StreamEvent::Item(Box::new(latest_of(body, what)?))).await?;
+            let latest: LatestBundle = parse(event.data.as_bytes(), "a bundle of a topic")?;
+            events.send(StreamEvent::Item(Box::new(latest))).await?;
         }
     }
 }

@@ -9,7 +9,9 @@ use std::{
     sync::Arc,
 };
 
-use model::{bundle::Bundle, topic::Address};
+use model::topic::Address;
+
+use wire::inference::Bundle;
 
 use crate::math::regret::ByActor;
 

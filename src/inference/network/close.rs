@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{
-    bundle::{
-        Bundle, LabeledValue, OneInForecaster, WithheldForecaster, WithheldInferer, WorkerValues,
-    },
-    topic::{Address, BlockHeight},
+use model::topic::{Address, BlockHeight};
+
+use wire::inference::{
+    Bundle, LabeledValue, OneInForecaster, WithheldForecaster, WithheldInferer, WorkerValues,
 };
 
 use crate::{
@@ -231,6 +230,8 @@ impl BundleMaker<'_> {
             one_in_forecaster_values: each(&synthesis.one_in_forecaster, |name, values| {
                 OneInForecaster { forecaster: name, combined_inference: labeled(values) }
             }),
+            // Values of pairs stay apart: written out, they are most of a bundle.
+            one_out_inferer_forecaster_values: Vec::new(),
         };
         let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
         FullBundle { bundle, without_inferer }

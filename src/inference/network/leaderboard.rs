@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use model::{
-    bundle::LabeledValue,
     timestamp::Timestamp,
     topic::{Address, BlockHeight, TopicId},
 };
+
+use wire::inference::LabeledValue;
 
 use crate::{
     Inference, ReadError,

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{
-    bundle::LabeledValue,
-    topic::{Address, BlockHeight},
-};
+use model::topic::{Address, BlockHeight};
+
+use wire::inference::LabeledValue;
 
 use crate::{
     math::{
@@ -210,7 +209,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
     };
     let loss = |values: &[LabeledValue]| of_numbers(&numbers(values));
     let each =
-        |actor: &model::bundle::WorkerValues| Ok((actor.worker.clone(), loss(&actor.values)?));
+        |actor: &wire::inference::WorkerValues| Ok((actor.worker.clone(), loss(&actor.values)?));
     Ok(Losses {
         combined: loss(&bundle.combined_value)?,
         naive: loss(&bundle.naive_value)?,

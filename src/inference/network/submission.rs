@@ -2,10 +2,9 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
-use model::{
-    bundle::LabeledValue,
-    topic::{Address, SINGLE_LABEL},
-};
+use model::topic::{Address, SINGLE_LABEL};
+
+use wire::inference::LabeledValue;
 
 use crate::{
     math::{regret::ByActor, sortition::Record, synthesis::Values},

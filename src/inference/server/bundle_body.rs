@@ -17,7 +17,7 @@ use model::bundle::decimal;
 use model::topic::Address;
 use serde::Serialize;
 use wire::inference::{
-    LabeledValueBody, OneOutInfererForecasterBody,
+    LabeledValue, OneOutInfererForecaster,
     chain::{OneOutInfererForecasterValues, WorkerValue},
 };
 
@@ -84,14 +84,14 @@ impl PairBody {
         }
         for (idx, (inferer, list)) in self.pairs.row(row_idx).enumerate() {
             let values = self.labels.iter().zip(list);
-            let pair = OneOutInfererForecasterBody {
-                forecaster: forecaster.to_string(),
-                withheld_inferer: inferer.to_string(),
+            let pair = OneOutInfererForecaster {
+                forecaster: forecaster.clone(),
+                withheld_inferer: inferer.clone(),
                 combined_inference: values
-                    .map(|((label_id, label_name), value)| LabeledValueBody {
+                    .map(|((label_id, label_name), value)| LabeledValue {
                         label_id: *label_id,
                         label_name: label_name.clone(),
-                        value: decimal(*value),
+                        value: *value,
                     })
                     .collect(),
             };

@@ -5,9 +5,8 @@ use axum::{
     extract::{Path, State},
     http::Uri,
 };
-use model::bundle::LabeledValue;
 use web::extract::pairs;
-use wire::inference::{HistoryEpoch, LabeledValueBody, TopicHistory};
+use wire::inference::{HistoryEpoch, TopicHistory};
 
 use super::error::{ApiError, topic_id};
 use crate::{Inference, store::EpochView};
@@ -45,14 +44,10 @@ fn epoch(view: EpochView) -> HistoryEpoch {
         opened_at: view.opened_at.to_string(),
         n_inferers: view.n_inferers,
         n_forecasters: view.n_forecasters,
-        combined_value: bodies(view.combined_value),
-        naive_value: bodies(view.naive_value),
-        truth: bodies(view.truth),
+        combined_value: view.combined_value,
+        naive_value: view.naive_value,
+        truth: view.truth,
         combined_loss: view.combined_loss,
         naive_loss: view.naive_loss,
     }
-}
-
-fn bodies(values: Vec<LabeledValue>) -> Vec<LabeledValueBody> {
-    values.into_iter().map(Into::into).collect()
 }

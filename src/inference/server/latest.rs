@@ -6,10 +6,7 @@ use axum::{
     response::Response,
 };
 use model::bundle::decimal;
-use wire::inference::{
-    LatestNetworkInferences,
-    network::{IntervalBody, LatestBody, WeightsBody},
-};
+use wire::inference::network::{IntervalBody, LatestBody, WeightsBody};
 
 use super::{
     bundle_body::{self, PairBody},
@@ -29,9 +26,8 @@ pub(super) async fn get(
     Path(topic): Path<String>,
 ) -> Result<Response, ApiError> {
     let bundles = inference.latest(topic_id(&topic)?).await?;
-    let bundle = LatestNetworkInferences::from(bundles.bundle.bundle.clone());
     let head = LatestBody {
-        network_inferences: bundle.network_inferences,
+        network_inferences: bundles.bundle.bundle.clone(),
         weights: weights(&bundles.shares),
         confidence_intervals: intervals(&bundles.intervals),
         has_outliers: bundles.resistant.is_some(),

@@ -12,7 +12,7 @@ use axum::{
 };
 use futures::{StreamExt as _, stream};
 use model::topic::{BlockHeight, TopicId};
-use wire::inference::{LatestNetworkInferences, network::NetworkInferencesPage};
+use wire::inference::network::NetworkInferencesPage;
 
 use super::{
     bundle_body::{PairBody, Pieces, json, pieces},
@@ -82,8 +82,8 @@ async fn bundle(
         Err(error) => return Err(io::Error::other(error)),
     };
     let pairs = PairBody::new(&bundles.bundle, false);
-    let body = LatestNetworkInferences::from(bundles.bundle.bundle).network_inferences;
-    let pieces = pieces(&body, [pairs]).map_err(|_| io::Error::other("write a bundle"))?;
+    let pieces =
+        pieces(&bundles.bundle.bundle, [pairs]).map_err(|_| io::Error::other("write a bundle"))?;
     let comma = (!is_first).then(|| Ok(Bytes::from_static(b",")));
     Ok(Some(Box::new(comma.into_iter().chain(pieces))))
 }

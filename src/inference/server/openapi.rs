@@ -52,8 +52,7 @@ use web::{
 use wire::{
     error::InferenceError,
     inference::{
-        LatestNetworkInferences, NetworkInferences, NextTopicId, TopicHistory, TopicList,
-        TopicResponse, chain,
+        Bundle, LatestBundle, NextTopicId, TopicHistory, TopicList, TopicResponse, chain,
         consumer::{ConsumerTopics, Envelope, SignedInference},
         leaderboard::Leaderboard,
         network::{
@@ -259,7 +258,7 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<Envelope<SignedInference>>();
     written.subschema_for::<InferenceError>();
     written.subschema_for::<LatestBody>();
-    written.subschema_for::<LatestNetworkInferences>();
+    written.subschema_for::<LatestBundle>();
     written.subschema_for::<NetworkInferencesPage>();
     written.subschema_for::<NextTopicId>();
     written.subschema_for::<ScalarBody>();
@@ -272,7 +271,7 @@ fn schemas() -> Map<String, Value> {
     written.subschema_for::<TopicList>();
     written.subschema_for::<TopicResponse>();
     written.subschema_for::<chain::LatestNetworkInferencesV9>();
-    written.subschema_for::<chain::NetworkInferencesAtBlock<NetworkInferences>>();
+    written.subschema_for::<chain::NetworkInferencesAtBlock<Bundle>>();
     written.subschema_for::<chain::NetworkInferencesAtBlock<chain::ValueBundle>>();
     written.subschema_for::<chain::InferencesAtBlock>();
     written.subschema_for::<chain::LatestInferences>();
@@ -328,8 +327,8 @@ fn forms() -> [(String, Value); 7] {
     };
     let text = |about: &str| json!({"type": "string", "description": about});
     [
-        ("Latest".to_owned(), either("LatestNetworkInferences", "LatestNetworkInferencesV9")),
-        ("AtBlock".to_owned(), either("NetworkInferencesAtBlock", "ValueBundleAtBlock")),
+        ("Latest".to_owned(), either("LatestBundle", "LatestNetworkInferencesV9")),
+        ("AtBlock".to_owned(), either("BundleAtBlock", "ValueBundleAtBlock")),
         ("Reported".to_owned(), either("ReputerLossBundles", "ReputerLossBundlesV9")),
         ("Text".to_owned(), json!({"type": "string"})),
         ("Document".to_owned(), json!({"type": "object"})),

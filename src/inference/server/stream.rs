@@ -21,7 +21,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     time::sleep,
 };
-use wire::inference::LatestNetworkInferences;
+use wire::inference::LatestBundle;
 
 use super::{
     Service,
@@ -82,7 +82,8 @@ impl Reader {
                 continue;
             }
             let pairs = PairBody::new(&bundles.bundle, false);
-            let body = LatestNetworkInferences::from(bundles.bundle.bundle.clone());
+            let bundle = bundles.bundle.bundle.clone();
+            let body = LatestBundle { block_height: nonce, bundle };
             let is_long = pairs.is_long();
             let Ok(data) = pieces(&body, [pairs]) else { continue };
             let start = once(Ok(format!("event: bundle\nid: {nonce}\ndata: ").into()));

@@ -6,7 +6,7 @@ use axum::{
     response::Response,
 };
 use model::bundle::decimal;
-use wire::inference::{LatestNetworkInferences, network::EpochBody};
+use wire::inference::network::EpochBody;
 
 use super::{
     bundle_body::{self, PairBody},
@@ -36,17 +36,11 @@ pub(super) async fn get(
     let (inferers, forecasters) = scores.unwrap_or_default();
     let mut pairs = vec![PairBody::new(&bundles.bundle, false)];
     pairs.extend(losses.as_ref().map(PairBody::of_losses));
-    let bundle = LatestNetworkInferences::from(bundles.bundle.bundle);
     let head = EpochBody {
-        network_inferences: bundle.network_inferences,
+        network_inferences: bundles.bundle.bundle,
         weights: weights(&bundles.shares),
         confidence_intervals: intervals(&bundles.intervals),
-        truth: truth
-            .map(|epoch| epoch.truth)
-            .unwrap_or_default()
-            .into_iter()
-            .map(Into::into)
-            .collect(),
+        truth: truth.map(|epoch| epoch.truth).unwrap_or_default(),
         losses: losses.map(|losses| loss_body(&settings, nonce, "", &losses)),
         inferer_scores: texts(inferers),
         forecaster_scores: texts(forecasters),

@@ -2,12 +2,9 @@
 
 use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
-use model::{
-    bundle::{Bundle, LabeledValue},
-    topic::{Address, TopicError},
-};
+use model::topic::Address;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use wire::inference::{LabeledValueBody, LatestNetworkInferences};
+use wire::inference::{Bundle, LabeledValue, LatestBundle};
 
 use super::{StoreError, pairs, past_epochs};
 use crate::{
@@ -43,14 +40,14 @@ impl<'de> Deserialize<'de> for Exact {
 #[derive(Serialize, Deserialize)]
 struct SubmissionRecord {
     name: Option<String>,
-    inference: Vec<LabeledValueBody>,
+    inference: Vec<LabeledValue>,
 }
 
 /// What a list of epochs shows of a bundle.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SummaryRecord {
-    pub combined_value: Vec<LabeledValueBody>,
-    pub naive_value: Vec<LabeledValueBody>,
+    pub combined_value: Vec<LabeledValue>,
+    pub naive_value: Vec<LabeledValue>,
     pub n_inferers: u64,
     pub n_forecasters: u64,
 }
@@ -304,7 +301,7 @@ pub(super) fn write_submission(
 ) -> Result<(String, Option<String>), StoreError> {
     let own = write(&SubmissionRecord {
         name: submission.name.clone(),
-        inference: submission.inference.iter().cloned().map(Into::into).collect(),
+        inference: submission.inference.clone(),
     })?;
     let forecast = Some(&*submission.forecast).filter(|forecast| !forecast.is_empty());
     let forecast = forecast.map(|forecast| write(&numbers(forecast))).transpose()?;
@@ -322,7 +319,7 @@ pub(super) fn read_submission(
     Ok(Submission {
         worker: word(worker)?,
         name: record.name,
-        inference: read_bodies(record.inference)?,
+        inference: record.inference,
         forecast: Arc::new(forecast.collect::<Result<_, StoreError>>()?),
     })
 }
@@ -333,11 +330,10 @@ pub(super) fn read_name(text: &str) -> Result<Option<String>, StoreError> {
 }
 
 pub(super) fn write_summary(bundle: &Bundle) -> Result<String, StoreError> {
-    let bodies = |values: &[LabeledValue]| values.iter().cloned().map(Into::into).collect();
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     write(&SummaryRecord {
-        combined_value: bodies(&bundle.combined_value),
-        naive_value: bodies(&bundle.naive_value),
+        combined_value: bundle.combined_value.clone(),
+        naive_value: bundle.naive_value.clone(),
         n_inferers: count(bundle.inferer_values.len()),
         n_forecasters: count(bundle.forecaster_values.len()),
     })
@@ -359,25 +355,17 @@ pub(super) fn read_actors(text: &str) -> Result<[Vec<Address>; 2], StoreError> {
 
 /// A bundle is kept in the form it is served in, with everything filled that a client may ask for.
 pub(super) fn write_bundle(bundle: Bundle) -> Result<String, StoreError> {
-    write(&LatestNetworkInferences::from(bundle))
+    write(&LatestBundle { block_height: bundle.nonce, bundle })
 }
 
 pub(super) fn read_bundle(text: &str) -> Result<Bundle, StoreError> {
-    let body: LatestNetworkInferences = read(text)?;
-    body.try_into().map_err(|error: TopicError| StoreError::Word { text: error.to_string() })
+    Ok(read::<LatestBundle>(text)?.bundle)
 }
 
 pub(super) fn write_values(values: &[LabeledValue]) -> Result<String, StoreError> {
-    let bodies: Vec<LabeledValueBody> = values.iter().cloned().map(Into::into).collect();
-    write(&bodies)
+    write(&values)
 }
 
 pub(super) fn read_values(text: &str) -> Result<Vec<LabeledValue>, StoreError> {
-    read_bodies(read(text)?)
-}
-
-/// The values of `bodies`.
-pub(super) fn read_bodies(bodies: Vec<LabeledValueBody>) -> Result<Vec<LabeledValue>, StoreError> {
-    let values = bodies.into_iter().map(LabeledValue::try_from);
-    values.collect::<Result<_, _>>().map_err(|error| StoreError::Word { text: error.to_string() })
+    read(text)
 }

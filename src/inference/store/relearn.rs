@@ -4,11 +4,12 @@
 //! the epochs are learned from again, each with its own bundle: what was served stays as it is.
 
 use model::{
-    bundle::LabeledValue,
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
 use rusqlite::{Connection, params};
+
+use wire::inference::LabeledValue;
 
 use super::{
     EPOCH_BYTES, Input, Lesson, State, Store, StoreError, StoredLearned, epochs::put_learned,

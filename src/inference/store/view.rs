@@ -3,11 +3,12 @@
 use std::{ops::RangeInclusive, sync::Arc};
 
 use model::{
-    bundle::LabeledValue,
     timestamp::Timestamp,
     topic::{Address, BlockHeight, TopicId},
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
+
+use wire::inference::LabeledValue;
 
 use super::{Store, StoreError, StoredLearned, number, pairs, record};
 use crate::{
@@ -316,8 +317,8 @@ impl Store {
             epochs.push(EpochView {
                 nonce: super::height(row.get(0)?),
                 opened_at: Timestamp::from_micros(row.get(1)?),
-                combined_value: record::read_bodies(summary.combined_value)?,
-                naive_value: record::read_bodies(summary.naive_value)?,
+                combined_value: summary.combined_value,
+                naive_value: summary.naive_value,
                 n_inferers: summary.n_inferers,
                 n_forecasters: summary.n_forecasters,
                 truth: truth.unwrap_or_default(),

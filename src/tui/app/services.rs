@@ -3,7 +3,7 @@
 
 use super::health::{note, note_stream};
 use crate::{
-    event::{Acquired, DataEvent, Effect, ExportNews, InferenceEvent, Latest, StreamEvent},
+    event::{Acquired, DataEvent, Effect, ExportNews, InferenceEvent, LatestBundle, StreamEvent},
     state::{State, services::Service},
     widget::format::counted,
 };
@@ -63,7 +63,7 @@ pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) -> Vec<Effe
         InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
         InferenceEvent::Bundle { topic, news: StreamEvent::Item(latest) } => {
             note_stream(state, Service::Inference, None);
-            state.overview.on_latest(*topic, &Ok(Latest::clone(latest)), state.now);
+            state.overview.on_latest(*topic, &Ok(LatestBundle::clone(latest)), state.now);
         }
         InferenceEvent::Bundle { news: StreamEvent::Connected, .. } => {
             note_stream(state, Service::Inference, None);

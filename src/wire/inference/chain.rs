@@ -3,13 +3,12 @@
 //! As its gateway writes them: whole numbers of 64 bits and decimals are texts, a message that is
 //! not there is null.
 
-use model::{
-    bundle::{Bundle, LabeledValue, decimal},
-    topic::Address,
-};
+use model::{bundle::decimal, topic::Address};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::{Bundle, LabeledValue};
 
 /// One inference as it was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]

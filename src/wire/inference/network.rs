@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{LabeledValueBody, NetworkInferences, cases::Decimal};
+use super::{Bundle, LabeledValue, cases::Decimal};
 
 /// The function that workers of a cluster run to infer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
@@ -285,10 +285,10 @@ pub struct WeightsBody {
 }
 
 /// The newest bundle of a topic, with what follows from the same regrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct LatestBody {
     /// The bundle, with every array.
-    pub network_inferences: NetworkInferences,
+    pub network_inferences: Bundle,
     /// How much each actor counted for it.
     pub weights: WeightsBody,
     /// Where the values lie, for each label; empty where there are no weights.
@@ -313,25 +313,25 @@ pub struct ScalarBody {
 }
 
 /// A page of a topic's past bundles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct NetworkInferencesPage {
     /// The bundles, oldest first.
-    pub network_inferences: Vec<NetworkInferences>,
+    pub network_inferences: Vec<Bundle>,
     /// What `to` is on the page before this one; null on the oldest.
     pub next_to: Option<String>,
 }
 
 /// One past epoch with all that led to it and came of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct EpochBody {
     /// The bundle, with every array.
-    pub network_inferences: NetworkInferences,
+    pub network_inferences: Bundle,
     /// How much each actor counted for it.
     pub weights: WeightsBody,
     /// Where the values lie.
     pub confidence_intervals: Vec<IntervalBody>,
     /// What came true; empty until it is known.
-    pub truth: Vec<LabeledValueBody>,
+    pub truth: Vec<LabeledValue>,
     /// What it cost each quantity; null until it is known.
     pub losses: Option<super::chain::ValueBundle>,
     /// How much worse it would have been without each inferer.

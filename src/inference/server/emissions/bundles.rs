@@ -13,15 +13,12 @@ use axum::{
     http::Uri,
     response::Response,
 };
-use model::{
-    bundle::Bundle,
-    topic::{BlockHeight, TopicId},
-};
+use model::topic::{BlockHeight, TopicId};
 use parking_lot::RwLock;
 use serde::Serialize;
 use wire::{
     inference::{
-        LatestNetworkInferences,
+        Bundle, LatestBundle,
         chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle},
     },
     paths::EMISSIONS_OLD,
@@ -72,7 +69,8 @@ impl Bodies {
             };
             return self.keep(key, nonce, &head, pairs);
         }
-        self.keep(key, nonce, &LatestNetworkInferences::from(bundle.bundle), pairs)
+        let latest = LatestBundle { bundle: bundle.bundle, block_height: nonce };
+        self.keep(key, nonce, &latest, pairs)
     }
 
     /// Answers with `head` and `pairs`, and keeps that where it is short.
@@ -155,8 +153,8 @@ async fn older(
         let network_inferences = single(&topic, bundle.bundle)?;
         return bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, vec![pairs]);
     }
-    let network_inferences = LatestNetworkInferences::from(bundle.bundle).network_inferences;
-    bundle_body::answer(&NetworkInferencesAtBlock { network_inferences }, vec![pairs])
+    let body = NetworkInferencesAtBlock { network_inferences: bundle.bundle };
+    bundle_body::answer(&body, vec![pairs])
 }
 
 fn form(

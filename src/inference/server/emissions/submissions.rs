@@ -6,7 +6,7 @@ use axum::{
     extract::{Path, State},
 };
 use model::bundle::decimal;
-use model::{bundle::LabeledValue, topic::BlockHeight};
+use model::topic::BlockHeight;
 use wire::{
     inference::chain::{
         ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
@@ -15,6 +15,8 @@ use wire::{
     },
     paths::EMISSIONS_OLD,
 };
+
+use wire::inference::LabeledValue;
 
 use super::{Service, address, height, no_form, topic};
 use crate::{

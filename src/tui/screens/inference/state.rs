@@ -26,7 +26,7 @@ use self::{
     past::History,
 };
 use crate::{
-    event::Latest,
+    event::LatestBundle,
     state::{loadable::Loadable, steps::Steps},
 };
 
@@ -64,7 +64,7 @@ pub(crate) struct State {
     /// The topic in view.
     pub(crate) selected: Option<TopicId>,
     /// Its newest bundle.
-    pub(crate) latest: Loadable<Latest>,
+    pub(crate) latest: Loadable<LatestBundle>,
     /// The past of topics.
     pub(crate) pasts: BTreeMap<TopicId, History>,
     /// The label in view; the first one while none was chosen.

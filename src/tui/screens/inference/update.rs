@@ -12,7 +12,7 @@ use super::state::{
 };
 use crate::{
     action::Action,
-    event::{Effect, InferenceEvent, Latest, Target, Timer},
+    event::{Effect, InferenceEvent, LatestBundle, Target, Timer},
     state::{
         loadable::{Failure, Loadable},
         steps::Steps as _,
@@ -254,7 +254,7 @@ impl State {
 
     pub(crate) fn on_latest(
         &mut self,
-        result: Result<Latest, Failure>,
+        result: Result<LatestBundle, Failure>,
         now: Timestamp,
     ) -> Vec<Effect> {
         if let (Ok(latest), Some(topic)) = (&result, self.selected) {

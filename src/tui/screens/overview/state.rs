@@ -10,7 +10,7 @@ use std::{
 use model::topic::{BlockHeight, TopicId};
 
 use crate::{
-    event::Latest,
+    event::LatestBundle,
     overlay::palette::state::Goal,
     screens::inference::state::past,
     state::{State as Whole, loadable::Loadable},
@@ -35,7 +35,7 @@ pub(crate) const VALUES_MAX: usize = 120;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topic {
     /// Its newest bundle.
-    pub(crate) latest: Loadable<Latest>,
+    pub(crate) latest: Loadable<LatestBundle>,
     /// The combined values of its first label since the screen was opened, by the epoch's nonce,
     /// oldest first.
     pub(crate) values: VecDeque<(BlockHeight, f64)>,

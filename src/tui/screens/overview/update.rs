@@ -11,9 +11,8 @@ use wire::inference::{HistoryEpoch, TopicHistory};
 use super::state::{N_PANES, State, TOPICS_EVERY, TOPICS_MAX, VALUES_MAX};
 use crate::{
     action::Action,
-    event::{Effect, Latest, Timer},
+    event::{Effect, LatestBundle, Timer},
     overlay,
-    screens::inference::state::past,
     state::{
         State as Whole,
         loadable::{Failure, Loadable},
@@ -57,7 +56,8 @@ impl State {
         let Some(known) = self.topics.get_mut(&topic) else { return };
         let epochs = &history.epochs;
         let value = |epoch: &HistoryEpoch| {
-            Some((epoch.nonce, past::number(&epoch.combined_value.first()?.value)?))
+            let value = epoch.combined_value.first()?.value;
+            value.is_finite().then_some((epoch.nonce, value))
         };
         let mut values: VecDeque<(BlockHeight, f64)> = epochs.iter().filter_map(value).collect();
         if values.is_empty() {
@@ -75,11 +75,12 @@ impl State {
     pub(crate) fn on_latest(
         &mut self,
         topic: TopicId,
-        result: &Result<Latest, Failure>,
+        result: &Result<LatestBundle, Failure>,
         now: Timestamp,
     ) {
         let Some(known) = self.topics.get_mut(&topic) else { return };
-        let nonce = |latest: &Loadable<Latest>| latest.value().map(|latest| latest.bundle.nonce);
+        let nonce =
+            |latest: &Loadable<LatestBundle>| latest.value().map(|latest| latest.bundle.nonce);
         let before = nonce(&known.latest);
         known.latest.settle(result.clone(), now);
         let newest = known.latest.value().and_then(|latest| latest.bundle.combined_value.first());

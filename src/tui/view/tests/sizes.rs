@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use model::{
-    bundle::{Bundle, LabeledValue, WorkerValues},
     dataset::{Dataset, DatasetId},
     topic::TopicId,
 };
 
+use wire::inference::{Bundle, LabeledValue, WorkerValues};
+
 use super::*;
-use crate::event::{DataEvent, DatasetsPage, InferenceEvent, Latest};
+use crate::event::{DataEvent, DatasetsPage, InferenceEvent, LatestBundle};
 
 /// Wide, combined, unseen and unprintable letters.
 const STRANGE: &str = "日本語の長い名前 \u{1f980}\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467} e\u{301}\u{301}\u{301} \u{200b}\t\u{7f}\u{202e}ab";
@@ -68,8 +69,9 @@ fn strange() -> Harness {
         one_out_inferer_values: Vec::new(),
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
     };
-    let latest = Latest { bundle, block_height: u64::MAX };
+    let latest = LatestBundle { bundle, block_height: u64::MAX };
     screen.press("4");
     let topic = TopicId::new(1).unwrap();
     screen.state.inference.selected = Some(topic);

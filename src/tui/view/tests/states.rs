@@ -156,7 +156,7 @@ fn many_nodes_and_results_under_long_names() {
 
 #[test]
 fn a_topic_of_forty_inferers() {
-    use model::bundle::{Bundle, LabeledValue, WorkerValues};
+    use wire::inference::{Bundle, LabeledValue, WorkerValues};
     const LETTERS: [char; 8] = ['q', 'p', 'z', 'r', 'y', '9', 'x', '8'];
     let value =
         |value: f64| vec![LabeledValue { label_id: 1, label_name: "value".to_owned(), value }];
@@ -182,8 +182,9 @@ fn a_topic_of_forty_inferers() {
         one_out_inferer_values: Vec::new(),
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
     };
-    let latest = crate::event::Latest { bundle, block_height: 1_440 };
+    let latest = crate::event::LatestBundle { bundle, block_height: 1_440 };
     screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
     check_state("inference-crowd", &screen);
 }

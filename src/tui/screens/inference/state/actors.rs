@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use model::{bundle::Bundle, topic::Address};
-use wire::inference::{ActorSummary, TopicSummary, leaderboard::Leaderboard};
+use model::topic::Address;
+use wire::inference::{ActorSummary, Bundle, TopicSummary, leaderboard::Leaderboard};
 
 use super::{confidence::Confidence, past};
 use crate::{state::steps::Steps, widget::stats};

@@ -34,7 +34,7 @@ impl Confidence {
             (body.label_name, points.collect())
         };
         Self {
-            nonce: network_inferences.nonce.parse().unwrap_or_default(),
+            nonce: network_inferences.nonce,
             weights: weights.collect(),
             intervals: confidence_intervals.into_iter().map(interval).collect(),
             has_outliers,
@@ -51,7 +51,7 @@ impl Confidence {
 
 #[cfg(test)]
 mod tests {
-    use wire::inference::{NetworkInferences, network::WeightsBody};
+    use wire::inference::{Bundle, network::WeightsBody};
 
     use super::*;
 
@@ -61,9 +61,17 @@ mod tests {
         let weights = [("allo1a", "0.75"), ("allo1b", "NaN")];
         let weights = weights.map(|(name, share)| (name.to_owned(), share.to_owned()));
         let confidence = Confidence::from_body(LatestBody {
-            network_inferences: NetworkInferences {
-                nonce: "12".to_owned(),
-                ..NetworkInferences::default()
+            network_inferences: Bundle {
+                topic_id: model::topic::TopicId::FIRST,
+                nonce: 12,
+                combined_value: Vec::new(),
+                inferer_values: Vec::new(),
+                forecaster_values: Vec::new(),
+                naive_value: Vec::new(),
+                one_out_inferer_values: Vec::new(),
+                one_out_forecaster_values: Vec::new(),
+                one_in_forecaster_values: Vec::new(),
+                one_out_inferer_forecaster_values: Vec::new(),
             },
             weights: WeightsBody { inferers: weights.into(), ..WeightsBody::default() },
             confidence_intervals: vec![IntervalBody {

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use model::{
-    bundle::{Bundle, LabeledValue},
     timestamp::Timestamp,
     topic::{Address, BlockHeight},
 };
-use wire::inference::{HistoryEpoch, LabeledValueBody, TopicHistory};
+use wire::inference::{Bundle, HistoryEpoch, LabeledValue, TopicHistory};
 
 /// Epochs kept: more than a chart has columns of dots.
 const EPOCHS_MAX: usize = 600;
@@ -110,8 +109,8 @@ impl History {
         for epoch in history.epochs {
             let HistoryEpoch { nonce, opened_at, combined_value, naive_value, truth, .. } = epoch;
             let Ok(time) = opened_at.parse() else { continue };
-            let (combined, naive) = (bodies(combined_value), bodies(naive_value));
-            self.epochs.insert(nonce, Epoch { time, combined, naive, truth: bodies(truth) });
+            let (combined, naive) = (values(&combined_value), values(&naive_value));
+            self.epochs.insert(nonce, Epoch { time, combined, naive, truth: values(&truth) });
         }
         self.trim();
     }
@@ -159,9 +158,4 @@ pub(crate) fn label_value(values: &[LabeledValue], label: &str) -> Option<f64> {
 fn values(values: &[LabeledValue]) -> BTreeMap<String, f64> {
     let finite = values.iter().filter(|value| value.value.is_finite());
     finite.map(|value| (value.label_name.clone(), value.value)).collect()
-}
-
-fn bodies(bodies: Vec<LabeledValueBody>) -> BTreeMap<String, f64> {
-    let values = bodies.into_iter();
-    values.filter_map(|body| Some((body.label_name, number(&body.value)?))).collect()
 }

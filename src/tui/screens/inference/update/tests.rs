@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use model::bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues};
 use wire::inference::{
-    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory, TopicSummary,
+    ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicSummary, WithheldInferer,
+    WorkerValues,
     leaderboard::{Leaderboard, RankedActor},
 };
 
@@ -33,7 +33,7 @@ fn worker(name: &str, value: &str) -> WorkerValues {
     WorkerValues { worker: name.parse().unwrap(), values: values(&[("y", value)]) }
 }
 
-fn bundle(topic: u64, nonce: u64, combined: &str) -> Latest {
+fn bundle(topic: u64, nonce: u64, combined: &str) -> LatestBundle {
     let withheld = |name: &str, value: &str| WithheldInferer {
         withheld_inferer: name.parse().unwrap(),
         combined_inference: values(&[("y", value)]),
@@ -52,8 +52,9 @@ fn bundle(topic: u64, nonce: u64, combined: &str) -> Latest {
         one_out_inferer_values: vec![withheld("allo1aaa", "10.5"), withheld("allo1bbb", "6")],
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
     };
-    Latest { bundle, block_height: nonce }
+    LatestBundle { bundle, block_height: nonce }
 }
 
 fn summary(topic_id: u64, last_nonce: Option<u64>) -> TopicSummary {
@@ -221,15 +222,13 @@ fn topics_and_labels_wrap_around() {
 #[test]
 fn the_history_joins_the_services_and_live_bundles() {
     let mut state = opened();
-    let y = |value: &str| {
-        vec![LabeledValueBody { label_id: 1, label_name: "y".to_owned(), value: value.to_owned() }]
-    };
+    let y = |value: f64| vec![LabeledValue { label_id: 1, label_name: "y".to_owned(), value }];
     let epoch = |nonce: u64, opened_at: &str| HistoryEpoch {
         nonce,
         opened_at: opened_at.to_owned(),
-        combined_value: y("8"),
-        naive_value: y("9"),
-        truth: y("8.5"),
+        combined_value: y(8.0),
+        naive_value: y(9.0),
+        truth: y(8.5),
         combined_loss: None,
         naive_loss: None,
         n_inferers: 3,
@@ -302,16 +301,10 @@ fn the_poll_interval_can_be_changed() {
 
 #[test]
 fn weights_belong_to_their_bundle_and_are_loaded_only_where_served() {
-    use wire::inference::{
-        NetworkInferences,
-        network::{LatestBody, WeightsBody},
-    };
+    use wire::inference::network::{LatestBody, WeightsBody};
     let mut state = opened();
-    let body = |nonce: &str| LatestBody {
-        network_inferences: NetworkInferences {
-            nonce: nonce.to_owned(),
-            ..NetworkInferences::default()
-        },
+    let body = |nonce: u64| LatestBody {
+        network_inferences: bundle(1, nonce, "1").bundle,
         weights: WeightsBody {
             inferers: [("allo1aaa".to_owned(), "0.125".to_owned())].into(),
             ..WeightsBody::default()
@@ -328,9 +321,9 @@ fn weights_belong_to_their_bundle_and_are_loaded_only_where_served() {
         let result = Ok(Box::new(body(nonce)));
         InferenceEvent::Confidence { topic: id(1), result }
     };
-    state.on(told("90"), at(1));
+    state.on(told(90), at(1));
     assert_eq!(weight(&state), Some(0.125));
-    state.on(told("80"), at(1));
+    state.on(told(80), at(1));
     assert_eq!(weight(&state), None);
     let gone = Failure { status: Some(404), ..Failure::default() };
     state.on(InferenceEvent::Confidence { topic: id(1), result: Err(gone) }, at(2));

@@ -1,19 +1,17 @@
 use std::time::Duration;
 
-use model::{
-    bundle::{Bundle, LabeledValue, WithheldInferer, WorkerValues},
-    topic::TopicId,
-};
+use model::topic::TopicId;
 use proptest::prelude::*;
 use wire::inference::{
-    ActorSummary, HistoryEpoch, LabeledValueBody, TopicHistory, TopicList, TopicSummary,
+    ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary,
+    WithheldInferer, WorkerValues,
     leaderboard::{EpochLosses, Leaderboard, RankedActor},
 };
 
 use super::*;
 use crate::{
     action::Action,
-    event::{InferenceEvent, Latest},
+    event::{InferenceEvent, LatestBundle},
     state::{self, Screen, loadable::Failure},
     theme::{self, depth::Depth},
     view::Tier,
@@ -35,10 +33,6 @@ fn labeled(values: &[(&str, f64)]) -> Vec<LabeledValue> {
         value: *value,
     };
     (1..).zip(values).map(value).collect()
-}
-
-fn bodies(values: &[(&str, f64)]) -> Vec<LabeledValueBody> {
-    labeled(values).into_iter().map(LabeledValueBody::from).collect()
 }
 
 const ACTORS: [(&str, f64); 12] = [
@@ -68,7 +62,7 @@ fn worker((name, value): &(&str, f64), labels: &[&str]) -> WorkerValues {
     WorkerValues { worker: name.parse().unwrap(), values: labeled(&values) }
 }
 
-fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> Latest {
+fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> LatestBundle {
     let names: Vec<_> = labels.iter().map(|(name, _)| *name).collect();
     let naive: Vec<_> = labels.iter().map(|(name, value)| (*name, value * 0.9998)).collect();
     // A class's values are spread wider than those of a price.
@@ -93,8 +87,9 @@ fn latest(topic: u64, nonce: u64, labels: &[(&str, f64)]) -> Latest {
         one_out_inferer_values: (0..).zip(&ACTORS).map(withheld).collect(),
         one_out_forecaster_values: Vec::new(),
         one_in_forecaster_values: Vec::new(),
+        one_out_inferer_forecaster_values: Vec::new(),
     };
-    Latest { bundle, block_height: nonce }
+    LatestBundle { bundle, block_height: nonce }
 }
 
 fn topic(topic_id: u64, name: &str, labels: &[&str]) -> TopicSummary {
@@ -191,9 +186,9 @@ fn opened(selected: u64) -> state::State {
         HistoryEpoch {
             nonce: 4_811_000 + u64::from(idx) * 10,
             opened_at: (now() - Duration::from_secs(50) * (121 - idx)).to_string(),
-            combined_value: bodies(&combined),
-            naive_value: bodies(&[(labels[0].0, level * 0.9992)]),
-            truth: if idx < 118 { bodies(&[(labels[0].0, level * 1.0006)]) } else { Vec::new() },
+            combined_value: labeled(&combined),
+            naive_value: labeled(&[(labels[0].0, level * 0.9992)]),
+            truth: if idx < 118 { labeled(&[(labels[0].0, level * 1.0006)]) } else { Vec::new() },
             combined_loss: None,
             naive_loss: None,
             n_inferers: 12,
@@ -374,8 +369,8 @@ fn past_with(nonces: impl Iterator<Item = u64>) -> state::State {
     let epochs = nonces.map(|nonce| HistoryEpoch {
         nonce,
         opened_at: (now() - Duration::from_secs(5 * (4_812_370 - nonce))).to_string(),
-        combined_value: bodies(&[("y", 1.0)]),
-        naive_value: bodies(&[("y", 1.0)]),
+        combined_value: labeled(&[("y", 1.0)]),
+        naive_value: labeled(&[("y", 1.0)]),
         truth: Vec::new(),
         combined_loss: None,
         naive_loss: None,
