@@ -3,7 +3,7 @@
 //! Every metric is in one table, [`METRICS`]; what is counted under a name that is not there is a
 //! mistake that a test finds. Absent on purpose: metrics of the language's runtime and of libp2p.
 
-use web::metrics::{Metrics, counter, gauge, summary};
+use web::metrics::Metrics;
 
 /// What every name begins with, as b7s has it.
 const PREFIX: &str = "b7s_";
@@ -15,76 +15,76 @@ pub fn new() -> Metrics {
 }
 
 web::metrics! {
-    /// By protocol.
-    MESSAGES_SENT = counter("host_messages_sent", &["protocol"], "Messages sent to one peer");
-    /// In all.
-    MESSAGES_SENT_BYTES = counter("host_messages_sent_bytes", &[], "Bytes of messages sent to one peer");
-    /// By topic.
-    MESSAGES_PUBLISHED = counter("host_messages_published", &["topic"], "Messages published");
-    /// In all.
-    MESSAGES_PUBLISHED_BYTES = counter("host_messages_published_bytes", &[], "Bytes of messages published");
-    /// In all.
-    DIRECT_MESSAGES = counter("node_direct_messages", &[], "Messages received from one peer");
-    /// By topic.
-    TOPIC_MESSAGES = counter("node_topic_messages", &["topic"], "Messages received on a topic");
-    /// In all.
-    TOPIC_SUBSCRIPTIONS = counter("node_topic_subscriptions", &[], "Topics subscribed to");
-    /// By type.
-    SENT = counter("node_messages_sent", &["type"], "Messages sent, by type");
-    /// By type and topic.
-    PUBLISHED = counter("node_messages_published", &["type", "topic"], "Messages published, by type");
-    /// By type.
-    PROCESSED = counter("node_messages_processed", &["type"], "Messages processed, by type");
-    /// By type.
-    PROCESSED_OK = counter("node_messages_processed_ok", &["type"], "Messages processed well, by type");
-    /// By type.
-    PROCESSED_ERR = counter("node_messages_processed_err", &["type"], "Messages dropped, by type");
-    /// By function.
-    ROLLCALLS_PUBLISHED = counter("node_rollcalls_published", &["function"], "Roll calls published");
-    /// By function.
-    ROLLCALLS_SEEN = counter("node_rollcalls_seen", &["function"], "Roll calls received");
-    /// By function.
-    ROLLCALLS_APPLIED = counter("node_rollcalls_applied", &["function"], "Roll calls answered with yes");
-    /// By function and consensus.
-    EXECUTIONS = counter("node_function_executions", &["function", "consensus"], "Executions asked of this head");
-    /// By function.
-    WORK_ORDERS = counter("node_workorders", &["function"], "Work orders received");
-    /// In all.
-    INSTALLED = counter("fstore_functions_installed", &[], "Functions to be installed");
-    /// In all.
-    INSTALLED_OK = counter("fstore_functions_installed_ok", &[], "Functions installed");
-    /// In all.
-    INSTALLED_ERR = counter("fstore_functions_installed_err", &[], "Functions that could not be installed");
-    /// In all.
-    INSTALLED_BYTES = counter("fstore_functions_installed_size_bytes", &[], "Bytes of functions installed");
-    /// How long.
-    INSTALL_TIME = summary("fstore_functions_installation_milliseconds", "Time to install a function");
-    /// By function.
-    RUNS = counter("executor_function_executions", &["function"], "Runs on this worker");
-    /// By function.
-    RUNS_OK = counter("executor_function_executions_ok", &["function"], "Runs that exited with 0");
-    /// By function.
-    RUNS_ERR = counter("executor_function_executions_err", &["function"], "Runs that failed");
-    /// In all.
-    RUNS_CPU_USER = counter("executor_function_executions_cpu_user_time_milliseconds", &[], "Processor time of runs");
-    /// In all.
-    RUNS_CPU_SYS = counter("executor_function_executions_cpu_sys_time_milliseconds", &[], "Processor time of the system for runs");
-    /// How long.
-    RUN_TIME = summary("executor_function_executions_milliseconds", "Time of a run");
-    /// The node itself.
-    NODE_INFO = gauge("node_info", &["id", "version", "role"], "This node");
-    /// By code. Ours.
-    ANSWERS = counter("head_answers", &["code"], "Executions answered by this head, by code");
-    /// In all. Ours.
-    WARM = counter("head_warm_dispatches", &[], "Executions that needed no roll call");
-    /// How long. Ours.
-    EXECUTE_TIME = summary("head_execute_milliseconds", "Time from a request to its answer");
-    /// Now. Ours.
-    EXECUTING = gauge("head_executions_under_way", &[], "Executions under way on this head");
-    /// Now. Ours.
-    PEERS_CONNECTED = gauge("node_peers_connected", &[], "Peers connected");
-    /// Now. Ours.
-    SLOTS_FREE = gauge("worker_slots_free", &[], "Functions this worker could run now");
+    /// Messages sent to one peer.
+    MESSAGES_SENT = counter("host_messages_sent", &["protocol"]);
+    /// Bytes of messages sent to one peer.
+    MESSAGES_SENT_BYTES = counter("host_messages_sent_bytes", &[]);
+    /// Messages published on topics.
+    MESSAGES_PUBLISHED = counter("host_messages_published", &["topic"]);
+    /// Bytes of messages published.
+    MESSAGES_PUBLISHED_BYTES = counter("host_messages_published_bytes", &[]);
+    /// Messages received from one peer.
+    DIRECT_MESSAGES = counter("node_direct_messages", &[]);
+    /// Messages received on a topic.
+    TOPIC_MESSAGES = counter("node_topic_messages", &["topic"]);
+    /// Topics subscribed to.
+    TOPIC_SUBSCRIPTIONS = counter("node_topic_subscriptions", &[]);
+    /// Messages sent, by type.
+    SENT = counter("node_messages_sent", &["type"]);
+    /// Messages published, by type.
+    PUBLISHED = counter("node_messages_published", &["type", "topic"]);
+    /// Messages processed, by type.
+    PROCESSED = counter("node_messages_processed", &["type"]);
+    /// Messages processed well, by type.
+    PROCESSED_OK = counter("node_messages_processed_ok", &["type"]);
+    /// Messages dropped, by type.
+    PROCESSED_ERR = counter("node_messages_processed_err", &["type"]);
+    /// Roll calls published.
+    ROLLCALLS_PUBLISHED = counter("node_rollcalls_published", &["function"]);
+    /// Roll calls received.
+    ROLLCALLS_SEEN = counter("node_rollcalls_seen", &["function"]);
+    /// Roll calls answered with yes.
+    ROLLCALLS_APPLIED = counter("node_rollcalls_applied", &["function"]);
+    /// Executions asked of this head.
+    EXECUTIONS = counter("node_function_executions", &["function", "consensus"]);
+    /// Work orders received.
+    WORK_ORDERS = counter("node_workorders", &["function"]);
+    /// Functions to be installed.
+    INSTALLED = counter("fstore_functions_installed", &[]);
+    /// Functions installed without an error.
+    INSTALLED_OK = counter("fstore_functions_installed_ok", &[]);
+    /// Functions that could not be installed.
+    INSTALLED_ERR = counter("fstore_functions_installed_err", &[]);
+    /// Bytes of functions installed.
+    INSTALLED_BYTES = counter("fstore_functions_installed_size_bytes", &[]);
+    /// Time to install a function.
+    INSTALL_TIME = summary("fstore_functions_installation_milliseconds");
+    /// Runs on this worker.
+    RUNS = counter("executor_function_executions", &["function"]);
+    /// Runs that exited with 0.
+    RUNS_OK = counter("executor_function_executions_ok", &["function"]);
+    /// Runs that failed.
+    RUNS_ERR = counter("executor_function_executions_err", &["function"]);
+    /// Processor time of runs.
+    RUNS_CPU_USER = counter("executor_function_executions_cpu_user_time_milliseconds", &[]);
+    /// Processor time of the system for runs.
+    RUNS_CPU_SYS = counter("executor_function_executions_cpu_sys_time_milliseconds", &[]);
+    /// Time of a run.
+    RUN_TIME = summary("executor_function_executions_milliseconds");
+    /// This node: always 1, described by its labels.
+    NODE_INFO = gauge("node_info", &["id", "version", "role"]);
+    /// Executions answered by this head, by code.
+    ANSWERS = counter("head_answers", &["code"]);
+    /// Executions that needed no roll call.
+    WARM = counter("head_warm_dispatches", &[]);
+    /// Time from a request to its answer.
+    EXECUTE_TIME = summary("head_execute_milliseconds");
+    /// Executions under way on this head.
+    EXECUTING = gauge("head_executions_under_way", &[]);
+    /// Peers connected now.
+    PEERS_CONNECTED = gauge("node_peers_connected", &[]);
+    /// Functions this worker could run now.
+    SLOTS_FREE = gauge("worker_slots_free", &[]);
 }
 
 #[cfg(test)]

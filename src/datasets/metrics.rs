@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use tsdb::store::StoreError;
-use web::metrics::{Metrics, counter, gauge, histogram, process, requests};
+use web::metrics::{Metrics, process, requests};
 
 use crate::{Datasets, run_blocking};
 
@@ -18,18 +18,22 @@ const COMMIT_SECONDS: &[f64] =
 const WAL: &str = "-wal";
 
 web::metrics! {
-    ROWS_IN = counter("rows_inserted_total", &[], "Rows stored, those that replaced another included");
-    /// By the path that read them, such as `live`.
-    ROWS_OUT = counter("rows_read_total", &["by"], "Rows and buckets answered, but for streams");
-    /// By whether they were cached (`kept`) or compressed (`made`).
-    PIECES = counter("compressed_pieces_total", &["found"], "Compressed pieces of downloads: kept before, or made");
-    COMMIT = histogram("commit_seconds", &[], COMMIT_SECONDS, "Time from rows checked to rows durable");
-    STREAMS = gauge("streams_open", &[], "Streams open");
-    DOWNLOADS = gauge("downloads_under_way", &[], "Bulk downloads under way");
-    /// By file: `data` and `log`.
-    STORE_BYTES = gauge("store_bytes", &["file"], "Size of the store: its data, and its write-ahead log");
-    /// Always 1; the label has the version.
-    BUILD = gauge("build_info", &["version"], "The program");
+    /// Rows stored, those that replaced another included.
+    ROWS_IN = counter("rows_inserted_total", &[]);
+    /// Rows and buckets answered, but for streams, by the path that read them.
+    ROWS_OUT = counter("rows_read_total", &["by"]);
+    /// Compressed pieces of downloads: kept before, or made.
+    PIECES = counter("compressed_pieces_total", &["found"]);
+    /// Time from rows checked to rows durable.
+    COMMIT = histogram("commit_seconds", &[], COMMIT_SECONDS);
+    /// Streams open now.
+    STREAMS = gauge("streams_open", &[]);
+    /// Bulk downloads under way.
+    DOWNLOADS = gauge("downloads_under_way", &[]);
+    /// Bytes of the store: its data (`data`), and its write-ahead log (`log`).
+    STORE_BYTES = gauge("store_bytes", &["file"]);
+    /// The program: always 1, with its version as label.
+    BUILD = gauge("build_info", &["version"]);
 }
 
 /// The metrics of a service, all zero.

@@ -34,6 +34,7 @@ pub struct Metric {
     name: &'static str,
     kind: Kind,
     labels: &'static [&'static str],
+    /// The doc of its constant, with the space before it.
     help: &'static str,
 }
 
@@ -92,11 +93,13 @@ impl Metric {
     }
 }
 
-/// Declares metrics as constants, and gathers them in the table `METRICS` in the order of the output.
+/// Declares metrics as constants, each with its doc as the help text, and gathers them in the table
+/// `METRICS` in the order of the output.
 #[macro_export]
 macro_rules! metrics {
-    ($($(#[doc = $doc:expr])* $constant:ident = $metric:expr;)*) => {
-        $($(#[doc = $doc])* pub const $constant: $crate::metrics::Metric = $metric;)*
+    ($(#[doc = $help:expr] $constant:ident = $kind:ident($($argument:expr),*);)*) => {
+        $(#[doc = $help] pub const $constant: $crate::metrics::Metric =
+            $crate::metrics::$kind($($argument,)* $help);)*
 
         /// All metrics above, in the order of the output.
         pub const METRICS: &[$crate::metrics::Metric] = &[$($constant),*];
@@ -192,7 +195,7 @@ impl Metrics {
                 Kind::Summary => "summary",
                 Kind::Histogram(_) => "histogram",
             };
-            push_line(&mut text, &format!("# HELP {name} {}.", metric.help));
+            push_line(&mut text, &format!("# HELP {name}{}", metric.help));
             push_line(&mut text, &format!("# TYPE {name} {kind}"));
             let zero = BTreeMap::from([(String::new(), Value::default())]);
             let zero = if metric.labels.is_empty() { &zero } else { &BTreeMap::new() };

@@ -14,25 +14,25 @@ use axum::{
 use futures::StreamExt as _;
 use tokio::time::Instant;
 
-use super::{Metric, Metrics, OTHER, counter, gauge, histogram};
+use super::{Metric, Metrics, OTHER};
 
 /// Bounds of the latency histogram, in seconds: from a page out of memory to clients' timeouts.
 const SECONDS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
 crate::metrics! {
-    /// By method, route and status.
-    REQUESTS = counter("http_requests_total", &["method", "path", "code"], "Requests answered");
-    /// Seconds from the request to the first byte of its response.
-    SECONDS_UNTIL = histogram("http_request_seconds", &["path"], SECONDS, "Time from a request to the beginning of its answer");
-    /// Bytes of request bodies.
-    BYTES_IN = counter("http_request_bytes_total", &["path"], "Bytes of request bodies taken");
-    /// Bytes of response bodies.
-    BYTES_OUT = counter("http_response_bytes_total", &["path"], "Bytes of answers, as they are sent");
-    /// Requests in progress.
-    UNDER_WAY = gauge("http_requests_under_way", &[], "Requests whose answer is not sent in full");
+    /// Requests answered, by method, route and status.
+    REQUESTS = counter("http_requests_total", &["method", "path", "code"]);
+    /// Time from a request to the beginning of its answer.
+    SECONDS_UNTIL = histogram("http_request_seconds", &["path"], SECONDS);
+    /// Bytes of request bodies taken.
+    BYTES_IN = counter("http_request_bytes_total", &["path"]);
+    /// Bytes of answers, as they are sent.
+    BYTES_OUT = counter("http_response_bytes_total", &["path"]);
+    /// Requests whose answer is not sent in full.
+    UNDER_WAY = gauge("http_requests_under_way", &[]);
     /// Requests refused with 429.
-    RATE_LIMITED = counter("http_rate_limited_total", &[], "Requests refused with 429");
+    RATE_LIMITED = counter("http_rate_limited_total", &[]);
 }
 
 /// Counts the requests of `router` in `metrics`, which have the table [`METRICS`].

@@ -2,10 +2,10 @@ use super::*;
 
 /// Three metrics for these tests, one of each kind that has a rule of its own.
 const TABLE: &[Metric] = &[
-    counter("asked", &["topic"], "Asked"),
-    gauge("open", &[], "Open"),
-    histogram("answer_seconds", &["path"], &[0.001, 0.01], "Answers"),
-    summary("took_milliseconds", "Took"),
+    counter("asked", &["topic"], " Asked."),
+    gauge("open", &[], " Open."),
+    histogram("answer_seconds", &["path"], &[0.001, 0.01], " Answers."),
+    summary("took_milliseconds", " Took."),
 ];
 
 const ASKED: Metric = TABLE[0];
