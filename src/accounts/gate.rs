@@ -32,6 +32,7 @@ use web::{
     host_names::HostNames,
     rate_limit::{CALLERS_MAX, Rate, RateLimiter, retry_seconds},
 };
+use wire::accounts::KeyLimits;
 
 pub use self::limits::{Exceeded, Limits};
 use self::{
@@ -41,7 +42,7 @@ use self::{
 use crate::{
     AccountsError,
     account::AccountId,
-    key::{KeyHash, KeyLimits, Verified},
+    key::{KeyHash, Verified},
     remote::Keys,
 };
 

@@ -8,7 +8,7 @@ use model::{
     timestamp::Timestamp,
 };
 use sha2::{Digest as _, Sha256};
-use wire::accounts::{KeyBody, LimitsBody, VerifiedBody};
+use wire::accounts::{KeyBody, KeyLimits, VerifiedBody};
 
 use crate::account::AccountId;
 
@@ -46,19 +46,6 @@ pub struct Verified {
     pub account: Option<AccountId>,
     /// Its own limits.
     pub limits: KeyLimits,
-}
-
-/// The limits of one key. What is none is as the service has it for all; 0 is no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct KeyLimits {
-    /// Requests in a second, over time.
-    pub rate: Option<u32>,
-    /// Requests at once.
-    pub burst: Option<u32>,
-    /// Requests in a day of UTC.
-    pub requests_per_day: Option<u64>,
-    /// Bytes in a day of UTC.
-    pub bytes_per_day: Option<u64>,
 }
 
 /// Which keys an operation is about.
@@ -140,36 +127,22 @@ impl KeyRecord {
             created_at: self.created_at.to_string(),
             last_used_at: self.used_at.map(|moment| moment.to_string()),
             revoked_at: self.revoked_at.map(|moment| moment.to_string()),
-            limits: self.limits.into(),
+            limits: self.limits,
         }
-    }
-}
-
-impl From<KeyLimits> for LimitsBody {
-    fn from(limits: KeyLimits) -> Self {
-        let KeyLimits { rate, burst, requests_per_day, bytes_per_day } = limits;
-        Self { rate, burst, requests_per_day, bytes_per_day }
-    }
-}
-
-impl From<LimitsBody> for KeyLimits {
-    fn from(limits: LimitsBody) -> Self {
-        let LimitsBody { rate, burst, requests_per_day, bytes_per_day } = limits;
-        Self { rate, burst, requests_per_day, bytes_per_day }
     }
 }
 
 impl From<Verified> for VerifiedBody {
     fn from(key: Verified) -> Self {
         let account_id = key.account.map(AccountId::get);
-        Self { id: key.id.get(), account_id, limits: key.limits.into() }
+        Self { id: key.id.get(), account_id, limits: key.limits }
     }
 }
 
 impl From<VerifiedBody> for Verified {
     fn from(body: VerifiedBody) -> Self {
         let account = body.account_id.map(AccountId::new);
-        Self { id: KeyId::new(body.id), account, limits: body.limits.into() }
+        Self { id: KeyId::new(body.id), account, limits: body.limits }
     }
 }
 

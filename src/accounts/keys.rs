@@ -9,11 +9,12 @@ use model::{
 use task::group::Group;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
+use wire::accounts::KeyLimits;
 
 use crate::{
     Accounts, AccountsError,
     account::AccountId,
-    key::{KeyHash, KeyLimits, KeyRecord, Scope, Verified, key_prefix},
+    key::{KeyHash, KeyRecord, Scope, Verified, key_prefix},
     store::keys::{Inserted, NewKey},
 };
 

@@ -33,7 +33,7 @@ pub use crate::{
         AccountId, AccountName, AccountNameError, AccountRecord, Password, PasswordError,
         SESSION_LIFETIME, SessionId, SessionRecord, SessionToken, SignUp, SignUpError,
     },
-    key::{KeyHash, KeyHashError, KeyLimits, KeyRecord, Scope, Verified},
+    key::{KeyHash, KeyHashError, KeyRecord, Scope, Verified},
     keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
     remote::{KeyLookup, Keys, RemoteKeys},
     sessions::{AuthenticatedAccount, PasswordChanged, StartedSession},

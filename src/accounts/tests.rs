@@ -9,6 +9,7 @@ use model::{
 };
 use rusqlite::Connection;
 use tempfile::{TempDir, tempdir};
+use wire::accounts::KeyLimits;
 
 use super::*;
 

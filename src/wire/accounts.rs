@@ -92,7 +92,7 @@ pub struct KeyBody {
     pub revoked_at: Option<String>,
     /// Its own limits.
     #[serde(default)]
-    pub limits: LimitsBody,
+    pub limits: KeyLimits,
 }
 
 /// Keys, the newest first.
@@ -114,7 +114,7 @@ pub struct KeyWithSecret {
 
 /// The limits of one key. What is left out is as the service has it for all; 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-pub struct LimitsBody {
+pub struct KeyLimits {
     /// Requests in a second, over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
@@ -184,7 +184,7 @@ pub struct VerifiedBody {
     /// Whose it is; null for one that an operator made.
     pub account_id: Option<i64>,
     /// Its own limits.
-    pub limits: LimitsBody,
+    pub limits: KeyLimits,
 }
 
 impl From<&ApiKey> for Secret {

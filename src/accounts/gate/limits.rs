@@ -11,8 +11,7 @@ use std::{
 use model::timestamp::Timestamp;
 use tokio::time::Instant;
 use web::rate_limit::{Rate, retry_seconds, take};
-
-use crate::key::KeyLimits;
+use wire::accounts::KeyLimits;
 
 /// Seconds in a day of UTC.
 const DAY_SECONDS: i64 = 24 * 60 * 60;

@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 use web::serve::Caller;
 
 use super::*;
-use crate::{Accounts, KeyLimits, KeyLookup, RemoteKeys, Scope};
+use crate::{Accounts, KeyLookup, RemoteKeys, Scope};
 
 /// Two hours before midnight.
 const NOW: &str = "2026-07-30T22:00:00Z";

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use model::{key::KeyId, timestamp::Timestamp};
 use rusqlite::{OptionalExtension as _, Row, params};
+use wire::accounts::KeyLimits;
 
 use super::{Store, StoreError};
 use crate::{
     account::AccountId,
-    key::{KeyHash, KeyLimits, KeyRecord, Scope, Verified},
+    key::{KeyHash, KeyRecord, Scope, Verified},
 };
 
 /// A key that is to be in the file.

@@ -2,9 +2,10 @@
 
 use std::str::FromStr;
 
-use accounts::{Accounts, KeyLimits, Scope};
+use accounts::{Accounts, Scope};
 use anyhow::Context as _;
 use clap::Args;
+use wire::accounts::KeyLimits;
 
 use super::{Form, OneKey, done, print, print_json};
 
@@ -99,7 +100,7 @@ pub(super) async fn run(
         }
     };
     if form.json {
-        return print_json(&wire::accounts::LimitsBody::from(limits));
+        return print_json(&limits);
     }
     let line = |what: &str, limit: Option<u64>| {
         let shown = match limit {
