@@ -88,6 +88,13 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &Ab
     let paths = document["paths"].as_object_mut();
     for (path, methods) in paths.into_iter().flatten() {
         for operation in methods.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            let responses = operation["responses"].as_object_mut().into_iter();
+            for response in responses.flat_map(Map::values_mut) {
+                describe_bytes(response);
+            }
+            if let Some(body) = operation.get_mut("requestBody") {
+                describe_bytes(body);
+            }
             if operation["security"].is_null() {
                 operation["security"] = about.security.clone();
             }
@@ -128,6 +135,16 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &Ab
     });
     document["components"]["securitySchemes"] = schemes(&document, about.session_cookie);
     document
+}
+
+/// Says of the contents of a body which are bytes: those that are neither JSON nor text.
+fn describe_bytes(body: &mut Value) {
+    let contents = body.get_mut("content").and_then(Value::as_object_mut);
+    for (media_type, content) in contents.into_iter().flatten() {
+        if !media_type.contains("json") && !media_type.starts_with("text/") {
+            content["schema"] = json!({"type": "string", "format": "binary"});
+        }
+    }
 }
 
 /// The ways in that any operation asks for.
