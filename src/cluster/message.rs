@@ -135,106 +135,101 @@ impl Message {
 
 /// The content of `MsgRollCall`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RollCall {
     /// The function to be run.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub function_id: String,
     /// The request it belongs to.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
     /// 0 for none, which is all that is supported here; 1 Raft, 2 PBFT.
-    #[serde(default)]
     pub consensus: u32,
     /// What a node must declare to be meant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributesBody>,
     /// The head, to which b7s nodes of version 1 reply. Those of ours reply to the author of
     /// the gossip message, whose signature proves it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub origin: String,
 }
 
 /// The content of `MsgRollCallResponse`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RollCallResponse {
     /// [`Code::ACCEPTED`], or why not.
-    #[serde(default)]
     pub code: Code,
     /// The function asked for.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub function_id: String,
     /// The request asked for.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
     /// Why the node refuses. Ours.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The node, as b7s nodes of version 1 write, which are recognized by it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
 }
 
 /// The content of `MsgWorkOrder`: an execution request, for one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WorkOrder {
     /// The function to run.
-    #[serde(default)]
     pub function_id: String,
     /// The file in it to run.
-    #[serde(default)]
     pub method: String,
     /// The guest's parameters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<Parameter>>,
     /// Environment and standard input.
-    #[serde(default)]
     pub config: ExecuteConfig,
     /// The request it belongs to.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
     /// When the request came, RFC 3339.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub timestamp: String,
     /// Whose request it is, as digits that mean nothing outside the head. Ours.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub client: String,
 }
 
 /// The content of `MsgWorkOrderResponse`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WorkOrderResponse {
     /// The request it answers.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
     /// [`Code::OK`], or what went wrong.
-    #[serde(default)]
     pub code: Code,
     /// What the run left behind.
-    #[serde(default)]
     pub result: NodeResult,
     /// Why there was no run; empty where there was one. b7s knows the field and leaves it empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub error_message: String,
     /// Whether every node would refuse alike, so that it is of no use to ask another. Ours.
-    #[serde(default, rename = "final", skip_serializing_if = "is_false")]
+    #[serde(rename = "final", skip_serializing_if = "is_false")]
     pub is_final: bool,
 }
 
 /// What a run left behind on one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeResult {
     /// As in the message around it.
-    #[serde(default)]
     pub code: Code,
     /// Output and exit code.
-    #[serde(default)]
     pub result: OutcomeBody,
     /// What it cost.
-    #[serde(default)]
     pub usage: Usage,
     /// The node's signature of the result, in hexadecimal digits: see [`signed_bytes`]. b7s signs
     /// nothing outside of its consensus.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub signature: String,
 }
 
@@ -257,86 +252,83 @@ impl NodeResult {
 
 /// The content of `MsgExecute`: an execution request, of a client or of a head.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Execute {
     /// The function to run, and how. The request's id is a head's, for its worker.
     #[serde(flatten)]
     pub order: WorkOrder,
     /// Who sends it, as b7s nodes of version 1 write.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
     /// The group whose nodes are to run it; empty for all.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub topic: String,
     /// What b7s version 1 calls `topic`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub subgroup: String,
 }
 
 /// The content of `MsgExecuteResponse`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ExecuteResponse {
     /// The request it answers.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
     /// Who sends it, as b7s nodes of version 1 write.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
     /// [`Code::OK`], or what went wrong.
-    #[serde(default)]
     pub code: Code,
     /// What each node left behind; of a worker, itself alone.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub results: BTreeMap<String, NodeResult>,
     /// The peers that answered.
-    #[serde(default)]
     pub cluster: ClusterBody,
     /// What went wrong.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
 /// The content of `MsgInstallFunction`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct InstallFunction {
     /// Where its manifest is.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub manifest_url: String,
     /// Id of the function.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub cid: String,
 }
 
 /// The content of `MsgInstallFunctionResponse`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct InstallFunctionResponse {
     /// [`Code::ACCEPTED`], or what went wrong.
-    #[serde(default)]
     pub code: Code,
     /// The outcome in words.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Id of the function.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub cid: String,
 }
 
 /// What a node is and has. Ours, told to peers that speak [`OFFER_PROTOCOL`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Offer {
     /// `head` or `worker`.
-    #[serde(default)]
     pub role: String,
     /// Groups beside the general one.
-    #[serde(default)]
     pub subgroups: Vec<String>,
     /// Content ids of the functions it holds.
-    #[serde(default)]
     pub functions: Vec<String>,
     /// How many functions it runs at once.
-    #[serde(default)]
     pub slots: usize,
     /// How many of these are free for the peer that receives this.
-    #[serde(default)]
     pub slots_free: usize,
 }
 

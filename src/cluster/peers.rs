@@ -58,7 +58,7 @@ pub enum WorkProtocol {
 }
 
 /// What is known of a peer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Peer {
     /// What it says it does; none where it does not say.
     pub role: Option<Role>,
@@ -89,22 +89,6 @@ impl Peer {
     #[must_use]
     pub fn subgroups(&self) -> Vec<String> {
         self.topics.iter().filter(|topic| *topic != GENERAL_TOPIC).cloned().collect()
-    }
-
-    fn new(now: Timestamp) -> Self {
-        Self {
-            role: None,
-            topics: BTreeSet::new(),
-            addresses: Vec::new(),
-            protocols: Vec::new(),
-            functions: BTreeSet::new(),
-            is_older: false,
-            is_connected: false,
-            latency: None,
-            last_seen: now,
-            n_runs: 0,
-            n_agreed: 0,
-        }
     }
 }
 
@@ -301,7 +285,7 @@ impl Peers {
             let Some(oldest) = oldest else { return };
             table.remove(&oldest);
         }
-        let known = table.entry(peer.clone()).or_insert_with(|| Peer::new(now));
+        let known = table.entry(peer.clone()).or_default();
         known.last_seen = now;
         change(known);
     }

@@ -6,8 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::quota::Quota;
-
 /// What a guest's folder may hold unless its host says otherwise: the scratch files of a run, not a
 /// store.
 pub const LIMITS_DEFAULT: FilesLimits =
@@ -50,7 +48,7 @@ pub struct FilesLimits {
 
 /// A guest's folder while the guest runs.
 #[derive(Debug)]
-pub(crate) struct Folder(Files);
+pub(crate) struct Folder(pub(crate) Files);
 
 impl Folder {
     /// Makes the folder.
@@ -60,21 +58,6 @@ impl Folder {
     pub(crate) fn make(files: Files) -> io::Result<Self> {
         fs::create_dir_all(&files.folder)?;
         Ok(Self(files))
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0.folder
-    }
-
-    /// Where the function's own files are.
-    pub(crate) fn function(&self) -> Option<&Path> {
-        self.0.function.as_deref()
-    }
-
-    /// Begins to count what it holds. None if it may hold as much as the disk.
-    pub(crate) fn quota(&self) -> Option<Quota> {
-        Quota::new(&self.0)
     }
 }
 

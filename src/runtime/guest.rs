@@ -219,7 +219,7 @@ async fn run_until_stopped(
     let output = Output::new(streams, limits.output_bytes);
     let wasi = wasi(&mut run, folder.as_ref(), &output)
         .map_err(|error| RunError::Files { source: std::io::Error::other(error) })?;
-    let quota = folder.as_ref().and_then(Folder::quota);
+    let quota = folder.as_ref().and_then(|folder| Quota::new(&folder.0));
     let mut guest = Guest { wasi, memory: MemoryLimit::new(limits.memory_bytes), quota };
     guest.ctx().table.set_max_capacity(RESOURCES_MAX);
     let mut store = Store::new(ready.engine(), guest);
@@ -314,8 +314,8 @@ fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Re
         // The thread is the guest's own: looking up a file on it holds up nobody else. But a sleep
         // must not block it, or no deadline would be seen.
         wasi.allow_blocking_current_thread(true);
-        wasi.preopened_dir(folder.path(), "/", FsPerms::ReadWrite)?;
-        if let Some(function) = folder.function() {
+        wasi.preopened_dir(&folder.0.folder, "/", FsPerms::ReadWrite)?;
+        if let Some(function) = &folder.0.function {
             wasi.preopened_dir(function, FUNCTION_DIR, FsPerms::ReadOnly)?;
         }
         wasi.allow_blocking_current_thread(false);

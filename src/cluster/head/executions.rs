@@ -307,8 +307,10 @@ impl Track {
 
     /// Notes that `peer` is ready.
     pub(super) fn note_reported(&self, peer: &PeerId) {
-        let peer_id = || peer.to_string();
-        self.tell(|request_id| ClusterEventKind::Reported { request_id, peer_id: peer_id() });
+        self.tell(|request_id| ClusterEventKind::Reported {
+            request_id,
+            peer_id: peer.to_string(),
+        });
     }
 
     /// Notes that `peer` was given the work.
@@ -323,8 +325,10 @@ impl Track {
         record.state = State::Running;
         record.peers.push(part);
         drop(record);
-        let peer_id = || peer.to_string();
-        self.tell(|request_id| ClusterEventKind::Dispatched { request_id, peer_id: peer_id() });
+        self.tell(|request_id| ClusterEventKind::Dispatched {
+            request_id,
+            peer_id: peer.to_string(),
+        });
     }
 
     /// Notes that `peer` returned a result.
@@ -337,10 +341,9 @@ impl Track {
             part.usage = Some(usage);
             part.signed = is_signed;
         });
-        let peer_id = || peer.to_string();
         self.tell(|request_id| ClusterEventKind::Result {
             request_id,
-            peer_id: peer_id(),
+            peer_id: peer.to_string(),
             exit_code,
             elapsed_ms,
         });
@@ -409,11 +412,10 @@ impl Track {
             part.answered_ms.get_or_insert(elapsed_ms);
             reason.clone_into(&mut part.reason);
         });
-        let (peer_id, reason) = (|| peer.to_string(), || reason.to_owned());
         self.tell(|request_id| ClusterEventKind::Failed {
             request_id,
-            peer_id: peer_id(),
-            reason: reason(),
+            peer_id: peer.to_string(),
+            reason: reason.to_owned(),
             replaced: state == "replaced",
         });
     }

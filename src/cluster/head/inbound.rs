@@ -94,8 +94,7 @@ impl Head {
 
     /// Takes in that a peer is here.
     pub(crate) fn note_connected(&self, peer: &PeerId) {
-        let peer_id = || peer.to_string();
-        self.0.events.tell(|| ClusterEventKind::PeerJoined { peer_id: peer_id() });
+        self.0.events.tell(|| ClusterEventKind::PeerJoined { peer_id: peer.to_string() });
     }
 
     /// Takes in that a peer is gone.
@@ -103,8 +102,7 @@ impl Head {
         self.0.slots.note_lost(peer);
         self.0.lines.forget(peer);
         self.0.inboxes.put_everywhere(|| Reply::Gone(peer.clone()));
-        let peer_id = || peer.to_string();
-        self.0.events.tell(|| ClusterEventKind::PeerLeft { peer_id: peer_id() });
+        self.0.events.tell(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
     }
 
     /// Executes what a client asks for on the network, and tells it the outcome.

@@ -15,7 +15,7 @@ use std::{
 
 use libp2p::{
     Multiaddr, PeerId, Stream, StreamProtocol,
-    core::{Endpoint, InboundUpgrade, OutboundUpgrade, UpgradeInfo, transport::PortUse},
+    core::{Endpoint, InboundUpgrade, UpgradeInfo, transport::PortUse, upgrade::ReadyUpgrade},
     swarm::{
         ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm,
         NetworkBehaviour, NotifyHandler, StreamUpgradeError, SubstreamProtocol, THandler,
@@ -192,7 +192,7 @@ impl ConnectionHandler for Handler {
     type FromBehaviour = Open;
     type ToBehaviour = Infallible;
     type InboundProtocol = AnyOf;
-    type OutboundProtocol = AnyOf;
+    type OutboundProtocol = ReadyUpgrade<StreamProtocol>;
     type InboundOpenInfo = ();
     type OutboundOpenInfo = Opened;
 
@@ -213,7 +213,7 @@ impl ConnectionHandler for Handler {
         // A connection polls its handler again after each event it hands over.
         self.requests.pop_front().map_or(Poll::Pending, |Open { protocol, opened }| {
             Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest {
-                protocol: SubstreamProtocol::new(AnyOf(vec![protocol]), opened),
+                protocol: SubstreamProtocol::new(ReadyUpgrade::new(protocol), opened),
             })
         })
     }
@@ -238,7 +238,7 @@ impl ConnectionHandler for Handler {
                 ..
             }) => return self.accept(stream, protocol),
             ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound {
-                protocol: (stream, _),
+                protocol: stream,
                 info,
             }) => (info, Ok(stream)),
             ConnectionEvent::DialUpgradeError(DialUpgradeError { info, error }) => {
@@ -276,16 +276,6 @@ impl InboundUpgrade<Stream> for AnyOf {
     type Future = Ready<Result<Self::Output, Self::Error>>;
 
     fn upgrade_inbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
-        ready(Ok((stream, protocol)))
-    }
-}
-
-impl OutboundUpgrade<Stream> for AnyOf {
-    type Output = (Stream, StreamProtocol);
-    type Error = Infallible;
-    type Future = Ready<Result<Self::Output, Self::Error>>;
-
-    fn upgrade_outbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
         ready(Ok((stream, protocol)))
     }
 }

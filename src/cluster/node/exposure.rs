@@ -15,28 +15,26 @@ pub(super) fn warn_of(network: &Network, role: &RoleOptions, work: &WorkOptions)
 }
 
 /// What anybody can do, and what to do about it.
-fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<&'static str> {
+fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<String> {
     match role {
         RoleOptions::Worker => vec![
             "every peer that reaches this worker can run functions on it: name the heads to obey with \
-             --obey PEER_ID, or listen on --address 127.0.0.1 alone",
+             --obey PEER_ID, or listen on --address 127.0.0.1 alone"
+                .to_owned(),
         ],
         RoleOptions::Head { .. } => {
-            let joins = match work.signatures {
-                SignaturePolicy::Required => {
-                    "every peer that reaches this head can join as a worker and answer with results of \
-                     its own making: name the workers to take with --accept PEER_ID"
-                }
-                SignaturePolicy::WhereGiven => {
-                    "every peer that reaches this head can join as a worker and answer with results of \
-                     its own making: name the workers to take with --accept PEER_ID, and have results \
-                     signed with --signed-results"
-                }
+            let signed = match work.signatures {
+                SignaturePolicy::Required => "",
+                SignaturePolicy::WhereGiven => ", and have results signed with --signed-results",
             };
+            let joins = format!(
+                "every peer that reaches this head can join as a worker and answer with results of \
+                 its own making: name the workers to take with --accept PEER_ID{signed}"
+            );
             let executes = "every peer that reaches this head can have it execute functions: set \
                             --rest-token, and name clients on the network with --accept PEER_ID";
             let is_open = work.rest.token.is_none();
-            [Some(joins), is_open.then_some(executes)].into_iter().flatten().collect()
+            [Some(joins), is_open.then(|| executes.to_owned())].into_iter().flatten().collect()
         }
     }
 }
