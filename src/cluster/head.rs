@@ -52,19 +52,19 @@ use wire::{
     functions::ExecuteRequest,
 };
 
-pub use self::{client::Client, executions::Found, install::Installation};
+pub use self::{client::Client, executions::ExecutionStatus, install::Installation};
 use self::{
     client::{ClientShare, ClientShares},
     events::Events,
     executions::{Cause, Executions, Track},
-    gather::Chosen,
+    gather::Selection,
     inbox::{Inbox, Inboxes},
     install::Installs,
     lines::Lines,
-    order::{Order, Wanted},
+    order::{NodeCount, Order},
     queue::Position,
-    rollcall::{Called, Roster},
-    slots::{Lease, Slots, Taken, Want},
+    rollcall::{RollCallOutcome, Roster},
+    slots::{Lease, SlotGrant, SlotRequest, Slots},
 };
 use crate::{
     message::Code,
@@ -279,7 +279,7 @@ impl Head {
     /// Returns how execution `id` went, or that it is under way; none if it is not remembered. The
     /// newest 1000 are.
     #[must_use]
-    pub fn find_execution(&self, id: &str) -> Option<Found> {
+    pub fn find_execution(&self, id: &str) -> Option<ExecutionStatus> {
         self.0.executions.find(id)
     }
 
@@ -304,7 +304,7 @@ impl Head {
 
     /// Returns the node's own id and addresses, and its groups beside the general one.
     #[must_use]
-    pub fn own(&self) -> (PeerId, Vec<String>, Vec<Subgroup>) {
+    pub fn describe_node(&self) -> (PeerId, Vec<String>, Vec<Subgroup>) {
         let network = &self.0.network;
         (network.peer_id().clone(), network.addresses(), self.0.options.subgroups.clone())
     }
@@ -343,8 +343,8 @@ impl Head {
 
     /// Follows what happens from now on, at most 1024 events behind; none if too many do.
     #[must_use]
-    pub fn follow(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
-        self.0.events.follow()
+    pub fn subscribe(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
+        self.0.events.subscribe()
     }
 
     /// Dates an event that is of interest to followers alone.
@@ -456,16 +456,16 @@ impl Head {
         order: &Order,
         client: &Client,
         inbox: &mut Inbox,
-    ) -> Result<Chosen, Shortage> {
+    ) -> Result<Selection, Shortage> {
         let end = Instant::now() + order.wait_within;
         let warm = |leases: Vec<Lease>| {
-            track.is_warm();
+            track.note_warm();
             self.0.metrics.add(metrics::WARM, &[]);
-            Chosen { leases, roster: Roster::new(order.nodes) }
+            Selection { leases, roster: Roster::new(order.nodes) }
         };
         match self.0.take_slots(order, client, false) {
-            Taken::Now(leases) => return Ok(warm(leases)),
-            Taken::Later(mut queued) => match timeout_at(end, queued.granted()).await {
+            SlotGrant::Now(leases) => return Ok(warm(leases)),
+            SlotGrant::Later(mut queued) => match timeout_at(end, queued.granted()).await {
                 Ok(Some(leases)) => return Ok(warm(leases)),
                 // There are too few of them now.
                 Ok(None) => {}
@@ -474,19 +474,19 @@ impl Head {
                     return Err(Shortage { roster: Roster::new(order.nodes), position });
                 }
             },
-            Taken::Unknown => {}
+            SlotGrant::Unknown => {}
         }
         let called = rollcall::call(&self.0, track, order, client, inbox, end).await;
         let (mut roster, position) = match called {
-            Called::Granted(leases, roster) => return Ok(Chosen { leases, roster }),
-            Called::Reported(roster, position) => (roster, position),
+            RollCallOutcome::Granted(leases, roster) => return Ok(Selection { leases, roster }),
+            RollCallOutcome::Reported(roster, position) => (roster, position),
         };
         let slots = &self.0.slots;
         let Some(peers) = roster.take_chosen(|peer| slots.weight_of(peer)) else {
             return Err(Shortage { roster, position });
         };
         let leases = peers.iter().map(|peer| slots.take_of(peer, order.function)).collect();
-        Ok(Chosen { leases, roster })
+        Ok(Selection { leases, roster })
     }
 }
 
@@ -494,13 +494,13 @@ impl Inner {
     /// Takes slots for an order by what workers offer: of those that hold the function or, where they
     /// `can_fetch` it, of all if this head holds it. What offers do not say is asked for: attributes,
     /// and who else there is.
-    fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> Taken {
+    fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> SlotGrant {
         match order.nodes {
-            Wanted::Exactly(n) if order.attributes.is_none() => {
+            NodeCount::Exactly(n) if order.attributes.is_none() => {
                 let can_fetch = can_fetch && self.functions.get(order.function).is_some();
-                self.slots.take(client, Want { can_fetch, ..order.want(n.get()) })
+                self.slots.take(client, SlotRequest { can_fetch, ..order.slot_request(n.get()) })
             }
-            _ => Taken::Unknown,
+            _ => SlotGrant::Unknown,
         }
     }
 }

@@ -165,7 +165,7 @@ pub enum Event {
         bytes: Bytes,
     },
     /// A peer told us something.
-    Told {
+    Message {
         /// The peer that the event is about.
         peer: PeerId,
         /// On which protocol.
@@ -183,7 +183,7 @@ pub enum Event {
         start: Bytes,
     },
     /// A peer asks us something and waits.
-    Asked {
+    Question {
         /// The peer that the event is about.
         peer: PeerId,
         /// On which protocol.
@@ -194,7 +194,7 @@ pub enum Event {
         answer: oneshot::Sender<Answer>,
     },
     /// A peer opened a line to us.
-    Lined {
+    LineOpened {
         /// The peer that the event is about.
         peer: PeerId,
         /// On which protocol.
@@ -419,7 +419,7 @@ impl Network {
         self.guard.heed(heeded);
         let peers = self.guard.names();
         // A network that has stopped keeps no places.
-        drop(self.commands.send(Command::Named { peers }).await);
+        drop(self.commands.send(Command::KeepPlaces { peers }).await);
     }
 
     /// Takes note that connected `peer` does the same as this node, which keeps but some of its kind.

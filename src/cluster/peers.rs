@@ -134,10 +134,10 @@ impl Peers {
                 peer.topics.remove(topic);
             }),
             Event::Gossip { author: peer, .. }
-            | Event::Told { peer, .. }
-            | Event::Asked { peer, .. }
+            | Event::Message { peer, .. }
+            | Event::Question { peer, .. }
             | Event::TooLong { peer, .. }
-            | Event::Lined { peer, .. } => self.note_seen(peer),
+            | Event::LineOpened { peer, .. } => self.note_seen(peer),
         }
     }
 

@@ -37,7 +37,7 @@ impl Events {
     }
 
     /// Follows the events from now on; none if [`READERS_MAX`] do.
-    pub(super) fn follow(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
+    pub(super) fn subscribe(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
         (self.events.receiver_count() < READERS_MAX).then(|| self.events.subscribe())
     }
 }
@@ -49,17 +49,17 @@ mod tests {
     #[test]
     fn readers_are_bounded_and_one_that_leaves_makes_room() {
         let events = Events::new(Clock::system());
-        let mut readers: Vec<_> = (0..READERS_MAX).filter_map(|_| events.follow()).collect();
+        let mut readers: Vec<_> = (0..READERS_MAX).filter_map(|_| events.subscribe()).collect();
         assert_eq!(readers.len(), READERS_MAX);
-        assert!(events.follow().is_none());
+        assert!(events.subscribe().is_none());
         drop(readers.pop());
-        assert!(events.follow().is_some());
+        assert!(events.subscribe().is_some());
     }
 
     #[tokio::test]
     async fn a_reader_that_is_too_far_behind_is_cut_off() {
         let events = Events::new(Clock::system());
-        let mut reader = events.follow().unwrap();
+        let mut reader = events.subscribe().unwrap();
         for _ in 0..=EVENTS_CAPACITY {
             events.tell(|| ClusterEventKind::Heartbeat);
         }

@@ -24,7 +24,7 @@ use wire::{
 use super::{
     Execution,
     events::Events,
-    order::{Order, Wanted},
+    order::{NodeCount, Order},
 };
 
 /// Executions remembered, as many as b7s keeps results. The oldest that has ended is forgotten.
@@ -52,7 +52,7 @@ struct Table {
 
 #[derive(Debug)]
 struct Entry {
-    asked: Asked,
+    requested: RequestedRun,
     request_id: String,
     started: (Timestamp, Instant),
     canceled: Notify,
@@ -61,11 +61,11 @@ struct Entry {
 
 /// What was asked for, without the input, which may be long.
 #[derive(Debug)]
-struct Asked {
+struct RequestedRun {
     function: FunctionId,
     method: Method,
     subgroup: Option<Subgroup>,
-    nodes: Wanted,
+    nodes: NodeCount,
 }
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ pub(super) enum Cause {
 
 /// What was found of an execution.
 #[derive(Debug, Clone)]
-pub enum Found {
+pub enum ExecutionStatus {
     /// It is under way.
     UnderWay,
     /// It ended so.
@@ -120,7 +120,7 @@ impl Executions {
     /// Begins an execution.
     pub(super) fn begin(&self, request_id: &str, order: &Order, now: Timestamp) -> Track {
         let entry = Arc::new(Entry {
-            asked: Asked {
+            requested: RequestedRun {
                 function: order.function,
                 method: order.call.method.clone(),
                 subgroup: order.subgroup.clone(),
@@ -146,10 +146,10 @@ impl Executions {
     }
 
     /// Returns how execution `id` went, if it is remembered.
-    pub(super) fn find(&self, id: &str) -> Option<Found> {
+    pub(super) fn find(&self, id: &str) -> Option<ExecutionStatus> {
         let entry = self.entry(id)?;
         let record = entry.record.lock();
-        Some(record.result.clone().map_or(Found::UnderWay, Found::Ended))
+        Some(record.result.clone().map_or(ExecutionStatus::UnderWay, ExecutionStatus::Ended))
     }
 
     /// Returns execution `id`, with its results.
@@ -179,7 +179,7 @@ impl Executions {
     /// Returns those that are under way, the oldest first, each by its id and function.
     pub(super) fn under_way(&self) -> Vec<(String, FunctionId)> {
         let under_way = self.entries_under_way().into_iter();
-        under_way.map(|entry| (entry.request_id.clone(), entry.asked.function)).collect()
+        under_way.map(|entry| (entry.request_id.clone(), entry.requested.function)).collect()
     }
 
     /// Ends all that are under way, since the node is stopping.
@@ -237,10 +237,10 @@ impl Entry {
         ExecutionBody {
             request_id: self.request_id.clone(),
             state: record.state.text().to_owned(),
-            function_id: self.asked.function.to_string(),
-            method: self.asked.method.to_string(),
-            subgroup: self.asked.subgroup.as_ref().map(ToString::to_string),
-            number_of_nodes: self.asked.nodes.number(),
+            function_id: self.requested.function.to_string(),
+            method: self.requested.method.to_string(),
+            subgroup: self.requested.subgroup.as_ref().map(ToString::to_string),
+            number_of_nodes: self.requested.nodes.number(),
             warm: record.is_warm,
             started_at: self.started.0.to_string(),
             elapsed_ms: millis(record.ended.unwrap_or_else(|| self.elapsed())),
@@ -290,18 +290,18 @@ impl Track {
     }
 
     /// Notes that no roll call was needed.
-    pub(super) fn is_warm(&self) {
+    pub(super) fn note_warm(&self) {
         self.entry.record.lock().is_warm = true;
     }
 
     /// Notes that workers are looked for on `topic`.
-    pub(super) fn calls(&self, topic: &str) {
-        let asked = &self.entry.asked;
+    pub(super) fn note_roll_call(&self, topic: &str) {
+        let requested = &self.entry.requested;
         self.tell(|request_id| ClusterEventKind::RollCall {
             request_id,
-            function_id: asked.function.to_string(),
+            function_id: requested.function.to_string(),
             topic: topic.to_owned(),
-            number_of_nodes: asked.nodes.number(),
+            number_of_nodes: requested.nodes.number(),
         });
     }
 
@@ -314,7 +314,7 @@ impl Track {
     }
 
     /// Notes that `peer` was given the work.
-    pub(super) fn dispatched(&self, peer: &PeerId) {
+    pub(super) fn note_dispatched(&self, peer: &PeerId) {
         let part = ExecutionPeerBody {
             peer_id: peer.to_string(),
             state: "running".to_owned(),
@@ -351,16 +351,16 @@ impl Track {
 
     /// Notes that `peer` returned none.
     pub(super) fn note_failed(&self, peer: &PeerId, reason: &str) {
-        self.gave_none(peer, reason, "failed");
+        self.note_without_result(peer, reason, "failed");
     }
 
     /// Notes that another takes the place of `peer`, which returned none.
-    pub(super) fn replaced(&self, peer: &PeerId, reason: &str) {
-        self.gave_none(peer, reason, "replaced");
+    pub(super) fn note_replaced(&self, peer: &PeerId, reason: &str) {
+        self.note_without_result(peer, reason, "replaced");
     }
 
     /// Notes that the work of `peer` is not needed any more.
-    pub(super) fn canceled_at(&self, peer: &PeerId) {
+    pub(super) fn note_canceled(&self, peer: &PeerId) {
         self.change(peer, |part| "canceled".clone_into(&mut part.state));
     }
 
@@ -405,7 +405,7 @@ impl Track {
         }
     }
 
-    fn gave_none(&self, peer: &PeerId, reason: &str, state: &str) {
+    fn note_without_result(&self, peer: &PeerId, reason: &str, state: &str) {
         let elapsed_ms = millis(self.elapsed());
         self.change(peer, |part| {
             state.clone_into(&mut part.state);

@@ -53,7 +53,7 @@ const FINAL_REFUSALS: usize = 2;
 
 /// Who is to run an order.
 #[derive(Debug)]
-pub(super) struct Chosen {
+pub(super) struct Selection {
     pub(super) leases: Vec<Lease>,
     /// Who else reported.
     pub(super) roster: Roster,
@@ -97,10 +97,10 @@ pub(super) async fn gather(
     head: &Head,
     track: &Track,
     order: &Order,
-    chosen: Chosen,
+    chosen: Selection,
     inbox: &mut Inbox,
 ) -> Gathered {
-    let Chosen { leases, roster } = chosen;
+    let Selection { leases, roster } = chosen;
     let end = Instant::now() + head.0.options.answer_within * 2;
     let mut work = Work {
         head,
@@ -203,7 +203,7 @@ impl Work<'_> {
         let since = Instant::now();
         let until = self.end.min(since + head.0.options.answer_within);
         let hedge_at = Some(since + self.hedge_after).filter(|at| *at < until);
-        self.track.dispatched(&peer);
+        self.track.note_dispatched(&peer);
         let open = Open { seat, since, until, hedge_at, line: None, _lease: lease };
         self.open.insert(peer.clone(), open);
         if head.0.peers.is_silent(&peer) {
@@ -303,17 +303,17 @@ impl Work<'_> {
             self.head.cancel_at(&rival, self.track.request_id());
             self.given_up.insert(rival.clone());
             if order.since < open.since {
-                slots.silent(&rival);
-                self.track.replaced(&rival, &Failure::Overtaken.public_text());
+                slots.note_silent(&rival);
+                self.track.note_replaced(&rival, &Failure::Overtaken.public_text());
                 self.gathered.replaced.insert(rival, Failure::Overtaken);
             } else {
-                self.track.canceled_at(&rival);
+                self.track.note_canceled(&rival);
             }
         }
         let refused = self.gathered.replaced.iter();
         let refuted = refused.filter(|(_, failure)| failure.is_refuted_by_an_answer());
         for (liar, _) in refuted {
-            slots.silent(liar);
+            slots.note_silent(liar);
         }
     }
 
@@ -332,7 +332,7 @@ impl Work<'_> {
         let spare = if is_allowed { self.spare(trust) } else { None };
         if self.head.0.slots.has_never_answered(peer) {
             // What was a spare may be no better: others may hold the function by then.
-            self.head.0.slots.silent(peer);
+            self.head.0.slots.note_silent(peer);
             self.is_hedging = true;
             self.call();
         }
@@ -375,7 +375,7 @@ impl Work<'_> {
         info!(request, %peer, ?failure, "a worker gave no result");
         if self.open.values().any(|open| open.seat == seat) {
             // A spare runs the order already.
-            self.track.replaced(peer, &failure.public_text());
+            self.track.note_replaced(peer, &failure.public_text());
             self.gathered.replaced.insert(peer.clone(), failure);
             return;
         }
@@ -401,7 +401,7 @@ impl Work<'_> {
         if self.calls.is_none() {
             // Who refused before may be free by now.
             self.roster.refused.clear();
-            self.track.calls(topic(self.order));
+            self.track.note_roll_call(topic(self.order));
             self.calls = Some(Calls::new(&self.head.0, self.track, self.order));
         }
     }
@@ -411,21 +411,21 @@ impl Work<'_> {
         let head = &self.head.0;
         match failure {
             Failure::Refused(code, _) if *code == Code::NOT_FOUND => {
-                head.slots.lacks(peer, self.order.function);
+                head.slots.note_lacking(peer, self.order.function);
             }
-            Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.full(peer),
+            Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.note_full(peer),
             // The request may be at fault, and then its client must not cost others their workers:
             // a worker is demoted once another one has answered what it refused.
             Failure::Refused(..) | Failure::Hopeless(..) => {}
             // One that is gone is forgotten.
-            _ if head.peers.is_connected(peer) => head.slots.silent(peer),
+            _ if head.peers.is_connected(peer) => head.slots.note_silent(peer),
             _ => {}
         }
     }
 
     fn replace(&mut self, peer: PeerId, seat: usize, failure: Failure, spare: Lease) {
         info!(request = self.track.request_id(), %peer, spare = %spare.peer(), "a spare takes over");
-        self.track.replaced(&peer, &failure.public_text());
+        self.track.note_replaced(&peer, &failure.public_text());
         self.gathered.replaced.insert(peer, failure);
         self.order(spare, seat);
     }
@@ -447,7 +447,7 @@ impl Work<'_> {
         if self.order.attributes.is_some() {
             return None;
         }
-        slots.take_spare(&self.order.want(1), &tried, trust)
+        slots.take_spare(&self.order.slot_request(1), &tried, trust)
     }
 
     fn tried(&self) -> BTreeSet<PeerId> {
@@ -498,7 +498,7 @@ impl Drop for Work<'_> {
     fn drop(&mut self) {
         for peer in self.open.keys() {
             self.head.cancel_at(peer, self.track.request_id());
-            self.track.canceled_at(peer);
+            self.track.note_canceled(peer);
         }
     }
 }

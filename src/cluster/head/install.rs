@@ -95,7 +95,7 @@ impl Head {
             Err(error) => return Err(error),
         };
         let cid = function.cid.clone();
-        let mut own = Some(self.got(function, topic.to_owned(), permit));
+        let mut own = Some(self.fetch_and_announce(function, topic.to_owned(), permit));
         let mut reasons = Vec::new();
         while own.is_some() || !waited.is_empty() {
             select! {
@@ -145,7 +145,7 @@ impl Head {
 
     /// Gets a function in a task of its own. Where the head did not have it, nodes that can get it from
     /// nobody else get the message again when it has.
-    fn got(
+    fn fetch_and_announce(
         &self,
         function: InstallFunction,
         topic: String,

@@ -8,7 +8,7 @@ use model::{
 };
 use wire::functions::{AttributesBody, ExecuteConfig, ExecuteRequest};
 
-use super::slots::Want;
+use super::slots::SlotRequest;
 use crate::call::FunctionCall;
 
 /// How long a head waits for workers to report unless the request says otherwise, as b7s does.
@@ -35,7 +35,7 @@ pub struct Order {
     /// What each run of it gets.
     pub call: FunctionCall,
     /// How many nodes are to run it.
-    pub nodes: Wanted,
+    pub nodes: NodeCount,
     /// The group they must belong to; none for the whole cluster.
     pub subgroup: Option<Subgroup>,
     /// How long to wait for them to report.
@@ -55,14 +55,14 @@ pub struct Order {
 
 /// How many nodes are to run a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum NodeCount {
     /// Exactly this many workers.
     Exactly(NonZeroUsize),
     /// All that report before the wait is over, one at least.
     Everyone,
 }
 
-impl Wanted {
+impl NodeCount {
     /// The number in a request: −1 for everyone.
     #[must_use]
     pub fn number(self) -> i64 {
@@ -132,9 +132,9 @@ impl Order {
     }
 
     /// The order as a wish for `n` slots.
-    pub(super) fn want(&self, n: usize) -> Want {
+    pub(super) fn slot_request(&self, n: usize) -> SlotRequest {
         let subgroup = self.subgroup.as_ref().map(ToString::to_string);
-        Want { function: self.function, subgroup, n, can_fetch: false }
+        SlotRequest { function: self.function, subgroup, n, can_fetch: false }
     }
 }
 
@@ -146,12 +146,12 @@ fn passed_on(method: Method, request: &ExecuteRequest) -> FunctionCall {
     call
 }
 
-fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<Wanted> {
+fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<NodeCount> {
     let nodes = match number {
-        -1 => Some(Wanted::Everyone),
+        -1 => Some(NodeCount::Everyone),
         n => usize::try_from(n)
             .ok()
-            .map(|n| Wanted::Exactly(NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN))),
+            .map(|n| NodeCount::Exactly(NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN))),
     };
     if nodes.is_none() {
         wrong.push("number of nodes must be 1 or more, or -1 for all that report".to_owned());
@@ -161,11 +161,11 @@ fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<Wanted> {
 
 fn quorum(
     asked: Option<u32>,
-    nodes: Option<Wanted>,
+    nodes: Option<NodeCount>,
     wrong: &mut Vec<String>,
 ) -> Option<NonZeroUsize> {
     let asked = usize::try_from(asked.filter(|n| *n > 0)?).ok()?;
-    if let Some(Wanted::Exactly(n)) = nodes
+    if let Some(NodeCount::Exactly(n)) = nodes
         && asked > n.get()
     {
         wrong.push(format!("quorum must be at most the number of nodes, which is {n}"));

@@ -7,7 +7,7 @@ use model::node::PeerId;
 use super::{
     answer::Failure,
     gather::Gathered,
-    order::{Order, Wanted},
+    order::{NodeCount, Order},
     queue::Position,
     rollcall::Roster,
 };
@@ -19,8 +19,8 @@ const NAMED_MAX: usize = 8;
 /// Says why a roll call found too few, where `listening` are known to be in the group.
 pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> String {
     let wanted = match order.nodes {
-        Wanted::Exactly(n) => counted(n.get(), "node"),
-        Wanted::Everyone => "any node".to_owned(),
+        NodeCount::Exactly(n) => counted(n.get(), "node"),
+        NodeCount::Everyone => "any node".to_owned(),
     };
     let fit = if order.attributes.is_some() { " with the attributes asked for" } else { "" };
     let group = match &order.subgroup {

@@ -17,10 +17,10 @@ use super::{
     client::Client,
     executions::Track,
     inbox::{Inbox, Reply},
-    order::{Order, Wanted},
+    order::{NodeCount, Order},
     placement::rank_reports,
     queue::Position,
-    slots::{Lease, QueuedRequest, Taken},
+    slots::{Lease, QueuedRequest, SlotGrant},
 };
 use crate::{
     message::{Message, RollCall, json},
@@ -40,7 +40,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Who reported, in the order in which they did.
 #[derive(Debug)]
 pub(super) struct Roster {
-    wanted: Wanted,
+    wanted: NodeCount,
     /// Workers that are ready and not chosen.
     pub(super) ready: VecDeque<PeerId>,
     /// All who ever reported ready and did not leave: nobody is counted twice.
@@ -54,7 +54,7 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(super) fn new(wanted: NodeCount) -> Self {
         Self {
             wanted,
             ready: VecDeque::new(),
@@ -118,8 +118,8 @@ impl Roster {
     ) -> Option<Vec<PeerId>> {
         rank_reports(self.ready.make_contiguous(), &weight);
         let n_chosen = match self.wanted {
-            Wanted::Exactly(n) => n.get(),
-            Wanted::Everyone => {
+            NodeCount::Exactly(n) => n.get(),
+            NodeCount::Everyone => {
                 self.ready.iter().filter(|peer| weight(peer).is_some()).count().max(1)
             }
         };
@@ -138,8 +138,8 @@ impl Roster {
     fn is_worth_waiting(&self) -> bool {
         let n_coming = self.busy.len() + self.fetching.len();
         match self.wanted {
-            Wanted::Exactly(n) => n_coming > 0 && self.ready.len() + n_coming >= n.get(),
-            Wanted::Everyone => self.ready.is_empty() && n_coming > 0,
+            NodeCount::Exactly(n) => n_coming > 0 && self.ready.len() + n_coming >= n.get(),
+            NodeCount::Everyone => self.ready.is_empty() && n_coming > 0,
         }
     }
 
@@ -147,8 +147,8 @@ impl Roster {
     /// `listening` have replied.
     fn is_filled(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         match self.wanted {
-            Wanted::Exactly(n) => self.ready.len() >= n.get(),
-            Wanted::Everyone => {
+            NodeCount::Exactly(n) => self.ready.len() >= n.get(),
+            NodeCount::Everyone => {
                 let replied =
                     |peer: &PeerId| self.known.contains(peer) || self.refused.contains_key(peer);
                 !self.ready.is_empty() && listening().iter().all(replied)
@@ -164,7 +164,7 @@ pub(super) fn topic(order: &Order) -> &str {
 
 /// Who is to run an order.
 #[derive(Debug)]
-pub(super) enum Called {
+pub(super) enum RollCallOutcome {
     /// The workers that reported: enough, or too few in time, with the place in the queue
     /// where it waited for slots.
     Reported(Roster, Option<Position>),
@@ -183,11 +183,11 @@ pub(super) async fn call(
     client: &Client,
     inbox: &mut Inbox,
     end: Instant,
-) -> Called {
+) -> RollCallOutcome {
     let (request, topic) = (track.request_id(), topic(order));
     let function = order.function;
     info!(request, %function, topic, "performing roll call for request");
-    track.calls(topic);
+    track.note_roll_call(topic);
     let mut roster = Roster::new(order.nodes);
     let mut calls = Calls::new(head, track, order);
     let deadline = end.min(Instant::now() + order.roll_call_within);
@@ -199,17 +199,17 @@ pub(super) async fn call(
         if roster.is_filled(listening) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
-            return Called::Reported(roster, None);
+            return RollCallOutcome::Reported(roster, None);
         }
         if queued.is_none() && roster.is_refused_by_all(listening) {
             info!(request, refused = roster.refused.len(), "all peers refused");
-            return Called::Reported(roster, None);
+            return RollCallOutcome::Reported(roster, None);
         }
         let is_waiting = queued.is_some() || roster.is_worth_waiting();
         select! {
             biased;
             granted = grant(&mut queued) => match granted {
-                Some(leases) => return Called::Granted(leases, roster),
+                Some(leases) => return RollCallOutcome::Granted(leases, roster),
                 None => queued = None,
             },
             reply = inbox.next() => {
@@ -221,16 +221,16 @@ pub(super) async fn call(
             () = sleep_until(if is_waiting { end } else { deadline }) => {
                 let (ready, refused) = (roster.ready.len(), roster.refused.len());
                 info!(request, ready, refused, "roll call timed out");
-                return Called::Reported(roster, queued.and_then(|queued| queued.position()));
+                return RollCallOutcome::Reported(roster, queued.and_then(|queued| queued.position()));
             }
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head).await;
                 // A worker that was full when it was asked, or learned the function since, offers slots.
                 if queued.is_none() {
                     match head.take_slots(order, client, can_fetch) {
-                        Taken::Now(leases) => return Called::Granted(leases, roster),
-                        Taken::Later(request) => queued = Some(request),
-                        Taken::Unknown => {}
+                        SlotGrant::Now(leases) => return RollCallOutcome::Granted(leases, roster),
+                        SlotGrant::Later(request) => queued = Some(request),
+                        SlotGrant::Unknown => {}
                     }
                 }
                 can_fetch = true;
@@ -325,7 +325,7 @@ mod tests {
     }
 
     fn exactly(n: usize) -> Roster {
-        Roster::new(Wanted::Exactly(NonZeroUsize::new(n).unwrap()))
+        Roster::new(NodeCount::Exactly(NonZeroUsize::new(n).unwrap()))
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn everyone_is_all_who_listen_and_one_at_least() {
-        let mut roster = Roster::new(Wanted::Everyone);
+        let mut roster = Roster::new(NodeCount::Everyone);
         assert!(!roster.is_filled(Vec::new), "somebody may come");
         roster.note(Reply::Ready(id(1)));
         roster.note(Reply::Refused(id(2), "full".into()));

@@ -49,7 +49,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What is wanted: workers of one kind, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Want {
+pub(super) struct SlotRequest {
     /// They run this function.
     pub(super) function: FunctionId,
     /// They belong to this group, if any.
@@ -62,7 +62,7 @@ pub(super) struct Want {
 
 /// What [`Slots::take`] comes to.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum SlotGrant {
     /// These are taken.
     Now(Vec<Lease>),
     /// There are as many workers, but they are busy for this head.
@@ -110,7 +110,7 @@ struct Table {
 #[derive(Debug)]
 struct Waiting {
     number: u64,
-    want: Want,
+    want: SlotRequest,
     /// Requests that had been served when this one began to wait.
     n_served_before: u64,
     /// None once it is served.
@@ -201,7 +201,7 @@ impl Slots {
     }
 
     /// Takes note that a worker does not hold a function, since it has just said so.
-    pub(super) fn lacks(&self, peer: &PeerId, function: FunctionId) {
+    pub(super) fn note_lacking(&self, peer: &PeerId, function: FunctionId) {
         let mut table = self.0.lock();
         let Some(worker) = table.workers.get_mut(peer) else { return };
         worker.learned.remove(&function);
@@ -212,7 +212,7 @@ impl Slots {
 
     /// Takes note that a worker has no slot free, since it has just said so: what it offered does not
     /// count for a while.
-    pub(super) fn full(&self, peer: &PeerId) {
+    pub(super) fn note_full(&self, peer: &PeerId) {
         if let Some(worker) = self.0.lock().workers.get_mut(peer) {
             worker.note_full(Instant::now());
         }
@@ -220,7 +220,7 @@ impl Slots {
 
     /// Takes note that a worker did not answer an order, or with nothing of use: it is left alone for
     /// a while.
-    pub(super) fn silent(&self, peer: &PeerId) {
+    pub(super) fn note_silent(&self, peer: &PeerId) {
         self.0.lock().worker(peer).note_silence(Instant::now());
     }
 
@@ -258,15 +258,15 @@ impl Slots {
 
     /// Takes slots at once, if as many workers are known to be fit and free and nobody waits who
     /// could have them; waits for them, if they are known to be fit.
-    pub(super) fn take(&self, client: &Client, want: Want) -> Taken {
+    pub(super) fn take(&self, client: &Client, want: SlotRequest) -> SlotGrant {
         let mut table = self.0.lock();
         if table.queue.len() == 0
             && let Some(peers) = table.choose_workers(&want, &BTreeSet::new())
         {
-            return Taken::Now(self.leases(&mut table, peers, want.function));
+            return SlotGrant::Now(self.leases(&mut table, peers, want.function));
         }
         if table.n_could_run(&want) < want.n {
-            return Taken::Unknown;
+            return SlotGrant::Unknown;
         }
         let (granted, coming) = oneshot::channel();
         table.turn += 1;
@@ -277,20 +277,20 @@ impl Slots {
         self.grant(table);
         let mut queued = QueuedRequest { number, granted: coming, slots: self.clone() };
         match queued.granted.try_recv() {
-            Ok(leases) => Taken::Now(leases),
-            Err(_) => Taken::Later(queued),
+            Ok(leases) => SlotGrant::Now(leases),
+            Err(_) => SlotGrant::Later(queued),
         }
     }
 
     /// Takes one slot at once, of a worker of this trust that is not in `but`.
     pub(super) fn take_spare(
         &self,
-        want: &Want,
+        want: &SlotRequest,
         but: &BTreeSet<PeerId>,
         trust: Trust,
     ) -> Option<Lease> {
         let mut table = self.0.lock();
-        let want = Want { n: 1, ..want.clone() };
+        let want = SlotRequest { n: 1, ..want.clone() };
         let spares = table.candidates(&want, Instant::now()).into_iter();
         let heaviest = table.heaviest();
         let is_meant =
@@ -364,7 +364,7 @@ impl Slots {
     fn grant(&self, mut table: parking_lot::MutexGuard<'_, Table>) {
         let mut queue = std::mem::take(&mut table.queue);
         let mut granted = Vec::new();
-        let mut unmet: Vec<Want> = Vec::new();
+        let mut unmet: Vec<SlotRequest> = Vec::new();
         // Workers whose next free slots are for a request that was overtaken too often.
         let mut reserved: BTreeSet<PeerId> = BTreeSet::new();
         table.n_queued = queue.len();
@@ -425,7 +425,11 @@ impl Table {
 
     /// The workers to give a request to, as many as it wants and none of those `reserved`; none if
     /// it should wait.
-    fn choose_workers(&self, want: &Want, reserved: &BTreeSet<PeerId>) -> Option<Vec<PeerId>> {
+    fn choose_workers(
+        &self,
+        want: &SlotRequest,
+        reserved: &BTreeSet<PeerId>,
+    ) -> Option<Vec<PeerId>> {
         let mut candidates = self.candidates(want, Instant::now());
         candidates.retain(|(peer, _)| !reserved.contains(*peer));
         self.draw(candidates, want.n)
@@ -442,7 +446,7 @@ impl Table {
     }
 
     /// Those that could run what is wanted, now or soon.
-    fn candidates(&self, want: &Want, now: Instant) -> Vec<(&PeerId, Candidate)> {
+    fn candidates(&self, want: &SlotRequest, now: Instant) -> Vec<(&PeerId, Candidate)> {
         let fit = self.workers.iter().filter(|(_, worker)| {
             worker.is_fit(want, now) && (worker.n_free() > 0 || !worker.running.is_empty())
         });
@@ -471,7 +475,7 @@ impl Table {
     }
 
     /// How many could run what is wanted, once they have a free slot.
-    fn n_could_run(&self, want: &Want) -> usize {
+    fn n_could_run(&self, want: &SlotRequest) -> usize {
         let now = Instant::now();
         self.workers
             .values()

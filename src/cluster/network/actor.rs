@@ -65,7 +65,7 @@ pub(super) enum Command {
     /// Take note that a peer does the same as this node, which needs but some of its kind.
     Neighbor { peer: PeerId },
     /// Keep places for peers that are heeded by name from now on.
-    Named { peers: Vec<PeerId> },
+    KeepPlaces { peers: Vec<PeerId> },
 }
 
 /// The task's state.
@@ -144,7 +144,7 @@ impl Actor {
             Command::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
             Command::Unreached { told } => drop(told.send(self.dialer.unreached())),
             Command::Neighbor { peer } => self.take_neighbor(peer),
-            Command::Named { peers } => {
+            Command::KeepPlaces { peers } => {
                 let limits = &mut self.swarm.behaviour_mut().limits;
                 for peer in &peers {
                     limits.bypass_peer_id(peer);

@@ -122,7 +122,7 @@ impl StreamReader {
                 let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
                 let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
                 // Without a reader the node is stopping.
-                drop(events.send(Event::Lined { peer, protocol, line, frames }).await);
+                drop(events.send(Event::LineOpened { peer, protocol, line, frames }).await);
                 continue;
             }
             let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
@@ -169,7 +169,7 @@ async fn read_one(
     if is_asked {
         let (answer, answered) = oneshot::channel();
         // Without a reader the node is stopping, and nobody will answer.
-        drop(events.send(Event::Asked { peer, protocol, bytes, answer }).await);
+        drop(events.send(Event::Question { peer, protocol, bytes, answer }).await);
         let answering = async {
             if let Ok(answer) = answered.await {
                 stream.write_all(&answer.head).await?;
@@ -185,7 +185,7 @@ async fn read_one(
             // Its connection was closed before it wrote: no fault of the peer.
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        drop(events.send(Event::Told { peer, protocol, bytes }).await);
+        drop(events.send(Event::Message { peer, protocol, bytes }).await);
     }
     Ok(())
 }

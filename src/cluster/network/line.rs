@@ -75,7 +75,7 @@ pub struct Frames {
 /// A line has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("send on a line that has ended")]
-pub struct Ended;
+pub struct LineEnded;
 
 /// Makes a line of a stream, with its writing task in `group`. Frames with contents longer than
 /// `bytes_max` are cut.
@@ -96,9 +96,9 @@ impl Line {
     /// Sends a frame: returns as soon as it waits to be written. Cancel-safe.
     ///
     /// # Errors
-    /// [`Ended`] if the line has.
-    pub async fn send(&self, frame: Frame) -> Result<(), Ended> {
-        self.frames.send(frame).await.map_err(|_| Ended)
+    /// [`LineEnded`] if the line has.
+    pub async fn send(&self, frame: Frame) -> Result<(), LineEnded> {
+        self.frames.send(frame).await.map_err(|_| LineEnded)
     }
 }
 

@@ -112,7 +112,7 @@ impl Transport for Resolve {
         address: Multiaddr,
         options: DialOpts,
     ) -> Result<Self::Dial, TransportError<io::Error>> {
-        let Some(named) = Named::parse(&address) else {
+        let Some(named) = NamedHost::parse(&address) else {
             return Ok(self.tcp.lock().dial(address, options)?.boxed());
         };
         let (tcp, names) = (Arc::clone(&self.tcp), self.names.clone());
@@ -163,7 +163,7 @@ fn host_name(address: &Multiaddr) -> Option<String> {
 
 /// A host by its name.
 #[derive(Debug, PartialEq)]
-struct Named {
+struct NamedHost {
     host: String,
     port: u16,
     family: Option<Family>,
@@ -175,7 +175,7 @@ enum Family {
     V6,
 }
 
-impl Named {
+impl NamedHost {
     fn parse(address: &Multiaddr) -> Option<Self> {
         let mut parts = address.iter();
         let (host, family) = match parts.next()? {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_name_is_told_from_a_number_and_keeps_its_family() {
-        let named = |text: &str| Named::parse(&text.parse().unwrap());
+        let named = |text: &str| NamedHost::parse(&text.parse().unwrap());
         let head = named("/dns4/head.example/tcp/9527").unwrap();
         assert_eq!((head.host.as_str(), head.port), ("head.example", 9527));
         assert!(head.is_meant(&"10.0.0.1:1".parse().unwrap()));

@@ -11,8 +11,8 @@ use super::*;
 
 /// How long anything here may take. Generous: the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(15);
-const TOLD: &str = "/test/told/1.0.0";
-const ASKED: &str = "/test/asked/1.0.0";
+const MESSAGES: &str = "/test/told/1.0.0";
+const QUESTIONS: &str = "/test/asked/1.0.0";
 
 type Started = (Network, mpsc::Receiver<Event>);
 
@@ -27,7 +27,11 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         boot_nodes,
-        protocols: Protocols { messages: &[TOLD], questions: &[ASKED], ..Protocols::default() },
+        protocols: Protocols {
+            messages: &[MESSAGES],
+            questions: &[QUESTIONS],
+            ..Protocols::default()
+        },
         connectivity: Connectivity { wanted_peers: 0, ..Connectivity::for_role(Role::Worker) },
         clock: Clock::system(),
     }
@@ -57,7 +61,7 @@ async fn disconnected(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
 /// Waits for a message of `peer`.
 async fn told(events: &mut mpsc::Receiver<Event>, peer: &PeerId) -> Bytes {
     next(events, |event| match event {
-        Event::Told { peer: id, bytes, .. } if id == *peer => Some(bytes),
+        Event::Message { peer: id, bytes, .. } if id == *peer => Some(bytes),
         _ => None,
     })
     .await
@@ -117,17 +121,17 @@ async fn nodes_gossip_tell_and_ask() {
 
     // Longer than yamux lets through without the reader's consent.
     let long = vec![b'x'; 1024 * 1024];
-    worker.tell(head.peer_id(), TOLD, &long).await.unwrap();
+    worker.tell(head.peer_id(), MESSAGES, &long).await.unwrap();
     let told = next(&mut at_head, |event| match event {
-        Event::Told { peer, protocol, bytes } => Some((peer, protocol, bytes)),
+        Event::Message { peer, protocol, bytes } => Some((peer, protocol, bytes)),
         _ => None,
     });
-    assert_eq!(told.await, (worker.peer_id().clone(), TOLD.to_owned(), Bytes::from(long)));
+    assert_eq!(told.await, (worker.peer_id().clone(), MESSAGES.to_owned(), Bytes::from(long)));
 
-    let asking = worker.ask(head.peer_id(), ASKED, b"which?", 100, WITHIN);
+    let asking = worker.ask(head.peer_id(), QUESTIONS, b"which?", 100, WITHIN);
     let answering = async {
         let (question, answer) = next(&mut at_head, |event| match event {
-            Event::Asked { bytes, answer, .. } => Some((bytes, answer)),
+            Event::Question { bytes, answer, .. } => Some((bytes, answer)),
             _ => None,
         })
         .await;
@@ -146,7 +150,7 @@ async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
     let (head, _events) = node(&group, vec![]).await;
     let (worker, mut at_worker) = node(&group, vec![boot_node(&head)]).await;
     let stranger = Identity::random();
-    let refused = worker.tell(stranger.peer_id(), TOLD, b"{}").await;
+    let refused = worker.tell(stranger.peer_id(), MESSAGES, b"{}").await;
     let not_connected = OpenError::NotConnected;
     assert!(
         matches!(&refused, Err(SendError::Open { source, .. }) if source.to_string() == not_connected.to_string()),
@@ -175,13 +179,13 @@ async fn a_burst_of_messages_arrives_whole() {
         next(events, |event| matches!(event, Event::Connected(_)).then_some(())).await;
     }
     let sends = workers.iter().flat_map(|(worker, _)| {
-        (0..50).map(|_| worker.tell(head.peer_id(), TOLD, b"{}")).collect::<Vec<_>>()
+        (0..50).map(|_| worker.tell(head.peer_id(), MESSAGES, b"{}")).collect::<Vec<_>>()
     });
     for sent in futures::future::join_all(sends).await {
         sent.unwrap();
     }
     for _ in 0..200 {
-        next(&mut at_head, |event| matches!(event, Event::Told { .. }).then_some(())).await;
+        next(&mut at_head, |event| matches!(event, Event::Message { .. }).then_some(())).await;
     }
     group.shutdown().await;
 }

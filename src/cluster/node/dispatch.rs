@@ -100,7 +100,7 @@ impl Dispatch {
                     self.parts.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
                     self.handle_gossip(author, &bytes);
                 }
-                Event::Told { peer, protocol, bytes } => {
+                Event::Message { peer, protocol, bytes } => {
                     self.handle_message(peer, &protocol, &bytes);
                 }
                 Event::TooLong { peer, protocol, start } => match &self.node_role {
@@ -109,10 +109,12 @@ impl Dispatch {
                     }
                     _ => self.parts.network.blame_too_long(&peer),
                 },
-                Event::Asked { peer, protocol, bytes, answer } if protocol == FUNCTION_PROTOCOL => {
+                Event::Question { peer, protocol, bytes, answer }
+                    if protocol == FUNCTION_PROTOCOL =>
+                {
                     self.answer_function_request(&peer, bytes, answer);
                 }
-                Event::Lined { peer, line, frames, .. } => {
+                Event::LineOpened { peer, line, frames, .. } => {
                     if let NodeRole::Worker(worker) = &self.node_role {
                         let worker = worker.clone();
                         let work = async move { worker.serve_line(peer, line, frames).await };

@@ -284,7 +284,7 @@ async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked()
     let (lied, mut lies) = tokio::sync::mpsc::channel(8);
     cluster.group.spawn("liar", async move {
         while let Some(event) = asked.recv().await {
-            if let Event::Asked { answer, .. } = event {
+            if let Event::Question { answer, .. } = event {
                 let content = b"\0asm other content".as_slice();
                 let head = AnswerHead::Here { method: "hello.wasm".into(), bytes: 18 }.to_line();
                 answer.send(Answer { head, content: content.into() }).unwrap();

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::{select, sync::oneshot, time::timeout};
 use tracing::{debug, info};
 
-use super::{Refusal, Worker, shares::Held};
+use super::{Refusal, Worker, shares::HeldPlace};
 use crate::{
     message::{LINE_PROTOCOL, WorkOrder, frame, json},
     metrics,
@@ -104,7 +104,7 @@ impl Worker {
         self.0.group.spawn("work order", async move { worker.run(run, canceled, permit).await });
     }
 
-    async fn run(&self, run: OneRun, canceled: oneshot::Receiver<()>, permit: Held) {
+    async fn run(&self, run: OneRun, canceled: oneshot::Receiver<()>, permit: HeldPlace) {
         let OneRun { head, order, line, runs } = run;
         let response = select! {
             response = self.answer(&head, &order) => Some(response),

@@ -43,7 +43,7 @@ pub(super) struct Shares {
 
 /// A place that a head holds. Given back when dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldPlace {
     head: PeerId,
     holders: Arc<Mutex<BTreeMap<PeerId, usize>>>,
     _permits: Vec<OwnedSemaphorePermit>,
@@ -90,7 +90,7 @@ impl Shares {
     }
 
     /// Takes a place for `head`, now or never.
-    pub(super) fn try_take(&self, head: &PeerId, standing: Standing) -> Option<Held> {
+    pub(super) fn try_take(&self, head: &PeerId, standing: Standing) -> Option<HeldPlace> {
         let (semaphores, own) = self.semaphores(head, standing);
         let mut permits = Vec::new();
         for semaphore in semaphores {
@@ -105,7 +105,7 @@ impl Shares {
         head: &PeerId,
         standing: Standing,
         within: Duration,
-    ) -> Option<Held> {
+    ) -> Option<HeldPlace> {
         let (semaphores, own) = self.semaphores(head, standing);
         let taking = async {
             let mut permits = Vec::new();
@@ -157,15 +157,15 @@ impl Shares {
         head: &PeerId,
         permits: Vec<OwnedSemaphorePermit>,
         own: Option<Arc<Semaphore>>,
-    ) -> Held {
+    ) -> HeldPlace {
         *self.holders.lock().entry(head.clone()).or_default() += 1;
         self.taken.notify_one();
         let holders = Arc::clone(&self.holders);
-        Held { head: head.clone(), holders, _permits: permits, _own: own }
+        HeldPlace { head: head.clone(), holders, _permits: permits, _own: own }
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldPlace {
     fn drop(&mut self) {
         let mut holders = self.holders.lock();
         if let Some(n_held) = holders.get_mut(&self.head) {
@@ -195,7 +195,7 @@ mod tests {
         format!("head{}", n + 1).parse().unwrap()
     }
 
-    fn take_all(shares: &Shares, head: &PeerId, standing: Standing) -> Vec<Held> {
+    fn take_all(shares: &Shares, head: &PeerId, standing: Standing) -> Vec<HeldPlace> {
         std::iter::from_fn(|| shares.try_take(head, standing)).collect()
     }
 

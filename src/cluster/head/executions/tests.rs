@@ -37,11 +37,11 @@ async fn an_execution_is_seen_from_its_beginning_to_its_end() {
     let (executions, _events, clock) = executions();
     let track = begun(&executions, "r", &clock);
     assert_eq!(executions.get("r").unwrap().state, "waiting");
-    track.dispatched(&peer());
+    track.note_dispatched(&peer());
     tokio::time::advance(Duration::from_millis(3)).await;
     let seen = executions.get("r").unwrap();
     assert_eq!((seen.state.as_str(), seen.peers[0].state.as_str()), ("running", "running"));
-    assert!(matches!(executions.find("r"), Some(Found::UnderWay)));
+    assert!(matches!(executions.find("r"), Some(ExecutionStatus::UnderWay)));
     let usage = Usage { wall_clock_ns: 5, ..Usage::default() };
     track.note_answer(&peer(), 7, usage, true);
     track.ended(done("r", 1));
@@ -52,13 +52,13 @@ async fn an_execution_is_seen_from_its_beginning_to_its_end() {
     assert_eq!((part.answered_ms, seen.elapsed_ms), (Some(3.0), 3.0));
     assert_eq!(seen.results.len(), 1);
     assert_eq!(executions.list(9)[0].results.len(), 0);
-    assert!(matches!(executions.find("r"), Some(Found::Ended(_))));
+    assert!(matches!(executions.find("r"), Some(ExecutionStatus::Ended(_))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_waits_for_any_more_is_canceled() {
     let (executions, events, clock) = executions();
-    let mut followed = events.follow().unwrap();
+    let mut followed = events.subscribe().unwrap();
     drop(begun(&executions, "r", &clock));
     assert_eq!(executions.get("r").unwrap().state, "canceled");
     let ClusterEvent { kind, .. } = followed.try_recv().unwrap();
@@ -122,11 +122,11 @@ async fn a_node_that_stops_ends_what_is_under_way_and_no_more() {
 #[tokio::test(start_paused = true)]
 async fn who_fails_and_who_is_replaced_is_told_with_the_reason() {
     let (executions, events, clock) = executions();
-    let mut followed = events.follow().unwrap();
+    let mut followed = events.subscribe().unwrap();
     let track = begun(&executions, "r", &clock);
-    track.dispatched(&peer());
+    track.note_dispatched(&peer());
     track.note_failed(&peer(), "was lost");
-    track.replaced(&peer(), "was lost");
+    track.note_replaced(&peer(), "was lost");
     track.ended(done("r", 1));
     let mut told = Vec::new();
     while let Ok(ClusterEvent { kind, .. }) = followed.try_recv() {

@@ -17,16 +17,16 @@ fn configured(config: &Value) -> Result<Order, Vec<String>> {
 #[test]
 fn the_smallest_request_is_one_node_for_five_seconds() {
     let order = ordered(&json!({"function_id": function_id(), "method": "m.wasm"})).unwrap();
-    assert_eq!(order.nodes, Wanted::Exactly(NonZeroUsize::MIN));
+    assert_eq!(order.nodes, NodeCount::Exactly(NonZeroUsize::MIN));
     assert_eq!((order.subgroup, order.roll_call_within), (None, Duration::from_secs(5)));
 }
 
 #[test]
 fn numbers_of_nodes() {
     let nodes = |n: i64| configured(&json!({"number_of_nodes": n})).map(|order| order.nodes);
-    assert_eq!(nodes(0), Ok(Wanted::Exactly(NonZeroUsize::MIN)));
-    assert_eq!(nodes(7), Ok(Wanted::Exactly(NonZeroUsize::new(7).unwrap())));
-    assert_eq!(nodes(-1), Ok(Wanted::Everyone));
+    assert_eq!(nodes(0), Ok(NodeCount::Exactly(NonZeroUsize::MIN)));
+    assert_eq!(nodes(7), Ok(NodeCount::Exactly(NonZeroUsize::new(7).unwrap())));
+    assert_eq!(nodes(-1), Ok(NodeCount::Everyone));
     assert_eq!(nodes(-2).unwrap_err().len(), 1);
 }
 

@@ -30,7 +30,7 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
     responses((status = 200, description = "The data of each event", body = ClusterEvent,
         content_type = "text/event-stream")))]
 pub(super) async fn events(State(rest): State<Rest>) -> Result<Response, Refused> {
-    let events = rest.head.follow().ok_or(Refused::TooManyReaders)?;
+    let events = rest.head.subscribe().ok_or(Refused::TooManyReaders)?;
     let connected = sse(&rest.head.dated(ClusterEventKind::Connected));
     let stream = stream::iter(connected).chain(stream::unfold((events, rest), next));
     Ok(Sse::new(stream.map(Ok::<_, Infallible>)).into_response())

@@ -17,7 +17,7 @@ use wire::{
 };
 
 use super::{
-    super::{Found, Head},
+    super::{ExecutionStatus, Head},
     answer,
     error::Refused,
 };
@@ -67,7 +67,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, Refused> {
     head.cancel(&id).ok_or(Refused::UnknownExecution)?;
     let ended = wait::until(CANCELED_WITHIN, || async {
-        if matches!(head.find_execution(&id), Some(Found::UnderWay)) {
+        if matches!(head.find_execution(&id), Some(ExecutionStatus::UnderWay)) {
             Err("under way")
         } else {
             Ok(())

@@ -18,12 +18,12 @@ use crate::peers::Peer;
     responses((status = 200, description = "Nodes", body = NodesResponse)))]
 pub(super) async fn nodes(State(head): State<Head>) -> Response {
     let peers = head.peers().into_iter().map(|(id, peer)| body(&head, &id, peer));
-    let nodes = [own(&head)].into_iter().chain(peers).collect();
+    let nodes = [own_node(&head)].into_iter().chain(peers).collect();
     answer(&NodesResponse { nodes })
 }
 
-fn own(head: &Head) -> NodeBody {
-    let (peer_id, addresses, subgroups) = head.own();
+fn own_node(head: &Head) -> NodeBody {
+    let (peer_id, addresses, subgroups) = head.describe_node();
     NodeBody {
         peer_id: peer_id.to_string(),
         role: Some(Role::Head.to_string()),

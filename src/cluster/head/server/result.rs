@@ -10,7 +10,7 @@ use wire::{
 };
 
 use super::{
-    super::{Found, Head},
+    super::{ExecutionStatus, Head},
     answer,
     bodies::Bodies,
     error::Refused,
@@ -34,8 +34,8 @@ pub(super) async fn result(
         return Err(Refused::MissingId);
     }
     match head.find_execution(&id) {
-        Some(Found::Ended(execution)) => Ok(answer(&execute::response(&execution))),
-        Some(Found::UnderWay) => Ok(answer(&execute::under_way(id))),
+        Some(ExecutionStatus::Ended(execution)) => Ok(answer(&execute::response(&execution))),
+        Some(ExecutionStatus::UnderWay) => Ok(answer(&execute::under_way(id))),
         None => Err(Refused::UnknownResult),
     }
 }

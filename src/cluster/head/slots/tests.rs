@@ -16,8 +16,8 @@ fn function() -> FunctionId {
     FunctionId::from_module(b"module")
 }
 
-fn want(n: usize) -> Want {
-    Want { function: function(), subgroup: None, n, can_fetch: false }
+fn want(n: usize) -> SlotRequest {
+    SlotRequest { function: function(), subgroup: None, n, can_fetch: false }
 }
 
 fn offer(slots: usize, slots_free: usize) -> Offer {
@@ -38,7 +38,7 @@ fn offered(offers: &[(usize, usize)]) -> Slots {
     slots
 }
 
-fn take(slots: &Slots, want: Want) -> Taken {
+fn take(slots: &Slots, want: SlotRequest) -> SlotGrant {
     slots.take(&Client::Program, want)
 }
 
@@ -47,8 +47,8 @@ fn peers(taken: &[Lease]) -> Vec<PeerId> {
 }
 
 #[track_caller]
-fn now(taken: Taken) -> Vec<Lease> {
-    let Taken::Now(leases) = taken else { panic!("not at once: {taken:?}") };
+fn now(taken: SlotGrant) -> Vec<Lease> {
+    let SlotGrant::Now(leases) = taken else { panic!("not at once: {taken:?}") };
     leases
 }
 
@@ -56,23 +56,23 @@ fn now(taken: Taken) -> Vec<Lease> {
 async fn fresh_offers_are_taken_at_once_and_old_ones_not_at_all() {
     let slots = offered(&[(2, 2), (4, 4)]);
     assert_eq!(now(take(&slots, want(2))).len(), 2);
-    assert!(matches!(take(&slots, want(3)), Taken::Unknown));
+    assert!(matches!(take(&slots, want(3)), SlotGrant::Unknown));
     advance(FRESH_WITHIN).await;
-    assert!(matches!(take(&slots, want(1)), Taken::Unknown));
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_function_and_the_group_must_fit() {
     let slots = offered(&[(2, 2)]);
-    let other = Want { function: FunctionId::from_module(b"other"), ..want(1) };
-    assert!(matches!(take(&slots, other.clone()), Taken::Unknown));
+    let other = SlotRequest { function: FunctionId::from_module(b"other"), ..want(1) };
+    assert!(matches!(take(&slots, other.clone()), SlotGrant::Unknown));
     slots.note_answer(&id(1), other.function, Duration::ZERO);
     assert_eq!(now(take(&slots, other.clone())).len(), 1);
-    slots.lacks(&id(1), other.function);
-    assert!(matches!(take(&slots, other), Taken::Unknown));
-    let grouped = |name: &str| Want { subgroup: Some(name.to_owned()), ..want(1) };
+    slots.note_lacking(&id(1), other.function);
+    assert!(matches!(take(&slots, other), SlotGrant::Unknown));
+    let grouped = |name: &str| SlotRequest { subgroup: Some(name.to_owned()), ..want(1) };
     assert_eq!(now(take(&slots, grouped("gpu"))).len(), 1);
-    assert!(matches!(take(&slots, grouped("cpu")), Taken::Unknown));
+    assert!(matches!(take(&slots, grouped("cpu")), SlotGrant::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,10 +90,10 @@ async fn idle_workers_share_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_finds_all_taken_waits_in_order_and_is_served() {
+async fn requests_wait_in_order_while_all_slots_are_taken() {
     let slots = offered(&[(1, 1)]);
     let first = now(take(&slots, want(1)));
-    let (Taken::Later(mut second), Taken::Later(mut third)) =
+    let (SlotGrant::Later(mut second), SlotGrant::Later(mut third)) =
         (take(&slots, want(1)), take(&slots, want(1)))
     else {
         panic!("the slot is taken");
@@ -106,10 +106,10 @@ async fn who_finds_all_taken_waits_in_order_and_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_leaves_the_slot_to_the_next() {
+async fn a_request_that_gives_up_leaves_the_slot_to_the_next() {
     let slots = offered(&[(1, 1)]);
     let first = now(take(&slots, want(1)));
-    let (Taken::Later(second), Taken::Later(mut third)) =
+    let (SlotGrant::Later(second), SlotGrant::Later(mut third)) =
         (take(&slots, want(1)), take(&slots, want(1)))
     else {
         panic!("the slot is taken");
@@ -120,11 +120,11 @@ async fn who_gives_up_leaves_the_slot_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_that_others_take_are_not_ours() {
+async fn slots_taken_by_other_heads_are_not_free() {
     let slots = offered(&[(2, 1)]);
     let _one = now(take(&slots, want(1)));
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 0)));
-    assert!(matches!(take(&slots, want(1)), Taken::Later(_)));
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Later(_)));
     // What runs for us is not in the offer.
     slots.note_offer(&id(1), &offer(2, 2), 10);
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other one has ended");
@@ -151,11 +151,11 @@ async fn a_spare_is_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_gone_or_says_no_is_not_chosen() {
+async fn a_worker_that_left_or_refused_is_not_chosen() {
     let slots = offered(&[(1, 1), (1, 1)]);
     slots.note_lost(&id(1));
-    slots.full(&id(2));
-    let Taken::Later(mut queued) = take(&slots, want(1)) else { panic!("it is full for now") };
+    slots.note_full(&id(2));
+    let SlotGrant::Later(mut queued) = take(&slots, want(1)) else { panic!("it is full for now") };
     let granted = queued.granted().await.unwrap();
     assert_eq!(peers(&granted), [id(2)], "once it was left alone for {FULL_FOR:?}");
     drop(granted);
@@ -168,16 +168,16 @@ async fn a_worker_that_is_gone_or_says_no_is_not_chosen() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_worker_is_left_alone_longer_each_time_and_tried_by_one_order() {
     let slots = offered(&[(9, 9)]);
-    slots.silent(&id(1));
-    assert!(matches!(take(&slots, want(1)), Taken::Unknown));
+    slots.note_silent(&id(1));
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
     assert_eq!(slots.weight_of(&id(1)), None);
     advance(SILENT_FOR).await;
     let tried = now(take(&slots, want(1)));
-    assert!(matches!(take(&slots, want(1)), Taken::Unknown), "one order tries it");
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown), "one order tries it");
     drop(tried);
-    slots.silent(&id(1));
+    slots.note_silent(&id(1));
     advance(SILENT_FOR).await;
-    assert!(matches!(take(&slots, want(1)), Taken::Unknown), "twice as long");
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown), "twice as long");
     advance(SILENT_FOR).await;
     drop(now(take(&slots, want(1))));
     slots.note_answer(&id(1), function(), Duration::from_millis(1));
@@ -193,7 +193,7 @@ async fn a_worker_that_misses_two_pings_is_out_until_it_answers() {
     assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)]);
     let missed: Vec<bool> = (0..4).map(|_| slots.note_ping(&id(1))).collect();
     assert_eq!(missed, [false, false, true, false], "the third is sent after two were missed");
-    assert!(matches!(take(&slots, want(1)), Taken::Unknown));
+    assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
     drop(running);
     assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)], "until it answers");
     slots.note_pong(&id(1));
@@ -214,10 +214,10 @@ async fn clients_that_wait_take_turns() {
     let first = now(slots.take(&network("10.0.0.1"), want(1)));
     let mut greedy: Vec<QueuedRequest> = Vec::new();
     for _ in 0..5 {
-        let Taken::Later(queued) = slots.take(&network("10.0.0.1"), want(1)) else { panic!() };
+        let SlotGrant::Later(queued) = slots.take(&network("10.0.0.1"), want(1)) else { panic!() };
         greedy.push(queued);
     }
-    let Taken::Later(mut modest) = slots.take(&network("10.0.0.2"), want(1)) else { panic!() };
+    let SlotGrant::Later(mut modest) = slots.take(&network("10.0.0.2"), want(1)) else { panic!() };
     assert_eq!(modest.position(), Some(Position { number: 2, n_waiting: 6 }));
     drop(first);
     drop(greedy[0].granted.try_recv().unwrap());
@@ -230,12 +230,12 @@ async fn a_request_for_two_workers_is_not_overtaken_without_end() {
     let network =
         |text: &str| Client::Network(web::address::Network::from_address(text.parse().unwrap()));
     let mut running: VecDeque<Lease> = now(slots.take(&network("10.0.0.1"), want(2))).into();
-    let Taken::Later(mut both) = slots.take(&network("10.0.0.2"), want(2)) else { panic!() };
+    let SlotGrant::Later(mut both) = slots.take(&network("10.0.0.2"), want(2)) else { panic!() };
     let mut waiting: VecDeque<QueuedRequest> = VecDeque::new();
     for n_overtaken in 0..2 * OVERTAKEN_MAX {
         while waiting.len() < 4 {
             let taken = slots.take(&network("10.0.0.1"), want(1));
-            let Taken::Later(queued) = taken else { panic!("{taken:?}") };
+            let SlotGrant::Later(queued) = taken else { panic!("{taken:?}") };
             waiting.push_back(queued);
         }
         drop(running.pop_front());

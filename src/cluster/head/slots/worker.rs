@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     super::placement::{Load, RunTime},
-    Want,
+    SlotRequest,
 };
 use crate::message::Offer;
 
@@ -147,7 +147,7 @@ impl Worker {
     }
 
     /// Whether it could run what is wanted, now or once it has a free slot.
-    pub(super) fn could_run(&self, want: &Want, now: Instant) -> bool {
+    pub(super) fn could_run(&self, want: &SlotRequest, now: Instant) -> bool {
         let is_offered = self.offer.as_ref().is_some_and(|known| {
             now - known.at < FRESH_WITHIN
                 && (want.can_fetch || self.has(want.function))
@@ -157,7 +157,7 @@ impl Worker {
     }
 
     /// Whether it could, and has not said that it is full.
-    pub(super) fn is_fit(&self, want: &Want, now: Instant) -> bool {
+    pub(super) fn is_fit(&self, want: &SlotRequest, now: Instant) -> bool {
         self.could_run(want, now) && self.full.is_over(now)
     }
 

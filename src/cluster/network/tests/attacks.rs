@@ -81,7 +81,7 @@ async fn idle_sockets_keep_nobody_from_joining() {
     let began = Instant::now();
     let (worker, _at_worker) = node(&group, vec![boot_node(&head)]).await;
     connected(&mut at_head, worker.peer_id()).await;
-    worker.tell(head.peer_id(), TOLD, b"here").await.unwrap();
+    worker.tell(head.peer_id(), MESSAGES, b"here").await.unwrap();
     assert_eq!(told(&mut at_head, worker.peer_id()).await, "here");
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     drop(idle);
@@ -113,7 +113,7 @@ async fn of_one_host_s_silent_peers_the_oldest_leave() {
         }
     }
     assert!(n_connected <= 270, "{n_connected}");
-    worker.tell(head.peer_id(), TOLD, b"here").await.unwrap();
+    worker.tell(head.peer_id(), MESSAGES, b"here").await.unwrap();
     assert_eq!(told(&mut at_head, worker.peer_id()).await, "here");
     drop(silent);
     group.shutdown().await;
@@ -130,7 +130,7 @@ async fn dripped_messages_are_bounded_and_whole_ones_arrive() {
     let (bad, mut at_bad) = node(&group, vec![boot_node(&head)]).await;
     connected(&mut at_head, bad.peer_id()).await;
     let drips = (0..120).map(|_| async {
-        let mut stream = bad.open(head.peer_id(), TOLD).await.ok()?;
+        let mut stream = bad.open(head.peer_id(), MESSAGES).await.ok()?;
         for _ in 0..8 {
             stream.write_all(&vec![b'x'; 32 * 1024]).await.ok()?;
         }
@@ -140,11 +140,11 @@ async fn dripped_messages_are_bounded_and_whole_ones_arrive() {
     let (held, ()) = tokio::join!(join_all(drips), async {
         for _ in 0..20 {
             let long = vec![b'x'; 512 * 1024];
-            good.tell(head.peer_id(), TOLD, &long).await.unwrap();
+            good.tell(head.peer_id(), MESSAGES, &long).await.unwrap();
         }
     });
     disconnected(&mut at_bad, head.peer_id()).await;
-    good.tell(head.peer_id(), TOLD, b"good").await.unwrap();
+    good.tell(head.peer_id(), MESSAGES, b"good").await.unwrap();
     let mut n_whole = 0;
     loop {
         let bytes = told(&mut at_head, good.peer_id()).await;
@@ -214,7 +214,7 @@ async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
         () = disconnected(&mut at_head, &bad) => {}
     }
     assert!(head.guard.is_cut_off(bad.as_str().parse().unwrap()));
-    good.tell(head.peer_id(), TOLD, b"good").await.unwrap();
+    good.tell(head.peer_id(), MESSAGES, b"good").await.unwrap();
     assert_eq!(told(&mut at_head, good.peer_id()).await, "good");
     group.shutdown().await;
 }
@@ -265,7 +265,7 @@ async fn what_the_table_names_is_dialed_a_few_times_at_most() {
     // It serves a peer that behaves meanwhile.
     let (good, _at_good) = node(&group, vec![boot_node(&worker)]).await;
     connected(&mut at_worker, good.peer_id()).await;
-    good.tell(worker.peer_id(), TOLD, b"good").await.unwrap();
+    good.tell(worker.peer_id(), MESSAGES, b"good").await.unwrap();
     assert_eq!(told(&mut at_worker, good.peer_id()).await, "good");
     group.shutdown().await;
 }
@@ -290,7 +290,7 @@ async fn a_worker_keeps_some_neighbors_and_no_more() {
         staying.remove(&lost);
     }
     assert!(neighbors[..24].iter().all(|(peer, _)| staying.contains(peer.peer_id())));
-    neighbors[0].0.tell(worker.peer_id(), TOLD, b"here").await.unwrap();
+    neighbors[0].0.tell(worker.peer_id(), MESSAGES, b"here").await.unwrap();
     assert_eq!(told(&mut at_worker, neighbors[0].0.peer_id()).await, "here");
     group.shutdown().await;
 }

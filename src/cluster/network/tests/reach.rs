@@ -29,7 +29,7 @@ async fn nodes_of_a_topic_find_one_another_and_again_when_the_boot_node_is_gone(
     let (worker, mut at_worker) = started(&group, finding(vec![boot_node(&boot)])).await;
     worker.subscribe("general").await.unwrap();
     connected(&mut at_worker, identity.peer_id()).await;
-    worker.tell(identity.peer_id(), TOLD, b"{}").await.unwrap();
+    worker.tell(identity.peer_id(), MESSAGES, b"{}").await.unwrap();
 
     let port = port(&network);
     booting.shutdown().await;
@@ -97,7 +97,7 @@ async fn names_and_websockets_are_dialed() {
         for address in [address.clone(), address.replace("/ip4/127.0.0.1/", "/dns4/localhost/")] {
             let (worker, mut at_worker) = node(&group, vec![address.parse().unwrap()]).await;
             connected(&mut at_worker, head.peer_id()).await;
-            worker.tell(head.peer_id(), TOLD, &vec![b'x'; 1024 * 1024]).await.unwrap();
+            worker.tell(head.peer_id(), MESSAGES, &vec![b'x'; 1024 * 1024]).await.unwrap();
         }
     }
     group.shutdown().await;
@@ -183,8 +183,8 @@ async fn of_too_many_connections_those_of_silent_peers_are_closed_and_the_boot_n
     for (peer, _) in &peers[1..] {
         disconnected(&mut at_head, peer.peer_id()).await;
     }
-    head.tell(boot.peer_id(), TOLD, b"{}").await.unwrap();
-    head.tell(peers[0].0.peer_id(), TOLD, b"{}").await.unwrap();
+    head.tell(boot.peer_id(), MESSAGES, b"{}").await.unwrap();
+    head.tell(peers[0].0.peer_id(), MESSAGES, b"{}").await.unwrap();
     assert_eq!(ConnectionBounds::around(100), ConnectionBounds { low: 100, high: 120 });
     group.shutdown().await;
 }

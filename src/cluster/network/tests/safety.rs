@@ -50,7 +50,7 @@ impl Guarded {
     }
 
     async fn ends_with_good_heard(mut self) {
-        self.good.tell(self.node.peer_id(), TOLD, b"good").await.unwrap();
+        self.good.tell(self.node.peer_id(), MESSAGES, b"good").await.unwrap();
         assert_eq!(told(&mut self.events, self.good.peer_id()).await, "good");
         self.group.shutdown().await;
     }
@@ -59,7 +59,7 @@ impl Guarded {
 #[tokio::test]
 async fn who_opens_too_many_streams_is_cut_off() {
     let guarded = Guarded::start(FEW).await;
-    let sends = (0..100).map(|_| guarded.bad.tell(guarded.node.peer_id(), TOLD, b"{}"));
+    let sends = (0..100).map(|_| guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"{}"));
     let n_sent = join_all(sends).await.into_iter().flatten().count();
     assert!(n_sent < 100, "some were not taken");
     guarded.ends_with_bad_cut_off().await;
@@ -88,7 +88,7 @@ async fn who_publishes_too_much_is_cut_off_and_the_rest_is_not_heard() {
 #[tokio::test]
 async fn who_sends_nonsense_again_and_again_is_cut_off() {
     let mut guarded = Guarded::start(FEW).await;
-    guarded.bad.tell(guarded.node.peer_id(), TOLD, b"nonsense").await.unwrap();
+    guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"nonsense").await.unwrap();
     told(&mut guarded.events, guarded.bad.peer_id()).await;
     for _ in 0..10 {
         // As whoever reads it does.
@@ -102,8 +102,8 @@ async fn a_message_that_is_too_long_is_dropped() {
     let mut guarded = Guarded::start(ALLOWANCES).await;
     let long = vec![b'x'; MESSAGE_BYTES_MAX + 1];
     // Whether it could be handed over depends on when its reader gave up.
-    drop(guarded.bad.tell(guarded.node.peer_id(), TOLD, &long).await);
-    guarded.bad.tell(guarded.node.peer_id(), TOLD, b"short").await.unwrap();
+    drop(guarded.bad.tell(guarded.node.peer_id(), MESSAGES, &long).await);
+    guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"short").await.unwrap();
     assert_eq!(told(&mut guarded.events, guarded.bad.peer_id()).await, "short");
     guarded.ends_with_good_heard().await;
 }
@@ -113,7 +113,7 @@ async fn who_stalls_on_every_stream_keeps_nobody_else_waiting() {
     let guarded = Guarded::start(ALLOWANCES).await;
     let mut stalled = Vec::new();
     for _ in 0..300 {
-        if let Ok(mut stream) = guarded.bad.open(guarded.node.peer_id(), TOLD).await {
+        if let Ok(mut stream) = guarded.bad.open(guarded.node.peer_id(), MESSAGES).await {
             drop(stream.write_all(b"{").await);
             drop(stream.flush().await);
             stalled.push(stream);
@@ -135,7 +135,7 @@ async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
         ..Connectivity::for_role(Role::Worker)
     };
     let usual = options(vec![]);
-    let protocols = Protocols { open: &[ASKED], ..usual.protocols };
+    let protocols = Protocols { open: &[QUESTIONS], ..usual.protocols };
     let worker = NetworkOptions { protocols, connectivity, ..usual };
     let (worker, mut at_worker) = Network::start(&group, worker).await.unwrap();
     worker.subscribe("general").await.unwrap();
@@ -151,7 +151,7 @@ async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
     for (peer, _) in &peers {
         peer.publish("general", b"roll call".to_vec()).await.unwrap();
         // The stranger's stream ends unread; it may or may not notice.
-        drop(peer.tell(worker.peer_id(), TOLD, b"order").await);
+        drop(peer.tell(worker.peer_id(), MESSAGES, b"order").await);
     }
     let (mut has_gossip, mut has_told) = (false, false);
     while !(has_gossip && has_told) {
@@ -160,7 +160,7 @@ async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
                 assert_eq!(author, *head.peer_id());
                 has_gossip = true;
             }
-            Event::Told { peer, .. } => {
+            Event::Message { peer, .. } => {
                 assert_eq!(peer, *head.peer_id());
                 has_told = true;
             }
@@ -168,12 +168,15 @@ async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
         }
     }
     let stranger = &peers[0].0;
-    let asking = stranger.ask(worker.peer_id(), ASKED, b"which?", 100, WITHIN);
+    let asking = stranger.ask(worker.peer_id(), QUESTIONS, b"which?", 100, WITHIN);
     let answering = async {
         let answer = next(&mut at_worker, |event| match event {
-            Event::Asked { answer, .. } => Some(answer),
+            Event::Question { answer, .. } => Some(answer),
             other => {
-                assert!(!matches!(other, Event::Gossip { .. } | Event::Told { .. }), "{other:?}");
+                assert!(
+                    !matches!(other, Event::Gossip { .. } | Event::Message { .. }),
+                    "{other:?}"
+                );
                 None
             }
         });

@@ -29,7 +29,7 @@ pub(super) async fn impostor(cluster: &Cluster, function: &str, reaction: Reacti
     until(WITHIN, || async { seen.slots_of(&id).ok_or("no offer") }).await.unwrap();
     cluster.group.spawn("impostor", async move {
         while let Some(event) = events.recv().await {
-            let Event::Told { bytes, .. } = event else { continue };
+            let Event::Message { bytes, .. } = event else { continue };
             let Ok(Message::WorkOrder(order)) = Message::read(&bytes) else { continue };
             if let Some(answer) = reaction.answer(order) {
                 let answer = message(&Message::WorkOrderResponse(answer));
@@ -174,7 +174,9 @@ async fn slots_that_are_offered_while_workers_are_looked_for_are_taken() {
     let offer = offering(&hello.id.to_string());
     cluster.group.spawn("offers in place of a report", async move {
         while let Some(event) = events.recv().await {
-            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
+                continue;
+            };
             match Message::read(&bytes) {
                 Ok(Message::RollCall(_)) => {
                     network.tell(&head, OFFER_PROTOCOL, &message(&offer)).await.unwrap();

@@ -11,7 +11,7 @@ use crate::{
 async fn told(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
     let told = async {
         loop {
-            if let Event::Told { bytes, .. } = events.recv().await.unwrap() {
+            if let Event::Message { bytes, .. } = events.recv().await.unwrap() {
                 return serde_json::from_slice(&bytes).unwrap();
             }
         }
@@ -192,7 +192,9 @@ async fn b7s_worker(
     };
     cluster.group.spawn("b7s worker", async move {
         while let Some(event) = events.recv().await {
-            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
+                continue;
+            };
             let message_kind = Message::read(&bytes).unwrap().kind().to_owned();
             if let Some(answer) = answer(&bytes) {
                 network.tell(&head, WORK_PROTOCOL, &message(&answer)).await.unwrap();
@@ -232,7 +234,9 @@ async fn an_answer_of_b7s_that_is_too_long_is_an_error_at_once() {
     let (head, peer) = (cluster.head.peer_id().clone(), network.peer_id().clone());
     cluster.group.spawn("b7s worker", async move {
         while let Some(event) = events.recv().await {
-            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
+                continue;
+            };
             let answer = match Message::read(&bytes).unwrap() {
                 Message::RollCall(call) => Message::RollCallResponse(RollCallResponse {
                     code: Code::ACCEPTED,

@@ -31,7 +31,7 @@ async fn an_idle_mesh_sends_little() {
     let (_network, mut events) = observer(&cluster).await;
     let mut seen = BTreeSet::new();
     while seen.len() < cluster.workers.len() {
-        if let Event::Told { peer, .. } = events.recv().await.unwrap()
+        if let Event::Message { peer, .. } = events.recv().await.unwrap()
             && cluster.workers.iter().any(|worker| *worker.peer_id() == peer)
         {
             seen.insert(peer);
@@ -41,7 +41,7 @@ async fn an_idle_mesh_sends_little() {
     let end = Instant::now() + Duration::from_mins(1);
     let mut n_offers = 0;
     while let Ok(event) = timeout_at(end, events.recv()).await {
-        n_offers += usize::from(matches!(event, Some(Event::Told { .. })));
+        n_offers += usize::from(matches!(event, Some(Event::Message { .. })));
     }
     tokio::time::resume();
     // A worker repeats its offer twice a minute to one that may be a head, and the head once.
@@ -57,7 +57,7 @@ async fn a_worker_tells_heads_of_its_slots_and_workers_of_what_it_holds_alone() 
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
     let mut offer = async || loop {
-        if let Event::Told { peer, bytes, .. } = events.recv().await.unwrap()
+        if let Event::Message { peer, bytes, .. } = events.recv().await.unwrap()
             && peer == *worker.peer_id()
         {
             return serde_json::from_slice::<Offer>(&bytes).unwrap();
@@ -84,7 +84,7 @@ async fn a_worker_is_told_of_changes_together() {
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
     let mut n_slots = async || loop {
-        if let Event::Told { peer, bytes, .. } = events.recv().await.unwrap()
+        if let Event::Message { peer, bytes, .. } = events.recv().await.unwrap()
             && peer == *worker.peer_id()
         {
             return serde_json::from_slice::<Offer>(&bytes).unwrap().slots;
@@ -104,7 +104,7 @@ async fn a_worker_is_told_of_changes_together() {
         while let Ok(event) = timeout_at(end, events.recv()).await {
             let of_worker = |peer: &PeerId| peer == worker.peer_id();
             n_offers +=
-                usize::from(matches!(event, Some(Event::Told { peer, .. }) if of_worker(&peer)));
+                usize::from(matches!(event, Some(Event::Message { peer, .. }) if of_worker(&peer)));
         }
     }
     tokio::time::resume();

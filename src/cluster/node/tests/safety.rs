@@ -187,8 +187,8 @@ async fn calls_for_what_nobody_gives_do_not_keep_a_worker_from_others() {
     let answered = async {
         loop {
             match at_bad.recv().await.unwrap() {
-                Event::Asked { answer, .. } => unanswered.push(answer),
-                Event::Told { bytes, .. } => {
+                Event::Question { answer, .. } => unanswered.push(answer),
+                Event::Message { bytes, .. } => {
                     if let Ok(Message::RollCallResponse(response)) = Message::read(&bytes)
                         && response.request_id == "held"
                     {
@@ -226,7 +226,7 @@ async fn a_name_that_is_no_group_s_is_no_topic() {
 async fn executed(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteResponse {
     loop {
         let event = timeout(WITHIN, events.recv()).await.unwrap().unwrap();
-        if let Event::Told { bytes, .. } = event
+        if let Event::Message { bytes, .. } = event
             && let Ok(Message::ExecuteResponse(response)) = Message::read(&bytes)
         {
             return response;

@@ -67,7 +67,9 @@ async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) ->
     cluster.group.spawn("late", async move {
         let mut n_calls = 0;
         while let Some(event) = events.recv().await {
-            let (Event::Gossip { bytes, .. } | Event::Told { bytes, .. }) = event else { continue };
+            let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
+                continue;
+            };
             let told = match Message::read(&bytes) {
                 Ok(Message::RollCall(call)) => {
                     n_calls += 1;

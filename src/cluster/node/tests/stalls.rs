@@ -25,7 +25,7 @@ async fn falters_after(cluster: &Cluster, function: &str, n_answered: usize) -> 
     cluster.group.spawn("falters", async move {
         let mut n_orders = 0;
         while let Some(event) = events.recv().await {
-            let Event::Told { bytes, .. } = event else { continue };
+            let Event::Message { bytes, .. } = event else { continue };
             let Ok(Message::WorkOrder(order)) = Message::read(&bytes) else { continue };
             n_orders += 1;
             if n_orders > n_answered {
