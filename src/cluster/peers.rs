@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_peer_speaks_is_waited_for_and_not_for_ever() {
+    async fn waiting_for_the_protocols_of_a_peer_is_bounded() {
         let peers = Peers::new(Clock::system());
         let (began, within) = (Instant::now(), Duration::from_secs(1));
         peers.wait_until_identified(&id(1), within).await;
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_not_counted_among_those_who_could_answer() {
+    fn heads_are_not_listed_as_subscribed_workers() {
         let peers = Peers::new(Clock::system());
         for n in [1, 2] {
             peers.note(&Event::Connected(id(n)));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_a_stranger_s_gossip_adds_nobody() {
+    fn the_table_is_bounded_and_gossip_of_strangers_adds_no_peer() {
         let peers = Peers::new(Clock::system());
         for n in 0..PEERS_MAX {
             let id = format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap();

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_of_the_kind_that_was_asked_for_and_as_long_as_it_says() {
+    fn an_answer_has_the_requested_kind_and_the_announced_length() {
         let here = |method: &str, bytes| AnswerHead::Here { method: method.into(), bytes };
         check(Codec::Raw, &here("a.wasm", 2), b"ab", true);
         check(Codec::Raw, &here("", 2), b"ab", true);

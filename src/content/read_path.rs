@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_left_out_and_links_are_refused() {
+    fn hidden_files_are_left_out_and_links_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.wasm"), b"\0asm").unwrap();
         fs::write(dir.path().join(".hidden"), b"x").unwrap();

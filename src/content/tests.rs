@@ -78,7 +78,7 @@ async fn a_damaged_function_is_removed_when_it_is_read_and_when_the_store_opens(
 }
 
 #[tokio::test]
-async fn what_is_no_module_is_refused() {
+async fn a_file_that_is_no_module_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let refused = open(&dir).await.add(method("m.wasm"), b"#!/bin/sh".to_vec()).await;
     assert!(matches!(refused, Err(FunctionsError::NotModule { .. })), "{refused:?}");
@@ -177,7 +177,7 @@ async fn a_damaged_folder_is_removed() {
 }
 
 #[tokio::test]
-async fn a_function_is_handed_over_whole() {
+async fn a_function_is_answered_with_all_its_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let module = dir.path().join("one.wasm");

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_64_bits_or_does_not_end_is_refused() {
+    fn an_unterminated_or_longer_than_64_bit_number_is_refused() {
         for bytes in [&[][..], &[0x80], &[0xff; 10], &[0x80; 11]] {
             assert_eq!(read(bytes), None, "{bytes:x?}");
         }

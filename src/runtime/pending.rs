@@ -171,7 +171,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
-    fn many_who_ask_at_once_wait_for_one_maker() {
+    fn concurrent_requests_wait_for_one_computation() {
         const N_THREADS: usize = 8;
         let pending = Pending::<u8, usize>::new();
         let (n_made, start) =
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_leaves_nobody_waiting() {
+    fn a_panic_wakes_all_waiters() {
         let pending = Pending::<u8, ()>::new();
         let panics = pending.wait(1, LONG, &mut || false, |_| panic!("as expected here"));
         assert!(matches!(panics, Err(NoValue::Panicked)));

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_a_part_of_what_a_worker_says_is_kept() {
+    fn long_reasons_and_codes_are_truncated() {
         let long = WorkOrderResponse {
             code: serde_json::from_value("9".repeat(1000).into()).unwrap(),
             error_message: "é".repeat(1000),

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_and_who_would_not_take_a_place_are_named() {
+    fn the_message_names_the_group_and_the_workers_that_refused() {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let gathered = Gathered {
             answers: [(id(1), Answer::default())].into(),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_say_is_the_code() {
+    fn a_code_that_all_workers_gave_is_the_code_of_the_execution() {
         let missing = Failure::Refused(Code::NOT_FOUND, "the function is not here".into());
         let full = Failure::Refused(Code::ERROR, String::new());
         check(

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_is_all_who_listen_and_one_at_least() {
+    fn everyone_means_all_subscribed_workers_and_at_least_one() {
         let mut roster = Roster::new(NodeCount::Everyone);
         assert!(!roster.is_filled(Vec::new), "somebody may come");
         roster.note(Reply::Ready(id(1)));

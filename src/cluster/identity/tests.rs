@@ -54,7 +54,7 @@ fn debug_shows_no_key() {
 }
 
 #[test]
-fn a_keyforge_folder_holds_what_keyforge_writes_and_is_read_again() {
+fn a_keyforge_folder_is_written_as_keyforge_does_and_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("keys");
     fs::create_dir(&folder).unwrap();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_from_one_field_to_the_next_changes_the_bytes() {
+    fn moving_text_between_fields_changes_the_signed_bytes() {
         let bytes = |stdout: &str, stderr: &str| signed_bytes("r", "f", &result(stdout, stderr));
         assert_ne!(bytes("ab", ""), bytes("a", "b"));
         assert_ne!(bytes("a", "b"), bytes("", "ab"));

@@ -86,7 +86,7 @@ fn a_work_order_response_is_the_b7s_one() {
 }
 
 #[test]
-fn an_execution_request_of_the_older_generation_is_flat_and_says_whose_it_is() {
+fn an_execution_request_of_b7s_version_1_is_flat_and_names_its_sender() {
     let order = WorkOrder {
         function_id: "bafy".into(),
         method: "m.wasm".into(),
@@ -134,7 +134,7 @@ fn an_installation_is_the_b7s_one() {
 }
 
 #[test]
-fn what_b7s_adds_is_ignored() {
+fn unknown_fields_are_ignored() {
     let sent = json!({
         "type": "MsgWorkOrder", "function_id": "bafy", "method": "m.wasm", "parameters": null,
         "config": {"number_of_nodes": 1, "runtime": {"limited_fuel": 1}, "result_aggregation": {"enable": false}},
@@ -148,7 +148,7 @@ fn what_b7s_adds_is_ignored() {
 }
 
 #[test]
-fn other_types_are_told_from_nonsense() {
+fn unknown_types_and_malformed_messages_are_distinguished() {
     let unknown = Message::read(br#"{"type":"MsgHealthCheck","code":200}"#);
     assert!(matches!(unknown, Err(MessageError::Unknown { kind }) if kind == "MsgHealthCheck"));
     for nonsense in ["", "null", "[]", "{}", r#"{"type":1}"#, r#"{"type":"MsgRollCall","code":"#] {

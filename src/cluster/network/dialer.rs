@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_came_by_itself_is_dialed_for_some_minutes_where_it_says() {
+    async fn an_inbound_peer_is_dialed_for_some_minutes_at_its_own_addresses() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
         dialer.note_connected(peer, None, Instant::now());

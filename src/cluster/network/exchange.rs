@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_allocated_for_a_message_is_counted() {
+    async fn the_buffer_of_a_message_is_charged_to_the_budget() {
         let budget = budget();
         let mut share = budget.share(PeerId::random());
         let sent = vec![b'x'; 3 * CHUNK_BYTES];

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_topic_is_provided_and_looked_for_once_somebody_keeps_the_table() {
+    async fn a_topic_is_provided_and_looked_up_once_a_table_peer_is_known() {
         let mut rendezvous = Rendezvous::new(3);
         rendezvous.join("general");
         rendezvous.join("general");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_table_that_came_anew_is_told_again_but_not_at_every_arrival() {
+    async fn topics_are_provided_again_to_a_restarted_table_peer_at_most_every_ten_seconds() {
         let mut rendezvous = Rendezvous::new(1);
         rendezvous.join("general");
         rendezvous.note_table_peer();

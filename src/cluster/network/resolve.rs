@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_name_that_others_tell_leads_no_nearer_than_their_addresses_may() {
+    async fn a_name_from_a_stranger_resolves_no_nearer_than_its_addresses_may_be() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let address: Multiaddr = format!("/dns4/localhost/tcp/{port}").parse().unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_told_from_a_number_and_keeps_its_family() {
+    fn dns_addresses_are_parsed_with_their_family() {
         let named = |text: &str| NamedHost::parse(&text.parse().unwrap());
         let head = named("/dns4/head.example/tcp/9527").unwrap();
         assert_eq!((head.host.as_str(), head.port), ("head.example", 9527));

@@ -167,7 +167,7 @@ async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
 }
 
 #[tokio::test]
-async fn a_burst_of_messages_arrives_whole() {
+async fn a_burst_of_messages_arrives_complete() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
     let mut workers = Vec::new();

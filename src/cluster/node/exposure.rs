@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_says_what_anybody_can_do_to_it() {
+    fn each_role_warns_of_what_strangers_can_do_to_it() {
         let head = RoleOptions::Head { rest_api: ":0".to_owned() };
         check(&RoleOptions::Worker, &WorkOptions::usual(), &["--obey"]);
         check(&head, &WorkOptions::usual(), &["--signed-results", "--rest-token"]);

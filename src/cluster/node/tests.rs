@@ -78,7 +78,7 @@ async fn a_function_sees_its_arguments_environment_input_and_peer() {
 }
 
 #[tokio::test]
-async fn a_subgroup_serves_no_more_nodes_than_it_has_and_says_so() {
+async fn a_subgroup_with_too_few_nodes_answers_408_with_the_reason() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let gpu = cluster.workers[1].peer_id().to_string();
@@ -218,7 +218,7 @@ async fn a_client_that_leaves_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn nonsense_from_a_peer_harms_nobody_and_one_peer_is_one_responder() {
+async fn malformed_messages_are_dropped_and_one_peer_is_one_responder() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (stranger, mut events) = cluster.stranger().await;
@@ -305,7 +305,7 @@ async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked()
 }
 
 #[tokio::test]
-async fn a_damaged_function_is_fetched_anew() {
+async fn a_damaged_function_is_fetched_again() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let module = wat::parse_str(HELLO).unwrap();
@@ -320,7 +320,7 @@ async fn a_damaged_function_is_fetched_anew() {
 }
 
 #[tokio::test]
-async fn the_rest_api_lists_nodes_and_functions_and_says_it_is_well() {
+async fn the_rest_api_lists_nodes_and_functions_and_answers_health_checks() {
     let cluster = Cluster::of(&[&["gpu"], &[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 2)).await;
@@ -360,7 +360,7 @@ async fn the_rest_api_lists_nodes_and_functions_and_says_it_is_well() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused_in_words_that_existing_clients_know() {
+async fn malformed_requests_are_refused_in_the_words_of_b7s() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.rest_address().unwrap();
     let told = |answer: &Value| answer["message"].as_str().unwrap().to_owned();

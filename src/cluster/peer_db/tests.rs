@@ -37,7 +37,7 @@ fn a_peer_is_found_again_where_it_was_reached_first() {
 }
 
 #[test]
-fn the_file_is_what_b7s_writes_and_more() {
+fn the_file_has_the_fields_of_b7s() {
     let dir = tempdir().unwrap();
     let db = opened(dir.path());
     db.note_reached(&id(1), ADDRESS.into());
@@ -53,7 +53,7 @@ fn the_file_is_what_b7s_writes_and_more() {
 }
 
 #[test]
-fn a_hundred_are_remembered_and_those_who_were_reached_stay_longest() {
+fn at_most_a_hundred_peers_are_kept_and_reached_ones_longest() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
     db.note_reached(&id(0), ADDRESS.into());
@@ -95,7 +95,7 @@ fn a_leap_of_the_clock_forgets_no_peer() {
 }
 
 #[test]
-fn what_peers_say_is_bounded() {
+fn addresses_of_peers_are_bounded() {
     let dir = tempdir().unwrap();
     let db = opened(dir.path());
     db.note_addresses(&id(1), vec!["x".repeat(ADDRESS_BYTES_MAX + 1)]);
@@ -117,7 +117,7 @@ fn a_broken_file_is_set_aside() {
 }
 
 #[tokio::test]
-async fn what_is_not_yet_written_is_when_the_node_stops() {
+async fn unsaved_changes_are_written_when_the_node_stops() {
     let (dir, group) = (tempdir().unwrap(), Group::default());
     let db = opened(dir.path());
     db.keep(&group);

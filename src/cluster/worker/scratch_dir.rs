@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_executions_left_goes_and_what_others_keep_there_stays() {
+    fn folders_of_executions_are_cleared_and_other_files_kept() {
         let workspace = tempfile::tempdir().unwrap();
         clear(workspace.path()).unwrap();
         let id = Uuid::new_v4();

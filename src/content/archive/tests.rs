@@ -65,7 +65,7 @@ fn links_and_devices_are_refused() {
 }
 
 #[test]
-fn what_unpacks_to_too_much_is_refused() {
+fn an_archive_that_unpacks_to_too_much_is_refused() {
     let zeros = vec![0; FUNCTION_BYTES_MAX / 2 + 1];
     let two = [("a", EntryType::Regular, &zeros[..]), ("b", EntryType::Regular, &zeros)];
     refused(&two, "take more than 67108864 bytes");

@@ -42,7 +42,7 @@ fn a_car_is_read_back_and_written_the_same_whatever_its_order() {
 }
 
 #[test]
-fn what_the_root_does_not_reach_is_let_go() {
+fn unreachable_blocks_are_dropped() {
     let mut dag = pack::file(&Bytes::from_static(b"\0asm and so on"), CUT);
     let car = dag.car(None).unwrap();
     let further = Bytes::from_static(b"further");

@@ -112,7 +112,7 @@ fn refused<T: std::fmt::Debug>(installed: Result<T, InstallError>, want: &str) {
 }
 
 #[tokio::test]
-async fn an_archive_that_is_not_what_the_manifest_says_is_refused() {
+async fn an_archive_that_differs_from_its_checksum_is_refused() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let link = archive(&[("a.wasm", EntryType::Symlink, b"")]);
     let files = vec![

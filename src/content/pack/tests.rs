@@ -55,7 +55,7 @@ fn files_have_the_ids_that_ipfs_tools_give_them() {
 }
 
 #[test]
-fn files_of_more_links_than_a_node_has_are_trees_as_those_of_ipfs_tools() {
+fn large_files_become_the_trees_that_ipfs_tools_make() {
     let cut = Cut { piece_bytes: 16, links_max: 174 };
     check(16 * 174, cut, "bafybeia4hgonfwdxn5v6g4izu6plehgp4oardd6s527fbvdcw6tuuhtbya");
     check(16 * 174 + 1, cut, "bafybeiapedq4imcdf7elgg5okegyn7osgnglx2rjecceeev6bqkxwzmmte");

@@ -77,7 +77,7 @@ fn a_file_of_variables_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_is_not_understood_is_named() {
+fn errors_name_the_argument_at_fault() {
     for (line, want) in [
         ("", "<MODULE>"),
         ("m.wasm --fast", "'--fast'"),
@@ -91,7 +91,7 @@ fn what_is_not_understood_is_named() {
 }
 
 #[test]
-fn a_module_that_is_not_there_is_the_callers_fault() {
+fn a_missing_module_ends_with_code_255() {
     assert_eq!(run(["/nonexistent/m.wasm".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
     assert_eq!(run(["--fast".to_owned()], CompileIn::ThisProcess), EXIT_OTHER);
 }

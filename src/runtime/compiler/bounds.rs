@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_compile_passes() {
+    fn common_compiler_output_is_within_bounds() {
         for name in ["hello", "whoami"] {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/functions");
             let module = std::fs::read(format!("{folder}/{name}.wasm")).unwrap();

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_others_held_up_did_not_use_up_its_time() {
+    fn waiting_for_a_processor_does_not_count_as_its_own_time() {
         let within = Duration::from_secs(3);
         let times = |ran_s, waited_s| ThreadTimes {
             ran: Duration::from_secs(ran_s),

@@ -60,7 +60,7 @@ fn entries_used_longest_ago_go_first() {
 
 /// Two processes have a folder open each; here, two values of one process stand for them.
 #[test]
-fn what_another_process_compiles_is_waited_for_and_not_compiled_again() {
+fn a_compilation_of_another_process_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (Disk::open(folder.path()).unwrap(), Disk::open(folder.path()).unwrap());
     let engine = Engine::default();

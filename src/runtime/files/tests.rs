@@ -56,7 +56,7 @@ fn a_link_leads_neither_the_count_nor_the_removal_out() {
 
 /// Folders within folders, longer as a path than the system takes.
 #[test]
-fn what_is_nested_too_deep_to_name_is_removed() {
+fn folders_nested_too_deep_to_name_are_removed() {
     check(
         |folder| {
             let name = "x".repeat(200);

@@ -9,7 +9,7 @@ fn check(ours: Limits, asked: RequestedLimits, want: Limits) {
 }
 
 #[test]
-fn what_is_not_asked_for_stays() {
+fn limits_without_a_request_stay() {
     check(OURS, RequestedLimits::default(), OURS);
 }
 

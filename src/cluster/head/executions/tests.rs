@@ -56,7 +56,7 @@ async fn an_execution_is_seen_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_waits_for_any_more_is_canceled() {
+async fn a_dropped_execution_is_canceled() {
     let (executions, events, clock) = executions();
     let mut followed = events.subscribe().unwrap();
     drop(begun(&executions, "r", &clock));
@@ -66,7 +66,7 @@ async fn what_nobody_waits_for_any_more_is_canceled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_is_under_way_can_be_canceled() {
+async fn only_a_running_execution_can_be_canceled() {
     let (executions, _events, clock) = executions();
     assert_eq!(executions.cancel("r"), None);
     let track = begun(&executions, "r", &clock);
@@ -78,7 +78,7 @@ async fn only_what_is_under_way_can_be_canceled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_that_ended_are_forgotten_and_those_under_way_are_not() {
+async fn the_oldest_finished_executions_are_evicted_and_running_ones_kept() {
     let (executions, _events, clock) = executions();
     let track = begun(&executions, "long", &clock);
     for n in 0..KEPT_MAX + 5 {
@@ -101,7 +101,7 @@ async fn large_results_push_out_old_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_stops_ends_what_is_under_way_and_no_more() {
+async fn stopping_cancels_running_executions_alone() {
     let (executions, _events, clock) = executions();
     begun(&executions, "ended", &clock).ended(done("ended", 1));
     let tracks = ["a", "b"].map(|id| begun(&executions, id, &clock));
@@ -120,7 +120,7 @@ async fn a_node_that_stops_ends_what_is_under_way_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_fails_and_who_is_replaced_is_told_with_the_reason() {
+async fn failed_and_replaced_workers_are_reported_with_a_reason() {
     let (executions, events, clock) = executions();
     let mut followed = events.subscribe().unwrap();
     let track = begun(&executions, "r", &clock);

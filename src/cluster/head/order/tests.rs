@@ -52,7 +52,7 @@ fn a_name_that_is_no_cid_is_taken_if_the_head_holds_a_function_by_it() {
 }
 
 #[test]
-fn everything_wrong_is_told_at_once() {
+fn all_errors_of_a_request_are_listed_at_once() {
     assert_eq!(ordered(&json!({})).unwrap_err(), ["function ID is required", "method is required"]);
     let wrong = ordered(&json!({
         "function_id": "x", "method": "../m.wasm", "subgroup": "a b",
@@ -79,7 +79,7 @@ fn texts_that_a_program_would_get_cut_short_are_refused() {
 }
 
 #[test]
-fn what_a_worker_needs_of_the_settings_reaches_it() {
+fn a_work_order_carries_the_settings_that_a_worker_needs() {
     let order = configured(&json!({
         "number_of_nodes": 2, "stdin": "in", "permissions": ["https://x/"],
         "env_vars": [{"name": "K", "value": "v"}],

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_others_execute_install_and_read_and_no_more() {
+    fn without_a_token_other_machines_may_execute_install_and_read_only() {
         let open = options(None);
         for path in OPEN {
             check(&open, &request(FAR, &format!("POST {path}"), &[("host", "10.0.0.1")]), true);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_says_nothing_of_itself_is_not_of_this_machine() {
+    fn a_request_of_an_unmarked_proxy_is_not_local() {
         let mut request = request(NEAR, "DELETE /api/v1/functions/x", &[HERE]);
         *request.version_mut() = Version::HTTP_10;
         check(&options(None), &request, false);

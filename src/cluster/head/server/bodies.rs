@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_takes_the_room_it_says_and_no_more_than_the_longest() {
+    fn a_body_reserves_its_announced_length_up_to_the_limit() {
         let room = |request: &Request| n_kib(request.headers());
         assert_eq!((room(&request(0)), room(&request(1)), room(&request(2048))), (0, 1, 2));
         assert_eq!(room(&request(usize::MAX)), 3 * 1024);

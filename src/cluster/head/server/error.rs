@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_and_other_faults_of_the_machine_are_not() {
+    fn a_full_disk_is_reported_and_other_faults_are_only_logged() {
         let why = "could not use the function store: the head's disk is full";
         check(ErrorKind::StorageFull, (StatusCode::INSUFFICIENT_STORAGE, why));
         let why = "could not use the function store";

@@ -61,7 +61,7 @@ async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_enters_and_what_passes_is_bounded_over_all_authors() {
+async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
     let guard = guard(AllowedPeers::Everyone);
     let mut entered = [0; 3];
     let mut passed = [0; 3];

@@ -120,7 +120,7 @@ async fn of_one_host_s_silent_peers_the_oldest_leave() {
 }
 
 #[tokio::test]
-async fn dripped_messages_are_bounded_and_whole_ones_arrive() {
+async fn dripped_messages_are_bounded_and_complete_ones_arrive() {
     let allowances =
         Allowances { unfinished_bytes: 32 * 1024 * 1024, offenses: burst_of(20), ..ALLOWANCES };
     let group = Group::default();
@@ -220,7 +220,7 @@ async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
 }
 
 #[tokio::test]
-async fn what_the_table_names_is_dialed_a_few_times_at_most() {
+async fn addresses_from_the_table_are_dialed_a_few_times_at_most() {
     let group = Group::default();
     let victim = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let victim_port = victim.local_addr().unwrap().port();

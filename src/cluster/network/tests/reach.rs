@@ -112,7 +112,7 @@ async fn one_port_is_not_for_tcp_and_websockets() {
 }
 
 #[tokio::test]
-async fn peers_are_told_the_advertised_addresses_alone() {
+async fn peers_learn_the_advertised_addresses_alone() {
     let group = Group::default();
     let connectivity = Connectivity {
         advertised: vec![
@@ -160,7 +160,7 @@ async fn boot_nodes_that_are_not_reached_are_named() {
 }
 
 #[tokio::test]
-async fn of_too_many_connections_those_of_silent_peers_are_closed_and_the_boot_node_s_stays() {
+async fn of_too_many_connections_silent_peers_go_first_and_the_boot_node_stays() {
     let group = Group::default();
     let (boot, _at_boot) = node(&group, vec![]).await;
     let connectivity = Connectivity {

@@ -57,7 +57,7 @@ impl Guarded {
 }
 
 #[tokio::test]
-async fn who_opens_too_many_streams_is_cut_off() {
+async fn a_peer_that_opens_too_many_streams_is_cut_off() {
     let guarded = Guarded::start(FEW).await;
     let sends = (0..100).map(|_| guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"{}"));
     let n_sent = join_all(sends).await.into_iter().flatten().count();
@@ -66,7 +66,7 @@ async fn who_opens_too_many_streams_is_cut_off() {
 }
 
 #[tokio::test]
-async fn who_publishes_too_much_is_cut_off_and_the_rest_is_not_heard() {
+async fn a_peer_that_publishes_too_much_is_cut_off_and_its_excess_dropped() {
     let mut guarded = Guarded::start(FEW).await;
     for n in 0..200 {
         // Cut off, it finds nobody to publish to.
@@ -86,7 +86,7 @@ async fn who_publishes_too_much_is_cut_off_and_the_rest_is_not_heard() {
 }
 
 #[tokio::test]
-async fn who_sends_nonsense_again_and_again_is_cut_off() {
+async fn a_peer_that_repeats_malformed_messages_is_cut_off() {
     let mut guarded = Guarded::start(FEW).await;
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"nonsense").await.unwrap();
     told(&mut guarded.events, guarded.bad.peer_id()).await;
@@ -109,7 +109,7 @@ async fn a_message_that_is_too_long_is_dropped() {
 }
 
 #[tokio::test]
-async fn who_stalls_on_every_stream_keeps_nobody_else_waiting() {
+async fn a_peer_that_stalls_its_streams_delays_no_other() {
     let guarded = Guarded::start(ALLOWANCES).await;
     let mut stalled = Vec::new();
     for _ in 0..300 {
@@ -126,7 +126,7 @@ async fn who_stalls_on_every_stream_keeps_nobody_else_waiting() {
 }
 
 #[tokio::test]
-async fn those_who_are_not_heeded_are_not_heard_but_for_open_protocols() {
+async fn peers_that_are_not_allowed_reach_open_protocols_alone() {
     let group = Group::default();
     let (head, stranger) = (Identity::random(), Identity::random());
     let connectivity = Connectivity {

@@ -339,7 +339,7 @@ async fn a_request_may_lower_the_limits_of_its_runs_and_not_raise_them() {
 }
 
 #[tokio::test]
-async fn only_nodes_that_declare_what_is_asked_are_meant() {
+async fn only_nodes_with_the_requested_attributes_are_asked() {
     let mut cluster = Cluster::of(&[&[]]).await;
     let attributes = [("zone".to_owned(), "a".to_owned())].into();
     let work = WorkOptions { attributes, ..WorkOptions::usual() };
@@ -366,7 +366,7 @@ async fn only_nodes_that_declare_what_is_asked_are_meant() {
 }
 
 #[tokio::test]
-async fn the_end_of_one_line_ends_what_was_ordered_on_it_alone() {
+async fn the_end_of_a_line_cancels_its_own_orders_alone() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;

@@ -163,7 +163,7 @@ async fn install(cluster: &Cluster, body: Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn what_one_worker_has_is_installed_on_the_head_and_the_others() {
+async fn a_function_of_one_worker_is_installed_on_the_head_and_the_other_workers() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let module = wat::parse_str(HELLO).unwrap();
     let has = cluster.workers[0].functions();
@@ -184,7 +184,7 @@ async fn what_one_worker_has_is_installed_on_the_head_and_the_others() {
 }
 
 #[tokio::test]
-async fn an_installation_that_fails_everywhere_says_why() {
+async fn an_installation_that_fails_everywhere_reports_the_reasons() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id();
     let cid = FunctionId::from_module(b"nowhere").to_string();

@@ -94,7 +94,7 @@ async fn a_head_of_either_generation_has_our_worker_run() {
 
 /// Heads of b7s take the result for what came of the run, and ignore the code around it.
 #[tokio::test]
-async fn what_did_not_run_is_no_success_to_a_head_of_either_generation() {
+async fn a_refusal_is_no_success_to_a_head_of_either_version() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id().clone();
     let functions = cluster.workers[0].functions();
@@ -128,7 +128,7 @@ async fn what_did_not_run_is_no_success_to_a_head_of_either_generation() {
 }
 
 #[tokio::test]
-async fn functions_that_anybody_makes_up_are_counted_together() {
+async fn unknown_function_ids_share_one_metrics_label() {
     let mut cluster = Cluster::of(&[]).await;
     let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
     cluster.add_worker_with(&[], (LIMITS_DEFAULT, 4), work).await;

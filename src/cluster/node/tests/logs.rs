@@ -204,7 +204,7 @@ async fn too_few_nodes_and_answers_leave_a_line() {
 }
 
 #[tokio::test]
-async fn a_node_that_stops_says_so_and_what_it_waits_for() {
+async fn a_stopping_node_logs_what_it_waits_for() {
     let recorder = Recorder::start();
     let work = WorkOptions {
         answer_within: Duration::from_mins(10),

@@ -52,7 +52,7 @@ async fn an_idle_mesh_sends_little() {
 }
 
 #[tokio::test]
-async fn a_worker_tells_heads_of_its_slots_and_workers_of_what_it_holds_alone() {
+async fn a_worker_offers_slots_to_heads_and_functions_to_workers() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
@@ -79,7 +79,7 @@ async fn a_worker_tells_heads_of_its_slots_and_workers_of_what_it_holds_alone() 
 }
 
 #[tokio::test]
-async fn a_worker_is_told_of_changes_together() {
+async fn changes_are_sent_to_a_worker_together() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;

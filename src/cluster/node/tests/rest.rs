@@ -47,7 +47,7 @@ async fn an_execution_that_is_not_waited_for_is_looked_up_later() {
 }
 
 #[tokio::test]
-async fn who_follows_the_events_sees_an_execution_go_by() {
+async fn the_event_stream_shows_an_execution() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.rest_address().unwrap();

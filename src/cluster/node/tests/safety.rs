@@ -35,7 +35,7 @@ async fn add(cluster: &mut Cluster, identity: Identity, heeded: AllowedPeers) {
 }
 
 #[tokio::test]
-async fn a_worker_obeys_the_heads_it_was_told_alone() {
+async fn a_worker_obeys_the_configured_heads_alone() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let other = Identity::random();
@@ -51,7 +51,7 @@ async fn a_worker_obeys_the_heads_it_was_told_alone() {
 }
 
 #[tokio::test]
-async fn a_head_takes_the_workers_it_was_told_alone() {
+async fn a_head_accepts_the_configured_workers_alone() {
     let (known, other) = (Identity::random(), Identity::random());
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
@@ -171,7 +171,7 @@ fn call(function_id: String, request_id: String) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn calls_for_what_nobody_gives_do_not_keep_a_worker_from_others() {
+async fn roll_calls_for_missing_functions_do_not_block_others() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let held = worker.functions();

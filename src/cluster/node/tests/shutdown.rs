@@ -30,7 +30,7 @@ fn impatient() -> WorkOptions {
 const ENDLESS: Limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
 
 #[tokio::test]
-async fn a_worker_that_cannot_wait_tells_its_head_and_another_takes_over() {
+async fn a_worker_that_stops_early_is_replaced_by_another() {
     let mut cluster = Cluster::with(impatient()).await;
     cluster.add_worker_with(&[], (ENDLESS, 1), impatient()).await;
     let spin = cluster.add("spin.wasm", SPIN).await;
@@ -55,7 +55,7 @@ async fn a_worker_that_cannot_wait_tells_its_head_and_another_takes_over() {
 }
 
 #[tokio::test]
-async fn a_head_that_cannot_wait_tells_its_caller_and_its_worker() {
+async fn a_head_that_stops_early_answers_its_caller_and_cancels_at_its_worker() {
     let work = WorkOptions { drain_within: Duration::from_secs(2), ..impatient() };
     let mut cluster = Cluster::with(work).await;
     cluster.add_worker(&[], ENDLESS, 1).await;

@@ -37,7 +37,7 @@ async fn a_worker_that_dies_during_a_run_is_replaced_by_a_spare() {
 }
 
 #[tokio::test]
-async fn a_worker_that_says_no_or_nothing_is_replaced_within_the_request() {
+async fn a_refusing_or_silent_worker_is_replaced_within_the_request() {
     for reaction in [Reaction::Refusal, Reaction::FinalRefusal, Reaction::Silence, Reaction::Forged]
     {
         // Only who is silent is waited for so long, and the worker has as long.
@@ -133,7 +133,7 @@ async fn a_spare_that_has_not_reported_yet_is_waited_for() {
 }
 
 #[tokio::test]
-async fn who_could_take_a_place_and_does_not_says_why() {
+async fn spares_that_refuse_are_reported_with_a_reason() {
     let cluster = Cluster::of(&[&[]]).await;
     // Nobody else has it, so that our worker cannot get it.
     let cid = FunctionId::from_module(b"elsewhere").to_string();
@@ -150,7 +150,7 @@ async fn who_could_take_a_place_and_does_not_says_why() {
 }
 
 #[tokio::test]
-async fn what_two_nodes_refuse_for_good_is_asked_of_no_other_and_costs_no_warmth() {
+async fn an_order_refused_as_final_by_two_workers_goes_to_no_other() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };

@@ -118,7 +118,7 @@ async fn time_load(cluster: &Cluster, request: &Value) -> Duration {
 }
 
 #[tokio::test]
-async fn a_slow_worker_with_many_slots_slows_nobody_down() {
+async fn a_slow_worker_with_many_slots_does_not_slow_the_cluster() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         cluster.add_worker(&[], LIMITS_DEFAULT, 10).await;

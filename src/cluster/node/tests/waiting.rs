@@ -47,7 +47,7 @@ async fn a_client_with_thirty_long_calls_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn a_request_that_waited_in_vain_says_where() {
+async fn a_request_that_times_out_in_the_queue_reports_its_position() {
     let (cluster, mut request) = crowded().await;
     let filling = (0..6).map(|_| cluster.execute(request.clone()));
     let filling = futures::future::join_all(filling);

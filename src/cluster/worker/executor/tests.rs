@@ -103,7 +103,7 @@ async fn a_request_does_not_raise_the_limits_of_the_node() {
 }
 
 #[tokio::test]
-async fn what_a_run_used_is_told() {
+async fn a_run_reports_its_usage() {
     let limits = Limits { wall: Duration::from_millis(300), ..LIMITS_DEFAULT };
     let bench = Bench::new(ENDLESS, limits, nothing).await;
     let usage = bench.run(RuntimeConfig::default()).await.unwrap().usage;
@@ -124,7 +124,7 @@ async fn an_execution_has_a_folder_for_as_long_as_it_runs() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_process_left_is_removed_at_start() {
+async fn leftovers_of_an_earlier_process_are_removed_at_start() {
     let root = tempfile::tempdir().unwrap();
     let left = root.path().join("work/t/0190a1b2-0000-4000-8000-000000000007-3/fs");
     fs::create_dir_all(&left).unwrap();
@@ -134,7 +134,7 @@ async fn what_an_earlier_process_left_is_removed_at_start() {
 }
 
 #[tokio::test]
-async fn what_one_node_compiled_another_finds() {
+async fn nodes_share_compiled_functions() {
     let mut root = tempfile::tempdir().unwrap();
     for n_found in [0, 1] {
         let options = |root: &Path| ExecutionOptions {

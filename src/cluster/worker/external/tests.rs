@@ -92,7 +92,7 @@ async fn finished(script: &Script, run: ExternalRun) -> RunOutcome {
 }
 
 #[tokio::test]
-async fn it_is_called_as_b7s_calls_it() {
+async fn the_runtime_gets_the_command_line_of_b7s() {
     let script = Script::new("for word in \"$@\"; do echo \"$word\"; done; cat \"$1\"");
     let runtime = RuntimeConfig {
         entry: "main".to_owned(),
@@ -121,7 +121,7 @@ async fn it_is_called_as_b7s_calls_it() {
 }
 
 #[tokio::test]
-async fn it_is_called_by_the_name_of_a_link_to_it() {
+async fn the_runtime_is_started_by_the_name_of_its_link() {
     let mut script = Script::new("echo \"$0\"");
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
@@ -131,7 +131,7 @@ async fn it_is_called_by_the_name_of_a_link_to_it() {
 }
 
 #[test]
-fn what_may_not_be_executed_is_no_runtime() {
+fn a_file_that_is_not_executable_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let program = root.path().join("bls-runtime");
     fs::write(&program, "#!/bin/sh\n").unwrap();
@@ -148,7 +148,7 @@ fn two_variables() -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn its_environment_is_fixed_but_for_what_the_request_gives() {
+async fn the_environment_is_fixed_except_for_the_request_s_variables() {
     let script = Script::new(PRINT_ALL);
     let call = FunctionCall { environment: two_variables(), ..call() };
     let finished = finished(&script, with(call, LIMITS)).await;
@@ -195,7 +195,7 @@ async fn a_variable_that_the_program_itself_would_read_is_refused_before_it_star
 }
 
 #[tokio::test]
-async fn it_reads_its_input_and_leaves_a_code() {
+async fn the_runtime_reads_standard_input_and_returns_its_exit_code() {
     let script = Script::new("cat; echo oops >&2; exit 14");
     let call = FunctionCall { stdin: Some("one\ntwo".to_owned()), ..call() };
     let finished = finished(&script, with(call, LIMITS)).await;
@@ -204,7 +204,7 @@ async fn it_reads_its_input_and_leaves_a_code() {
 }
 
 #[tokio::test]
-async fn input_that_nobody_reads_is_no_failure() {
+async fn unread_standard_input_is_no_failure() {
     let script = Script::new("exit 3");
     let call = FunctionCall { stdin: Some("x".repeat(1024 * 1024)), ..call() };
     assert_eq!(finished(&script, with(call, LIMITS)).await.exit_code, 3);
@@ -217,7 +217,7 @@ async fn without_input_there_is_none() {
 }
 
 #[tokio::test]
-async fn what_it_used_is_told() {
+async fn the_usage_of_the_process_is_reported() {
     let script = Script::new("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done");
     let finished = finished(&script, run(LIMITS)).await;
     assert!(finished.cpu_user > Duration::ZERO && finished.wall >= finished.cpu_user / 2);
@@ -257,7 +257,7 @@ async fn a_flood_of_output_is_cut_at_the_limit() {
 }
 
 #[tokio::test]
-async fn what_it_leaves_behind_ends_with_it() {
+async fn child_processes_of_a_run_are_killed() {
     let script = Script::new("sleep 1000 & echo $! > \"${0%/*}/child\"; echo done");
     let finished = finished(&script, run(LIMITS)).await;
     assert_eq!((text(&finished.stdout), finished.exit_code), ("done\n", 0));
@@ -266,7 +266,7 @@ async fn what_it_leaves_behind_ends_with_it() {
 }
 
 #[tokio::test]
-async fn one_that_nobody_waits_for_is_killed() {
+async fn a_run_is_killed_when_its_future_is_dropped() {
     let script = Script::new("echo $$ > \"${0%/*}/self\"; sleep 1000");
     let path = script.root.path().join("self");
     tokio::select! {

@@ -33,7 +33,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn what_one_runtime_compiled_another_finds() {
+async fn runtimes_share_compiled_code() {
     let folder = folder();
     check(folder.path(), LIMITS, (1, 0)).await;
     check(folder.path(), LIMITS, (0, 1)).await;

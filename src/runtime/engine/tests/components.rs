@@ -15,7 +15,7 @@ async fn check(command: &Program, limits: Limits, (ended, exit_code): (RunEnd, i
 }
 
 #[tokio::test]
-async fn a_component_leaves_behind_what_its_command_does() {
+async fn a_component_has_the_outcome_of_its_command() {
     let runtime = runtime(1);
     let run = Run {
         arguments: vec!["x".to_owned(), "y z".to_owned()],
@@ -59,7 +59,7 @@ async fn a_component_is_denied_memory_as_a_command_is() {
 }
 
 #[tokio::test]
-async fn a_components_output_is_cut_and_its_traps_are_told() {
+async fn a_component_s_output_is_truncated_and_its_traps_reported() {
     let flood = command(
         "(i32.store (i32.const 4) (i32.const 7)) (loop $on
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))

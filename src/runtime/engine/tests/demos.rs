@@ -87,7 +87,7 @@ fn check_close(number: f64, want: f64) {
 }
 
 #[tokio::test]
-async fn hello_tells_what_it_is_given_and_nothing_of_the_host() {
+async fn hello_prints_its_input_and_nothing_of_the_host() {
     let finished =
         finished("hello", &["x", "y z"], "ZONE=b AREA=a PEER_ID=12D3KooW", "one\ntwo").await;
     let want = "Hello from WebAssembly\nargument 1: x\nargument 2: y z\nenvironment: AREA=a\n\
@@ -144,7 +144,7 @@ async fn stats_sum_up_bars_in_any_order() {
 }
 
 #[tokio::test]
-async fn stats_pass_over_what_is_no_bar() {
+async fn stats_skips_rows_without_a_bar() {
     let lines = "\r\n{\"timestamp\":\"2026-11-20T09:00:00Z\",\"close\":2,\"tags\":[\"}\",{}]}\r\n\
                  {\"close\":1e999,\"timestamp\":\"x\"}\nnot a row\n{\"close\":3\n\n{\"high\":3}\n\
                  { \"close\" : 4 , \"timestamp\" : \"2026-11-20T09:00:00.5Z\", \"volume\": null }";
@@ -243,13 +243,13 @@ async fn beliefs_sum_to_one_and_follow_the_move() {
 }
 
 #[tokio::test]
-async fn a_column_is_found_where_none_is_named() {
+async fn the_first_numeric_column_is_the_default() {
     let rows = "{\"timestamp\":\"2026-11-20T09:00:00Z\",\"host\":\"a\",\"load\":0.25}\n";
     assert_eq!(answer("predict", &[], "", rows).await, json!({"value": "0.25"}));
 }
 
 #[tokio::test]
-async fn what_cannot_be_predicted_is_refused() {
+async fn predict_refuses_unusable_input() {
     for (settings, stdin, want) in [
         ("", "", "no rows with a number on standard input"),
         ("VALUE=x", BARS, "no rows with a number in column x on standard input"),
@@ -266,7 +266,7 @@ async fn what_cannot_be_predicted_is_refused() {
 }
 
 #[tokio::test]
-async fn whoami_tells_workers_apart() {
+async fn whoami_distinguishes_workers() {
     let mut buckets = BTreeMap::<i64, u32>::new();
     for peer_idx in 0..16 {
         let settings = format!("PEER_ID=12D3KooW{peer_idx}");

@@ -96,7 +96,7 @@ async fn tables_do_not_grow_without_end() {
 }
 
 #[tokio::test]
-async fn a_guest_that_computes_is_said_to() {
+async fn a_computing_guest_reports_processor_time() {
     let busy = finished(&command("(loop $on (br $on))"), TIGHT).await;
     // On a machine with other work it gets less than the whole of its time.
     assert!(
@@ -216,7 +216,7 @@ async fn each_trap_has_its_code() {
 }
 
 #[tokio::test]
-async fn what_is_no_command_is_refused() {
+async fn a_module_that_is_no_command_of_wasi_is_refused() {
     let error = refused(&Program::new(*b"not a module")).await;
     assert!(matches!(error, ProgramError::Compile { .. }), "{error:?}");
     let error = refused(&module("(memory 1)")).await;

@@ -42,7 +42,7 @@ async fn memory_of_one_guest_is_not_seen_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_guest_nobody_waits_for_gives_its_place_away() {
+async fn an_abandoned_guest_frees_its_place() {
     let runtime = runtime(1);
     let endless = command("(loop $on (br $on))");
     let abandoned =

@@ -71,7 +71,7 @@ async fn a_file_that_another_replaced_counts_as_long_as_it_is_open() {
 }
 
 #[tokio::test]
-async fn what_is_written_in_place_again_and_again_is_counted_once() {
+async fn overwriting_in_place_counts_once() {
     let again = "(if (call $seek (local.get $file) (i64.const 0) (i32.const 0) (i32.const 1000))
         (then unreachable))";
     let body = format!("{} {again}", "(call $fill (local.get $file))".repeat(48));
@@ -81,7 +81,7 @@ async fn what_is_written_in_place_again_and_again_is_counted_once() {
 }
 
 #[tokio::test]
-async fn a_byte_here_and_there_takes_what_the_disk_sets_aside() {
+async fn sparse_bytes_count_as_the_blocks_they_take() {
     // One byte in every fourth cluster: of 4 MiB there are 1024 clusters.
     let put = "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 1))
         (if (call $put (local.get $file) (i32.const 500) (i32.const 1)
@@ -144,7 +144,7 @@ async fn one_large_write_does_not_pass_the_limit_by_more_than_a_mebibyte() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_not_charged() {
+async fn writes_to_streams_are_not_charged() {
     let program = creator(
         "(i32.store (i32.const 500) (i32.const 0)) (i32.store (i32.const 504) (i32.const 100))
         (drop (call $close (call $create (i32.const 0))))
