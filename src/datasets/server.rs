@@ -31,18 +31,21 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::gate::{Admitted, Gate, GateMessages};
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path},
     http::request::Parts,
     middleware::from_fn,
     response::{IntoResponse as _, Response},
-    routing::{delete, get, post},
 };
 use model::key::KeyId;
 use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
 use tsdb::store::{StoreError, sqlite::SqliteStore};
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt as _},
+    routes,
+};
 use web::{
     cors::{ReaderSites, allow_readers},
     metrics::requests::count_requests,
@@ -242,43 +245,13 @@ pub(crate) struct Shared {
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
     let counts = app.datasets.metrics();
-    let has_portal = portal.is_some();
-    let open = Router::new()
-        .route(paths::ROOT, get(async move || root::respond(has_portal)))
-        .route(paths::HEALTH, get(health::get))
-        .route(paths::METRICS, get(metrics::get))
-        .route(paths::OPENAPI, get(openapi::get))
-        .route(paths::DOCS, get(docs::get))
+    let open = Router::from(open_api())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(from_fn(compressed::compress))
+        .layer(Extension(root::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
     let open = gate.hosts().wrap(open, error::refusal);
-    let keyed = Router::new()
-        .route(paths::TAGS_ACQUIRE, post(acquire::post))
-        .route(paths::TAGS, get(tags::get))
-        .route(paths::TAG_HOLDERS, get(holders::get).post(holders::post))
-        .route(paths::TAG_HOLDER, delete(holders::delete))
-        .route(paths::DATASETS, get(datasets::get).post(datasets::post))
-        .route(paths::DATASETS_SEARCH, get(search::get))
-        .route(
-            paths::DATASET,
-            get(dataset::get).patch(dataset::patch).put(dataset::put).delete(dataset::delete),
-        )
-        .route(paths::DATASET_TAGS, get(dataset_tags::get).post(dataset_tags::post))
-        .route(paths::DATASET_TAG, delete(dataset_tags::delete))
-        .route(
-            paths::COLUMNS,
-            get(columns::get).post(columns::post).patch(columns::patch).delete(columns::delete),
-        )
-        .route(paths::ROWS, get(rows::get).delete(rows::delete))
-        .route(
-            paths::ROWS_BULK_INSERT,
-            post(bulk_insert::post).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)),
-        )
-        .route(paths::ROWS_BULK_DOWNLOAD, get(bulk_download::get))
-        .route(paths::ROWS_LIVE, get(live::get))
-        .route(paths::ROWS_STREAM, get(stream::get))
-        .route(paths::ACCESS_CHECK, post(check::post))
+    let keyed = Router::from(keyed_api())
         .fallback(async || ApiError::NoPath)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
@@ -293,6 +266,38 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     let read = allow_readers(gate.wrap(keyed, words).merge(open), sites);
     let router = read.merge(portal.unwrap_or_default());
     count_requests(add_layers(router, options), counts)
+}
+
+/// The paths that need no key.
+fn open_api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(root::get))
+        .routes(routes!(health::get))
+        .routes(routes!(metrics::get))
+        .routes(routes!(openapi::get))
+        .routes(routes!(docs::get))
+}
+
+/// The paths that need a key.
+fn keyed_api() -> OpenApiRouter<App> {
+    let inserts = DefaultBodyLimit::max(BODY_BYTES_MAX);
+    OpenApiRouter::new()
+        .routes(routes!(acquire::post))
+        .routes(routes!(tags::get))
+        .routes(routes!(holders::get, holders::post))
+        .routes(routes!(holders::delete))
+        .routes(routes!(datasets::get, datasets::post))
+        .routes(routes!(search::get))
+        .routes(routes!(dataset::get, dataset::patch, dataset::put, dataset::delete))
+        .routes(routes!(dataset_tags::get, dataset_tags::post))
+        .routes(routes!(dataset_tags::delete))
+        .routes(routes!(columns::get, columns::post, columns::patch, columns::delete))
+        .routes(routes!(rows::get, rows::delete))
+        .routes(routes!(bulk_insert::post).layer(inserts))
+        .routes(routes!(bulk_download::get))
+        .routes(routes!(live::get))
+        .routes(routes!(stream::get))
+        .routes(routes!(check::post))
 }
 
 /// The key that the gate authenticated.

@@ -4,10 +4,18 @@ use axum::{
     Json,
     extract::{Request, State},
 };
-use wire::datasets::{MessageBody, TagName};
+use wire::{
+    datasets::{MessageBody, TagName},
+    paths,
+};
 
 use super::{App, Caller, error::ApiError};
-
+/// Takes a public tag, whose datasets the key sees from then on.
+///
+/// 409 where the key holds it already, which may be ignored.
+#[utoipa::path(post, path = paths::TAGS_ACQUIRE, operation_id = "acquire_tag", tag = "datasets",
+    request_body = TagName,
+    responses((status = 200, description = "The key holds the tag", body = MessageBody)))]
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,

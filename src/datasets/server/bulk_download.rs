@@ -12,12 +12,15 @@ use axum::{
 };
 use formats::{content_coding::Coding, write::Output};
 use futures::stream;
+use utoipa::openapi::schema::Object;
+use wire::{datasets::FlatRow, paths};
 
 use super::{
     App, Caller, byte_range,
     compressed::{Accepted, set_coding},
     conditional::{IfNoneMatch, not_modified, set_tag},
     error::ApiError,
+    openapi::{AtResolution, InBounds, KeyInQuery, WhichDataset, one_of},
     stream::KEY_PARAM,
 };
 use crate::{
@@ -31,7 +34,35 @@ const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 /// The parameters of a download, as document 2 lists them, and the key of callers without headers.
 const PARAMS: [&str; 7] =
     ["dataset", "dataset_name", "start", "end", "resolution", "output", KEY_PARAM];
+/// The form of a download.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct InForm {
+    /// How the rows are written.
+    #[param(schema_with = outputs)]
+    output: Option<String>,
+}
 
+fn outputs() -> Object {
+    one_of(&Output::ALL.map(Output::name))
+}
+
+/// Reads a snapshot of a whole range in one response.
+///
+/// The range has no limit, and the answer is sent as it is read. An answer that breaks off before its
+/// end says so by the connection: it is never shorter than it claims. Of Parquet, `Range` reads a part
+/// of the file and `HEAD` its length, so that tools that scan files over HTTP read what they need; name
+/// `end` where rows still come, for a file that stays the same. Of text there are no ranges of bytes:
+/// ask for a part by `start` and `end`. A key has four downloads at a time.
+#[utoipa::path(get, path = paths::ROWS_BULK_DOWNLOAD, operation_id = "download_rows", tag = "rows",
+    params(WhichDataset, InBounds, AtResolution, InForm, KeyInQuery),
+    responses((status = 200, description = "All rows, oldest first", content(
+            (Vec<FlatRow> = "application/json"), (String = "text/csv"),
+            (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
+            (Vec<u8> = "application/vnd.apache.arrow.stream"))),
+        (status = 206, description = "The bytes of Parquet that `Range` asks for",
+            body = Vec<u8>, content_type = "application/vnd.apache.parquet")))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,

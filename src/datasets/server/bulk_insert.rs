@@ -13,10 +13,18 @@ use axum::{
     },
 };
 use tsdb::store::AppendMode;
+use utoipa::openapi::schema::Object;
 use web::response::Created;
-use wire::datasets::BulkInserted;
+use wire::{
+    datasets::{BulkInsert, BulkInserted},
+    paths,
+};
 
-use super::{App, BODY_BYTES_MAX, Caller, body_limit, error::ApiError};
+use super::{
+    App, BODY_BYTES_MAX, Caller, body_limit,
+    error::ApiError,
+    openapi::{WhichDataset, one_of},
+};
 use crate::{
     error::OperationError,
     insert::{Encoding, Format, InsertBatch, PARQUET_MAGIC},
@@ -36,7 +44,40 @@ const PAGES_TIMES: usize = 4;
 
 /// Memory reserved for any small body of Parquet: a dictionary encodes many texts in a few bytes.
 const PAGES_BYTES_MIN: usize = 1024 * 1024;
+/// How rows are inserted.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what the handler reads")]
+pub(super) struct InMode {
+    /// What a row does to the one at its timestamp: replaces it, or, for at most 10 000 rows, changes
+    /// the columns that it names and no others.
+    #[param(schema_with = modes)]
+    mode: Option<String>,
+}
 
+fn modes() -> Object {
+    one_of(&["replace", "merge"])
+}
+
+/// Inserts rows into a dataset that the key owns: all of them, or none.
+///
+/// A row at an existing timestamp replaces it, so that a batch may be sent again; with `mode=merge` the
+/// values that it leaves out stay as they are. When the answer comes the rows and their buckets are
+/// durable, and followers have them.
+///
+/// NDJSON has a row in each line, flat or as in JSON; CSV has a header line that names `timestamp` and
+/// columns; Parquet has them as columns, its timestamps in UTC where they name no zone, compressed with
+/// snappy, zstd, `lz4_raw` or not at all. All three have their dataset in the query. Refused rows are in
+/// `details`: how many, and what is wrong with the first of them.
+///
+/// A row has a timestamp of the years 0 to 9999, up to 9999-12-29. A text has at most 10 000 bytes, all
+/// texts of a row have at most 16 384.
+#[utoipa::path(post, path = paths::ROWS_BULK_INSERT, operation_id = "insert_rows", tag = "producing",
+    params(WhichDataset, InMode, ("Content-Encoding" = Option<String>, Header,
+        pattern = "^(identity|gzip|zstd)$", description = "How the body is compressed, if it is.")),
+    request_body(content((BulkInsert = "application/json"), (String = "application/x-ndjson"),
+        (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"))),
+    responses((status = 201, description = "How many rows are stored", body = BulkInserted)))]
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,

@@ -6,10 +6,16 @@ use axum::{
 };
 use model::dataset::DatasetId;
 use tsdb::catalog::DatasetRef;
-use wire::datasets::{AccessBody, AccessCheck};
+use wire::{
+    datasets::{AccessBody, AccessCheck},
+    paths,
+};
 
 use super::{App, Caller, error::ApiError};
-
+/// Tells what the key may do with a dataset, and which tags grant it.
+#[utoipa::path(post, path = paths::ACCESS_CHECK, operation_id = "check_access", tag = "datasets",
+    request_body = AccessCheck,
+    responses((status = 200, description = "What the key may do", body = AccessBody)))]
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,

@@ -11,14 +11,20 @@ use model::{
 };
 use tsdb::catalog::{ColumnChange, DatasetRef, Refusal};
 use web::response::Created;
-use wire::datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn};
+use wire::{
+    datasets::{AddColumn, ColumnBody, Envelope, MessageBody, RenameColumn},
+    paths,
+};
 
-use super::{App, Caller, error::ApiError, single_page};
+use super::{App, Caller, error::ApiError, openapi::WhichDataset, single_page};
 use crate::{
     error::OperationError,
     query::{QueryError, params::Params},
 };
-
+/// Lists the columns of a dataset, in their order.
+#[utoipa::path(get, path = paths::COLUMNS, operation_id = "list_columns", tag = "datasets",
+    params(WhichDataset),
+    responses((status = 200, description = "All columns", body = Envelope<ColumnBody>)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
@@ -29,7 +35,10 @@ pub(super) async fn get(
     let shown = columns.into_iter().filter(|column| !column.is_deleted());
     Ok(Json(single_page(shown.map(Into::into).collect())))
 }
-
+/// Adds a column to a dataset that the key owns. Rows before have no value in it.
+#[utoipa::path(post, path = paths::COLUMNS, operation_id = "add_column", tag = "producing",
+    request_body = AddColumn,
+    responses((status = 201, description = "The new column", body = ColumnBody)))]
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
@@ -40,7 +49,10 @@ pub(super) async fn post(
     let dtype = dtype_of(&name, &dtype)?;
     Ok(Created(changed(&app, key, which, ColumnChange::Add(name, dtype)).await?))
 }
-
+/// Renames a column of a dataset that the key owns, with the values it has.
+#[utoipa::path(patch, path = paths::COLUMNS, operation_id = "rename_column", tag = "producing",
+    request_body = RenameColumn,
+    responses((status = 200, description = "The column", body = ColumnBody)))]
 pub(super) async fn patch(
     State(app): State<App>,
     Caller(key): Caller,
@@ -51,7 +63,13 @@ pub(super) async fn patch(
     let which = named(dataset, dataset_name)?;
     Ok(Json(changed(&app, key, which, ColumnChange::Rename { name, new_name }).await?))
 }
-
+/// Deletes a column of a dataset that the key owns, with its values.
+///
+/// A new column may have its name, and is empty. A column that the buckets of stored rows are made of
+/// is not deleted: 409.
+#[utoipa::path(delete, path = paths::COLUMNS, operation_id = "delete_column", tag = "producing",
+    params(WhichDataset, ("name" = String, Query, description = "The column's name.")),
+    responses((status = 200, description = "It is deleted", body = MessageBody)))]
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,

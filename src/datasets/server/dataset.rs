@@ -5,11 +5,16 @@ use axum::{
     extract::{Request, State},
 };
 use tsdb::catalog::{Change, DatasetRef, MetadataChange};
-use wire::datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset};
+use wire::{
+    datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset},
+    paths,
+};
 
-use super::{App, Caller, PathParams, error::ApiError};
+use super::{App, Caller, PathParams, error::ApiError, openapi::DatasetNumber};
 use crate::error::OperationError;
-
+/// Reads one dataset.
+#[utoipa::path(get, path = paths::DATASET, operation_id = "get_dataset", tag = "datasets",
+    params(DatasetNumber), responses((status = 200, description = "The dataset", body = DatasetBody)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
@@ -17,7 +22,10 @@ pub(super) async fn get(
 ) -> Result<Json<DatasetBody>, ApiError> {
     Ok(Json(app.datasets.sight(key, which(&id)?).await?.dataset.into()))
 }
-
+/// Changes what is named of a dataset that the key owns.
+#[utoipa::path(patch, path = paths::DATASET, operation_id = "update_dataset", tag = "producing",
+    params(DatasetNumber), request_body = UpdateDataset,
+    responses((status = 200, description = "The dataset", body = DatasetBody)))]
 pub(super) async fn patch(
     State(app): State<App>,
     Caller(key): Caller,
@@ -30,7 +38,10 @@ pub(super) async fn patch(
     let change = Change { name, description, metadata: MetadataChange::Merge(metadata) };
     Ok(Json(app.datasets.update(key, which, change).await?.into()))
 }
-
+/// Replaces name, description and metadata of a dataset that the key owns.
+#[utoipa::path(put, path = paths::DATASET, operation_id = "replace_dataset", tag = "producing",
+    params(DatasetNumber), request_body = ReplaceDataset,
+    responses((status = 200, description = "The dataset", body = DatasetBody)))]
 pub(super) async fn put(
     State(app): State<App>,
     Caller(key): Caller,
@@ -44,7 +55,9 @@ pub(super) async fn put(
     let change = Change { name: Some(name), description: Some(description), metadata };
     Ok(Json(app.datasets.update(key, which, change).await?.into()))
 }
-
+/// Deletes a dataset that the key owns, with all its rows.
+#[utoipa::path(delete, path = paths::DATASET, operation_id = "delete_dataset", tag = "producing",
+    params(DatasetNumber), responses((status = 200, description = "It is gone", body = MessageBody)))]
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,

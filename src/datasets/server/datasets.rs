@@ -12,15 +12,28 @@ use tsdb::catalog::{Filter, Listed, NewDataset};
 use web::response::Created;
 use wire::{
     datasets::{CreateColumn, CreateDataset, DatasetBody, Envelope},
-    paths::DATASETS,
+    paths,
 };
 
-use super::{App, Caller, columns::dtype_of, error::ApiError, single_page};
+use super::{
+    App, Caller,
+    columns::dtype_of,
+    error::ApiError,
+    openapi::{CreateDatasets, CreatedDatasets, PageOf},
+    single_page,
+};
 use crate::query::{link, params::Params};
 
 /// The count of matches that are too many to be counted in time, as document 2 has it for rows.
 const NOT_COUNTED: i64 = -1;
-
+/// Lists the datasets that the key sees.
+///
+/// With `search`, a dataset of exactly that name comes first, then those whose names begin with it,
+/// then those whose names or descriptions hold it.
+#[utoipa::path(get, path = paths::DATASETS, operation_id = "list_datasets", tag = "datasets",
+    params(("search" = Option<String>, Query,
+        description = "Text to be found in names and descriptions, whatever its case."), PageOf),
+    responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
@@ -30,9 +43,18 @@ pub(super) async fn get(
     let filter = params.get("search").map_or(Filter::All, |text| Filter::Text(text.to_owned()));
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
-    Ok(Json(envelope(DATASETS, &params, skip, listed)))
+    Ok(Json(envelope(paths::DATASETS, &params, skip, listed)))
 }
-
+/// Creates a dataset, which the key owns; or several, all or none.
+///
+/// A name is taken once among those of its owner. Tags that do not exist yet are created, private,
+/// and belong to the key.
+///
+/// Of the metadata, `keep_days` and `keep_bytes` say how much of the rows is kept: older ones are
+/// deleted, about a thousand at a time, while their buckets stay.
+#[utoipa::path(post, path = paths::DATASETS, operation_id = "create_dataset", tag = "producing",
+    request_body = CreateDatasets,
+    responses((status = 201, description = "What is new", body = CreatedDatasets)))]
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,

@@ -1,16 +1,13 @@
 //! `GET /api/docs/`: the description of the API as a page for people. Needs no key, and no network.
 
-use std::sync::LazyLock;
-
 use axum::response::Response;
-use web::api_docs;
-use wire::paths::OPENAPI;
+use wire::paths;
 
-use super::openapi::described;
+use super::openapi::DESCRIPTION;
 
-/// The page. What is described does not change while the program runs.
-static PAGE: LazyLock<String> = LazyLock::new(|| api_docs::render(&described(), OPENAPI));
-
+/// This description as a page for people.
+#[utoipa::path(get, path = paths::DOCS, operation_id = "docs", tag = "service", security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
 pub(super) async fn get() -> Response {
-    api_docs::respond(PAGE.clone())
+    DESCRIPTION.page()
 }

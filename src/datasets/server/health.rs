@@ -9,10 +9,14 @@ use axum::{
 };
 use tsdb::store::StoreError;
 use web::response::Unavailable;
-use wire::datasets::HealthBody;
+use wire::{datasets::HealthBody, paths};
 
 use super::App;
-
+/// Tells whether the service and its store answer.
+#[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
+    responses((status = 200, description = "They do", body = HealthBody),
+        (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
+        (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
 pub(super) async fn get(State(app): State<App>) -> Response {
     let time = app.clock.now().to_string();
     let body = |status: &str, database: &str| HealthBody {

@@ -6,11 +6,19 @@ use axum::{
     response::Response,
 };
 use model::key::KeyId;
-use wire::datasets::{Envelope, HolderBody, MessageBody};
+use wire::{
+    datasets::{Envelope, HolderBody, MessageBody},
+    paths,
+};
 
-use super::{App, Caller, PathParams, added_response, error::ApiError, single_page};
+use super::{
+    App, Caller, PathParams, added_response, error::ApiError, openapi::NamedTag, single_page,
+};
 use crate::error::OperationError;
-
+/// Lists the keys that hold a tag, which the key owns.
+#[utoipa::path(get, path = paths::TAG_HOLDERS, operation_id = "list_tag_holders", tag = "datasets",
+    params(NamedTag),
+    responses((status = 200, description = "All holders", body = Envelope<HolderBody>)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
@@ -19,7 +27,14 @@ pub(super) async fn get(
     let holders = app.datasets.holders(key, &tag_name).await?;
     Ok(Json(single_page(holders.into_iter().map(|key| HolderBody { key: key.get() }).collect())))
 }
-
+/// Gives a tag that the key owns to another key.
+///
+/// Keys are named by their numbers, which only the machine knows that keeps them: where keys are
+/// checked on another machine (`--accounts`), nothing is given, and the answer is 503.
+#[utoipa::path(post, path = paths::TAG_HOLDERS, operation_id = "give_tag", tag = "producing",
+    params(NamedTag), request_body = HolderBody,
+    responses((status = 201, description = "It holds the tag now", body = MessageBody),
+        (status = 200, description = "It held the tag before", body = MessageBody)))]
 pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
@@ -35,7 +50,11 @@ pub(super) async fn post(
     let is_new = app.datasets.give_tag(key, &tag_name, other).await?;
     Ok(added_response(is_new, ["Tag given successfully", "Tag was held already"]))
 }
-
+/// Takes a tag that the key owns back from another key.
+#[utoipa::path(delete, path = paths::TAG_HOLDER, operation_id = "take_tag", tag = "producing",
+    params(NamedTag,
+        ("key" = i64, Path, description = "The key's number, which is no secret.")),
+    responses((status = 200, description = "It is taken", body = MessageBody)))]
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,

@@ -7,13 +7,25 @@ use axum::{
 };
 use formats::write::{Output, document::Document};
 use model::resolution::Resolution;
+use wire::paths;
 
-use super::{App, Caller, error::ApiError};
+use super::{
+    App, Caller,
+    error::ApiError,
+    openapi::{InBounds, WhichDataset},
+};
 use crate::{query::params::Params, read::RowsPage};
 
 /// The parameters of the newest rows: those of document 2, and `output`.
 const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "output"];
-
+/// Reads the newest rows, newest first, a line each.
+///
+/// There are fewer than asked for where they are very long: about 16 MB at most.
+#[utoipa::path(get, path = paths::ROWS_LIVE, operation_id = "newest_rows", tag = "rows",
+    params(WhichDataset, InBounds, ("limit" = Option<u64>, Query, minimum = 0,
+        description = "Rows at most: held between 1 and 10 000; 100 where it is left out.")),
+    responses((status = 200, description = "Rows, one JSON object in each line", body = String,
+        content_type = "application/x-ndjson")))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,

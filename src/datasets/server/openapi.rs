@@ -1,31 +1,26 @@
 //! `GET /api/openapi.json`: describes the whole service. Needs no key.
 //!
-//! Schemas and the docs of their fields come from the shapes that are served; the operations
-//! are in the tables below this file.
-
-mod catalog;
-mod examples;
-mod producing;
-mod rows;
-mod state;
+//! Operations are described at their handlers, bodies at their shapes in `wire`; here is what several
+//! operations share.
 
 use std::sync::LazyLock;
 
 use accounts::server::{COOKIE, openapi};
-use axum::{
-    http::header::CONTENT_TYPE,
-    response::{IntoResponse as _, Response},
+use axum::response::Response;
+use serde_json::{Value, json};
+use utoipa::{
+    IntoParams, ToSchema,
+    openapi::schema::{Object, ObjectBuilder, Type},
 };
-use serde_json::{Map, Value, json};
-use web::openapi::{Api, Operation, settings};
+use web::openapi::{About, Description, describe};
 use wire::{
-    datasets::{
-        AccessBody, AccessCheck, AddColumn, BucketBody, BulkInsert, BulkInserted, ColumnBody,
-        CreateDataset, DatasetBody, Envelope, FlatRow, HealthBody, HolderBody, MessageBody,
-        RawRowBody, RenameColumn, ReplaceDataset, RowsDeleted, TagBody, TagName, UpdateDataset,
-    },
+    datasets::{BucketBody, CreateDataset, DatasetBody, Envelope, RawRowBody},
     error::{DatasetsError, KeyError},
+    paths,
 };
+
+/// One example of each body, after the documented data, by the name of its schema.
+const EXAMPLES: &str = include_str!("../../../assets/examples/datasets.json");
 
 /// The introduction of the description.
 const ABOUT: &str = "Time series behind tags: discover datasets, read rows or buckets page by page, \
@@ -46,112 +41,170 @@ const GROUPS: [(&str, &str); 7] = [
     ("service", "How the service is."),
 ];
 
-/// Every operation, by table.
-const OPERATIONS: [&[Operation]; 4] =
-    [&catalog::OPERATIONS, &rows::OPERATIONS, &producing::OPERATIONS, &state::OPERATIONS];
+/// The description as it is served.
+pub(super) static DESCRIPTION: LazyLock<Description> =
+    LazyLock::new(|| Description::new(&document(), paths::OPENAPI));
 
-/// The document. It does not change while the program runs.
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| described().to_string());
-
-pub(super) async fn get() -> Response {
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT.clone()).into_response()
-}
-
-/// The description as a value.
-pub(super) fn described() -> Value {
-    let mut document = Api {
+fn document() -> Value {
+    let mut api = super::open_api().merge(super::keyed_api()).into_openapi();
+    api.merge(openapi::operations());
+    let about = About {
         title: "Dataset service",
-        version: env!("CARGO_PKG_VERSION"),
         text: ABOUT,
         groups: &GROUPS,
-        operations: &OPERATIONS,
-        schemas: schemas(),
-        refusal: "DatasetsError",
-        no_key: "KeyError",
-        key_header: "X-API-Key",
+        security: json!([{"key": []}]),
         session_cookie: COOKIE,
-    }
-    .describe();
-    let accounts = openapi::document();
-    for part in ["/paths", "/components/schemas", "/components/securitySchemes"] {
-        let to = document.pointer_mut(part).and_then(Value::as_object_mut);
-        if let (Some(to), Some(from)) = (to, accounts.pointer(part).and_then(Value::as_object)) {
-            to.extend(from.clone());
-        }
-    }
+        refusals: &[],
+        examples: EXAMPLES,
+    };
+    let mut document = describe::<DatasetsError, KeyError>(api, &about);
+    // The query may name the dataset instead.
+    let insert = &mut document["components"]["schemas"]["BulkInsert"];
+    insert["required"] = json!(["rows"]);
+    insert["properties"]["dataset"]["type"] = json!(["integer", "null"]);
     document
 }
 
-/// The schema of every body.
-fn schemas() -> Map<String, Value> {
-    let mut read = settings().for_deserialize().into_generator();
-    read.subschema_for::<AccessCheck>();
-    read.subschema_for::<AddColumn>();
-    read.subschema_for::<RenameColumn>();
-    read.subschema_for::<BulkInsert>();
-    read.subschema_for::<CreateDataset>();
-    read.subschema_for::<HolderBody>();
-    read.subschema_for::<ReplaceDataset>();
-    read.subschema_for::<TagName>();
-    read.subschema_for::<UpdateDataset>();
-    let mut written = settings().for_serialize().into_generator();
-    written.subschema_for::<AccessBody>();
-    written.subschema_for::<BulkInserted>();
-    written.subschema_for::<DatasetBody>();
-    written.subschema_for::<Envelope<BucketBody>>();
-    written.subschema_for::<Envelope<ColumnBody>>();
-    written.subschema_for::<Envelope<DatasetBody>>();
-    written.subschema_for::<Envelope<HolderBody>>();
-    written.subschema_for::<Envelope<RawRowBody>>();
-    written.subschema_for::<Envelope<TagBody>>();
-    written.subschema_for::<FlatRow>();
-    written.subschema_for::<HealthBody>();
-    written.subschema_for::<MessageBody>();
-    written.subschema_for::<RowsDeleted>();
-    written.subschema_for::<DatasetsError>();
-    written.subschema_for::<KeyError>();
-    let mut schemas = read.take_definitions(true);
-    schemas.extend(written.take_definitions(true));
-    schemas.extend(forms());
-    // The query may name the dataset instead.
-    if let Some(insert) = schemas.get_mut("BulkInsert") {
-        insert["required"] = json!(["rows"]);
-        insert["properties"]["dataset"]["type"] = json!(["integer", "null"]);
-    }
-    for (name, example) in examples::all() {
-        if let Some(schema) = schemas.get_mut(name) {
-            schema["example"] = example;
-        }
-    }
-    schemas
+/// Describes this API, as a document.
+#[utoipa::path(get, path = paths::OPENAPI, operation_id = "openapi", tag = "service",
+    security(()), responses((status = 200, description = "An OpenAPI document", body = Object)))]
+pub(super) async fn get() -> Response {
+    DESCRIPTION.document()
 }
 
-/// The schemas of what is no shape of its own.
-fn forms() -> [(String, Value); 7] {
-    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
-    let list = |name: &str| json!({"type": "array", "items": reference(name)});
-    [
-        ("Bytes".to_owned(), json!({"type": "string", "format": "binary"})),
-        ("Text".to_owned(), json!({"type": "string"})),
-        ("Document".to_owned(), json!({"type": "object"})),
-        ("FlatRows".to_owned(), list("FlatRow")),
-        (
-            "CreateDatasets".to_owned(),
-            json!({"anyOf": [reference("CreateDataset"), list("CreateDataset")]}),
-        ),
-        (
-            "CreatedDatasets".to_owned(),
-            json!({"anyOf": [reference("DatasetBody"), reference("DatasetBodyPage")]}),
-        ),
-        (
-            "RowsPage".to_owned(),
-            json!({
-                "anyOf": [reference("RawRowBodyPage"), reference("BucketBodyPage")],
-                "description": "Rows where the resolution is `raw`, buckets otherwise.",
-            }),
-        ),
-    ]
+/// The dataset that a query names.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct WhichDataset {
+    /// The dataset's number. This or `dataset_name` is required.
+    #[param(minimum = 1)]
+    dataset: Option<i64>,
+    /// The dataset's name.
+    #[param(min_length = 1)]
+    dataset_name: Option<String>,
+}
+
+/// The bounds of a query.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct InBounds {
+    /// The earliest timestamp, inclusive.
+    #[param(format = DateTime)]
+    start: Option<String>,
+    /// The last timestamp: inclusive for raw rows, exclusive for buckets.
+    #[param(format = DateTime)]
+    end: Option<String>,
+}
+
+/// The resolution of a query.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct AtResolution {
+    /// Rows as inserted, or buckets of that length, which are exact after every insert.
+    #[param(schema_with = resolutions)]
+    resolution: Option<String>,
+}
+
+/// The part of a listing that a query asks for.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct PageOf {
+    /// How many at most: held between 1 and 10 000.
+    #[param(minimum = 0, default = 250)]
+    limit: Option<u64>,
+    /// How many to pass over first.
+    #[param(minimum = 0, default = 0)]
+    offset: Option<u64>,
+}
+
+/// The key of a caller without headers.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what the gate parses")]
+pub(super) struct KeyInQuery {
+    /// The key, for callers that send no headers: a browser's `EventSource`, or polars.
+    #[param(pattern = "^UP-[0-9a-f]{24}$")]
+    api_key: Option<String>,
+}
+
+/// The dataset of a path.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes what the path holds")]
+pub(super) struct DatasetNumber {
+    /// The dataset's number.
+    #[param(minimum = 1)]
+    id: i64,
+}
+
+/// The tag of a path.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes what the path holds")]
+pub(super) struct NamedTag {
+    /// The tag's name.
+    #[param(min_length = 1)]
+    tag_name: String,
+}
+
+fn resolutions() -> Object {
+    one_of(&["raw", "5m", "15m", "1h", "4h", "1d"])
+}
+
+/// One of some texts; the first where it is left out.
+pub(super) fn one_of(texts: &[&str]) -> Object {
+    let default = texts.first().map(|first| json!(first));
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(texts.iter().copied()))
+        .default(default)
+        .build()
+}
+
+/// Rows where the resolution is `raw`, buckets otherwise.
+#[derive(Debug, ToSchema)]
+#[schema(as = RowsPage)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what is written by hand")]
+pub(super) enum PageBody {
+    /// Rows as they were inserted.
+    Rows(Envelope<RawRowBody>),
+    /// Buckets of the resolution.
+    Buckets(Envelope<BucketBody>),
+}
+
+/// A dataset to be created, or several, all or none.
+#[derive(Debug, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what is told apart by its first byte")]
+pub(super) enum CreateDatasets {
+    /// The dataset of an object.
+    One(CreateDataset),
+    /// Several, all or none.
+    Several(Vec<CreateDataset>),
+}
+
+/// What was created.
+#[derive(Debug, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what two responses are")]
+pub(super) enum CreatedDatasets {
+    /// The one that was asked for.
+    One(DatasetBody),
+    /// Those of a list.
+    Several(Envelope<DatasetBody>),
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_described() {
+        assert_eq!(web::openapi::find_faults(&document()), Vec::<String>::new());
+    }
+}

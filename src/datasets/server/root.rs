@@ -1,11 +1,17 @@
 //! `GET /`: links for people who open the service's address in a browser. Needs no key.
 
-use axum::response::Response;
+use axum::{Extension, response::Response};
 use web::api_docs;
-use wire::paths::{DOCS, HEALTH, PORTAL};
+use wire::paths::{self, DOCS, HEALTH, PORTAL};
 
-/// The response with links: to the portal if it is served here, and to the description of the API.
-pub(super) fn respond(has_portal: bool) -> Response {
+/// Whether the portal is served beside the paths of document 2.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HasPortal(pub(super) bool);
+
+/// Links to the pages for people: the portal, if it is served here, and this description.
+#[utoipa::path(get, path = paths::ROOT, operation_id = "root", tag = "service", security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
+pub(super) async fn get(Extension(HasPortal(has_portal)): Extension<HasPortal>) -> Response {
     let portal = if has_portal {
         format!("<li><a href=\"{PORTAL}\">Portal</a>: sign up, and make API keys\n")
     } else {

@@ -11,12 +11,14 @@ use formats::{
     write::{Writer, push_envelope},
 };
 use tsdb::span::Span;
-use wire::{datasets::RowsDeleted, paths::ROWS};
+use utoipa::openapi::schema::Object;
+use wire::{datasets::RowsDeleted, paths};
 
 use super::{
     App, Caller,
     conditional::{IfNoneMatch, not_modified, set_tag},
     error::ApiError,
+    openapi::{AtResolution, InBounds, PageBody, PageOf, WhichDataset, one_of},
 };
 use crate::{
     query::{link, params::Params},
@@ -41,7 +43,37 @@ const PARAMS: [&str; 9] = [
 
 /// The parameters of a deletion.
 const DELETE_PARAMS: [&str; 4] = ["dataset", "dataset_name", "start", "end"];
+/// Where a page of rows is.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "describes what `Params` parses")]
+pub(super) struct Position {
+    /// The page starts after the row with this timestamp, in the order of the query.
+    #[param(format = DateTime)]
+    after: Option<String>,
+    /// Oldest first, or newest first.
+    #[param(schema_with = orders)]
+    ordering: Option<String>,
+}
 
+fn orders() -> Object {
+    one_of(&["timestamp", "-timestamp"])
+}
+
+/// Reads rows or buckets, page by page.
+///
+/// Without `start` and `end` it covers the widest span that the resolution allows, up to the newest
+/// row. With both the span is limited: a day of raw rows, 7 days of `5m`, 90 days of `1h`, no limit for
+/// `1d`.
+///
+/// With `after` a page costs the same however deep it is, and `count` is 0. Follow `next` until it is
+/// null.
+///
+/// A page of very long rows, or of very many columns, has fewer rows than asked for: at most about
+/// 16 MB. Its `next` goes on behind its last row.
+#[utoipa::path(get, path = paths::ROWS, operation_id = "list_rows", tag = "rows",
+    params(WhichDataset, InBounds, AtResolution, PageOf, Position),
+    responses((status = 200, description = "A page of rows or buckets", body = PageBody)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
@@ -64,8 +96,15 @@ pub(super) async fn get(
     Ok(response)
 }
 
-/// Deletes the rows from `start` to `end`, both inclusive. Both are required: a forgotten bound would
-/// delete everything.
+/// Deletes the rows of a range from a dataset that the key owns.
+///
+/// Their buckets follow in the same commit. Both bounds are required: a forgotten one would delete
+/// everything.
+#[utoipa::path(delete, path = paths::ROWS, operation_id = "delete_rows", tag = "producing",
+    params(WhichDataset,
+        ("start" = String, Query, format = DateTime, description = "The first timestamp, inclusive."),
+        ("end" = String, Query, format = DateTime, description = "The last timestamp, inclusive.")),
+    responses((status = 200, description = "How many rows are gone", body = RowsDeleted)))]
 pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
@@ -86,8 +125,8 @@ pub(super) async fn delete(
 fn render_body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
     let next = match page.next {
         NextPage::End => None,
-        NextPage::Offset(offset) => Some(link::link_at_offset(ROWS, params, offset)),
-        NextPage::After(cursor) => Some(link::link_after(ROWS, params, cursor)),
+        NextPage::Offset(offset) => Some(link::link_at_offset(paths::ROWS, params, offset)),
+        NextPage::After(cursor) => Some(link::link_after(paths::ROWS, params, cursor)),
     };
     let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
     push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), next.as_deref());

@@ -6,12 +6,19 @@ use model::page::ROWS_DEFAULT;
 use tsdb::catalog::Filter;
 use wire::{
     datasets::{DatasetBody, Envelope},
-    paths::DATASETS_SEARCH,
+    paths,
 };
 
-use super::{App, Caller, MetadataFilters, datasets::envelope, error::ApiError};
+use super::{App, Caller, MetadataFilters, datasets::envelope, error::ApiError, openapi::PageOf};
 use crate::{catalog::FIELDS_MAX, query::params::Params};
-
+/// Filters the datasets that the key sees by one field of their metadata.
+///
+/// The parameter is named after the field, and its value is the field's whole value: `?ticker=btcusd`.
+/// Exactly one field per request, unless the operator allows more.
+#[utoipa::path(get, path = paths::DATASETS_SEARCH, operation_id = "search_datasets", tag = "datasets",
+    params(("ticker" = String, Query, description = "For example; any field will do in its place."),
+        PageOf),
+    responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
@@ -31,5 +38,5 @@ pub(super) async fn get(
     }
     let filter = Filter::Metadata(filters);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
-    Ok(Json(envelope(DATASETS_SEARCH, &params, skip, listed)))
+    Ok(Json(envelope(paths::DATASETS_SEARCH, &params, skip, listed)))
 }

@@ -26,9 +26,16 @@ use tokio::{
 use tracing::{error, warn};
 use tsdb::catalog::DatasetRef;
 use web::auth::NoKey;
-use wire::datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End, Heartbeat};
+use wire::{
+    datasets::{Connected, EVENT_CONNECTED, EVENT_END, EVENT_HEARTBEAT, End, Heartbeat},
+    paths,
+};
 
-use super::{App, Caller, error::ApiError};
+use super::{
+    App, Caller,
+    error::ApiError,
+    openapi::{KeyInQuery, WhichDataset},
+};
 use crate::{
     Datasets,
     follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event},
@@ -50,7 +57,13 @@ const PARAMS: [&str; 4] = ["dataset", "dataset_name", KEY_PARAM, LAST_EVENT_ID_P
 
 /// How long a reader should wait before it reconnects.
 const RETRY: &[u8] = b"retry: 3000\n\n";
-
+/// Follows a dataset as server-sent events, on a connection held open.
+///
+/// First `connected`, then the newest 100 rows as `data`, oldest first, then each new row as it is
+/// inserted, and a `heartbeat` every 30 seconds. Where heartbeats stop, the connection is gone.
+#[utoipa::path(get, path = paths::ROWS_STREAM, operation_id = "follow_rows", tag = "rows",
+    params(WhichDataset, KeyInQuery), responses((status = 200, description = "Events", body = String,
+        content_type = "text/event-stream")))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(caller): Caller,

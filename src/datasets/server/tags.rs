@@ -2,10 +2,15 @@
 
 use axum::{Json, extract::State};
 use tsdb::catalog::Tag;
-use wire::datasets::{Envelope, TagBody};
+use wire::{
+    datasets::{Envelope, TagBody},
+    paths,
+};
 
 use super::{App, Caller, error::ApiError, single_page};
-
+/// Lists the tags that the key knows of: public ones, which any key may acquire, its own, and those it holds.
+#[utoipa::path(get, path = paths::TAGS, operation_id = "list_tags", tag = "datasets",
+    responses((status = 200, description = "These tags", body = Envelope<TagBody>)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,

@@ -85,6 +85,7 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &Ab
     components.schemas.extend(schemas);
     let mut document = serde_json::to_value(&api).unwrap_or_default();
     unwrap_lines(&mut document);
+    share_items(&mut document["components"]["schemas"]);
     let paths = document["paths"].as_object_mut();
     for (path, methods) in paths.into_iter().flatten() {
         for operation in methods.as_object_mut().into_iter().flat_map(Map::values_mut) {
@@ -172,6 +173,20 @@ fn limit_headers() -> Value {
         "RateLimit-Remaining": header("What is left of it: 0."),
         "RateLimit-Reset": header("Seconds until there may be another request."),
     })
+}
+
+/// Refers to the items of each `Page_T` by their name; utoipa writes them out.
+fn share_items(schemas: &mut Value) {
+    let Some(schemas) = schemas.as_object_mut() else { return };
+    let is_page = |name: &&String| name.starts_with("Page_");
+    let pages: Vec<String> = schemas.keys().filter(is_page).cloned().collect();
+    for page in pages {
+        let name = page.trim_start_matches("Page_").to_owned();
+        let items = &mut schemas[&page]["properties"]["results"]["items"];
+        let reference = json!({"$ref": format!("#/components/schemas/{name}")});
+        let item = std::mem::replace(items, reference);
+        schemas.entry(name).or_insert(item);
+    }
 }
 
 /// Makes lines of each paragraph one, since docs are wrapped for readers of the code; and says what a

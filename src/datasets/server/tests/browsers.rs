@@ -1,6 +1,6 @@
 //! `GET /`, and what pages of other sites may read.
 
-use axum::http::HeaderMap;
+use axum::{http::HeaderMap, routing::get};
 
 use super::*;
 
