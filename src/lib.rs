@@ -66,7 +66,7 @@
 //! the roll call goes out on the group's topic, and workers with a free slot and the function at
 //! hand (or fetched, and checked against its content id) report. Exactly as many as asked for get
 //! a work order, and a spare where one fails; each runs it in [`runtime`] and signs the result;
-//! [`group`](model::execution::group) folds equal outcomes. The answer comes back to the screen as
+//! [`group`](cluster::result_groups::group) folds equal outcomes. The answer comes back to the screen as
 //! an event, and the view draws groups and peers.
 //!
 //! **A row, from source to chart.** A source or a producer appends rows; the store writes them with

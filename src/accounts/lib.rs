@@ -36,7 +36,7 @@ pub use crate::{
     key::{KeyHash, KeyHashError, KeyRecord, Scope, Verified},
     keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
     remote::{KeyLookup, Keys, RemoteKeys},
-    sessions::{AuthenticatedAccount, PasswordChanged, StartedSession},
+    sessions::{AuthenticatedAccount, StartedSession},
     store::StoreError,
 };
 use crate::{cache::Cache, passwords::Passwords, store::Store};

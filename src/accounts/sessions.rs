@@ -41,13 +41,6 @@ pub struct StartedSession {
     pub token: SessionToken,
 }
 
-/// What came of changing a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PasswordChanged {
-    /// How many sessions it ended.
-    pub n_ended: u64,
-}
-
 impl Accounts {
     /// Makes an account. On return it is durable. Whether anyone may is for the caller to ask.
     ///
@@ -168,7 +161,8 @@ impl Accounts {
         self.with_store(move |_, store| store.end_sessions_but(account, kept)).await
     }
 
-    /// Changes the account's password from `current` to `new`, and ends its sessions but `kept`.
+    /// Changes the account's password from `current` to `new`, and ends its sessions but `kept`;
+    /// returns how many.
     ///
     /// # Errors
     /// [`AccountsError::WrongPassword`] if `current` is not its password, or no longer when the
@@ -179,18 +173,17 @@ impl Accounts {
         current: Password,
         new: Password,
         kept: SessionId,
-    ) -> Result<PasswordChanged, AccountsError> {
+    ) -> Result<u64, AccountsError> {
         let known = self.confirm_password(account, current).await?;
         let hash = self.shared.passwords.hash(new).await?;
         let changed = self.with_store(move |_, store| {
             store.set_password(account, Some(&known), &hash, Some(kept))
         });
-        let n_ended = changed.await?.ok_or(AccountsError::WrongPassword)?;
-        Ok(PasswordChanged { n_ended })
+        changed.await?.ok_or(AccountsError::WrongPassword)
     }
 
     /// Gives the account of that name another password, as operators may, and ends its sessions;
-    /// none if there is no such account.
+    /// returns how many, none if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Store`] if the file fails.
@@ -198,13 +191,13 @@ impl Accounts {
         &self,
         name: AccountName,
         new: Password,
-    ) -> Result<Option<PasswordChanged>, AccountsError> {
+    ) -> Result<Option<u64>, AccountsError> {
         let hash = self.shared.passwords.hash(new).await?;
-        let n_ended = self.with_store(move |_, store| {
+        self.with_store(move |_, store| {
             let Some((account, _)) = store.account(&name)? else { return Ok(None) };
             store.set_password(account.id, None, &hash, None)
-        });
-        Ok(n_ended.await?.map(|n_ended| PasswordChanged { n_ended }))
+        })
+        .await
     }
 
     /// Deletes the account, if `password` is its own, and returns how many keys that revoked.

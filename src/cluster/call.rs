@@ -9,7 +9,7 @@ use runtime::{
     files::Files,
     run::{Limits, RequestedLimits, Run, RunOutcome, START},
 };
-use wire::functions::{EnvVar, ExecuteConfig, OutcomeBody, Parameter, RuntimeConfig};
+use wire::functions::{EnvVar, ExecuteConfig, Outcome, Parameter, RuntimeConfig};
 
 /// What one run of a function gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,12 +97,12 @@ impl FunctionCall {
 
 /// Output and exit code of a run. Output is text on the wire; bytes that are no UTF-8 become U+FFFD.
 #[must_use]
-pub fn outcome_body(finished: RunOutcome) -> OutcomeBody {
+pub fn outcome_body(finished: RunOutcome) -> Outcome {
     let text = |output: Vec<u8>| {
         String::from_utf8(output)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     };
-    OutcomeBody {
+    Outcome {
         stdout: text(finished.stdout),
         stderr: text(finished.stderr),
         exit_code: finished.exit_code,

@@ -34,10 +34,7 @@ use std::{
     time::Duration,
 };
 
-use model::{
-    execution::{self, ResultGroup},
-    node::{PeerId, Subgroup},
-};
+use model::node::{PeerId, Subgroup};
 use task::{clock::Clock, group::Group};
 use tokio::{
     select,
@@ -72,6 +69,7 @@ use crate::{
     network::Network,
     parts::Parts,
     peers::{Peer, Peers},
+    result_groups::{ResultGroup, group},
 };
 use content::{Function, Functions};
 
@@ -443,7 +441,7 @@ impl Head {
             runs.insert(peer.clone(), answer.facts);
             outcomes.push((peer, answer.outcome));
         }
-        let groups = execution::group(outcomes);
+        let groups = group(outcomes);
         self.0.peers.count_runs(&groups);
         self.0.slots.judge(&groups);
         Execution { code, request_id, message, groups, peers, runs }

@@ -18,4 +18,5 @@ pub mod node;
 pub mod parts;
 pub mod peer_db;
 pub mod peers;
+pub mod result_groups;
 pub mod worker;

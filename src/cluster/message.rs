@@ -15,7 +15,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 use wire::{
     executions::Usage,
-    functions::{AttributesBody, ClusterBody, ExecuteConfig, OutcomeBody, Parameter},
+    functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Parameter},
 };
 
 pub use self::signature::{Signed, signed_bytes};
@@ -224,7 +224,7 @@ pub struct NodeResult {
     /// As in the message around it.
     pub code: Code,
     /// Output and exit code.
-    pub result: OutcomeBody,
+    pub result: Outcome,
     /// What it cost.
     pub usage: Usage,
     /// The node's signature of the result, in hexadecimal digits: see [`signed_bytes`]. b7s signs
@@ -241,7 +241,7 @@ impl NodeResult {
     /// result, and would take one that is empty for a success.
     #[must_use]
     pub fn not_run(code: Code, reason: &str) -> Self {
-        let result = OutcomeBody {
+        let result = Outcome {
             stdout: String::new(),
             stderr: format!("runtime: failed to run the function: {reason}\n"),
             exit_code: EXIT_NOT_RUN,

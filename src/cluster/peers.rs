@@ -11,7 +11,6 @@ use std::{
 };
 
 use model::{
-    execution::ResultGroup,
     function::FunctionId,
     node::{GENERAL_TOPIC, PeerId, Role},
     timestamp::Timestamp,
@@ -23,6 +22,7 @@ use tokio::{sync::Notify, time::timeout};
 use crate::{
     message::{LINE_PROTOCOL, Offer},
     network::Event,
+    result_groups::ResultGroup,
 };
 
 /// The most peers remembered. Past it, the one that was lost longest ago is forgotten; while all are

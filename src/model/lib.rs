@@ -8,7 +8,6 @@ pub mod block;
 pub mod bundle;
 pub mod dataset;
 pub mod escape;
-pub mod execution;
 pub mod function;
 pub mod key;
 pub mod node;

@@ -5,9 +5,7 @@ use std::time::Duration;
 use ratatui::{buffer::Buffer, layout::Rect};
 use wire::{
     executions::{ClusterEvent, ClusterEventKind},
-    functions::{
-        ClusterBody, ExecuteResponse, FunctionBody, NodeBody, OutcomeBody, ResultGroupBody,
-    },
+    functions::{ClusterBody, ExecuteResponse, FunctionBody, NodeBody, Outcome, ResultGroupBody},
 };
 
 use crate::{
@@ -258,7 +256,7 @@ fn functions() -> Vec<FunctionBody> {
 /// Three peers took part, and one of them disagrees.
 pub(crate) fn split_response() -> ExecuteResponse {
     let group = |stdout: &str, peers: &[usize], frequency| ResultGroupBody {
-        result: OutcomeBody { stdout: stdout.to_owned(), stderr: String::new(), exit_code: 0 },
+        result: Outcome { stdout: stdout.to_owned(), stderr: String::new(), exit_code: 0 },
         peers: peers.iter().map(|idx| PEERS[*idx].to_owned()).collect(),
         frequency,
     };
@@ -277,7 +275,7 @@ pub(crate) fn split_response() -> ExecuteResponse {
 /// Three peers took part, and all came to the same bad end.
 pub(crate) fn failed_response() -> ExecuteResponse {
     let result =
-        OutcomeBody { stdout: String::new(), stderr: "no such symbol\n".to_owned(), exit_code: 1 };
+        Outcome { stdout: String::new(), stderr: "no such symbol\n".to_owned(), exit_code: 1 };
     let peers: Vec<String> = PEERS[1..].iter().map(|peer| (*peer).to_owned()).collect();
     ExecuteResponse {
         results: vec![ResultGroupBody { result, peers: peers.clone(), frequency: 100.0 }],

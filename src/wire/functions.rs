@@ -2,10 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    execution::{Outcome, ResultGroup},
-    node::{NameError, PeerId},
-};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -185,7 +181,7 @@ pub struct ExecuteResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
 pub struct ResultGroupBody {
     /// The outcome these peers share.
-    pub result: OutcomeBody,
+    pub result: Outcome,
     /// Ids of the peers that returned it.
     pub peers: Vec<String>,
     /// Their share of the results received, 0 to 100.
@@ -193,8 +189,20 @@ pub struct ResultGroupBody {
 }
 
 /// What an execution left behind.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
-pub struct OutcomeBody {
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    ToSchema,
+)]
+pub struct Outcome {
     /// What the function wrote to standard output.
     #[serde(default)]
     pub stdout: String,
@@ -380,42 +388,6 @@ impl ExecuteConfig {
     pub fn environment(&self) -> BTreeMap<String, String> {
         let variables = self.env_vars.as_deref().unwrap_or_default();
         variables.iter().map(|v| (v.name.clone(), v.value.clone())).collect()
-    }
-}
-
-impl From<Outcome> for OutcomeBody {
-    fn from(outcome: Outcome) -> Self {
-        let Outcome { stdout, stderr, exit_code } = outcome;
-        Self { stdout, stderr, exit_code }
-    }
-}
-
-impl From<OutcomeBody> for Outcome {
-    fn from(body: OutcomeBody) -> Self {
-        let OutcomeBody { stdout, stderr, exit_code } = body;
-        Self { stdout, stderr, exit_code }
-    }
-}
-
-impl From<ResultGroup> for ResultGroupBody {
-    fn from(group: ResultGroup) -> Self {
-        Self {
-            result: group.outcome.into(),
-            peers: group.peers.iter().map(PeerId::to_string).collect(),
-            frequency: group.frequency_percent,
-        }
-    }
-}
-
-impl TryFrom<ResultGroupBody> for ResultGroup {
-    type Error = NameError;
-
-    fn try_from(body: ResultGroupBody) -> Result<Self, Self::Error> {
-        Ok(Self {
-            outcome: body.result.into(),
-            peers: body.peers.iter().map(|peer| peer.parse()).collect::<Result<_, _>>()?,
-            frequency_percent: body.frequency,
-        })
     }
 }
 

@@ -28,10 +28,10 @@ pub(super) async fn post(
     let name = who.account.name.parse()?;
     app.attempts.try_password(&name, network)?;
     let changed = app.accounts.change_password(who.account.id, current, new, who.session).await;
-    let changed = changed.map_err(|error| match error {
+    let n_ended = changed.map_err(|error| match error {
         AccountsError::WrongPassword => ApiError::CurrentPassword,
         error => error.into(),
     })?;
     app.attempts.clear_password(&name, network);
-    Ok(Json(DoneBody { n_done: changed.n_ended }))
+    Ok(Json(DoneBody { n_done: n_ended }))
 }

@@ -113,7 +113,8 @@ fn line(event: &ClusterEvent) -> String {
         ClusterEventKind::Canceled { .. } => "canceled".to_owned(),
         ClusterEventKind::PeerJoined { peer_id } => format!("peer_joined {peer_id}"),
         ClusterEventKind::PeerLeft { peer_id } => format!("peer_left   {peer_id}"),
-        ClusterEventKind::Connected | ClusterEventKind::Heartbeat => event.kind.name().to_owned(),
+        ClusterEventKind::Connected => "connected".to_owned(),
+        ClusterEventKind::Heartbeat => "heartbeat".to_owned(),
     };
     let request = event.kind.request_id().unwrap_or("-");
     escape_line(&format!("{}  {request}  {}", event.time, what.trim_end())).into()

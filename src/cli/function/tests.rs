@@ -1,6 +1,5 @@
 use wire::functions::{
-    ClusterBody, ExecuteResponse, FileBody, FunctionBody, FunctionDetail, OutcomeBody,
-    ResultGroupBody,
+    ClusterBody, ExecuteResponse, FileBody, FunctionBody, FunctionDetail, Outcome, ResultGroupBody,
 };
 
 use super::{
@@ -14,7 +13,7 @@ fn check(response: &ExecuteResponse, want: &str) {
 }
 
 fn group(stdout: &str, exit_code: i32, peers: &[&str], frequency: f64) -> ResultGroupBody {
-    let result = OutcomeBody { stdout: stdout.to_owned(), stderr: String::new(), exit_code };
+    let result = Outcome { stdout: stdout.to_owned(), stderr: String::new(), exit_code };
     let peers = peers.iter().map(|&peer| peer.to_owned()).collect();
     ResultGroupBody { result, peers, frequency }
 }

@@ -81,7 +81,7 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
             let changed = accounts.set_password(name.clone(), password::ask_new()?).await;
             let changed = changed.context("change the password")?;
             let changed = changed.ok_or_else(|| none(&name))?;
-            print(&format!("changed; {} ended", counted(changed.n_ended, "session")))
+            print(&format!("changed; {} ended", counted(changed, "session")))
         }
         AccountCommand::Remove { name, yes, file } => {
             let accounts = file.open().await?;

@@ -1,6 +1,6 @@
 //! What a worker answers to a work order, or why it gives no result.
 
-use model::execution::Outcome;
+use wire::functions::Outcome;
 
 use super::{RunFacts, SignaturePolicy};
 use crate::message::{Code, Signed, WorkOrderResponse};
@@ -94,7 +94,7 @@ pub(super) fn read_answer(
         (Signed::Wrongly, _) => Err(Failure::Forged),
         (Signed::No, SignaturePolicy::Required) => Err(Failure::Unsigned),
         _ => Ok(Answer {
-            outcome: Outcome::from(result.result),
+            outcome: result.result,
             facts: RunFacts { code, usage: result.usage, signature: result.signature },
         }),
     }
@@ -102,7 +102,7 @@ pub(super) fn read_answer(
 
 #[cfg(test)]
 mod tests {
-    use wire::functions::OutcomeBody;
+    use wire::functions::Outcome;
 
     use super::*;
     use crate::message::NodeResult;
@@ -113,7 +113,7 @@ mod tests {
         (signed, policy): (Signed, SignaturePolicy),
         want: &Result<i32, Failure>,
     ) {
-        let result = OutcomeBody { stdout: String::new(), stderr: String::new(), exit_code };
+        let result = Outcome { stdout: String::new(), stderr: String::new(), exit_code };
         let response = WorkOrderResponse {
             code,
             result: NodeResult { result, ..NodeResult::default() },

@@ -13,13 +13,14 @@ use std::{
 
 use bytes::Bytes;
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use model::{execution::Outcome, node::PeerId};
+use model::node::PeerId;
 use task::causes::chain;
 use tokio::{
     select,
     time::{Instant, sleep_until},
 };
 use tracing::{debug, info};
+use wire::functions::Outcome;
 
 use super::{
     Head,

@@ -185,7 +185,7 @@ fn response_to_client(execution: &Execution, from: String) -> ExecuteResponse {
         for peer in &group.peers {
             let facts = execution.runs.get(peer).cloned().unwrap_or_default();
             let RunFacts { code, usage, signature } = facts;
-            let result = group.outcome.clone().into();
+            let result = group.outcome.clone();
             results.insert(peer.to_string(), NodeResult { code, result, usage, signature });
         }
     }

@@ -212,7 +212,7 @@ mod tests {
     fn a_quorum_is_so_many_equal_results() {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let answer = |exit_code| {
-            let outcome = model::execution::Outcome { exit_code, ..Default::default() };
+            let outcome = wire::functions::Outcome { exit_code, ..Default::default() };
             Answer { outcome, ..Answer::default() }
         };
         let answers = [(id(1), answer(0)), (id(2), answer(0)), (id(3), answer(1))].into();

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use model::{execution::ResultGroup, function::FunctionId, node::PeerId};
+use model::{function::FunctionId, node::PeerId};
 use parking_lot::Mutex;
 use tokio::{
     select,
@@ -31,7 +31,7 @@ use super::{
     },
     queue::{FairQueue, Position, Verdict},
 };
-use crate::{message::Offer, peers::PEERS_MAX};
+use crate::{message::Offer, peers::PEERS_MAX, result_groups::ResultGroup};
 
 /// Functions whose usual time is remembered.
 const FUNCTIONS_MAX: usize = 1024;

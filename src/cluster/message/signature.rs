@@ -70,13 +70,13 @@ impl NodeResult {
 
 #[cfg(test)]
 mod tests {
-    use wire::functions::OutcomeBody;
+    use wire::functions::Outcome;
 
     use super::*;
     use crate::message::Code;
 
     fn result(stdout: &str, stderr: &str) -> NodeResult {
-        let result = OutcomeBody { stdout: stdout.into(), stderr: stderr.into(), exit_code: 0 };
+        let result = Outcome { stdout: stdout.into(), stderr: stderr.into(), exit_code: 0 };
         NodeResult { code: Code::OK, result, ..NodeResult::default() }
     }
 

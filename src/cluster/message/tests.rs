@@ -68,7 +68,7 @@ fn a_work_order_response_is_the_b7s_one() {
             code: Code::OK,
             result: NodeResult {
                 code: Code::OK,
-                result: OutcomeBody { stdout: "out".into(), stderr: String::new(), exit_code: 0 },
+                result: Outcome { stdout: "out".into(), stderr: String::new(), exit_code: 0 },
                 usage: Usage { wall_clock_ns: 1_500, memory_max_kib: 64, ..Usage::default() },
                 signature: String::new(),
             },

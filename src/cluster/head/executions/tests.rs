@@ -1,7 +1,8 @@
-use model::{execution::Outcome, node::PeerId};
+use model::node::PeerId;
 use serde_json::json;
 use task::clock::Clock;
 use wire::executions::ClusterEvent;
+use wire::functions::Outcome;
 
 use super::*;
 use crate::message::Code;
@@ -28,7 +29,7 @@ fn begun(executions: &Executions, id: &str, clock: &Clock) -> Track {
 
 fn done(id: &str, n_bytes: usize) -> Execution {
     let outcome = Outcome { stdout: "x".repeat(n_bytes), ..Outcome::default() };
-    let groups = model::execution::group([(peer(), outcome)]);
+    let groups = crate::result_groups::group([(peer(), outcome)]);
     Execution { groups, ..Execution::failed(Code::OK, id.to_owned(), String::new()) }
 }
 

@@ -50,5 +50,6 @@ async fn next((mut events, rest): Followed) -> Option<(Event, Followed)> {
 
 fn sse(event: &ClusterEvent) -> Option<Event> {
     let data = String::from_utf8(crate::message::json(event)).ok()?;
-    Some(Event::default().event(event.kind.name()).data(data))
+    let name = serde_json::to_value(&event.kind).ok()?;
+    Some(Event::default().event(name["event"].as_str()?).data(data))
 }

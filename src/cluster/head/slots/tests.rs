@@ -1,12 +1,13 @@
 use std::collections::VecDeque;
 
-use model::execution::{Outcome, group};
 use tokio::time::advance;
+use wire::functions::Outcome;
 
 use super::{
     worker::{FRESH_WITHIN, FULL_FOR, SILENT_FOR},
     *,
 };
+use crate::result_groups::group;
 
 fn id(n: u8) -> PeerId {
     format!("12D3KooWpeer{n}").parse().unwrap()

@@ -162,7 +162,7 @@ async fn b7s_worker(
     let own_id = id.to_string();
     let answer = move |bytes: &Bytes| {
         let from = if is_older { own_id.clone() } else { String::new() };
-        let outcome = wire::functions::OutcomeBody { stdout: "b7s\n".into(), ..Default::default() };
+        let outcome = wire::functions::Outcome { stdout: "b7s\n".into(), ..Default::default() };
         let result = NodeResult { code: Code::OK, result: outcome, ..NodeResult::default() };
         Some(match Message::read(bytes).ok()? {
             Message::RollCall(call) => Message::RollCallResponse(RollCallResponse {
@@ -246,7 +246,7 @@ async fn an_answer_of_b7s_that_is_too_long_is_an_error_at_once() {
                 }),
                 Message::WorkOrder(order) => {
                     let stdout = "x".repeat(5 * 1024 * 1024);
-                    let result = wire::functions::OutcomeBody { stdout, ..Default::default() };
+                    let result = wire::functions::Outcome { stdout, ..Default::default() };
                     let result = NodeResult { code: Code::OK, result, ..NodeResult::default() };
                     Message::WorkOrderResponse(crate::message::WorkOrderResponse {
                         request_id: order.request_id,

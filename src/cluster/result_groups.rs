@@ -1,19 +1,9 @@
-//! Executions: a function's outcome on each peer, and how equal outcomes are grouped.
+//! How equal outcomes of an execution are grouped.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use crate::node::PeerId;
-
-/// What one execution of a function left behind on one peer.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Outcome {
-    /// What the function wrote to its standard output.
-    pub stdout: String,
-    /// What the function wrote to its standard error.
-    pub stderr: String,
-    /// 0 on success.
-    pub exit_code: i32,
-}
+use model::node::PeerId;
+use wire::functions::{Outcome, ResultGroupBody};
 
 /// The peers that returned one and the same outcome.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +41,16 @@ pub fn group(outcomes: impl IntoIterator<Item = (PeerId, Outcome)>) -> Vec<Resul
         (Reverse(a.peers.len()), &a.peers).cmp(&(Reverse(b.peers.len()), &b.peers))
     });
     groups
+}
+
+impl From<ResultGroup> for ResultGroupBody {
+    fn from(group: ResultGroup) -> Self {
+        Self {
+            result: group.outcome,
+            peers: group.peers.iter().map(PeerId::to_string).collect(),
+            frequency: group.frequency_percent,
+        }
+    }
 }
 
 #[cfg(test)]
