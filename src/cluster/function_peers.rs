@@ -3,7 +3,7 @@
 use content::{AnswerLimits, AskError, Peers};
 use model::node::PeerId;
 
-use crate::network::{Answer, Network};
+use crate::network::Network;
 
 /// Peers that may have a function, and the network to ask them over.
 pub(crate) struct FunctionPeers<'a> {
@@ -24,11 +24,5 @@ impl Peers for FunctionPeers<'_> {
     ) -> Result<Vec<u8>, AskError> {
         let AnswerLimits { bytes_max, within } = limits;
         Ok(self.network.ask(peer, content::FUNCTION_PROTOCOL, question, bytes_max, within).await?)
-    }
-}
-
-impl From<content::Answer> for Answer {
-    fn from(answer: content::Answer) -> Self {
-        Self { head: answer.head, content: answer.content }
     }
 }

@@ -177,12 +177,9 @@ impl Identity {
     /// # Errors
     /// As [`Self::load`] and [`Self::write_keyforge`].
     pub fn keyforge(dir: &Path) -> Result<Self, IdentityError> {
-        let identity = match Self::load(&dir.join(PRIVATE_FILE)) {
-            Err(IdentityError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Self::random()
-            }
-            loaded => loaded?,
-        };
+        fs::create_dir_all(dir)
+            .map_err(|source| IdentityError::Write { path: dir.to_owned(), source })?;
+        let identity = Self::load_or_create(&dir.join(PRIVATE_FILE))?;
         identity.write_keyforge(dir)?;
         Ok(identity)
     }

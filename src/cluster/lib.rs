@@ -1,7 +1,8 @@
 //! Document 1: a cluster of nodes that execute functions.
 //!
 //! [`node::Node`] joins the parts: [`network`] (libp2p stays inside), [`content`] (the store of
-//! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]. [`message`] holds what
+//! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]. [`call`] is what one run
+//! of a function gets, from the head's door to the guest. [`message`] holds what
 //! nodes say to one another, [`metrics`] what it counts,
 //! [`peers`] what a node knows of the others,
 //! [`peer_db`] what it still knows after a restart. Absent on purpose: command

@@ -16,7 +16,6 @@ mod exchange;
 mod guard;
 mod handshake;
 pub mod line;
-mod mdns;
 mod muxer;
 mod options;
 mod providers;
@@ -36,6 +35,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use content::Answer;
 use libp2p::{Multiaddr, StreamProtocol};
 use model::node::PeerId;
 use parking_lot::RwLock;
@@ -204,15 +204,6 @@ pub enum Event {
         /// Our reading end of it.
         frames: Frames,
     },
-}
-
-/// An answer: a head, then maybe long content that is shared, not copied.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    /// What comes first.
-    pub head: Bytes,
-    /// What follows it.
-    pub content: Bytes,
 }
 
 /// Handle to the network. Cheap to clone; all clones reach one task.

@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, Read as _},
+    mem,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -52,7 +53,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(5);
 const FILE: &str = "peers.json";
 
 /// What is stored of one peer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Record {
     id: String,
     /// The address that worked last, or the first that the peer named.
@@ -201,37 +202,22 @@ impl PeerDb {
         let mut table = self.table.lock();
         // Not the clock's: a time of the future would let go of all others at the next start.
         let now = table.date.read();
-        let known = table.records.remove(peer);
-        let record = match known {
-            // What worked stays in front of what is said.
-            Some(mut record) => {
-                let (front, back) = if is_reached {
-                    (addresses, record.addrinfo.addresses)
-                } else {
-                    (record.addrinfo.addresses, addresses)
-                };
-                record.addrinfo.addresses = merge_bounded(front, back);
-                if is_reached {
-                    record.multiaddress = first;
-                }
-                Record {
-                    last_seen: now.micros(),
-                    is_reached: is_reached || record.is_reached,
-                    ..record
-                }
-            }
-            None => Record {
-                id: peer.to_string(),
-                multiaddress: first,
-                addrinfo: AddressInfo {
-                    id: peer.to_string(),
-                    addresses: merge_bounded(addresses, Vec::new()),
-                },
-                last_seen: now.micros(),
-                is_reached,
-            },
-        };
-        table.records.insert(peer.clone(), record);
+        let id = peer.to_string();
+        let record = table.records.entry(peer.clone()).or_insert_with(|| Record {
+            addrinfo: AddressInfo { id: id.clone(), addresses: Vec::new() },
+            id,
+            multiaddress: first.clone(),
+            ..Record::default()
+        });
+        // What worked stays in front of what is said.
+        let known = mem::take(&mut record.addrinfo.addresses);
+        let (front, back) = if is_reached { (addresses, known) } else { (known, addresses) };
+        record.addrinfo.addresses = merge_bounded(front, back);
+        if is_reached {
+            record.multiaddress = first;
+        }
+        record.last_seen = now.micros();
+        record.is_reached |= is_reached;
         table.is_changed = true;
         prune(&mut table.records, now);
     }
@@ -297,7 +283,7 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, R
         let Ok(peer) = record.id.parse::<PeerId>() else { continue };
         // A clock that was wrong then must not make it stay for ever.
         record.last_seen = record.last_seen.min(now.micros());
-        let addresses = std::mem::take(&mut record.addrinfo.addresses);
+        let addresses = mem::take(&mut record.addrinfo.addresses);
         let fits = |address: &String| address.len() <= ADDRESS_BYTES_MAX;
         record.addrinfo.addresses =
             merge_bounded(addresses.into_iter().filter(fits).collect(), vec![]);

@@ -16,7 +16,7 @@ use libp2p::{
     Multiaddr, PeerId, StreamProtocol, Swarm,
     core::ConnectedPoint,
     gossipsub::{self, IdentTopic, MessageAcceptance},
-    identify, ping,
+    identify, mdns, ping,
     swarm::{ConnectionId, SwarmEvent},
 };
 use parking_lot::RwLock;
@@ -263,7 +263,7 @@ impl Actor {
                 self.on_table_event(event);
                 None
             }
-            BehaviourEvent::Local(found) => {
+            BehaviourEvent::Local(mdns::Event::Discovered(found)) => {
                 for (peer, address) in found {
                     self.dial_found_peer(peer, address);
                 }

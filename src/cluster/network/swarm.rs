@@ -6,15 +6,15 @@ use futures::StreamExt as _;
 use libp2p::{
     Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list,
     connection_limits::{self, ConnectionLimits},
-    core::{muxing::StreamMuxerBox, upgrade::Version},
+    core::{muxing::StreamMuxerBox, transport::ListenerId, upgrade::Version},
     gossipsub::{
         self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId,
         TopicHash, TopicSubscriptionFilter, ValidationMode,
     },
-    identify, identity,
+    identify, identity, mdns,
     multiaddr::Protocol,
     noise, ping,
-    swarm::{NetworkBehaviour, SwarmEvent, behaviour::toggle::Toggle},
+    swarm::{FromSwarm, NetworkBehaviour, NewListenAddr, SwarmEvent, behaviour::toggle::Toggle},
 };
 use libp2p_websocket as websocket;
 use model::node::SUBGROUP_BYTES_MAX;
@@ -26,7 +26,6 @@ use super::{
     budget::Budget,
     guard::Guard,
     handshake::Handshakes,
-    mdns::LocalDiscovery,
     muxer::Multiplex,
     rendezvous,
     resolve::{Names, Resolve},
@@ -104,7 +103,7 @@ pub(super) struct Behaviour {
     identify: identify::Behaviour,
     pub(super) gossip: Gossip,
     pub(super) table: Toggle<Table>,
-    pub(super) local: Toggle<LocalDiscovery>,
+    pub(super) local: Toggle<mdns::tokio::Behaviour>,
 }
 
 /// Builds the swarm of a node whose own protocols accept what `gate` lets in, which dials hosts by
@@ -209,8 +208,9 @@ fn message_id(message: &gossipsub::Message) -> MessageId {
     MessageId::from(id)
 }
 
-/// Finds nodes of the local network, and lets them find this one, which listens on `address`, and so on
-/// the addresses `listening`.
+/// Finds nodes of the local network by multicast DNS, on every interface but loopback, and lets them
+/// find this one, which listens on `address`, and so on the addresses `listening`. Each interface is
+/// told the addresses of its own. libp2p's tasks, one for each interface, end with the process.
 pub(super) fn discover_locally(
     swarm: &mut Swarm<Behaviour>,
     address: IpAddr,
@@ -219,11 +219,19 @@ pub(super) fn discover_locally(
     if address.is_loopback() {
         return warn!(%address, "no node of the local network is looked for: none reaches {address}");
     }
-    match LocalDiscovery::new(*swarm.local_peer_id(), address, listening) {
-        Ok(local) => swarm.behaviour_mut().local = Toggle::from(Some(local)),
+    let config = mdns::Config { enable_ipv6: address.is_ipv6(), ..mdns::Config::default() };
+    let mut local = match mdns::tokio::Behaviour::new(config, *swarm.local_peer_id()) {
+        Ok(local) => local,
         // Not what the node is for, and others may find it otherwise.
-        Err(error) => warn!(%error, "failed to watch the interfaces of the local network"),
+        Err(error) => {
+            return warn!(%error, "failed to watch the interfaces of the local network");
+        }
+    };
+    for addr in listening {
+        let listener_id = ListenerId::next();
+        local.on_swarm_event(FromSwarm::NewListenAddr(NewListenAddr { listener_id, addr }));
     }
+    swarm.behaviour_mut().local = Toggle::from(Some(local));
 }
 
 /// Tells peers of `addresses`, and keeps places for the peers that `guard` knows by name.

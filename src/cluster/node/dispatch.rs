@@ -17,11 +17,11 @@ use crate::{
         WORK_PROTOCOL, WorkOrder, json,
     },
     metrics,
-    network::{Answer, Event},
+    network::Event,
     parts::Parts,
     worker::{B7sVersion, Worker},
 };
-use content::FUNCTION_PROTOCOL;
+use content::{Answer, FUNCTION_PROTOCOL};
 
 /// Roll calls, and apart from them work orders, handled at once, waiting ones among them. More are
 /// dropped, and their heads time out. More than a worker admits, so that it can say no.
@@ -301,7 +301,7 @@ impl Dispatch {
             let Ok(_permit) = giving.acquire().await else { return };
             let found = functions.answer(&question).await;
             // The peer may be gone.
-            drop(answer.send(found.into()));
+            drop(answer.send(found));
             drop(place);
         });
     }

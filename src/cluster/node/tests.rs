@@ -14,7 +14,7 @@ mod stalls;
 mod support;
 mod waiting;
 
-use content::AnswerHead;
+use content::{Answer, AnswerHead};
 use model::{function::FunctionId, node::Role};
 use serde_json::{Value, json};
 use task::wait::until;
@@ -24,7 +24,7 @@ use super::*;
 use crate::{
     function_peers::FunctionPeers,
     message::{Code, Message, RollCallResponse, json as message},
-    network::{Answer, Event},
+    network::Event,
     worker::LIMITS_DEFAULT,
 };
 

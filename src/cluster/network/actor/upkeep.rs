@@ -43,13 +43,7 @@ impl Actor {
                 self.dialer.note_connected(peer, None, now);
                 continue;
             }
-            // A port of its own: the listening port may still hold the last connection there.
-            let options = DialOpts::peer_id(peer)
-                .condition(PeerCondition::DisconnectedAndNotDialing)
-                .addresses(addresses)
-                .allocate_new_port()
-                .build();
-            if let Err(error) = self.swarm.dial(options) {
+            if let Err(error) = self.dial(peer, Some(addresses)) {
                 debug!(%peer, %error, "failed to dial a peer");
                 self.on_dial_failure(peer, &error);
             }
@@ -78,6 +72,18 @@ impl Actor {
         }
     }
 
+    /// Dials `peer` under `addresses`; `None` for those that the table knows.
+    fn dial(&mut self, peer: PeerId, addresses: Option<Vec<Multiaddr>>) -> Result<(), DialError> {
+        let options = DialOpts::peer_id(peer)
+            .condition(PeerCondition::DisconnectedAndNotDialing)
+            // A port of its own: the listening port may still hold the last connection there.
+            .allocate_new_port();
+        self.swarm.dial(match addresses {
+            Some(addresses) => options.addresses(addresses).build(),
+            None => options.build(),
+        })
+    }
+
     /// Notes that `peer` was not reached, and reports it if it is a boot node.
     pub(super) fn on_dial_failure(&mut self, peer: PeerId, error: &DialError) {
         let now = Instant::now();
@@ -92,18 +98,18 @@ impl Actor {
         }
     }
 
-    /// Dials a peer that was found in the local network, unless it is connected.
+    /// Dials a peer that was found in the local network, unless it is connected. It is forgotten there:
+    /// what strangers send takes no memory, and is tried again when they answer again.
     pub(super) fn dial_found_peer(&mut self, peer: PeerId, address: Multiaddr) {
+        if let Some(local) = self.swarm.behaviour_mut().local.as_mut() {
+            #[expect(deprecated, reason = "nothing else makes it forget what it was told")]
+            local.expire_node(&peer);
+        }
         let address = dialer::without_peer(address);
         if !address::is_dialable(&address) || self.guard.is_cut_off(peer) {
             return;
         }
-        let options = DialOpts::peer_id(peer)
-            .condition(PeerCondition::DisconnectedAndNotDialing)
-            .addresses(vec![address])
-            .allocate_new_port()
-            .build();
-        match self.swarm.dial(options) {
+        match self.dial(peer, Some(vec![address])) {
             Ok(()) => debug!(%peer, "dialing a peer of the local network"),
             Err(error) => debug!(%peer, %error, "failed to dial a peer of the local network"),
         }
@@ -116,11 +122,7 @@ impl Actor {
         if self.dialer.knows(peer) || self.guard.is_cut_off(peer) {
             return false;
         }
-        let options = DialOpts::peer_id(peer)
-            .condition(PeerCondition::DisconnectedAndNotDialing)
-            .allocate_new_port()
-            .build();
-        match self.swarm.dial(options) {
+        match self.dial(peer, None) {
             // Or it is being dialed for another reason.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => true,
             Err(_) => false,
@@ -200,11 +202,7 @@ impl Actor {
             return;
         }
         // Its addresses are known to the query that found it, which is still there.
-        let options = DialOpts::peer_id(peer)
-            .condition(PeerCondition::DisconnectedAndNotDialing)
-            .allocate_new_port()
-            .build();
-        match self.swarm.dial(options) {
+        match self.dial(peer, None) {
             Ok(()) => debug!(%peer, "dialing a peer of a topic of ours"),
             Err(error) => debug!(%peer, %error, "failed to dial a peer of a topic of ours"),
         }
