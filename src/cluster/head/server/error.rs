@@ -78,7 +78,7 @@ impl Refused {
 
     fn message(&self) -> String {
         match self {
-            Self::NotFound => "Not ExecutionStatus".to_owned(),
+            Self::NotFound => "Not Found".to_owned(),
             Self::MethodNotAllowed => "Method Not Allowed".to_owned(),
             Self::NotJson => unpacked("code=415, message=Unsupported Media Type"),
             Self::Unreadable(BodyError::TooLarge) => "Request Entity Too Large".to_owned(),
