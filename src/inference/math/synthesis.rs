@@ -184,4 +184,4 @@ fn check_even(epoch: &Epoch<'_>) -> Result<(), SynthesisError> {
 }
 
 #[cfg(test)]
-mod properties;
+mod tests;
