@@ -21,7 +21,7 @@ use crate::{
         loss::LossRule,
         outlier::Baseline,
         pair_values::FullBundle,
-        regret::ByActor,
+        regret::{ByActor, Role, RoleValues},
         statistics::count,
         synthesis::{SynthesisError, Values, interval::PERCENTILES},
     },
@@ -115,8 +115,8 @@ pub struct ActorResult {
     pub worker: Address,
     /// Who it is.
     pub name: String,
-    /// Whether it forecasts; it infers otherwise.
-    pub is_forecaster: bool,
+    /// What it does.
+    pub role: Role,
     /// In how many epochs that were learned from it took part.
     pub n_epochs: u32,
     /// The mean of its losses.
@@ -188,11 +188,11 @@ struct ActorSums {
 #[derive(Default)]
 struct Sums {
     report: Report,
-    losses: BTreeMap<(bool, Address), ActorSums>,
+    losses: BTreeMap<(Role, Address), ActorSums>,
     /// The values that came true; none of a topic of directions.
     truths: f64,
     names: BTreeMap<Address, String>,
-    shares: (ByActor<f64>, ByActor<f64>),
+    shares: RoleValues,
     n_within: u64,
     n_intervals: u64,
 }
@@ -300,7 +300,7 @@ impl Backtest {
         };
         *baseline = closing.baseline;
         sums.report.n_closed += 1;
-        sums.shares = (closing.shares.inferer, closing.shares.forecaster);
+        sums.shares = closing.shares;
         for forecast in closing.forecasts {
             let name = forecast.name.unwrap_or_default();
             sums.names.insert(forecast.worker, name);
@@ -353,14 +353,11 @@ impl Backtest {
         sums.report.plain.combined += plain.combined;
         sums.report.plain.naive += plain.naive;
         sums.report.plain.uninformed += rule.loss(&epoch.uninformed, &truth);
-        for (is_forecaster, family, plain) in [
-            (false, &losses.inferer, &plain.inferer),
-            (true, &losses.forecaster, &plain.forecaster),
-        ] {
-            for (name, loss) in family {
-                let sum = sums.losses.entry((is_forecaster, name.clone())).or_default();
+        for role in Role::ALL {
+            for (name, loss) in losses.by_actor(role) {
+                let sum = sums.losses.entry((role, name.clone())).or_default();
                 sum.loss += loss;
-                sum.plain_loss += plain.get(name).copied().unwrap_or_default();
+                sum.plain_loss += plain.by_actor(role).get(name).copied().unwrap_or_default();
                 sum.n_epochs += 1;
             }
         }
@@ -388,29 +385,20 @@ impl Sums {
         report.coverage = (self.n_intervals > 0).then(|| part(n_within, self.n_intervals));
         let of =
             |family: &ByActor<f64>, name: &Address| family.get(name).copied().unwrap_or_default();
-        for ((is_forecaster, worker), sums) in self.losses {
-            let (shares, regrets, scores) = if is_forecaster {
-                let regrets = &learned.regrets.ordinary.forecaster;
-                (&self.shares.1, regrets, &learned.scores.forecaster)
-            } else {
-                let regrets = &learned.regrets.ordinary.inferer;
-                (&self.shares.0, regrets, &learned.scores.inferer)
-            };
+        for ((role, worker), sums) in self.losses {
             report.actors.push(ActorResult {
                 name: self.names.get(&worker).cloned().unwrap_or_default(),
-                is_forecaster,
+                role,
                 n_epochs: sums.n_epochs,
                 mean_loss: part(sums.loss, sums.n_epochs.into()),
                 mean_plain_loss: part(sums.plain_loss, sums.n_epochs.into()),
-                share: of(shares, &worker),
-                regret: of(regrets, &worker),
-                score: of(scores, &worker),
+                share: of(&self.shares[role], &worker),
+                regret: of(&learned.regrets.ordinary[role], &worker),
+                score: of(&learned.scores[role], &worker),
                 worker,
             });
         }
-        report.actors.sort_by(|a, b| {
-            a.is_forecaster.cmp(&b.is_forecaster).then(a.mean_loss.total_cmp(&b.mean_loss))
-        });
+        report.actors.sort_by(|a, b| a.role.cmp(&b.role).then(a.mean_loss.total_cmp(&b.mean_loss)));
         report
     }
 }

@@ -18,7 +18,7 @@ use self::names::Names;
 use crate::math::{
     network_loss::{Report, network_losses},
     pair_values::PairValues,
-    regret::{ByActor, Losses, Pace, PairwiseRegrets, Regrets, RoleValues},
+    regret::{ByActor, Losses, Pace, PairwiseRegrets, Regrets, Role, RoleValues},
     score,
     synthesis::{
         Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
@@ -84,8 +84,8 @@ pub struct CaseResult {
 pub struct ActorShare {
     /// Its name in the case.
     pub name: String,
-    /// Whether it forecasts; it infers otherwise.
-    pub is_forecaster: bool,
+    /// What it does.
+    pub role: Role,
     /// Its regret, if it has one of its own.
     pub regret: Option<f64>,
     /// Its share in the combined value, 0 to 1.
@@ -167,8 +167,8 @@ pub fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError
     let mut regrets = names.regrets(&case.previous)?;
     regrets.learn(&losses, Pace { alpha: alpha.unwrap_or(ALPHA_REGRET_DEFAULT), initial });
     let scores = CaseScores {
-        inferer: names.decimals(&score::inferers(&losses)),
-        forecaster: names.decimals(&score::forecasters(&losses)),
+        inferer: names.decimals(&score::of_role(Role::Inferer, &losses)),
+        forecaster: names.decimals(&score::of_role(Role::Forecaster, &losses)),
     };
     Ok((names.case_regrets(&regrets), scores))
 }
@@ -235,23 +235,27 @@ fn actors(
     regrets: &Regrets,
     synthesis: &Synthesis,
 ) -> Vec<ActorShare> {
-    let RoleValues { inferer, forecaster } = &regrets.ordinary;
-    let first = |lists: &Lists, name: &str| lists.get(name).and_then(|list| list.first()).cloned();
-    let inferers = synthesis.inferer_weights.iter().map(|(address, share)| ActorShare {
-        name: names.name(address).to_owned(),
-        is_forecaster: false,
-        regret: inferer.get(address).copied(),
-        share: *share,
-        value: first(&case.inferences, names.name(address)),
-    });
-    let forecasters = synthesis.forecaster_weights.iter().map(|(address, share)| ActorShare {
-        name: names.name(address).to_owned(),
-        is_forecaster: true,
-        regret: forecaster.get(address).copied(),
-        share: *share,
-        value: synthesis.implied.get(address).and_then(|v| v.first()).copied().map(to_decimal),
-    });
-    inferers.chain(forecasters).collect()
+    let first = |list: &Vec<Decimal>| list.first().cloned();
+    let weights = [&synthesis.inferer_weights, &synthesis.forecaster_weights];
+    let mut actors = Vec::new();
+    for (role, weights) in Role::ALL.into_iter().zip(weights) {
+        for (address, share) in weights {
+            let name = names.name(address);
+            actors.push(ActorShare {
+                name: name.to_owned(),
+                role,
+                regret: regrets.ordinary[role].get(address).copied(),
+                share: *share,
+                value: match role {
+                    Role::Inferer => case.inferences.get(name).and_then(first),
+                    Role::Forecaster => {
+                        synthesis.implied.get(address).map(list).as_ref().and_then(first)
+                    }
+                },
+            });
+        }
+    }
+    actors
 }
 
 #[cfg(test)]

@@ -411,6 +411,16 @@ impl Inference {
         self.shared.store.limit_pages(n_pages);
     }
 
+    /// Reads of `topic` on a blocking thread.
+    async fn read<T: Send + 'static>(
+        &self,
+        topic: TopicId,
+        read: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        self.find_topic(topic)?;
+        Ok(self.with_store(move |shared| Ok(read(&shared.store)?)).await?)
+    }
+
     /// Runs `work` on a blocking thread.
     async fn with_store<T: Send + 'static>(
         &self,

@@ -17,6 +17,7 @@ mod network_inferences;
 mod next_topic_id;
 mod openapi;
 mod relearn;
+mod request;
 mod signer;
 mod source;
 mod stream;
@@ -39,21 +40,20 @@ use axum::{
     Extension, Router,
     extract::{FromRef, FromRequestParts},
     http::request::Parts,
-    routing::{get, post, put},
 };
 use model::{key::KeyId, topic::Address};
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::info;
+use utoipa_axum::{router::OpenApiRouter, routes};
 use web::{
     middleware::{RequestOptions, add_layers},
     open_files::streams_max,
     serve::{BindError, bind, serve_by},
 };
-use wire::paths;
 
 pub use self::consumer::Consumers;
-use self::{error::ApiError, openapi::Description};
+use self::{error::ApiError, openapi::LazyDescription};
 use crate::{
     Inference, InferenceError, InferenceOptions,
     network::{
@@ -124,7 +124,7 @@ struct Service {
     actors: Arc<topics::ActorBodies>,
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
-    description: Arc<Description>,
+    description: Arc<LazyDescription>,
     /// Room for endless answers.
     streams: Arc<Semaphore>,
     /// Endless answers end with it.
@@ -181,7 +181,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Holder {
         let admitted = parts.extensions.get::<Admitted>();
         admitted
             .map(|Admitted(key)| Self { id: key.id, account: key.account })
-            .ok_or(ApiError::UnknownKey)
+            .ok_or_else(ApiError::unknown_key)
     }
 }
 
@@ -248,39 +248,15 @@ pub fn router(
         actors: Arc::default(),
         consumers: Arc::new(consumers),
         quota,
-        description: Arc::new(Description::new(gate.limits(), quota)),
+        description: Arc::new(LazyDescription::new(gate.limits(), quota)),
         streams: Arc::new(Semaphore::new(streams_max())),
         group: group.clone(),
     };
-    let open = Router::new()
-        .route(paths::HEALTH, get(health::get).layer(Extension(gate.clone())))
-        .route(paths::OPENAPI, get(openapi::get))
-        .route(paths::DOCS, get(docs::get))
-        .with_state(service.clone());
-    let open = gate.hosts().wrap(open, error::refusal);
-    let keyed = Router::new()
-        .route(paths::LATEST_NETWORK_INFERENCES, get(latest_network_inferences::get))
-        .route(paths::TOPIC, get(topic::get))
-        .route(paths::NEXT_TOPIC_ID, get(next_topic_id::get))
-        .route(paths::NETWORK_INFERENCES, get(network_inferences::get))
-        .route(paths::TOPICS, get(topics::get).post(topic_settings::create))
-        .route(paths::TOPIC_SETTINGS, put(topic_settings::update).delete(topic_settings::delete))
-        .route(paths::SIGNER, get(signer::get))
-        .route(paths::TOPIC_HEALTH, get(topic_health::get))
-        .route(paths::TOPIC_RELEARN, post(relearn::post))
-        .route(paths::TOPIC_ACTIVE, put(active::put))
-        .route(paths::TOPIC_WHITELISTED, put(whitelist::put).delete(whitelist::delete))
-        .route(paths::TOPIC_SUBMISSIONS, post(submissions::post))
-        .route(paths::TOPIC_LATEST, get(latest::get))
-        .route(paths::TOPIC_VALUE, get(value::get))
-        .route(paths::TOPIC_STREAM, get(stream::get))
-        .route(paths::TOPIC_EPOCH, get(topic_epoch::get))
-        .route(paths::CONSUMER, get(consumer::get))
-        .route(paths::CONSUMER_PRICE, get(consumer_price::get))
-        .route(paths::CONSUMER_TOPICS, get(consumer_topics::get))
-        .route(paths::TOPIC_HISTORY, get(history::get))
-        .route(paths::TOPIC_LEADERBOARD, get(leaderboard::get))
-        .merge(emissions::router())
+    let open = gate.hosts().wrap(
+        Router::from(open_api()).layer(Extension(gate.clone())).with_state(service.clone()),
+        error::refusal,
+    );
+    let keyed = Router::from(keyed_api())
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
         .with_state(service);
@@ -293,8 +269,43 @@ pub fn router(
     )
 }
 
+/// The paths that need no API key.
+fn open_api() -> OpenApiRouter<Service> {
+    OpenApiRouter::new()
+        .routes(routes!(health::get))
+        .routes(routes!(openapi::get))
+        .routes(routes!(docs::get))
+}
+
+/// The paths that need one.
+fn keyed_api() -> OpenApiRouter<Service> {
+    OpenApiRouter::new()
+        .routes(routes!(latest_network_inferences::latest_network_inferences))
+        .routes(routes!(topic::get))
+        .routes(routes!(next_topic_id::next_topic_id))
+        .routes(routes!(network_inferences::get))
+        .routes(routes!(topics::get, topic_settings::create))
+        .routes(routes!(topic_settings::update, topic_settings::delete))
+        .routes(routes!(signer::get))
+        .routes(routes!(topic_health::get))
+        .routes(routes!(relearn::post))
+        .routes(routes!(active::put))
+        .routes(routes!(whitelist::put, whitelist::delete))
+        .routes(routes!(submissions::post))
+        .routes(routes!(latest::get))
+        .routes(routes!(value::get))
+        .routes(routes!(stream::get))
+        .routes(routes!(topic_epoch::get))
+        .routes(routes!(consumer::get))
+        .routes(routes!(consumer_price::get))
+        .routes(routes!(consumer_topics::get))
+        .routes(routes!(history::get))
+        .routes(routes!(leaderboard::get))
+        .merge(emissions::api())
+}
+
 async fn not_implemented() -> ApiError {
-    ApiError::NotImplemented
+    ApiError::not_implemented()
 }
 
 #[cfg(test)]

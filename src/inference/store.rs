@@ -23,6 +23,7 @@ use db::{
     connection::keep_log_on_close,
     files::DatabaseFiles,
     space::{self, CHANGE_BYTES, SpaceWatch},
+    statement::Statements as _,
     writer::Writer,
 };
 use model::{
@@ -30,7 +31,7 @@ use model::{
     topic::{BlockHeight, TopicId},
 };
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use task::{lock, private};
 
 pub use self::error::StoreError;
@@ -207,16 +208,13 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if the file fails; so with all that follow.
     pub fn blocks(&self) -> Result<Option<Blocks>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached("SELECT genesis_at, block_micros FROM chain")?;
-        let blocks = statement.query_row([], |row| {
-            let micros: i64 = row.get(1)?;
+        let sql = "SELECT genesis_at, block_micros FROM chain";
+        Ok(self.reader()?.find(sql, [], |row| {
             Ok(Blocks {
                 genesis: Timestamp::from_micros(row.get(0)?),
-                block_time: Duration::from_micros(u64::try_from(micros).unwrap_or_default()),
+                block_time: Duration::from_micros(height(row.get(1)?)),
             })
-        });
-        Ok(blocks.optional()?)
+        })?)
     }
 
     /// Keeps `blocks` as the chain's.
@@ -241,12 +239,9 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn newest_nonce(&self) -> Result<Option<BlockHeight>, StoreError> {
-        let newest: Option<i64> = self.reader()?.query_row(
-            "SELECT max((SELECT max(nonce) FROM epochs WHERE topic_id = topics.id)) FROM topics",
-            [],
-            |row| row.get(0),
-        )?;
-        Ok(newest.map(height))
+        let sql =
+            "SELECT max((SELECT max(nonce) FROM epochs WHERE topic_id = topics.id)) FROM topics";
+        Ok(self.reader()?.value::<Option<i64>>(sql, [])?.map(height))
     }
 
     /// Keeps `topic`, in place of the one with its number.
@@ -256,8 +251,8 @@ impl Store {
     pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
         let (id, record) = (number(topic.id.get()), topic_record::write_topic(topic)?);
         self.write(move |write| {
-            let statement = "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)";
-            write.prepare_cached(statement)?.execute(params![id, record])?;
+            let sql = "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)";
+            write.run(sql, params![id, record])?;
             Ok(())
         })
     }
@@ -292,9 +287,9 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn newest_deleted(&self) -> Result<Option<TopicId>, StoreError> {
-        let reader = self.reader()?;
-        let newest = reader.query_row("SELECT newest_deleted FROM chain", [], |row| row.get(0));
-        Ok(newest.optional()?.and_then(|number: i64| TopicId::new(height(number))))
+        let sql = "SELECT newest_deleted FROM chain";
+        let newest = self.reader()?.find(sql, [], |row| row.get(0))?;
+        Ok(newest.and_then(|number| TopicId::new(height(number))))
     }
 
     /// All topics, by number.
@@ -302,10 +297,9 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn topics(&self) -> Result<Vec<Topic>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached("SELECT record FROM topics ORDER BY id")?;
-        let records = statement.query_map([], |row| row.get::<_, String>(0))?;
-        records.map(|record| topic_record::read_topic(&record?)).collect()
+        let sql = "SELECT record FROM topics ORDER BY id";
+        let records = self.reader()?.all(sql, [], |row| row.get::<_, String>(0))?;
+        records.iter().map(|record| topic_record::read_topic(record)).collect()
     }
 
     /// Where `topic` stands.
@@ -314,25 +308,16 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
         let reader = self.reader()?;
-        let id = number(topic.get());
-        let last_nonce: Option<i64> = reader
-            .prepare_cached("SELECT max(nonce) FROM epochs WHERE topic_id = ?1")?
-            .query_row([id], |row| row.get(0))?;
-        let mut progress = Progress { last_nonce: last_nonce.map(height), ..Progress::default() };
-        let mut statement = reader.prepare_cached(
-            "SELECT nonce, state FROM epochs
-             WHERE topic_id = ?1 AND state IN (0, 1) ORDER BY nonce",
-        )?;
-        let mut rows = statement.query([id])?;
-        while let Some(row) = rows.next()? {
-            let nonce = height(row.get(0)?);
-            if row.get::<_, i64>(1)? == State::Open as i64 {
-                progress.open.push(nonce);
-            } else {
-                progress.unlearned.push(nonce);
-            }
-        }
-        Ok(progress)
+        let id = [number(topic.get())];
+        let sql = "SELECT max(nonce) FROM epochs WHERE topic_id = ?1";
+        let last_nonce = reader.value::<Option<i64>>(sql, id)?.map(height);
+        let nonces = |state: State| {
+            let sql = "SELECT nonce FROM epochs
+                       WHERE topic_id = ?1 AND state IN (0, 1) AND state = ?2 ORDER BY nonce";
+            reader.all(sql, [number(topic.get()), state as i64], |row| Ok(height(row.get(0)?)))
+        };
+        let (open, unlearned) = (nonces(State::Open)?, nonces(State::Closed)?);
+        Ok(Progress { last_nonce, open, unlearned })
     }
 
     /// Opens the epoch `nonce`; whether it was not there before.
@@ -346,13 +331,10 @@ impl Store {
         at: Timestamp,
     ) -> Result<bool, StoreError> {
         self.write(move |write| {
-            let mut statement = write.prepare_cached(
-                "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
-                 VALUES (?1, ?2, ?3, ?4)",
-            )?;
-            let state = State::Open as i64;
-            let values = params![number(topic.get()), number(nonce), state, at.micros()];
-            Ok(statement.execute(values)? > 0)
+            let sql = "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
+                       VALUES (?1, ?2, ?3, ?4)";
+            let [topic, nonce] = key(topic, nonce);
+            Ok(write.run(sql, [topic, nonce, State::Open as i64, at.micros()])? > 0)
         })
     }
 
@@ -367,12 +349,10 @@ impl Store {
         input: Input,
     ) -> Result<(), StoreError> {
         self.write(move |write| {
-            let mut statement = write.prepare_cached(
-                "UPDATE epochs SET input_at = ?3, input_value = ?4
-                 WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL",
-            )?;
-            let Input { at, value } = input;
-            statement.execute(params![number(topic.get()), number(nonce), at.micros(), value])?;
+            let sql = "UPDATE epochs SET input_at = ?3, input_value = ?4
+                       WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL";
+            let [topic, nonce] = key(topic, nonce);
+            write.run(sql, params![topic, nonce, input.at.micros(), input.value])?;
             Ok(())
         })
     }
@@ -382,15 +362,11 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn input(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Input>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT input_at, input_value FROM epochs
-             WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NOT NULL",
-        )?;
-        let input = statement.query_row(params![number(topic.get()), number(nonce)], |row| {
+        let sql = "SELECT input_at, input_value FROM epochs
+                   WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NOT NULL";
+        Ok(self.reader()?.find(sql, key(topic, nonce), |row| {
             Ok(Input { at: Timestamp::from_micros(row.get(0)?), value: row.get(1)? })
-        });
-        Ok(input.optional()?)
+        })?)
     }
 }
 
@@ -399,10 +375,8 @@ fn state(
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<Option<i64>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2")?;
-    let state = statement.query_row(params![number(topic.get()), number(nonce)], |row| row.get(0));
-    Ok(state.optional()?)
+    let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
+    Ok(connection.find(sql, key(topic, nonce), |row| row.get(0))?)
 }
 
 fn insert(
@@ -414,20 +388,16 @@ fn insert(
     at: Timestamp,
 ) -> Result<usize, StoreError> {
     let (own, forecast) = record::write_submission(submission)?;
-    let mut statement = write.prepare_cached(
-        "INSERT OR IGNORE INTO submissions
-         (topic_id, nonce, worker, received_at, record, trusted, forecast)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    Ok(statement.execute(params![
-        number(topic.get()),
-        number(nonce),
-        submission.worker.as_str(),
-        at.micros(),
-        own,
-        is_trusted,
-        forecast
-    ])?)
+    let sql = "INSERT OR IGNORE INTO submissions
+               (topic_id, nonce, worker, received_at, record, trusted, forecast)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let ([topic, nonce], worker) = (key(topic, nonce), submission.worker.as_str());
+    Ok(write.run(sql, params![topic, nonce, worker, at.micros(), own, is_trusted, forecast])?)
+}
+
+/// The key of an epoch in every table.
+fn key(topic: TopicId, nonce: BlockHeight) -> [i64; 2] {
+    [number(topic.get()), number(nonce)]
 }
 
 /// A topic's number or a height as SQLite keeps it.

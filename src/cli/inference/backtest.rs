@@ -270,7 +270,7 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
             serde_json::json!({
                 "name": actor.name,
                 "worker": actor.worker.to_string(),
-                "role": if actor.is_forecaster { "forecaster" } else { "inferer" },
+                "role": actor.role.name(),
                 "n_epochs": actor.n_epochs,
                 "mean_loss": actor.mean_loss,
                 "weight": actor.share,
@@ -332,7 +332,7 @@ fn print_actors(out: &mut impl Write, report: &Report) -> io::Result<()> {
         head.0, head.1, head.2, head.3, head.4, head.5, head.6
     )?;
     for actor in &report.actors {
-        let role = if actor.is_forecaster { "forecaster" } else { "inferer" };
+        let role = actor.role.name();
         let share = format!("{:.2} %", actor.share * 100.0);
         let (name, n) = (escape_line(&actor.name), actor.n_epochs);
         let (loss, regret, score) = (actor.mean_loss, actor.regret, actor.score);

@@ -133,7 +133,7 @@ fn weights_table(name: &str, reckoned: &CaseResult) -> String {
         let scaled = actor.regret.zip(reckoned.scale).map(|(regret, scale)| regret / scale);
         rows.push(vec![
             actor.name.clone(),
-            if actor.is_forecaster { "forecaster" } else { "inferer" }.to_owned(),
+            actor.role.name().to_owned(),
             regret,
             scaled.map_or("none".to_owned(), |scaled| format!("{scaled:.4}")),
             format!("{:.2} %", actor.share * 100.0),

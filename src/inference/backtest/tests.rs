@@ -36,7 +36,7 @@ async fn on_a_straight_line_drift_wins_and_the_network_follows_it() {
     assert_eq!(report.n_learned, 289);
     assert_eq!(steps.lock().last(), Some(&Step { n_done: 290, n_epochs: 290 }));
     let inferers: Vec<&str> =
-        report.actors.iter().filter(|a| !a.is_forecaster).map(|a| a.name.as_str()).collect();
+        report.actors.iter().filter(|a| a.role == Role::Inferer).map(|a| a.name.as_str()).collect();
     assert_eq!(inferers, ["baseline: drift", "baseline: last", "baseline: mean"]);
     assert!(report.combined_loss < report.actors[2].mean_loss);
     let share: f64 = report.actors.iter().map(|actor| actor.share).sum();

@@ -178,8 +178,12 @@ fn who_both_infers_and_forecasts_is_two_actors() {
     let cases: Vec<SynthesisCase> = read(text).unwrap();
     let reckoned = synthesized(&cases[0]).unwrap();
     let roles: Vec<_> =
-        reckoned.actors.iter().map(|a| (a.name.as_str(), a.is_forecaster, a.regret)).collect();
-    let want = [("b", false, Some(0.1)), ("both", false, Some(0.5)), ("both", true, Some(2.0))];
+        reckoned.actors.iter().map(|a| (a.name.as_str(), a.role, a.regret)).collect();
+    let want = [
+        ("b", Role::Inferer, Some(0.1)),
+        ("both", Role::Inferer, Some(0.5)),
+        ("both", Role::Forecaster, Some(2.0)),
+    ];
     assert_eq!(roles, want);
     let sum: f64 = reckoned.actors.iter().map(|actor| actor.share).sum();
     assert!((sum - 1.0).abs() < 1e-12);

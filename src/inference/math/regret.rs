@@ -4,7 +4,10 @@
 //! part of the way to the newest difference, so it remembers. Absent on purpose: what a loss is
 //! (see [`crate::math::loss`]), and what follows from regrets (see [`crate::math::synthesis::weights`]).
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::{Index, IndexMut},
+};
 
 use model::topic::Address;
 
@@ -23,25 +26,30 @@ const P_NORM_SAFE_DIV: f64 = 8.25;
 /// A value for each actor, by address.
 pub type ByActor<T> = BTreeMap<Address, T>;
 
-/// The regrets of inferers and forecasters against one and the same quantity. An address may be
-/// both, so they are kept apart.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct RoleValues {
-    /// By inferer, by address.
-    pub inferer: ByActor<f64>,
-    /// By forecaster, by address.
-    pub forecaster: ByActor<f64>,
+/// What an actor does in an epoch. An address may do both, so the two are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It predicts the value.
+    Inferer,
+    /// It predicts the inferers' losses.
+    Forecaster,
 }
 
-/// The regrets of inferers and forecasters against quantities that each leave one actor out, or let
-/// one in.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PairwiseRegrets {
-    /// The inferers', by the one left out or let in.
-    pub inferer: PairValues,
-    /// The forecasters', by the one left out or let in.
-    pub forecaster: PairValues,
+/// One thing of the inferers, and the same of the forecasters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ByRole<T> {
+    /// Of the inferers.
+    pub inferer: T,
+    /// Of the forecasters.
+    pub forecaster: T,
 }
+
+/// The values of inferers and forecasters, such as regrets against one and the same quantity.
+pub type RoleValues = ByRole<ByActor<f64>>;
+
+/// The regrets of inferers and forecasters against quantities that each leave one actor (the row)
+/// out, or let one in.
+pub type PairwiseRegrets = ByRole<PairValues>;
 
 /// The regrets of a topic's actors, in every family.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -97,21 +105,23 @@ impl Regrets {
     /// About how many bytes of memory the regrets of pairs take.
     pub fn n_bytes(&self) -> usize {
         let all = [&self.one_out_inferer, &self.one_out_forecaster, &self.one_in_forecaster];
-        let pairs = all.into_iter().flat_map(|pairwise| [&pairwise.inferer, &pairwise.forecaster]);
+        let pairs = all.into_iter().flat_map(|pairwise| Role::ALL.map(|role| &pairwise[role]));
         pairs.map(|pairs| size_of_val(pairs.numbers())).sum()
     }
 
-    /// Forgets the inferers and the forecasters that are not to be kept: each as one of its own, and
-    /// as one left out or let in.
-    pub fn retain(&mut self, infers: impl Fn(&Address) -> bool, casts: impl Fn(&Address) -> bool) {
-        self.ordinary.inferer.retain(|name, _| infers(name));
-        self.ordinary.forecaster.retain(|name, _| casts(name));
-        self.naive.retain(|name, _| infers(name));
-        self.one_out_inferer.inferer.retain(&infers, &infers);
-        self.one_out_inferer.forecaster.retain(&infers, &casts);
-        for pairwise in [&mut self.one_out_forecaster, &mut self.one_in_forecaster] {
-            pairwise.inferer.retain(&casts, &infers);
-            pairwise.forecaster.retain(&casts, &casts);
+    /// Forgets the actors that are not to be kept in a role: each as one of its own, and as one left
+    /// out or let in.
+    pub fn retain(&mut self, is_kept: impl Fn(Role, &Address) -> bool) {
+        self.naive.retain(|name, _| is_kept(Role::Inferer, name));
+        for role in Role::ALL {
+            self.ordinary[role].retain(|name, _| is_kept(role, name));
+            for (row_role, pairwise) in [
+                (Role::Inferer, &mut self.one_out_inferer),
+                (Role::Forecaster, &mut self.one_out_forecaster),
+                (Role::Forecaster, &mut self.one_in_forecaster),
+            ] {
+                pairwise[role].retain(|row| is_kept(row_role, row), |name| is_kept(role, name));
+            }
         }
     }
 
@@ -152,24 +162,62 @@ impl Regrets {
 impl PairwiseRegrets {
     /// Returns the regrets of `by_row`, by who is left out or let in.
     pub fn from_rows(by_row: &BTreeMap<Address, RoleValues>) -> Self {
-        Self {
-            inferer: PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of.inferer))),
-            forecaster: PairValues::from_rows(
-                by_row.iter().map(|(name, of)| (name, &of.forecaster)),
-            ),
-        }
+        let pairs = |role| PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of[role])));
+        Self { inferer: pairs(Role::Inferer), forecaster: pairs(Role::Forecaster) }
     }
 
     /// The regrets by who is left out or let in.
     pub fn by_row(&self) -> BTreeMap<Address, RoleValues> {
         let mut by_row: BTreeMap<Address, RoleValues> = BTreeMap::new();
-        for (name, inferer) in self.inferer.by_row() {
-            by_row.entry(name).or_default().inferer = inferer;
-        }
-        for (name, forecaster) in self.forecaster.by_row() {
-            by_row.entry(name).or_default().forecaster = forecaster;
+        for role in Role::ALL {
+            for (name, regrets) in self[role].by_row() {
+                by_row.entry(name).or_default()[role] = regrets;
+            }
         }
         by_row
+    }
+}
+
+impl Role {
+    /// Both, in the order in which everything lists them.
+    pub const ALL: [Self; 2] = [Self::Inferer, Self::Forecaster];
+
+    /// What the API calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inferer => "inferer",
+            Self::Forecaster => "forecaster",
+        }
+    }
+}
+
+impl<T> Index<Role> for ByRole<T> {
+    type Output = T;
+
+    fn index(&self, role: Role) -> &T {
+        match role {
+            Role::Inferer => &self.inferer,
+            Role::Forecaster => &self.forecaster,
+        }
+    }
+}
+
+impl<T> IndexMut<Role> for ByRole<T> {
+    fn index_mut(&mut self, role: Role) -> &mut T {
+        match role {
+            Role::Inferer => &mut self.inferer,
+            Role::Forecaster => &mut self.forecaster,
+        }
+    }
+}
+
+impl Losses {
+    /// The losses of what the actors of `role` infer or imply.
+    pub const fn by_actor(&self, role: Role) -> &ByActor<f64> {
+        match role {
+            Role::Inferer => &self.inferer,
+            Role::Forecaster => &self.forecaster,
+        }
     }
 }
 

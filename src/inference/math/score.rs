@@ -1,13 +1,21 @@
 //! Scores: how much worse an epoch would have been without an actor.
 
 use crate::math::{
-    regret::{ByActor, Losses},
+    regret::{ByActor, Losses, Role},
     statistics::count,
 };
 
+/// Returns the score of each actor in `role`, by [`inferers`] or [`forecasters`].
+pub fn of_role(role: Role, losses: &Losses) -> ByActor<f64> {
+    match role {
+        Role::Inferer => inferers(losses),
+        Role::Forecaster => forecasters(losses),
+    }
+}
+
 /// Returns each inferer's score: the loss of the combined value without it, less that with it. 0
 /// for one alone, which cannot be left out.
-pub fn inferers(losses: &Losses) -> ByActor<f64> {
+fn inferers(losses: &Losses) -> ByActor<f64> {
     let score =
         |name| losses.one_out_inferer.get(name).map_or(0.0, |without| without - losses.combined);
     losses.inferer.keys().map(|name| (name.clone(), score(name))).collect()
@@ -16,7 +24,7 @@ pub fn inferers(losses: &Losses) -> ByActor<f64> {
 /// Returns each forecaster's score: what it takes off the naive loss alone, and what it takes off
 /// the combined loss beside the others. The more forecasters, the less counts what it does alone. 0
 /// for one alone.
-pub fn forecasters(losses: &Losses) -> ByActor<f64> {
+fn forecasters(losses: &Losses) -> ByActor<f64> {
     let share_alone = 2.0_f64.powf(1.0 - count(losses.forecaster.len()));
     let score = |name| {
         let with = losses.one_in_forecaster.get(name)?;

@@ -1,31 +1,29 @@
 //! What is read often of each topic, kept in memory until it changes.
 //!
-//! What was read while a topic changed is not kept. All that is kept takes [`BYTES_MAX`] at most;
-//! past it, what was asked for longest ago goes first.
+//! A topic's entry is kept under the number of its changes: what was read while the topic changed is
+//! kept under a number that nobody asks for, and is evicted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use model::topic::TopicId;
 use parking_lot::{Mutex, MutexGuard};
+use task::cache::{self, Capacity};
 
 use crate::{
-    network::{epoch::Progress, overview::TopicActors},
+    network::{epoch::Progress, overview::TopicActors, topics::TOPICS_MAX},
     store::{Bundles, StoredLearned},
 };
 
-/// The most bytes that learned regrets and newest bundles take together: some twenty topics of a
-/// thousand inferers and fifty forecasters, or thousands of a dozen actors.
-const BYTES_MAX: usize = 64 << 20;
+/// Entries of all topics, each with one of an earlier change. The bytes are those of learned regrets
+/// and newest bundles together: some twenty topics of a thousand inferers and fifty forecasters, or
+/// thousands of a dozen actors.
+const CAPACITY: Capacity = Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 };
 
 /// What is kept of one topic. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
-    /// Grows with every change of the topic.
+    /// How often the topic had changed.
     n_changes: u64,
-    /// When it was asked for last, counted in requests.
-    used: u64,
-    /// About how many bytes it takes.
-    n_bytes: usize,
     /// Where its epochs stand.
     pub progress: Option<Arc<Progress>>,
     /// Its newest bundle.
@@ -37,18 +35,19 @@ pub(crate) struct Entry {
 }
 
 /// Entries by topic.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cache {
-    entries: Mutex<Entries>,
+    /// How often each topic has changed; held while an entry is replaced.
+    changes: Mutex<BTreeMap<TopicId, u64>>,
+    entries: cache::Cache<(TopicId, u64), Entry>,
     loading: Mutex<()>,
 }
 
-#[derive(Debug, Default)]
-struct Entries {
-    by_topic: BTreeMap<TopicId, Entry>,
-    n_requests: u64,
-    /// The bytes of all entries.
-    n_bytes: usize,
+impl Default for Cache {
+    fn default() -> Self {
+        let entries = cache::Cache::new(CAPACITY);
+        Self { changes: Mutex::default(), entries, loading: Mutex::default() }
+    }
 }
 
 impl Entry {
@@ -62,22 +61,13 @@ impl Entry {
     pub(crate) fn learn(&mut self, known: Option<StoredLearned>) {
         (self.progress, self.actors, self.known) = (None, None, known);
     }
-
-    fn weigh(&mut self) {
-        let known = self.known.as_ref().map_or(0, |known| known.learned.n_bytes());
-        self.n_bytes = known + self.bundles.as_ref().map_or(0, |bundles| bundles.n_bytes());
-    }
 }
 
 impl Cache {
     /// What is kept of `topic`.
     pub(crate) fn get(&self, topic: TopicId) -> Entry {
-        let mut entries = self.entries.lock();
-        entries.n_requests += 1;
-        let used = entries.n_requests;
-        let entry = entries.by_topic.entry(topic).or_default();
-        entry.used = used;
-        entry.clone()
+        let n_changes = self.changes.lock().get(&topic).copied().unwrap_or_default();
+        self.entry(topic, n_changes)
     }
 
     /// Lets one caller read from the file for the cache at a time, so that many who ask for the same
@@ -88,46 +78,34 @@ impl Cache {
 
     /// Keeps what `put` adds to the entry of `topic`, unless the topic changed since `read` was got.
     pub(crate) fn keep(&self, topic: TopicId, read: &Entry, put: impl FnOnce(&mut Entry)) {
-        let mut entries = self.entries.lock();
-        let entry = entries.by_topic.entry(topic).or_default();
-        if entry.n_changes == read.n_changes {
-            put(entry);
-            entries.shrink(topic);
-        }
+        let _alone = self.changes.lock();
+        let mut entry = self.entry(topic, read.n_changes);
+        put(&mut entry);
+        self.put(topic, entry);
     }
 
     /// Has `change` bring the entry of `topic` to what it is now.
     pub(crate) fn change(&self, topic: TopicId, change: impl FnOnce(&mut Entry)) {
-        let mut entries = self.entries.lock();
-        let entry = entries.by_topic.entry(topic).or_default();
-        entry.n_changes += 1;
-        change(entry);
-        entries.shrink(topic);
+        let mut changes = self.changes.lock();
+        let n_changes = changes.entry(topic).or_default();
+        let mut entry = self.entry(topic, *n_changes);
+        // It takes no more room.
+        self.put(topic, Entry { n_changes: *n_changes, ..Entry::default() });
+        *n_changes += 1;
+        entry.n_changes = *n_changes;
+        change(&mut entry);
+        self.put(topic, entry);
     }
 
-    /// Forgets `topic`, which is no more.
-    pub(crate) fn forget(&self, topic: TopicId) {
-        let mut entries = self.entries.lock();
-        let gone = entries.by_topic.remove(&topic);
-        entries.n_bytes -= gone.map_or(0, |entry| entry.n_bytes);
+    fn entry(&self, topic: TopicId, n_changes: u64) -> Entry {
+        let entry = self.entries.get(&(topic, n_changes));
+        entry.unwrap_or_else(|| Entry { n_changes, ..Entry::default() })
     }
-}
 
-impl Entries {
-    /// Weighs the entry of `newest` again, and makes room, but not at its cost.
-    fn shrink(&mut self, newest: TopicId) {
-        if let Some(entry) = self.by_topic.get_mut(&newest) {
-            self.n_bytes -= entry.n_bytes;
-            entry.weigh();
-            self.n_bytes += entry.n_bytes;
-        }
-        while self.n_bytes > BYTES_MAX {
-            let others = self.by_topic.iter_mut().filter(|(topic, _)| **topic != newest);
-            let large = others.map(|(_, entry)| entry).filter(|entry| entry.n_bytes > 0);
-            let Some(oldest) = large.min_by_key(|entry| entry.used) else { return };
-            self.n_bytes -= oldest.n_bytes;
-            *oldest = Entry { known: None, bundles: None, n_bytes: 0, ..oldest.clone() };
-        }
+    fn put(&self, topic: TopicId, entry: Entry) {
+        let known = entry.known.as_ref().map_or(0, |known| known.learned.n_bytes());
+        let n_bytes = known + entry.bundles.as_ref().map_or(0, |bundles| bundles.n_bytes());
+        self.entries.put((topic, entry.n_changes), entry, n_bytes);
     }
 }
 

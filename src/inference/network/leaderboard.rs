@@ -12,7 +12,10 @@ use wire::inference::LabeledValue;
 
 use crate::{
     Inference, ReadError,
-    math::{loss::LossRule, regret::Losses},
+    math::{
+        loss::LossRule,
+        regret::{Losses, Role},
+    },
     network::{
         submission::numbers,
         topic::{Topic, Truth},
@@ -62,8 +65,8 @@ pub struct ValueLosses {
 pub struct MeanLoss {
     /// The actor's address on the chain.
     pub worker: Address,
-    /// Whether it forecasts; it infers otherwise.
-    pub is_forecaster: bool,
+    /// What it does.
+    pub role: Role,
     /// In how many epochs it took part.
     pub n_epochs: u64,
     /// The mean of its losses in them.
@@ -114,20 +117,20 @@ fn ranking(topic: &Topic, history: &[EpochView], losses: &[(BlockHeight, Losses)
             });
         }
     }
-    let mut sums: BTreeMap<(bool, &Address), (u64, f64)> = BTreeMap::new();
+    let mut sums: BTreeMap<(Role, &Address), (u64, f64)> = BTreeMap::new();
     for (_, losses) in losses {
-        for (is_forecaster, family) in [(false, &losses.inferer), (true, &losses.forecaster)] {
-            for (worker, loss) in family {
-                let (n_epochs, sum) = sums.entry((is_forecaster, worker)).or_default();
+        for role in Role::ALL {
+            for (worker, loss) in losses.by_actor(role) {
+                let (n_epochs, sum) = sums.entry((role, worker)).or_default();
                 *n_epochs += 1;
                 *sum += rule.plain(*loss);
             }
         }
     }
-    let actor = |((is_forecaster, worker), (n_epochs, sum)): ((bool, &Address), (u64, f64))| {
+    let actor = |((role, worker), (n_epochs, sum)): ((Role, &Address), (u64, f64))| {
         #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
         let mean_loss = sum / n_epochs as f64;
-        MeanLoss { worker: worker.clone(), is_forecaster, n_epochs, mean_loss }
+        MeanLoss { worker: worker.clone(), role, n_epochs, mean_loss }
     };
     let mut actors: Vec<MeanLoss> = sums.into_iter().map(actor).collect();
     actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));

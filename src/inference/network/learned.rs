@@ -1,6 +1,6 @@
 //! What a topic has learned about its actors, epoch by epoch.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use model::topic::{Address, BlockHeight};
 
@@ -11,7 +11,8 @@ use crate::{
         loss::LossRule,
         pair_values::FullBundle,
         regret::{
-            ByActor, Crowd, Losses, Pace, Regrets, RoleValues, initial_regret, is_experienced,
+            ByActor, ByRole, Crowd, Losses, Pace, Regrets, Role, RoleValues, initial_regret,
+            is_experienced,
         },
         score,
         sortition::quantile_score,
@@ -71,21 +72,11 @@ pub struct Learned {
     /// What inferers said and lost in past epochs, for the built-in forecasters.
     pub past: Past,
     /// What the scores of actors that rest move toward.
-    pub resting_targets: RestingTargets,
-    /// The inferers' experience.
-    pub inferers: BTreeMap<Address, Experience>,
-    /// The forecasters' experience.
-    pub forecasters: BTreeMap<Address, Experience>,
-}
-
-/// What the scores of actors that rest move toward: the topic's quantile of the newest scores of
-/// those that were active. None before the first lesson.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct RestingTargets {
-    /// The target of resting inferers.
-    pub inferer: Option<f64>,
-    /// The target of resting forecasters.
-    pub forecaster: Option<f64>,
+    /// The topic's quantile of the newest scores of those that were active; none before the first
+    /// lesson.
+    pub resting_targets: ByRole<Option<f64>>,
+    /// Who took part how often.
+    pub experience: ByRole<ByActor<Experience>>,
 }
 
 /// A bundle holds a value so far from the truth that its loss is no number.
@@ -108,13 +99,13 @@ impl Learned {
 
     /// Whether `name` took part in an epoch that was learned from, in either role.
     pub fn is_scored(&self, name: &Address) -> bool {
-        let seen = [self.inferers.get(name), self.forecasters.get(name)];
+        let seen = Role::ALL.map(|role| self.experience[role].get(name));
         seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
     }
 
     /// About how many bytes it takes in memory.
     pub fn n_bytes(&self) -> usize {
-        let n_actors = self.inferers.len() + self.forecasters.len();
+        let n_actors = self.experience.inferer.len() + self.experience.forecaster.len();
         let past = self.past.epochs().map(|epoch| epoch.losses.len() + epoch.offsets.len());
         n_actors * ACTOR_BYTES + self.regrets.n_bytes() + 8 * past.sum::<usize>()
     }
@@ -135,27 +126,20 @@ impl Learned {
         self.nonce = Some(bundle.nonce);
         self.n_learned += 1;
         self.combined_loss = Some(losses.combined);
-        take_part(&mut self.inferers, &losses.inferer, bundle.nonce);
-        take_part(&mut self.forecasters, &losses.forecaster, bundle.nonce);
-        self.losses.inferer.extend(losses.inferer.clone());
-        self.losses.forecaster.extend(losses.forecaster.clone());
         average(&mut self.loss_averages, &losses.inferer, LOSS_AVERAGE_ALPHA);
         let inferences = bundle.inferer_values.iter();
         let inferences = inferences.map(|one| (one.worker.clone(), numbers(&one.values)));
         self.past.remember(&inferences.collect(), &losses.inferer);
-        let alpha = topic.judging.merit_sortition_alpha;
-        let (inferers, forecasters) = (score::inferers(&losses), score::forecasters(&losses));
-        average(&mut self.scores.inferer, &inferers, alpha);
-        average(&mut self.scores.forecaster, &forecasters, alpha);
         let quantiles = topic.active_quantiles;
-        let targets = RestingTargets {
-            inferer: quantile_score(&inferers, quantiles.inferer),
-            forecaster: quantile_score(&forecasters, quantiles.forecaster),
-        };
-        self.resting_targets = RestingTargets {
-            inferer: targets.inferer.or(self.resting_targets.inferer),
-            forecaster: targets.forecaster.or(self.resting_targets.forecaster),
-        };
+        for (role, quantile) in Role::ALL.into_iter().zip([quantiles.inferer, quantiles.forecaster])
+        {
+            take_part(&mut self.experience[role], losses.by_actor(role), bundle.nonce);
+            self.losses[role].extend(losses.by_actor(role).clone());
+            let scores = score::of_role(role, &losses);
+            average(&mut self.scores[role], &scores, topic.judging.merit_sortition_alpha);
+            let target = quantile_score(&scores, quantile);
+            self.resting_targets[role] = target.or(self.resting_targets[role]);
+        }
         self.settle(topic, bundle.nonce);
         Ok(losses)
     }
@@ -164,37 +148,43 @@ impl Learned {
     fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
         let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
         let oldest = nonce.saturating_sub(kept);
-        forget(&mut self.inferers, oldest);
-        forget(&mut self.forecasters, oldest);
-        let infers = |name: &Address| self.inferers.contains_key(name);
-        let casts = |name: &Address| self.forecasters.contains_key(name);
-        self.regrets.retain(infers, casts);
-        self.loss_averages.retain(|name, _| infers(name));
-        for standing in [&mut self.losses, &mut self.scores] {
-            standing.inferer.retain(|name, _| infers(name));
-            standing.forecaster.retain(|name, _| casts(name));
+        for role in Role::ALL {
+            forget(&mut self.experience[role], oldest);
+        }
+        let is_known = |role: Role, name: &Address| self.experience[role].contains_key(name);
+        self.regrets.retain(is_known);
+        self.loss_averages.retain(|name, _| is_known(Role::Inferer, name));
+        for role in Role::ALL {
+            self.losses[role].retain(|name, _| is_known(role, name));
+            self.scores[role].retain(|name, _| is_known(role, name));
         }
         let params = topic.params(None);
-        let present = present(&self.regrets.ordinary, nonce, &self.inferers, &self.forecasters);
+        let regrets = |actors: Vec<(Role, &Address, f64)>| -> Vec<f64> {
+            actors.into_iter().map(|(.., regret)| regret).collect()
+        };
+        let present = regrets(self.actors(|seen| seen.last_nonce == nonce));
         self.regret_scale = Some(scale(&present, &params));
         let alpha = topic.judging.alpha_regret;
-        let of_experienced =
-            |regrets: &ByActor<f64>, experience: &BTreeMap<Address, Experience>| {
-                let is_old = |name| {
-                    experience.get(name).is_some_and(|seen| is_experienced(seen.n_epochs, alpha))
-                };
-                regrets
-                    .iter()
-                    .filter(|(name, _)| is_old(*name))
-                    .map(|(_, r)| *r)
-                    .collect::<Vec<_>>()
-            };
-        let mut experienced = of_experienced(&self.regrets.ordinary.inferer, &self.inferers);
-        experienced.extend(of_experienced(&self.regrets.ordinary.forecaster, &self.forecasters));
+        let experienced = regrets(self.actors(|seen| is_experienced(seen.n_epochs, alpha)));
         let all: Vec<f64> = self.regrets.ordinary.all().collect();
         let n_min = topic.judging.n_experienced_min;
         let crowd = Crowd { experienced: &experienced, all: &all, n_min };
         self.initial_regret = initial_regret(crowd, &params).unwrap_or(self.initial_regret);
+    }
+
+    /// The actors whose experience fits, each with its ordinary regret: inferers first, by address.
+    pub(crate) fn actors(
+        &self,
+        is_fit: impl Fn(&Experience) -> bool,
+    ) -> Vec<(Role, &Address, f64)> {
+        let mut actors = Vec::new();
+        for role in Role::ALL {
+            for (name, _) in self.experience[role].iter().filter(|(_, seen)| is_fit(seen)) {
+                let regret = self.regrets.ordinary[role].get(name);
+                actors.extend(regret.map(|regret| (role, name, *regret)));
+            }
+        }
+        actors
     }
 }
 
@@ -234,27 +224,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
     })
 }
 
-/// The ordinary regrets of who took part in `nonce`.
-fn present(
-    regrets: &RoleValues,
-    nonce: BlockHeight,
-    inferers: &BTreeMap<Address, Experience>,
-    forecasters: &BTreeMap<Address, Experience>,
-) -> Vec<f64> {
-    let of = |regrets: &ByActor<f64>, experience: &BTreeMap<Address, Experience>| {
-        let took_part = experience.iter().filter(|(_, seen)| seen.last_nonce == nonce);
-        took_part.filter_map(|(name, _)| regrets.get(name)).copied().collect::<Vec<_>>()
-    };
-    let mut present = of(&regrets.inferer, inferers);
-    present.extend(of(&regrets.forecaster, forecasters));
-    present
-}
-
-fn take_part(
-    experience: &mut BTreeMap<Address, Experience>,
-    losses: &ByActor<f64>,
-    nonce: BlockHeight,
-) {
+fn take_part(experience: &mut ByActor<Experience>, losses: &ByActor<f64>, nonce: BlockHeight) {
     for name in losses.keys() {
         let seen =
             experience.entry(name.clone()).or_insert(Experience { n_epochs: 0, last_nonce: nonce });
@@ -272,7 +242,7 @@ fn average(averages: &mut ByActor<f64>, newest: &ByActor<f64>, alpha: f64) {
 
 /// Takes out who was last seen before `oldest`, and of the others those past [`KNOWN_MAX`]: first
 /// those that were never scored, then those that were seen longest ago.
-fn forget(experience: &mut BTreeMap<Address, Experience>, oldest: BlockHeight) {
+fn forget(experience: &mut ByActor<Experience>, oldest: BlockHeight) {
     experience.retain(|_, seen| seen.last_nonce >= oldest);
     let n_over = experience.len().saturating_sub(KNOWN_MAX);
     if n_over == 0 {

@@ -6,7 +6,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 
 use crate::{
     Inference, InferenceError, Shared,
-    math::regret::ByActor,
+    math::regret::Role,
     network::{epoch::Progress, learned::Learned, topic::Topic},
     store::BundleActors,
 };
@@ -38,8 +38,8 @@ pub struct TopicActors {
 pub struct ActorView {
     /// The actor's address on the chain.
     pub worker: Address,
-    /// Whether it forecasts; else it infers.
-    pub is_forecaster: bool,
+    /// What it does.
+    pub role: Role,
     /// Who is behind it, where that is known.
     pub name: Option<String>,
     /// Its share in the combined value.
@@ -95,21 +95,15 @@ impl Shared {
 }
 
 fn views(digest: &BundleActors, learned: &Learned) -> Vec<ActorView> {
-    let view = |worker: &Address, is_forecaster: bool| {
-        let of = |inferer: &ByActor<f64>, forecaster: &ByActor<f64>| {
-            if is_forecaster { forecaster.get(worker) } else { inferer.get(worker) }.copied()
-        };
-        let (regrets, losses) = (&learned.regrets.ordinary, &learned.losses);
-        ActorView {
-            worker: worker.clone(),
-            is_forecaster,
-            name: digest.names.get(worker).cloned(),
-            weight: of(&digest.shares.inferer, &digest.shares.forecaster),
-            regret: of(&regrets.inferer, &regrets.forecaster),
-            loss: of(&losses.inferer, &losses.forecaster),
-            score: of(&learned.scores.inferer, &learned.scores.forecaster),
-        }
+    let view = |role: Role, worker: &Address| ActorView {
+        worker: worker.clone(),
+        role,
+        name: digest.names.get(worker).cloned(),
+        weight: digest.shares[role].get(worker).copied(),
+        regret: learned.regrets.ordinary[role].get(worker).copied(),
+        loss: learned.losses[role].get(worker).copied(),
+        score: learned.scores[role].get(worker).copied(),
     };
-    let inferers = digest.inferers.iter().map(|worker| view(worker, false));
-    inferers.chain(digest.forecasters.iter().map(|worker| view(worker, true))).collect()
+    let views = |role| digest.actors[role].iter().map(move |worker| view(role, worker));
+    Role::ALL.into_iter().flat_map(views).collect()
 }

@@ -7,10 +7,15 @@ use model::topic::{Address, BlockHeight, TopicId};
 use crate::{
     Inference, InferenceError, ReadError, Shared,
     math::{
-        regret::{ByActor, Losses, PairwiseRegrets, RoleValues},
+        regret::{Losses, Role, RoleValues},
         synthesis::weights::{normalized, weights},
     },
-    network::{epoch::Progress, learned::Learned, submission::Submission, topic::Topic},
+    network::{
+        epoch::Progress,
+        learned::{Experience, Learned},
+        submission::Submission,
+        topic::Topic,
+    },
     store::{Bundles, EpochView, Received},
 };
 
@@ -23,25 +28,28 @@ pub struct TimedRegret {
     pub regret: f64,
 }
 
-/// Which regret is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RegretOf<'a> {
-    /// An inferer's, against the combined value.
-    Inferer(&'a Address),
-    /// A forecaster's, against the combined value.
-    Forecaster(&'a Address),
-    /// An inferer's, against the naive value.
-    Naive(&'a Address),
-    /// An inferer's, without the inferer named first.
-    OneOutInfererInferer(&'a Address, &'a Address),
-    /// A forecaster's, without the inferer named first.
-    OneOutInfererForecaster(&'a Address, &'a Address),
-    /// An inferer's, without the forecaster named first.
-    OneOutForecasterInferer(&'a Address, &'a Address),
-    /// A forecaster's, without the forecaster named first.
-    OneOutForecasterForecaster(&'a Address, &'a Address),
-    /// An inferer's (or its own), with the forecaster named first alone.
-    OneInForecaster(&'a Address, &'a Address),
+/// Which regret of an actor is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegretOf {
+    /// The quantity that it is against.
+    pub against: Against,
+    /// What the actor does.
+    pub role: Role,
+    /// Whose regret it is.
+    pub actor: Address,
+}
+
+/// The quantity that a regret is against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Against {
+    /// The combined value.
+    Combined,
+    /// The naive value, for inferers.
+    Naive,
+    /// The combined value without this actor.
+    OneOut(Role, Address),
+    /// The inferers combined with this forecaster alone. For a forecaster it is its own.
+    OneIn(Address),
 }
 
 impl Inference {
@@ -70,9 +78,8 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Bundles, ReadError> {
-        self.find_topic(topic)?;
-        let found = self.with_store(move |shared| Ok(shared.store.bundles(topic, Some(nonce))?));
-        found.await?.ok_or(ReadError::NoBundle { topic })
+        let found = self.read(topic, move |store| store.bundles(topic, Some(nonce))).await?;
+        found.ok_or(ReadError::NoBundle { topic })
     }
 
     /// Returns the newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle,
@@ -86,10 +93,7 @@ impl Inference {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<EpochView>, ReadError> {
-        self.find_topic(topic)?;
-        let found =
-            self.with_store(move |shared| Ok(shared.store.history(topic, nonces, limit)?));
-        Ok(found.await?)
+        self.read(topic, move |store| store.history(topic, nonces, limit)).await
     }
 
     /// Returns where `topic` stands.
@@ -130,8 +134,7 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Address>, ReadError> {
-        self.find_topic(topic)?;
-        Ok(self.with_store(move |shared| Ok(shared.store.forecasting(topic, nonce)?)).await?)
+        self.read(topic, move |store| store.forecasting(topic, nonce)).await
     }
 
     /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle,
@@ -145,8 +148,7 @@ impl Inference {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<BlockHeight>, ReadError> {
-        self.find_topic(topic)?;
-        Ok(self.with_store(move |shared| Ok(shared.store.nonces(topic, nonces, limit)?)).await?)
+        self.read(topic, move |store| store.nonces(topic, nonces, limit)).await
     }
 
     /// Returns what was submitted for the epoch `nonce` of `topic`, by worker: under all labels of
@@ -160,11 +162,11 @@ impl Inference {
         nonce: BlockHeight,
     ) -> Result<Vec<Submission>, ReadError> {
         let settings = self.find_topic(topic)?;
-        let found = self.with_store(move |shared| {
-            let submissions = shared.store.submissions(topic, nonce)?;
-            Ok(with_ids(&settings, submissions, || shared.store.labels(topic, nonce))?)
-        });
-        Ok(found.await?)
+        self.read(topic, move |store| {
+            let submissions = store.submissions(topic, nonce)?;
+            with_ids(&settings, submissions, || store.labels(topic, nonce))
+        })
+        .await
     }
 
     /// Returns the newest submission of `worker` for `topic`, if it ever made one.
@@ -177,16 +179,15 @@ impl Inference {
         worker: Address,
     ) -> Result<Option<Received>, ReadError> {
         let settings = self.find_topic(topic)?;
-        let found = self.with_store(move |shared| {
-            let Some(Received { nonce, submission }) = shared.store.newest_of(topic, &worker)?
-            else {
+        self.read(topic, move |store| {
+            let Some(Received { nonce, submission }) = store.newest_of(topic, &worker)? else {
                 return Ok(None);
             };
             let mut with_ids =
-                with_ids(&settings, vec![submission], || shared.store.labels(topic, nonce))?;
+                with_ids(&settings, vec![submission], || store.labels(topic, nonce))?;
             Ok(with_ids.pop().map(|submission| Received { nonce, submission }))
-        });
-        Ok(found.await?)
+        })
+        .await
     }
 
     /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned
@@ -200,51 +201,46 @@ impl Inference {
         nonce: BlockHeight,
         limit: u32,
     ) -> Result<Vec<(BlockHeight, Losses)>, ReadError> {
-        self.find_topic(topic)?;
-        let found =
-            self.with_store(move |shared| Ok(shared.store.losses_until(topic, nonce, limit)?));
-        Ok(found.await?)
+        self.read(topic, move |store| store.losses_until(topic, nonce, limit)).await
     }
 
     /// Returns a regret of `topic`.
     ///
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn regret(&self, topic: TopicId, of: RegretOf<'_>) -> Result<TimedRegret, ReadError> {
+    pub async fn regret(&self, topic: TopicId, of: RegretOf) -> Result<TimedRegret, ReadError> {
         let learned = self.learned(topic).await?;
-        let Some(regret) = regret(&learned, of) else {
+        let RegretOf { against, role, actor } = of;
+        let regrets = &learned.regrets;
+        let (regret, other) = match against {
+            Against::Combined => (regrets.ordinary[role].get(&actor).copied(), None),
+            Against::Naive => (regrets.naive.get(&actor).copied(), None),
+            Against::OneOut(out_role, other) => {
+                let pairwise = match out_role {
+                    Role::Inferer => &regrets.one_out_inferer,
+                    Role::Forecaster => &regrets.one_out_forecaster,
+                };
+                (pairwise[role].get(&other, &actor), Some((out_role, other)))
+            }
+            Against::OneIn(other) => {
+                let regret = regrets.one_in_forecaster[role].get(&other, &actor);
+                (regret, Some((Role::Forecaster, other)).filter(|(_, other)| *other != actor))
+            }
+        };
+        let Some(regret) = regret else {
             return Ok(TimedRegret { nonce: 0, regret: learned.initial_regret });
         };
-        let inferer = |name| learned.inferers.get(name).map_or(0, |seen| seen.last_nonce);
-        let forecaster = |name| learned.forecasters.get(name).map_or(0, |seen| seen.last_nonce);
-        let (a, b) = match of {
-            RegretOf::Inferer(name) | RegretOf::Naive(name) => {
-                return Ok(TimedRegret { nonce: inferer(name), regret });
-            }
-            RegretOf::Forecaster(name) => {
-                return Ok(TimedRegret { nonce: forecaster(name), regret });
-            }
-            RegretOf::OneInForecaster(with, name) if with == name => {
-                return Ok(TimedRegret { nonce: forecaster(with), regret });
-            }
-            RegretOf::OneOutInfererInferer(out, name) => {
-                ((out, inferer(out)), (name, inferer(name)))
-            }
-            RegretOf::OneOutInfererForecaster(out, name) => {
-                ((out, inferer(out)), (name, forecaster(name)))
-            }
-            RegretOf::OneOutForecasterForecaster(out, name) => {
-                ((out, forecaster(out)), (name, forecaster(name)))
-            }
-            RegretOf::OneOutForecasterInferer(out, name) | RegretOf::OneInForecaster(out, name) => {
-                ((out, forecaster(out)), (name, inferer(name)))
-            }
+        let last_nonce = |role, name| {
+            let seen: Option<&Experience> = learned.experience[role].get(name);
+            seen.map_or(0, |seen| seen.last_nonce)
         };
-        let bound = a.1.min(b.1);
-        let pair = [a.0.clone(), b.0.clone()];
-        let met = self
-            .with_store(move |shared| Ok(shared.store.met(topic, bound, [&pair[0], &pair[1]])?));
-        Ok(TimedRegret { nonce: met.await?.unwrap_or(bound), regret })
+        let own = last_nonce(role, &actor);
+        let Some((other_role, other)) = other else {
+            return Ok(TimedRegret { nonce: own, regret });
+        };
+        let bound = own.min(last_nonce(other_role, &other));
+        let met = self.read(topic, move |store| store.met(topic, bound, [&other, &actor])).await?;
+        Ok(TimedRegret { nonce: met.unwrap_or(bound), regret })
     }
 
     /// Returns each actor's share by the regrets that were learned last: of actors that took part in
@@ -283,52 +279,14 @@ impl Shared {
 
 /// The share of each actor of the epoch that was learned from last.
 fn shares(topic: &Topic, learned: &Learned) -> RoleValues {
-    let RoleValues { inferer, forecaster } = &learned.regrets.ordinary;
-    let took_part =
-        |experience: &std::collections::BTreeMap<Address, crate::network::learned::Experience>,
-         name: &Address| {
-            experience.get(name).is_some_and(|seen| Some(seen.last_nonce) == learned.nonce)
-        };
-    let inferer: ByActor<f64> = inferer
-        .iter()
-        .filter(|(name, _)| took_part(&learned.inferers, name))
-        .map(|(name, regret)| (name.clone(), *regret))
-        .collect();
-    let forecaster: ByActor<f64> = forecaster
-        .iter()
-        .filter(|(name, _)| took_part(&learned.forecasters, name))
-        .map(|(name, regret)| (name.clone(), *regret))
-        .collect();
-    let regrets: Vec<f64> = inferer.values().chain(forecaster.values()).copied().collect();
-    let params = topic.params(learned.regret_scale);
-    let shares = normalized(&weights(&regrets, &params)).unwrap_or_default();
-    let mut shares = shares.into_iter();
-    let mut of = |family: ByActor<f64>| -> ByActor<f64> {
-        family.into_keys().zip(shares.by_ref()).collect()
-    };
-    RoleValues { inferer: of(inferer), forecaster: of(forecaster) }
-}
-
-fn regret(learned: &Learned, of: RegretOf<'_>) -> Option<f64> {
-    let regrets = &learned.regrets;
-    let PairwiseRegrets { inferer, forecaster } = match of {
-        RegretOf::OneOutForecasterInferer(..) | RegretOf::OneOutForecasterForecaster(..) => {
-            &regrets.one_out_forecaster
-        }
-        RegretOf::OneInForecaster(..) => &regrets.one_in_forecaster,
-        _ => &regrets.one_out_inferer,
-    };
-    match of {
-        RegretOf::Inferer(name) => regrets.ordinary.inferer.get(name).copied(),
-        RegretOf::Forecaster(name) => regrets.ordinary.forecaster.get(name).copied(),
-        RegretOf::Naive(name) => regrets.naive.get(name).copied(),
-        RegretOf::OneOutInfererForecaster(out, name)
-        | RegretOf::OneOutForecasterForecaster(out, name) => forecaster.get(out, name),
-        RegretOf::OneInForecaster(with, name) if with == name => forecaster.get(with, name),
-        RegretOf::OneOutInfererInferer(out, name)
-        | RegretOf::OneOutForecasterInferer(out, name)
-        | RegretOf::OneInForecaster(out, name) => inferer.get(out, name),
+    let actors = learned.actors(|seen| Some(seen.last_nonce) == learned.nonce);
+    let regrets: Vec<f64> = actors.iter().map(|(.., regret)| *regret).collect();
+    let shares = normalized(&weights(&regrets, &topic.params(learned.regret_scale)));
+    let mut by_role = RoleValues::default();
+    for ((role, name, _), share) in actors.into_iter().zip(shares.unwrap_or_default()) {
+        by_role[role].insert(name.clone(), share);
     }
+    by_role
 }
 
 /// `submissions` under all labels of their epoch.

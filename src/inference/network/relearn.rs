@@ -6,7 +6,7 @@ use model::topic::{BlockHeight, TopicId};
 
 use crate::{
     Inference, InferenceError, ReadError,
-    math::regret::{ByActor, RoleValues},
+    math::regret::{Role, RoleValues},
     network::{epoch_end::lesson_of, learned::Learned, submission::numbers, topic::Topic},
     store::{Input, Relearnable, Relearned, Store},
 };
@@ -133,8 +133,9 @@ fn replay(
         replay.report.n_epochs += 1;
         replay.report.n_changed += u64::from(before.as_ref() != Some(&truth));
         replay.epochs.push(Relearned::new(past.nonce, &lesson)?);
-        replay.took_part.inferer.extend(lesson.losses.inferer);
-        replay.took_part.forecaster.extend(lesson.losses.forecaster);
+        for role in Role::ALL {
+            replay.took_part[role].extend(lesson.losses.by_actor(role).clone());
+        }
         replay.learned = lesson.learned;
     }
     Ok(replay)
@@ -143,17 +144,12 @@ fn replay(
 /// Puts the scores in `known` of actors that took part in none of the lessons into `replay`.
 fn keep_resting(replay: &mut Replay, known: &Learned) {
     let Replay { learned, took_part, .. } = replay;
-    let keep = |scores: &mut ByActor<f64>, known: &ByActor<f64>, took_part: &ByActor<f64>| {
-        let resting = known.iter().filter(|(name, _)| !took_part.contains_key(*name));
-        scores.extend(resting.map(|(name, score)| (name.clone(), *score)));
-    };
-    keep(&mut learned.scores.inferer, &known.scores.inferer, &took_part.inferer);
-    keep(&mut learned.scores.forecaster, &known.scores.forecaster, &took_part.forecaster);
-    for (all, known) in
-        [(&mut learned.inferers, &known.inferers), (&mut learned.forecasters, &known.forecasters)]
-    {
-        for (name, seen) in known.iter().filter(|(_, seen)| seen.n_epochs == 0) {
-            all.entry(name.clone()).or_insert(*seen);
+    for role in Role::ALL {
+        let took_part = &took_part[role];
+        let resting = known.scores[role].iter().filter(|(name, _)| !took_part.contains_key(*name));
+        learned.scores[role].extend(resting.map(|(name, score)| (name.clone(), *score)));
+        for (name, seen) in known.experience[role].iter().filter(|(_, seen)| seen.n_epochs == 0) {
+            learned.experience[role].entry(name.clone()).or_insert(*seen);
         }
     }
 }

@@ -3,10 +3,7 @@
 //! The rule is [`crate::math::sortition`]'s. Here is what it is asked with, and what follows: submissions
 //! of actors that rest are withdrawn, and their scores move.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use model::{
     timestamp::Timestamp,
@@ -16,7 +13,7 @@ use model::{
 use crate::{
     math::{
         outlier::Baseline,
-        regret::ByActor,
+        regret::{ByActor, ByRole, Role},
         sortition::{Candidate, Places, Record, choose_active, initial_score, resting_score},
     },
     network::{
@@ -58,11 +55,11 @@ pub struct Withdrawn {
 }
 
 /// One role's side of an epoch: its places, and what is known of its actors.
-struct Role<'a> {
+struct RoleContext<'a> {
+    role: Role,
     places: Places,
     scores: &'a ByActor<f64>,
-    experience: &'a BTreeMap<Address, Experience>,
-    takes_part: fn(&Submission) -> bool,
+    experience: &'a ByActor<Experience>,
 }
 
 /// An actor that rests, and the score it had.
@@ -77,70 +74,35 @@ pub fn select(
     labels: &[String],
     learned: &mut Arc<Learned>,
 ) -> Selection {
-    let (active_max, quantiles) = (topic.active_max, topic.active_quantiles);
-    let inferers = Role {
-        places: places(active_max.inferers, quantiles.inferer),
-        scores: &learned.scores.inferer,
-        experience: &learned.inferers,
-        takes_part: |submission| !submission.inference.is_empty(),
-    };
-    let forecasters = Role {
-        places: places(active_max.forecasters, quantiles.forecaster),
-        scores: &learned.scores.forecaster,
-        experience: &learned.forecasters,
-        takes_part: |submission| !submission.forecast.is_empty(),
-    };
-    let far = inferers.far_newcomers(topic, &arrivals);
-    let inferring = choose_active(inferers.candidates(&arrivals, &far), inferers.places);
-    let forecasting = forecasters.candidates(&arrivals, &BTreeSet::new());
-    let forecasting = choose_active(forecasting, forecasters.places);
-    let resting_inferers = inferers.resting(&arrivals, &inferring);
-    let resting_forecasters = forecasters.resting(&arrivals, &forecasting);
-    let alpha = topic.judging.merit_sortition_alpha;
-    let targets = learned.resting_targets;
-    if let Some(target) = targets.inferer.filter(|_| !resting_inferers.is_empty()) {
-        let learned = Arc::make_mut(learned);
-        rest(&mut learned.inferers, resting_inferers, nonce, |name, score| {
-            learned.scores.inferer.insert(name, resting_score(score, target, alpha));
-        });
-    }
-    if let Some(target) = targets.forecaster.filter(|_| !resting_forecasters.is_empty()) {
-        let learned = Arc::make_mut(learned);
-        rest(&mut learned.forecasters, resting_forecasters, nonce, |name, score| {
-            learned.scores.forecaster.insert(name, resting_score(score, target, alpha));
-        });
-    }
-    split_active(topic, labels, arrivals, |submission| Submission {
-        inference: if inferring.contains(&submission.worker) {
-            submission.inference.clone()
-        } else {
-            Vec::new()
-        },
-        forecast: if forecasting.contains(&submission.worker) {
-            Arc::clone(&submission.forecast)
-        } else {
-            Arc::default()
-        },
-        ..submission.clone()
-    })
-}
-
-/// Moves the scores of actors that rest, and remembers newcomers among them.
-fn rest(
-    experience: &mut BTreeMap<Address, Experience>,
-    resting: RestingScores,
-    nonce: BlockHeight,
-    mut put_score: impl FnMut(Address, f64),
-) {
-    for (name, score) in resting {
-        let newcomer = Experience { n_epochs: 0, last_nonce: nonce };
-        let seen = experience.entry(name.clone()).or_insert(newcomer);
-        // Of those that were scored it is the epoch of the last score.
-        if seen.n_epochs == 0 {
-            seen.last_nonce = nonce;
+    let mut active = ByRole::<BTreeSet<Address>>::default();
+    for role in Role::ALL {
+        let context = RoleContext::new(topic, role, learned);
+        active[role] = choose_active(context.candidates(topic, &arrivals), context.places);
+        let resting = context.resting(&arrivals, &active[role]);
+        if let Some(target) = learned.resting_targets[role].filter(|_| !resting.is_empty()) {
+            let learned = Arc::make_mut(learned);
+            for (name, score) in resting {
+                // Of those that were scored it is the epoch of the last score.
+                let newcomer = Experience { n_epochs: 0, last_nonce: nonce };
+                let seen = learned.experience[role].entry(name.clone()).or_insert(newcomer);
+                if seen.n_epochs == 0 {
+                    seen.last_nonce = nonce;
+                }
+                let score = resting_score(score, target, topic.judging.merit_sortition_alpha);
+                learned.scores[role].insert(name, score);
+            }
         }
-        put_score(name, score);
     }
+    split_active(topic, labels, arrivals, |submission| {
+        let mut part = submission.clone();
+        if !active.inferer.contains(&part.worker) {
+            part.inference = Vec::new();
+        }
+        if !active.forecaster.contains(&part.worker) {
+            part.forecast = Arc::default();
+        }
+        part
+    })
 }
 
 /// The parts of `arrivals` that `active_part` leaves, and what goes.
@@ -173,9 +135,28 @@ fn split_active(
     Selection { active, labels, withdrawn }
 }
 
-impl Role<'_> {
-    fn submitting<'a>(&'a self, arrivals: &'a [Arrival]) -> impl Iterator<Item = &'a Arrival> {
-        arrivals.iter().filter(|arrival| (self.takes_part)(&arrival.submission))
+impl<'a> RoleContext<'a> {
+    fn new(topic: &Topic, role: Role, learned: &'a Learned) -> Self {
+        let (active_max, quantiles) = (topic.active_max, topic.active_quantiles);
+        let (n_max, newcomer_share) = match role {
+            Role::Inferer => (active_max.inferers, quantiles.inferer),
+            Role::Forecaster => (active_max.forecasters, quantiles.forecaster),
+        };
+        let n_max = usize::try_from(n_max).unwrap_or(usize::MAX);
+        Self {
+            role,
+            places: Places { n_max, newcomer_share },
+            scores: &learned.scores[role],
+            experience: &learned.experience[role],
+        }
+    }
+
+    fn submitting(&self, arrivals: &'a [Arrival]) -> impl Iterator<Item = &'a Arrival> {
+        let role = self.role;
+        arrivals.iter().filter(move |Arrival { submission, .. }| match role {
+            Role::Inferer => !submission.inference.is_empty(),
+            Role::Forecaster => !submission.forecast.is_empty(),
+        })
     }
 
     fn record(&self, arrival: &Arrival) -> Record {
@@ -194,7 +175,8 @@ impl Role<'_> {
         initial_score(&scored.map(|(_, score)| *score).collect::<Vec<_>>())
     }
 
-    fn candidates(&self, arrivals: &[Arrival], far: &BTreeSet<Address>) -> Vec<Candidate> {
+    fn candidates(&self, topic: &Topic, arrivals: &[Arrival]) -> Vec<Candidate> {
+        let far = self.far_newcomers(topic, arrivals);
         let initial = self.initial_score();
         let candidate = |arrival: &Arrival| {
             let worker = arrival.submission.worker.clone();
@@ -220,9 +202,10 @@ impl Role<'_> {
     }
 
     /// The newcomers whose value is far from the values of all others; none of a topic with several
-    /// labels.
+    /// labels, nor of forecasters.
     fn far_newcomers(&self, topic: &Topic, arrivals: &[Arrival]) -> BTreeSet<Address> {
-        if !topic.is_single() || topic.kind != TopicKind::Regression {
+        let has_values = self.role == Role::Inferer && topic.kind == TopicKind::Regression;
+        if !topic.is_single() || !has_values {
             return BTreeSet::new();
         }
         let default = topic.labeling.default;
@@ -240,8 +223,4 @@ impl Role<'_> {
         let is_far = |arrival: &&Arrival| value(arrival).is_some_and(|v| known.is_far_off(v));
         newcomers.filter(is_far).map(|arrival| arrival.submission.worker.clone()).collect()
     }
-}
-
-fn places(n_max: u32, newcomer_share: f64) -> Places {
-    Places { n_max: usize::try_from(n_max).unwrap_or(usize::MAX), newcomer_share }
 }

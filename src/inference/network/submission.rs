@@ -108,52 +108,10 @@ pub struct Submission {
     pub forecast: Arc<ByActor<f64>>,
 }
 
-/// Why a payload is unfit for its topic.
+/// A payload is unfit for its topic, as the text says.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PayloadError {
-    /// Neither an inference nor a forecast.
-    #[error("take a submission without an inference or a forecast")]
-    Empty,
-    /// More labels than one payload may have.
-    #[error("take more than {n_max} labels")]
-    ManyLabels {
-        /// How many it may have.
-        n_max: u32,
-    },
-    /// A label the topic does not have, or no label at all.
-    #[error("take label `{label}`, which the topic does not have")]
-    UnknownLabel {
-        /// The label, shortened.
-        label: String,
-    },
-    /// A label more than once.
-    #[error("take label `{label}` more than once")]
-    RepeatedLabel {
-        /// The label, as it was submitted.
-        label: String,
-    },
-    /// Not a decimal number of reasonable size.
-    #[error("read `{text}` as a decimal number")]
-    Number {
-        /// The text, shortened.
-        text: String,
-    },
-    /// All values are the labels' default.
-    #[error("take values that are all the default")]
-    NothingBelieved,
-    /// Values that do not sum to 1.
-    #[error("take the values: require_unity violated: sum={sum} tol={tolerance}")]
-    Unity {
-        /// The sum of the values.
-        sum: f64,
-        /// How far it may be from 1.
-        tolerance: f64,
-    },
-    /// A forecast about too many.
-    #[error("take a forecast about more than {FORECAST_MAX} inferers")]
-    LongForecast,
-}
+#[error("{0}")]
+pub struct PayloadError(String);
 
 impl Submission {
     /// Checks the payload of `worker` against `topic`. Labels are trimmed and compared without
@@ -169,10 +127,12 @@ impl Submission {
     ) -> Result<Self, PayloadError> {
         let Payload { values, forecast } = payload;
         if values.is_empty() && forecast.is_empty() {
-            return Err(PayloadError::Empty);
+            let text = "take a submission without an inference or a forecast";
+            return Err(PayloadError(text.to_owned()));
         }
         if forecast.len() > FORECAST_MAX {
-            return Err(PayloadError::LongForecast);
+            let text = format!("take a forecast about more than {FORECAST_MAX} inferers");
+            return Err(PayloadError(text));
         }
         let loss = |(name, text): (Address, String)| Ok((name, number(&text)?));
         let forecast = forecast.into_iter().map(loss).collect::<Result<_, _>>()?;
@@ -220,26 +180,27 @@ fn labeled(
 ) -> Result<Vec<LabeledValue>, PayloadError> {
     let n_max = topic.labeling.per_submission_max;
     if u32::try_from(values.len()).unwrap_or(u32::MAX) > n_max {
-        return Err(PayloadError::ManyLabels { n_max });
+        return Err(PayloadError(format!("take more than {n_max} labels")));
     }
     let mut came = Vec::new();
     for (label, text) in values {
         let value = number(&text)?;
         let label_name = find_label(topic, &label)?;
         if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
-            return Err(PayloadError::RepeatedLabel { label: label_name });
+            return Err(PayloadError(format!("take label `{label_name}` more than once")));
         }
         came.push(LabeledValue { label_id: 0, label_name, value });
     }
     let default = topic.labeling.default;
     let says = |value: &LabeledValue| value.value.partial_cmp(&default) != Some(Ordering::Equal);
     if topic.labeling.is_multi && !came.iter().any(says) {
-        return Err(PayloadError::NothingBelieved);
+        return Err(PayloadError("take values that are all the default".to_owned()));
     }
     if let Some(tolerance) = topic.unity_tolerance {
         let sum: f64 = came.iter().map(|value| value.value).sum();
         if (sum - 1.0).abs() > tolerance {
-            return Err(PayloadError::Unity { sum, tolerance });
+            let text = format!("require_unity violated: sum={sum} tol={tolerance}");
+            return Err(PayloadError(format!("take the values: {text}")));
         }
     }
     if topic.takes_any_label() {
@@ -263,7 +224,10 @@ fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<Labele
 
 /// The label that `label` means on `topic`. An empty one means the only one.
 fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
-    let unknown = || PayloadError::UnknownLabel { label: label.chars().take(64).collect() };
+    let unknown = || {
+        let label: String = label.chars().take(64).collect();
+        PayloadError(format!("take label `{label}`, which the topic does not have"))
+    };
     if label.trim().is_empty() && topic.is_single() {
         return Ok(SINGLE_LABEL.to_owned());
     }
@@ -280,9 +244,10 @@ fn number(text: &str) -> Result<f64, PayloadError> {
     let trimmed = text.trim();
     let number: Option<f64> =
         if trimmed.len() <= NUMBER_BYTES_MAX { trimmed.parse().ok() } else { None };
-    number
-        .filter(|number| number.abs() <= NUMBER_MAX)
-        .ok_or_else(|| PayloadError::Number { text: text.chars().take(80).collect() })
+    number.filter(|number| number.abs() <= NUMBER_MAX).ok_or_else(|| {
+        let text: String = text.chars().take(80).collect();
+        PayloadError(format!("read `{text}` as a decimal number"))
+    })
 }
 
 #[cfg(test)]

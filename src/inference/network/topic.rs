@@ -268,94 +268,14 @@ pub struct Topic {
     pub predictor: Option<Predictor>,
 }
 
-/// Why a topic's settings do not fit together.
+/// A topic's settings are unfit, or do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TopicSettingsError {
-    /// The truth would be asked for before the next epoch opens.
-    #[error("set topic {id}: its ground truth lag is shorter than its epoch")]
-    Lag {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// The window is longer than the epoch, or one of them is nothing.
-    #[error("set topic {id}: its submission window is not within 1 and its epoch length")]
-    Window {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// Too many labels, one twice, or one that is unfit; or other than `y` on a single output.
-    #[error(
-        "set topic {id}: its labels are up to {LABELS_MAX} different short names, `y` alone for one output"
-    )]
-    Labels {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// A sum of 1 where labels left out count for something.
-    #[error("set topic {id}: values that sum to 1 need the default 0")]
-    Default {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// Several outputs, and one column to judge them by.
-    #[error("set topic {id}: the value of a column is the truth of one label only")]
-    Truth {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// A number that no topic of the chain has.
-    #[error("set topic {id}: its {what} is {range} on the chain; `experimental` allows others")]
-    ChainRange {
-        /// The number of the topic.
-        id: TopicId,
-        /// The name of the setting.
-        what: &'static str,
-        /// The range that the chain allows.
-        range: String,
-    },
-    /// Nothing is ahead, or too far.
-    #[error("set topic {id}: its horizon is from 1 second to {HORIZON_DAYS_MAX} days")]
-    Horizon {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// A number that is not one, or is out of its range.
-    #[error("set topic {id}: {what} is out of range")]
-    Range {
-        /// The number of the topic.
-        id: TopicId,
-        /// The name of the setting.
-        what: &'static str,
-    },
-    /// A name or a reference that is empty, too long, or holds unprintable characters.
-    #[error(
-        "set topic {id}: its {what} is empty, has more than {STRING_BYTES_MAX} bytes, or has control or invisible characters"
-    )]
-    Text {
-        /// The number of the topic.
-        id: TopicId,
-        /// The name of the setting.
-        what: &'static str,
-    },
-    /// Unity asked of a single output.
-    #[error("set topic {id}: a single output cannot be asked to sum to 1")]
-    Unity {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// A floor of losses that has no logarithm.
-    #[error("set topic {id}: its least loss is not above 0")]
-    Floor {
-        /// The number of the topic.
-        id: TopicId,
-    },
-    /// A direction asked of labels that are none.
-    #[error("set topic {id}: a direction has the labels up, down and flat")]
-    Direction {
-        /// The number of the topic.
-        id: TopicId,
-    },
+#[error("set topic {id}: {fault}")]
+pub struct TopicSettingsError {
+    /// The number of the topic.
+    pub id: TopicId,
+    /// What is wrong with which of them.
+    pub fault: String,
 }
 
 impl Topic {
@@ -396,64 +316,48 @@ impl Topic {
     /// # Errors
     /// A [`TopicSettingsError`] that names what does not.
     pub fn check(&self) -> Result<(), TopicSettingsError> {
-        let id = self.id;
+        let faults = [self.find_misfit(), self.find_unfit_text(), self.find_out_of_range()];
+        let fault = faults.into_iter().flatten().next();
+        fault.map_or(Ok(()), |fault| Err(TopicSettingsError { id: self.id, fault }))
+    }
+
+    /// What does not fit together, if something does not.
+    fn find_misfit(&self) -> Option<String> {
         let Timing { epoch_length, worker_submission_window, ground_truth_lag } = self.timing;
-        if ground_truth_lag < epoch_length {
-            return Err(TopicSettingsError::Lag { id });
-        }
-        if worker_submission_window == 0 || worker_submission_window > epoch_length {
-            return Err(TopicSettingsError::Window { id });
-        }
         let mut sorted = self.labels.clone();
         sorted.sort();
         sorted.dedup();
         let are_fit = self.labels.iter().all(|label| label::is_fit(label, self.labeling));
         let is_single_fit = !self.is_single() || self.labels == [SINGLE_LABEL];
         let are_few = self.labels.len() <= LABELS_MAX && sorted.len() == self.labels.len();
-        if !are_fit || !are_few || !is_single_fit {
-            return Err(TopicSettingsError::Labels { id });
-        }
-        if self.unity_tolerance.is_some() && self.is_single() {
-            return Err(TopicSettingsError::Unity { id });
-        }
-        if self.unity_tolerance.is_some() && self.labeling.default != 0.0 {
-            return Err(TopicSettingsError::Default { id });
-        }
-        match self.truth {
-            Truth::Direction { .. } if !sorted.is_empty() && sorted != ["down", "flat", "up"] => {
-                return Err(TopicSettingsError::Direction { id });
-            }
-            Truth::Direction { .. } if self.is_single() => {
-                return Err(TopicSettingsError::Direction { id });
-            }
-            Truth::Value if self.labels.len() != 1 => return Err(TopicSettingsError::Truth { id }),
-            _ => {}
-        }
+        let is_direction = matches!(self.truth, Truth::Direction { .. });
+        let are_directions = sorted.is_empty() || sorted == ["down", "flat", "up"];
         let horizon = self.source.horizon;
-        if horizon < Duration::from_secs(1) || horizon > DAY * HORIZON_DAYS_MAX {
-            return Err(TopicSettingsError::Horizon { id });
-        }
-        self.check_texts()?;
-        self.check_ranges()?;
-        self.check_numbers()
-    }
-
-    /// Refuses what no topic of the chain has, unless the topic is experimental.
-    fn check_ranges(&self) -> Result<(), TopicSettingsError> {
-        let unfit = |what, range| Err(TopicSettingsError::ChainRange { id: self.id, what, range });
-        let (least, most) = (P_NORM_RANGE.start(), P_NORM_RANGE.end());
-        if self.is_experimental {
-            Ok(())
-        } else if self.timing.epoch_length < EPOCH_LENGTH_MIN {
-            unfit("epoch_length", format!("at least {EPOCH_LENGTH_MIN} blocks"))
-        } else if !P_NORM_RANGE.contains(&self.judging.p_norm) {
-            unfit("p_norm", format!("from {least} to {most}"))
+        Some(if ground_truth_lag < epoch_length {
+            "its ground truth lag is shorter than its epoch".to_owned()
+        } else if worker_submission_window == 0 || worker_submission_window > epoch_length {
+            "its submission window is not within 1 and its epoch length".to_owned()
+        } else if !are_fit || !are_few || !is_single_fit {
+            format!(
+                "its labels are up to {LABELS_MAX} different short names, `y` alone for one output"
+            )
+        } else if self.unity_tolerance.is_some() && self.is_single() {
+            "a single output cannot be asked to sum to 1".to_owned()
+        } else if self.unity_tolerance.is_some() && self.labeling.default != 0.0 {
+            "values that sum to 1 need the default 0".to_owned()
+        } else if is_direction && (self.is_single() || !are_directions) {
+            "a direction has the labels up, down and flat".to_owned()
+        } else if !is_direction && self.labels.len() != 1 {
+            "the value of a column is the truth of one label only".to_owned()
+        } else if horizon < Duration::from_secs(1) || horizon > DAY * HORIZON_DAYS_MAX {
+            format!("its horizon is from 1 second to {HORIZON_DAYS_MAX} days")
         } else {
-            Ok(())
-        }
+            return None;
+        })
     }
 
-    fn check_texts(&self) -> Result<(), TopicSettingsError> {
+    /// The first text that is empty, too long, or not printable.
+    fn find_unfit_text(&self) -> Option<String> {
         let predictor = self.predictor.as_ref();
         let texts = [
             ("name", Some(&self.name)),
@@ -465,16 +369,31 @@ impl Topic {
         let is_unfit = |text: &String| {
             text.is_empty() || text.len() > STRING_BYTES_MAX || text.chars().any(is_unprintable)
         };
-        let unfit = texts.into_iter().find(|(_, text)| text.is_some_and(is_unfit));
-        unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Text { id: self.id, what }))
+        let (what, _) = texts.into_iter().find(|(_, text)| text.is_some_and(is_unfit))?;
+        Some(format!(
+            "its {what} is empty, has more than {STRING_BYTES_MAX} bytes, or has control or \
+             invisible characters"
+        ))
     }
 
-    fn check_numbers(&self) -> Result<(), TopicSettingsError> {
+    /// The first number that no topic of the chain has, unless the topic is experimental, or that
+    /// nothing can be computed with.
+    fn find_out_of_range(&self) -> Option<String> {
         let Judging { loss, p_norm, c_norm, alpha_regret, merit_sortition_alpha, epsilon, .. } =
             self.judging;
+        let on_chain = |what, range| {
+            Some(format!("its {what} is {range} on the chain; `experimental` allows others"))
+        };
+        let (least, most) = (P_NORM_RANGE.start(), P_NORM_RANGE.end());
+        if !self.is_experimental && self.timing.epoch_length < EPOCH_LENGTH_MIN {
+            return on_chain("epoch_length", format!("at least {EPOCH_LENGTH_MIN} blocks"));
+        }
+        if !self.is_experimental && !P_NORM_RANGE.contains(&p_norm) {
+            return on_chain("p_norm", format!("from {least} to {most}"));
+        }
         let has_logarithm = loss.floor > 0.0 && loss.floor.is_finite();
         if !loss.allow_negative && !has_logarithm {
-            return Err(TopicSettingsError::Floor { id: self.id });
+            return Some("its least loss is not above 0".to_owned());
         }
         let of_one = 0.0..=1.0;
         let actors = 1..=SUBMISSIONS_MAX;
@@ -503,8 +422,8 @@ impl Topic {
             ("keep_days", self.keep.days.is_none_or(|days| days > 0)),
             ("models", self.predictor.as_ref().is_none_or(Predictor::has_fit_models)),
         ];
-        let unfit = is_fit.into_iter().find(|(_, is_fit)| !is_fit);
-        unfit.map_or(Ok(()), |(what, _)| Err(TopicSettingsError::Range { id: self.id, what }))
+        let (what, _) = is_fit.into_iter().find(|(_, is_fit)| !is_fit)?;
+        Some(format!("{what} is out of range"))
     }
 
     /// What came true where the column went from `before` to `after`: a number for each of `labels`.

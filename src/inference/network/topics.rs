@@ -168,7 +168,7 @@ impl Inference {
         *newest_deleted = (*newest_deleted).max(Some(id));
         drop(newest_deleted);
         self.shared.topics.write().remove(&id);
-        self.shared.cache.forget(id);
+        self.shared.cache.change(id, |entry| entry.close(None));
         self.forget_problems(id);
         self.shared.news.send_modify(|news| news.n_changes += 1);
         Ok(())

@@ -118,7 +118,7 @@ pub(super) fn pieces(
     head: &impl Serialize,
     bodies: impl IntoIterator<Item = PairBody>,
 ) -> Result<Pieces, ApiError> {
-    let mut text = serde_json::to_string(head).map_err(|error| ApiError::broken(&error))?;
+    let mut text = serde_json::to_string(head)?;
     let mut pieces: Pieces = Box::new(empty());
     for pairs in bodies {
         let place = text.find(PLACE).map_or(text.len(), |idx| idx + PLACE.len());

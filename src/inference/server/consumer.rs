@@ -3,20 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::Uri,
-};
-use model::bundle::decimal;
-use model::topic::TopicId;
+use axum::Json;
+use model::{bundle::decimal, topic::TopicId};
 use uuid::Uuid;
-use wire::inference::consumer::{Envelope, InferenceData, SignedInference as Body};
+use wire::{
+    inference::consumer::{Envelope, InferenceData, SignedInference as Body},
+    paths,
+};
 
 use super::{
     Service,
-    emissions::in_query,
-    error::{ApiError, ConsumerError, topic_id},
+    error::{ApiError, ConsumerError},
+    openapi::{
+        NOT_SIGNABLE, NOTHING_TO_SIGN,
+        parameters::{ChainPart, ConsumerMembers, ConsumerRefusal},
+    },
+    request::{Asked, read_topic_id},
 };
 use crate::{
     math::synthesis::interval::PERCENTILES,
@@ -36,23 +38,25 @@ pub struct Consumers {
     pub prices: BTreeMap<String, TopicId>,
 }
 
-pub(super) async fn get(
-    State(service): State<Service>,
-    Path(chain): Path<String>,
-    uri: Uri,
-) -> Result<Json<Envelope<Body>>, ConsumerError> {
-    let text = in_query(&uri, "allora_topic_id")?;
-    let text = text.ok_or_else(|| ApiError::Mismatch {
-        parameter: "allora_topic_id",
-        reason: "it is missing".to_owned(),
-    })?;
-    if let Some(kind) = in_query(&uri, "inference_value_type")?
-        && kind != "uint256"
-    {
+/// A topic's newest combined value with its confidence interval, signed for a contract.
+///
+/// The signature is secp256k1 over the typed data that the public consumer contract checks: 65 bytes
+/// r, s, v. Amounts have 18 decimals as whole numbers, cut and not rounded; those called normalized
+/// are plain decimals. The timestamp is in seconds since 1970. Negative values are refused, since a
+/// contract's numbers are not signed.
+#[utoipa::path(get, path = paths::CONSUMER, operation_id = "consumer", tag = "consumer",
+    params(ChainPart, ConsumerMembers),
+    responses((status = 200, description = "The value and its signature", body = Envelope<Body>),
+        (status = 400, description = NOT_SIGNABLE, body = ConsumerRefusal),
+        (status = 404, description = NOTHING_TO_SIGN, body = ConsumerRefusal)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerError> {
+    let text = asked.text("allora_topic_id")?;
+    if asked.find("inference_value_type")?.is_some_and(|kind| kind != "uint256") {
         let message = "inference_value_type is uint256, the one type that is signed";
-        return Err(ApiError::Invalid(message.to_owned()).into());
+        return Err(ApiError::invalid(message).into());
     }
-    Ok(signed(&service, &chain, topic_id(&text)?).await?)
+    let topic = read_topic_id("topic_id", &text)?;
+    Ok(signed(&asked.service, &asked.text("chain_id")?, topic).await?)
 }
 
 /// The newest value of `topic`, signed for `chain`.
@@ -64,7 +68,7 @@ pub(super) async fn signed(
     let Consumers { signer, chains, .. } = service.consumers.as_ref();
     let domain = *chains.get(chain).ok_or_else(|| {
         let served: Vec<&str> = chains.keys().map(String::as_str).collect();
-        ApiError::NotFound(format!("chain not served, use one of: {}", served.join(", ")))
+        ApiError::not_found(format!("chain not served, use one of: {}", served.join(", ")))
     })?;
     let bundles = service.inference.latest(topic).await?;
     let (value, intervals) = match &bundles.signed {
@@ -73,7 +77,7 @@ pub(super) async fn signed(
     };
     let [value] = value.as_slice() else {
         let message = format!("topic {topic} has several labels, and a contract takes one number");
-        return Err(ApiError::Invalid(message));
+        return Err(ApiError::invalid(message));
     };
     let normalized = decimal(value.value);
     let interval = intervals.first();
@@ -82,7 +86,7 @@ pub(super) async fn signed(
     let percentiles: Vec<String> =
         if values.is_empty() { Vec::new() } else { PERCENTILES.map(decimal).to_vec() };
     let amount = |text: &String| {
-        Amount::of_decimal(text).map_err(|error| ApiError::Invalid(format!("cannot {error}")))
+        Amount::of_decimal(text).map_err(|error| ApiError::invalid(format!("cannot {error}")))
     };
     let inference = SignedInference {
         network_inference: amount(&normalized)?,

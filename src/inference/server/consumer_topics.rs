@@ -1,17 +1,16 @@
 //! `GET /v2/allora/{network}/topics?continuation_token=`: topics, page by page.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::Uri,
+use axum::Json;
+use wire::{
+    inference::consumer::{ConsumerTopic, ConsumerTopics, Envelope},
+    paths,
 };
-use wire::inference::consumer::{ConsumerTopic, ConsumerTopics, Envelope};
 
 use super::{
-    Service,
     consumer::wrapped,
-    emissions::in_query,
     error::{ApiError, ConsumerError},
+    openapi::parameters::{ConsumerRefusal, NetworkPart},
+    request::Asked,
 };
 use crate::{Inference, InferenceError, network::topic::Topic};
 
@@ -21,28 +20,31 @@ const PAGE: usize = 100;
 /// The networks' names that clients ask for. Both are this one.
 const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
 
-pub(super) async fn get(
-    State(service): State<Service>,
-    Path(network): Path<String>,
-    uri: Uri,
-) -> Result<Json<Envelope<ConsumerTopics>>, ConsumerError> {
-    if !NETWORKS.contains(&network.as_str()) {
+/// Topics, 100 a page. Both networks are this one.
+#[utoipa::path(get, path = paths::CONSUMER_TOPICS, operation_id = "consumer_topics",
+    tag = "consumer", params(NetworkPart,
+        ("continuation_token" = Option<String>, Query,
+            description = "What the page before says; on the last page there is none.")),
+    responses((status = 200, description = "A page of topics", body = Envelope<ConsumerTopics>),
+        (status = 400, description = "The token is none", body = ConsumerRefusal),
+        (status = 404, description = "There is no such network", body = ConsumerRefusal)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<Envelope<ConsumerTopics>>, ConsumerError> {
+    if !NETWORKS.contains(&asked.text("network")?.as_str()) {
         let message = format!("network not served, use one of: {}", NETWORKS.join(", "));
-        return Err(ApiError::NotFound(message).into());
+        return Err(ApiError::not_found(message).into());
     }
-    let token = in_query(&uri, "continuation_token")?.filter(|token| !token.is_empty());
-    let after: u64 = match &token {
-        Some(token) => token.parse().map_err(|_| ApiError::Mismatch {
-            parameter: "continuation_token",
-            reason: "it is what the page before says".to_owned(),
-        })?,
-        None => 0,
-    };
-    let topics = service.inference.topics();
+    let token = asked.find("continuation_token")?.filter(|token| !token.is_empty());
+    let after: Option<u64> = token
+        .map(|token| token.parse())
+        .transpose()
+        .map_err(|_| ApiError::mismatch("continuation_token", "it is what the page before says"))?;
+    let after = after.unwrap_or_default();
+    let inference = &asked.service.inference;
+    let topics = inference.topics();
     let mut rest = topics.iter().filter(|topic| topic.id.get() > after);
     let mut page = Vec::new();
     for topic in rest.by_ref().take(PAGE) {
-        page.push(body(&service.inference, topic).await.map_err(ApiError::from)?);
+        page.push(body(inference, topic).await?);
     }
     let last = page.last().map(|topic| topic.topic_id.to_string());
     let continuation_token = rest.next().and(last);

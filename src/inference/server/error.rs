@@ -1,17 +1,13 @@
 //! Errors as the chain's gateway words them: `{"code":5,"message":"…","details":[]}`.
 
-use std::error::Error;
+use std::{error::Error, fmt::Display};
 
-use accounts::{
-    AccountsError,
-    gate::{Exceeded, Refusal},
-};
+use accounts::{AccountsError, gate::Refusal};
 use axum::{
     Json,
     http::{StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
-use model::topic::TopicId;
 use task::causes::chain;
 use tracing::error;
 use uuid::Uuid;
@@ -24,7 +20,7 @@ use wire::{
 
 use crate::{
     InferenceError, ReadError, SubmitError,
-    network::{addresses::AddressError, topics::TopicChangeError},
+    network::{addresses::AddressError, relearn::RelearnError, topics::TopicChangeError},
     signer::SignerError,
     store::StoreError,
 };
@@ -35,279 +31,282 @@ const RETRY_AFTER_SECONDS: u32 = 5;
 /// The public text of an internal failure.
 const INTERNAL: &str = "internal error";
 
-/// Why a request is refused.
+/// Why a request is refused, as the caller reads it.
 #[derive(Debug)]
-pub(super) enum ApiError {
-    /// No key was sent, or something else in its place.
-    NoKey(NoKey),
-    /// The key opens nothing.
-    UnknownKey,
-    /// There were too many requests.
-    Limited(Exceeded),
-    /// Nobody knows, since the accounts file failed.
-    Accounts(AccountsError),
-    /// The version in the path is not served.
-    Version(String),
-    /// The path or the method is none of ours.
-    NotImplemented,
-    /// A part of the path or the query is not what it should be.
-    Mismatch { parameter: &'static str, reason: String },
-    /// Topics are numbered from 1.
-    ZeroTopic,
-    /// A body or a query that cannot be served, in words.
-    Invalid(String),
-    /// Something else than a topic or a bundle is not there, in words.
-    NotFound(String),
-    /// There is one already, in words.
-    Exists(String),
-    /// The key may not, in words.
-    Denied(String),
-    /// There are as many as may be, and waiting does not help: in words.
-    TooMany(String),
-    /// Whether it can be served depends on another service that does not answer, in words.
-    Unchecked(String),
-    /// As many as possible follow topics.
-    TooManyReaders,
-    /// Something broke, and was logged.
-    Broken,
-    /// A file was removed or replaced.
-    Replaced,
-    /// The disk of a file is full.
-    Full,
-    /// The network has no answer.
-    Read(ReadError),
+pub(super) struct ApiError {
+    code: Code,
+    message: String,
 }
 
-/// The gRPC codes that the gateway shows.
-#[derive(Clone, Copy)]
+/// The gRPC codes that the gateway shows, each with the status that it makes of it.
+#[derive(Debug, Clone, Copy)]
 enum Code {
-    InvalidArgument = 3,
-    DeadlineExceeded = 4,
-    NotFound = 5,
-    AlreadyExists = 6,
-    PermissionDenied = 7,
-    ResourceExhausted = 8,
-    Aborted = 10,
-    Unimplemented = 12,
-    Internal = 13,
-    Unavailable = 14,
-    Unauthenticated = 16,
+    InvalidArgument,
+    DeadlineExceeded,
+    NotFound,
+    AlreadyExists,
+    PermissionDenied,
+    ResourceExhausted,
+    Aborted,
+    Unimplemented,
+    Internal,
+    Unavailable,
+    Unauthenticated,
     /// Ours: also 8 to the caller, with a status that says more than 429.
     DiskFull,
 }
 
+impl Code {
+    const fn parts(self) -> (u32, StatusCode) {
+        match self {
+            Self::InvalidArgument => (3, StatusCode::BAD_REQUEST),
+            Self::DeadlineExceeded => (4, StatusCode::GATEWAY_TIMEOUT),
+            Self::NotFound => (5, StatusCode::NOT_FOUND),
+            Self::AlreadyExists => (6, StatusCode::CONFLICT),
+            Self::PermissionDenied => (7, StatusCode::FORBIDDEN),
+            Self::ResourceExhausted => (8, StatusCode::TOO_MANY_REQUESTS),
+            Self::DiskFull => (8, StatusCode::INSUFFICIENT_STORAGE),
+            Self::Aborted => (10, StatusCode::CONFLICT),
+            Self::Unimplemented => (12, StatusCode::NOT_IMPLEMENTED),
+            Self::Internal => (13, StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Unavailable => (14, StatusCode::SERVICE_UNAVAILABLE),
+            Self::Unauthenticated => (16, StatusCode::UNAUTHORIZED),
+        }
+    }
+}
+
+impl ApiError {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The version in the path is not served.
+    pub(super) fn version(version: &str) -> Self {
+        let version: String = version.chars().take(32).collect();
+        let served = EMISSIONS_VERSIONS.join(", ");
+        let message = format!("version {version} is not served, use one of: {served}");
+        Self::new(Code::Unimplemented, message)
+    }
+
+    /// The path or the method is not served.
+    pub(super) fn not_implemented() -> Self {
+        Self::new(Code::Unimplemented, "Not Implemented")
+    }
+
+    /// A part of the path or the query is unfit.
+    pub(super) fn mismatch(parameter: &str, reason: impl Display) -> Self {
+        Self::invalid(format!("type mismatch, parameter: {parameter}, error: {reason}"))
+    }
+
+    /// `text`, a part of the path or the query, cannot be read.
+    pub(super) fn syntax(parameter: &str, text: &str) -> Self {
+        let text: String = text.chars().take(96).collect();
+        Self::mismatch(parameter, format_args!("parsing {text:?}: invalid syntax"))
+    }
+
+    /// A body or a query that cannot be served.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    /// What is asked for does not exist.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, message)
+    }
+
+    /// The key may not.
+    pub(super) fn denied(message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, message)
+    }
+
+    /// There are as many as may be, and waiting does not help.
+    pub(super) fn too_many(message: impl Into<String>) -> Self {
+        Self::new(Code::Aborted, message)
+    }
+
+    /// Whether it can be served depends on something that does not answer now.
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(Code::Unavailable, message)
+    }
+
+    /// The request has no key that is known.
+    pub(super) fn unknown_key() -> Self {
+        Self::new(Code::Unauthenticated, "invalid API key")
+    }
+
+    fn full() -> Self {
+        let message = "the service's disk is full: nothing was stored; retry once there is space";
+        Self::new(Code::DiskFull, message)
+    }
+
+    fn replaced() -> Self {
+        Self::unavailable("the service's file was removed or replaced: nothing was stored")
+    }
+
+    /// Logs an internal failure, whose cause the caller does not see.
+    pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            match error.downcast_ref() {
+                Some(StoreError::DiskFull) => return Self::full(),
+                Some(StoreError::Replaced) => return Self::replaced(),
+                _ => cause = error.source(),
+            }
+        }
+        error!(cause = chain(error), "failed to answer a request");
+        Self::new(Code::Internal, INTERNAL)
+    }
+}
+
 impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
-        Self::Read(error)
+        match error {
+            ReadError::UnknownTopic { topic } => {
+                Self::not_found(format!("topic {topic} not found"))
+            }
+            ReadError::NoBundle { topic } => {
+                Self::not_found(format!("network inference not available for topic {topic}"))
+            }
+            ReadError::Failed(error) => Self::broken(&error),
+        }
     }
 }
 
 impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
-        Self::Invalid(chain(&error))
+        Self::invalid(chain(&error))
     }
 }
 
 impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
         match error {
-            SubmitError::UnknownTopic { topic } => Self::Read(ReadError::UnknownTopic { topic }),
+            SubmitError::UnknownTopic { topic } => ReadError::UnknownTopic { topic }.into(),
             SubmitError::NotOpen { nonce } => {
-                Self::Invalid(format!("the submission window of nonce {nonce} is not open"))
+                Self::invalid(format!("the submission window of nonce {nonce} is not open"))
             }
-            SubmitError::Repeated { nonce } => {
-                Self::Exists(format!("this worker has submitted for nonce {nonce} already"))
-            }
+            SubmitError::Repeated { nonce } => Self::new(
+                Code::AlreadyExists,
+                format!("this worker has submitted for nonce {nonce} already"),
+            ),
             SubmitError::Full { .. }
             | SubmitError::FullOfLabels { .. }
-            | SubmitError::FullOfSubmitter { .. } => Self::TooMany(format!("cannot {error}")),
-            SubmitError::NotWhitelisted { topic, worker } => Self::Denied(format!(
+            | SubmitError::FullOfSubmitter { .. } => Self::too_many(format!("cannot {error}")),
+            SubmitError::NotWhitelisted { topic, worker } => Self::denied(format!(
                 "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \
                  is not on it: ask who created the topic to add it"
             )),
-            SubmitError::Payload(error) => Self::Invalid(format!("cannot {error}")),
+            SubmitError::Payload(error) => Self::invalid(format!("cannot {error}")),
             SubmitError::Failed(error) => Self::broken(&error),
         }
-    }
-}
-
-impl From<SignerError> for ApiError {
-    fn from(error: SignerError) -> Self {
-        Self::broken(&error)
     }
 }
 
 impl From<TopicChangeError> for ApiError {
     fn from(error: TopicChangeError) -> Self {
         match error {
-            TopicChangeError::Unknown { topic } => Self::Read(ReadError::UnknownTopic { topic }),
+            TopicChangeError::Unknown { topic } => ReadError::UnknownTopic { topic }.into(),
             TopicChangeError::NotYours { topic, is_built_in: false } => {
-                Self::Denied(format!("another key created topic {topic}"))
+                Self::denied(format!("another key created topic {topic}"))
             }
-            TopicChangeError::NotYours { topic, is_built_in: true } => Self::Denied(format!(
+            TopicChangeError::NotYours { topic, is_built_in: true } => Self::denied(format!(
                 "topic {topic} came with the program, and no key can change it: start the service \
                  without --demo to be without it"
             )),
-            TopicChangeError::Unfit(error) => Self::Invalid(format!("cannot {error}")),
+            TopicChangeError::Unfit(error) => Self::invalid(format!("cannot {error}")),
             TopicChangeError::Fixed { .. } | TopicChangeError::WindowOpen { .. } => {
-                Self::Invalid(format!("cannot {error}"))
+                Self::invalid(format!("cannot {error}"))
             }
-            TopicChangeError::TooMany => Self::TooMany(format!("cannot {error}")),
+            TopicChangeError::TooMany => Self::too_many(format!("cannot {error}")),
             TopicChangeError::Failed(error) => Self::broken(&error),
         }
     }
 }
 
-impl From<AddressError> for ApiError {
-    fn from(error: AddressError) -> Self {
-        Self::broken(&error)
+impl From<RelearnError> for ApiError {
+    fn from(error: RelearnError) -> Self {
+        match error {
+            RelearnError::Read(error) => error.into(),
+            RelearnError::TooFarBack { from, earliest } => Self::too_many(earliest.map_or_else(
+                || format!("cannot learn again from nonce {from}: nothing was learned yet"),
+                |earliest| format!("cannot learn again from before nonce {earliest}"),
+            )),
+            RelearnError::Busy => Self::unavailable(format!("cannot {error}: try again")),
+        }
     }
 }
 
-impl From<InferenceError> for ApiError {
-    fn from(error: InferenceError) -> Self {
-        Self::Read(ReadError::Failed(error))
+impl From<AccountsError> for ApiError {
+    fn from(error: AccountsError) -> Self {
+        match error {
+            AccountsError::Unreachable(_) => {
+                error!(cause = chain(&error), "failed to check an API key");
+                Self::unavailable("API keys cannot be checked now")
+            }
+            AccountsError::Full => Self::full(),
+            AccountsError::Replaced => Self::replaced(),
+            error => Self::broken(&error),
+        }
     }
 }
+
+/// Errors of which the caller learns no more than that there was one.
+macro_rules! broken {
+    ($($error:ty),*) => {$(
+        impl From<$error> for ApiError {
+            fn from(error: $error) -> Self {
+                Self::broken(&error)
+            }
+        }
+    )*};
+}
+
+broken!(SignerError, AddressError, InferenceError, serde_json::Error);
 
 /// A refusal in the form of the consumer API.
 #[derive(Debug)]
 pub(super) struct ConsumerError(ApiError);
 
-impl From<ApiError> for ConsumerError {
-    fn from(error: ApiError) -> Self {
-        Self(error)
+impl<E: Into<ApiError>> From<E> for ConsumerError {
+    fn from(error: E) -> Self {
+        Self(error.into())
     }
 }
 
 impl IntoResponse for ConsumerError {
     fn into_response(self) -> Response {
-        let (code, message) = self.0.into_public();
         let body = Envelope::<()> {
             request_id: Uuid::new_v4().to_string(),
             status: false,
-            api_response_message: Some(message),
+            api_response_message: Some(self.0.message),
             data: None,
         };
-        (code.status(), Json(body)).into_response()
+        (self.0.code.parts().1, Json(body)).into_response()
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (code, message) = self.into_public();
-        respond(code, message)
-    }
-}
-
-impl ApiError {
-    /// Logs what broke, which is not told.
-    pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
-        let mut cause = Some(error);
-        while let Some(error) = cause {
-            match error.downcast_ref() {
-                Some(StoreError::DiskFull) => return Self::Full,
-                Some(StoreError::Replaced) => return Self::Replaced,
-                _ => cause = error.source(),
-            }
+        let (code, status) = self.code.parts();
+        let body = Json(Body { code, message: self.message, details: Vec::new() });
+        let mut response = (status, body).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
         }
-        error!(cause = chain(error), "failed to answer a request");
-        Self::Broken
-    }
-
-    /// The code and the words of a refusal.
-    fn into_public(self) -> (Code, String) {
-        let respond = |code, message| (code, message);
-        let not_found = |topic: TopicId| format!("topic {topic} not found");
-        match self {
-            Self::NoKey(NoKey::Missing) => respond(
-                Code::Unauthenticated,
-                format!("missing API key: send it in the {API_KEY_HEADER} header"),
-            ),
-            Self::NoKey(_) | Self::UnknownKey => {
-                respond(Code::Unauthenticated, "invalid API key".to_owned())
-            }
-            Self::Limited(exceeded) => respond(Code::ResourceExhausted, exceeded.to_string()),
-            Self::Accounts(error @ AccountsError::Unreachable(_)) => {
-                error!(cause = chain(&error), "failed to check an API key");
-                respond(Code::Unavailable, "API keys cannot be checked now".to_owned())
-            }
-            Self::Accounts(AccountsError::Full) | Self::Full => respond(
-                Code::DiskFull,
-                "the service's disk is full: nothing was stored; retry once there is space"
-                    .to_owned(),
-            ),
-            Self::Accounts(AccountsError::Replaced) | Self::Replaced => respond(
-                Code::Unavailable,
-                "the service's file was removed or replaced: nothing was stored".to_owned(),
-            ),
-            Self::Accounts(error) => Self::broken(&error).into_public(),
-            Self::TooManyReaders => {
-                respond(Code::Unavailable, "too many follow topics; try again later".to_owned())
-            }
-            Self::Version(version) => {
-                let served = EMISSIONS_VERSIONS.join(", ");
-                let message = format!("version {version} is not served, use one of: {served}");
-                respond(Code::Unimplemented, message)
-            }
-            Self::NotImplemented => respond(Code::Unimplemented, "Not Implemented".to_owned()),
-            Self::Mismatch { parameter, reason } => respond(
-                Code::InvalidArgument,
-                format!("type mismatch, parameter: {parameter}, error: {reason}"),
-            ),
-            Self::ZeroTopic => respond(Code::InvalidArgument, "invalid topic id".to_owned()),
-            Self::Invalid(message) => respond(Code::InvalidArgument, message),
-            Self::NotFound(message) => respond(Code::NotFound, message),
-            Self::Exists(message) => respond(Code::AlreadyExists, message),
-            Self::Denied(message) => respond(Code::PermissionDenied, message),
-            Self::TooMany(message) => respond(Code::Aborted, message),
-            Self::Unchecked(message) => respond(Code::Unavailable, message),
-            Self::Broken => respond(Code::Internal, INTERNAL.to_owned()),
-            Self::Read(ReadError::UnknownTopic { topic }) => {
-                respond(Code::NotFound, not_found(topic))
-            }
-            Self::Read(ReadError::NoBundle { topic }) => respond(
-                Code::NotFound,
-                format!("network inference not available for topic {topic}"),
-            ),
-            Self::Read(error @ ReadError::Failed(_)) => Self::broken(&error).into_public(),
-        }
-    }
-}
-
-impl Code {
-    const fn number(self) -> u32 {
-        match self {
-            Self::DiskFull => Self::ResourceExhausted as u32,
-            code => code as u32,
-        }
-    }
-
-    /// The status that the gateway makes of it.
-    const fn status(self) -> StatusCode {
-        match self {
-            Self::InvalidArgument => StatusCode::BAD_REQUEST,
-            Self::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::AlreadyExists | Self::Aborted => StatusCode::CONFLICT,
-            Self::PermissionDenied => StatusCode::FORBIDDEN,
-            Self::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
-            Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-            Self::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-        }
+        response
     }
 }
 
 /// Words a refusal of the gate.
 pub(super) fn refused(refusal: Refusal) -> Response {
     let error = match refusal {
-        Refusal::NoKey(no_key) => ApiError::NoKey(no_key),
-        Refusal::KeyUnknown => ApiError::UnknownKey,
-        Refusal::Limited(exceeded) => ApiError::Limited(exceeded),
-        Refusal::Failed(error) => ApiError::Accounts(error),
+        Refusal::NoKey(NoKey::Missing) => ApiError::new(
+            Code::Unauthenticated,
+            format!("missing API key: send it in the {API_KEY_HEADER} header"),
+        ),
+        Refusal::NoKey(_) | Refusal::KeyUnknown => ApiError::unknown_key(),
+        Refusal::Limited(exceeded) => ApiError::new(Code::ResourceExhausted, exceeded.to_string()),
+        Refusal::Failed(error) => error.into(),
     };
     error.into_response()
 }
@@ -319,33 +318,5 @@ pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
         StatusCode::FORBIDDEN => Code::PermissionDenied,
         _ => Code::Internal,
     };
-    respond(code, message.to_owned())
-}
-
-fn respond(code: Code, message: String) -> Response {
-    let status = code.status();
-    let body = Json(Body { code: code.number(), message, details: Vec::new() });
-    let mut response = (status, body).into_response();
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
-    }
-    response
-}
-
-/// Checks the version in a path.
-pub(super) fn served(version: &str) -> Result<(), ApiError> {
-    if EMISSIONS_VERSIONS.contains(&version) {
-        Ok(())
-    } else {
-        Err(ApiError::Version(version.chars().take(32).collect()))
-    }
-}
-
-/// Reads the topic number in a path.
-pub(super) fn topic_id(text: &str) -> Result<TopicId, ApiError> {
-    let number: u64 = text.parse().map_err(|_| ApiError::Mismatch {
-        parameter: "topic_id",
-        reason: format!("parsing {:?}: invalid syntax", text.chars().take(32).collect::<String>()),
-    })?;
-    TopicId::new(number).ok_or(ApiError::ZeroTopic)
+    ApiError::new(code, message).into_response()
 }

@@ -9,11 +9,14 @@ use axum::{
     extract::State,
     response::{IntoResponse as _, Response},
 };
-use wire::inference::network::ServiceHealth;
+use wire::{inference::network::ServiceHealth, paths};
 
 use super::error::ApiError;
 use crate::{Inference, network::topic::Topic};
 
+/// Whether the service answers.
+#[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
+    responses((status = 200, description = "It does", body = ServiceHealth)))]
 pub(super) async fn get(
     State(inference): State<Inference>,
     Extension(gate): Extension<Gate>,
@@ -22,7 +25,7 @@ pub(super) async fn get(
         return ApiError::from(error).into_response();
     }
     if let Err(error) = gate.check_file().await {
-        return ApiError::Accounts(error).into_response();
+        return ApiError::from(error).into_response();
     }
     let fails = |topic: &Arc<Topic>| topic.is_active && !inference.problems(topic.id).is_empty();
     let topics = inference.topics().into_iter();

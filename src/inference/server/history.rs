@@ -1,15 +1,13 @@
 //! `GET /api/v1/topics/{topic_id}/history?limit=`: a topic's newest epochs, oldest first. Ours.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::Uri,
+use axum::Json;
+use wire::{
+    inference::{HistoryEpoch, TopicHistory},
+    paths,
 };
-use web::extract::pairs;
-use wire::inference::{HistoryEpoch, TopicHistory};
 
-use super::error::{ApiError, topic_id};
-use crate::{Inference, store::EpochView};
+use super::{error::ApiError, openapi::parameters::TopicPart, request::Asked};
+use crate::store::EpochView;
 
 /// How many epochs are returned where the request does not say.
 const LIMIT_DEFAULT: u32 = 100;
@@ -17,25 +15,16 @@ const LIMIT_DEFAULT: u32 = 100;
 /// The most epochs returned at once: enough for a line across any screen.
 const LIMIT_MAX: u32 = 1000;
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path(topic): Path<String>,
-    uri: Uri,
-) -> Result<Json<TopicHistory>, ApiError> {
-    let id = topic_id(&topic)?;
-    let epochs = inference.history(id, 0..=u64::MAX, limit(&uri)?).await?;
+/// A topic's newest past epochs, oldest first, with what came true and what it cost.
+#[utoipa::path(get, path = paths::TOPIC_HISTORY, operation_id = "history", tag = "network",
+    params(TopicPart, ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+        description = "How many of them; 100 where it is left out.")),
+    responses((status = 200, description = "Epochs", body = TopicHistory)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<TopicHistory>, ApiError> {
+    let (id, limit) = (asked.topic_id()?, asked.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?);
+    let epochs = asked.service.inference.history(id, 0..=u64::MAX, limit).await?;
     let epochs = epochs.into_iter().map(epoch).collect();
     Ok(Json(TopicHistory { topic_id: id.get(), epochs }))
-}
-
-fn limit(uri: &Uri) -> Result<u32, ApiError> {
-    let mismatch = |reason| ApiError::Mismatch { parameter: "limit", reason };
-    let pairs = pairs(uri).map_err(|error| mismatch(error.to_string()))?;
-    let Some((_, text)) = pairs.into_iter().find(|(name, _)| name == "limit") else {
-        return Ok(LIMIT_DEFAULT);
-    };
-    let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
-    limit.ok_or_else(|| mismatch(format!("it is a number from 1 to {LIMIT_MAX}")))
 }
 
 fn epoch(view: EpochView) -> HistoryEpoch {

@@ -1,19 +1,20 @@
 //! `GET /api/v1/topics/{topic_id}/latest`: the newest bundle with every array, and beside it what the
 //! chain no longer tells: each actor's weight, and confidence intervals.
 
-use axum::{
-    extract::{Path, State},
-    response::Response,
-};
+use axum::response::Response;
 use model::bundle::decimal;
-use wire::inference::network::{IntervalBody, LatestBody, WeightsBody};
+use wire::{
+    inference::network::{IntervalBody, LatestBody, WeightsBody},
+    paths,
+};
 
 use super::{
     bundle_body::{self, PairBody},
-    error::{ApiError, topic_id},
+    error::ApiError,
+    openapi::parameters::TopicPart,
+    request::Asked,
 };
 use crate::{
-    Inference,
     math::{
         regret::{ByActor, RoleValues},
         synthesis::interval::PERCENTILES,
@@ -21,11 +22,11 @@ use crate::{
     network::close::Interval,
 };
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path(topic): Path<String>,
-) -> Result<Response, ApiError> {
-    let bundles = inference.latest(topic_id(&topic)?).await?;
+/// The newest bundle with every array, weights and confidence intervals.
+#[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",
+    params(TopicPart), responses((status = 200, description = "The bundle", body = LatestBody)))]
+pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
+    let bundles = asked.service.inference.latest(asked.topic_id()?).await?;
     let head = LatestBody {
         network_inferences: bundles.bundle.bundle.clone(),
         weights: weights(&bundles.shares),

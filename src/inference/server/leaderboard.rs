@@ -1,27 +1,25 @@
 //! `GET /api/v1/topics/{topic_id}/leaderboard?epochs=`: who did how well, and what the network's values
 //! lost. Ours.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::Uri,
-};
-use web::extract::pairs;
-use wire::inference::leaderboard::{EpochLosses, Leaderboard, RankedActor};
-
-use super::error::{ApiError, topic_id};
-use crate::{
-    Inference,
-    network::leaderboard::{EPOCHS_DEFAULT, EPOCHS_MAX, Ranking, ValueLosses},
+use axum::Json;
+use wire::{
+    inference::leaderboard::{EpochLosses, Leaderboard, RankedActor},
+    paths,
 };
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path(topic): Path<String>,
-    uri: Uri,
-) -> Result<Json<Leaderboard>, ApiError> {
-    let id = topic_id(&topic)?;
-    let Ranking { epochs, actors } = inference.ranking(id, n_epochs(&uri)?).await?;
+use super::{error::ApiError, openapi::parameters::TopicPart, request::Asked};
+use crate::network::leaderboard::{EPOCHS_DEFAULT, EPOCHS_MAX, Ranking, ValueLosses};
+
+/// A topic's actors by their mean loss, and the losses of its values beside a baseline.
+#[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
+    tag = "network", params(TopicPart, ("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
+        description = "The newest epochs that were learned from to take means of; fewer of a topic \
+                       with many actors, 100 where it is left out.")),
+    responses((status = 200, description = "Actors and losses", body = Leaderboard)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<Leaderboard>, ApiError> {
+    let (id, inference) = (asked.topic_id()?, &asked.service.inference);
+    let n_epochs = asked.limit("epochs", EPOCHS_DEFAULT, EPOCHS_MAX)?;
+    let Ranking { epochs, actors } = inference.ranking(id, n_epochs).await?;
     let overviews = inference.overviews().await?;
     let overview = overviews.iter().find(|overview| overview.topic.id == id);
     let present = overview.map_or(&[][..], |overview| &overview.actors.actors);
@@ -33,7 +31,7 @@ pub(super) async fn get(
         uninformed: epoch.uninformed,
     };
     let actors = actors.into_iter().map(|actor| RankedActor {
-        role: if actor.is_forecaster { "forecaster" } else { "inferer" }.to_owned(),
+        role: actor.role.name().to_owned(),
         name: present
             .iter()
             .find(|known| known.worker == actor.worker)
@@ -47,14 +45,4 @@ pub(super) async fn get(
         epochs: epochs.into_iter().map(epoch).collect(),
         actors: actors.collect(),
     }))
-}
-
-fn n_epochs(uri: &Uri) -> Result<u32, ApiError> {
-    let mismatch = |reason| ApiError::Mismatch { parameter: "epochs", reason };
-    let pairs = pairs(uri).map_err(|error| mismatch(error.to_string()))?;
-    let Some((_, text)) = pairs.into_iter().find(|(name, _)| name == "epochs") else {
-        return Ok(EPOCHS_DEFAULT);
-    };
-    let n_epochs = text.parse().ok().filter(|n_epochs| (1..=EPOCHS_MAX).contains(n_epochs));
-    n_epochs.ok_or_else(|| mismatch(format!("it is a number from 1 to {EPOCHS_MAX}")))
 }

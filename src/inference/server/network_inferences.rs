@@ -6,18 +6,17 @@ use std::{future::ready, io, iter::once};
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Path, State},
-    http::Uri,
     response::Response,
 };
 use futures::{StreamExt as _, stream};
 use model::topic::{BlockHeight, TopicId};
-use wire::inference::network::NetworkInferencesPage;
+use wire::{inference::network::NetworkInferencesPage, paths};
 
 use super::{
     bundle_body::{PairBody, Pieces, json, pieces},
-    emissions::in_query,
-    error::{ApiError, served, topic_id},
+    error::ApiError,
+    openapi::parameters::{PageMembers, TopicPart, Version},
+    request::Asked,
 };
 use crate::{Inference, ReadError};
 
@@ -30,23 +29,29 @@ const PLACE: &str = "\"network_inferences\":[";
 /// The most bundles of a page.
 const LIMIT_MAX: u64 = 1000;
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path((version, topic)): Path<(String, String)>,
-    uri: Uri,
-) -> Result<Response, ApiError> {
-    served(&version)?;
-    let topic = topic_id(&topic)?;
-    let from = number(&uri, "from", 0)?;
-    let to = number(&uri, "to", BlockHeight::MAX)?;
-    let limit = number(&uri, "limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
+/// Past bundles of a topic, page by page from the newest. Ours.
+///
+/// In the form of `v10`, whatever the version, with every array. `next_to` is what `to` is on the page
+/// before; it is null on the oldest.
+#[utoipa::path(get, path = paths::NETWORK_INFERENCES, operation_id = "network_inferences",
+    tag = "bundles", params(Version, TopicPart, PageMembers),
+    responses((status = 200, description = "What was asked for", body = NetworkInferencesPage)))]
+pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
+    let number = |name, default| match asked.find(name)? {
+        Some(_) => asked.read(name),
+        None => Ok::<_, ApiError>(default),
+    };
+    let topic = asked.topic_id()?;
+    let (from, to) = (number("from", 0)?, number("to", BlockHeight::MAX)?);
+    let limit = number("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     // One more than asked for says whether there is another page.
+    let inference = asked.service.inference.clone();
     let mut nonces = inference.nonces(topic, from..=to, limit.saturating_add(1)).await?;
     let is_more = nonces.len() > usize::try_from(limit).unwrap_or(usize::MAX);
     let next_to = is_more.then(|| nonces.remove(0)).map(|older| older.to_string());
     let page = NetworkInferencesPage { network_inferences: Vec::new(), next_to };
-    let page = serde_json::to_string(&page).map_err(|error| ApiError::broken(&error))?;
+    let page = serde_json::to_string(&page)?;
     let (head, tail) = page.split_at(page.find(PLACE).unwrap_or_default() + PLACE.len());
     let (head, tail) = (Bytes::from(head.to_owned()), Bytes::from(tail.to_owned()));
     let bundles = stream::unfold((nonces.into_iter(), true), move |(mut nonces, is_first)| {
@@ -86,10 +91,4 @@ async fn bundle(
         pieces(&bundles.bundle.bundle, [pairs]).map_err(|_| io::Error::other("write a bundle"))?;
     let comma = (!is_first).then(|| Ok(Bytes::from_static(b",")));
     Ok(Some(Box::new(comma.into_iter().chain(pieces))))
-}
-
-fn number(uri: &Uri, name: &'static str, default: u64) -> Result<u64, ApiError> {
-    let Some(text) = in_query(uri, name)? else { return Ok(default) };
-    let reason = format!("parsing {:?}: invalid syntax", text.chars().take(32).collect::<String>());
-    text.parse().map_err(|_| ApiError::Mismatch { parameter: name, reason })
 }

@@ -1,18 +1,15 @@
 //! `GET /emissions/{version}/next_topic_id`: one more than the highest topic number.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
-use wire::inference::NextTopicId;
+use axum::Json;
+use wire::{inference::NextTopicId, paths};
 
-use super::error::{ApiError, served};
-use crate::Inference;
+use super::{error::ApiError, openapi::parameters::Version, request::Asked};
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path(version): Path<String>,
-) -> Result<Json<NextTopicId>, ApiError> {
-    served(&version)?;
-    Ok(Json(NextTopicId { next_topic_id: inference.next_topic_id().to_string() }))
+/// The number that the next topic will get.
+#[utoipa::path(get, path = paths::NEXT_TOPIC_ID, tag = "windows", params(Version),
+    responses((status = 200, description = "What was asked for", body = NextTopicId)))]
+pub(super) async fn next_topic_id(asked: Asked) -> Result<Json<NextTopicId>, ApiError> {
+    asked.check_version()?;
+    let next_topic_id = asked.service.inference.next_topic_id().to_string();
+    Ok(Json(NextTopicId { next_topic_id }))
 }

@@ -3,37 +3,45 @@
 
 use std::collections::BTreeMap;
 
-use axum::{
-    Json,
-    extract::{Path, Request, State},
-};
+use axum::{Json, extract::Request};
 use task::causes::chain;
 use tokio::sync::oneshot;
 use web::extract::json;
-use wire::inference::network::{RelearnBody, RelearnedBody};
+use wire::{
+    error::InferenceError,
+    inference::network::{RelearnBody, RelearnedBody},
+    paths,
+};
 
 use super::{
-    Holder, Service,
-    error::{ApiError, topic_id},
+    Holder,
+    error::ApiError,
+    openapi::{DENIED, UNCHECKED, parameters::TopicPart},
+    request::Asked,
 };
-use crate::network::{
-    relearn::{RelearnError, RelearnReport},
-    rows::truth_after,
-    runner::ROWS_WITHIN,
-};
+use crate::network::{relearn::RelearnReport, rows::truth_after, runner::ROWS_WITHIN, runs::Cause};
 
+/// Has a topic that the key created learn again from past epochs, after corrections.
+///
+/// The truth of past epochs is read again from the dataset, and regrets, scores and losses follow
+/// from it. Bundles stay as they were served. Epochs that were thinned cannot be learned from again.
+#[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "taking part",
+    params(TopicPart), request_body = RelearnBody,
+    responses((status = 200, description = "What came of it", body = RelearnedBody),
+        (status = 403, description = DENIED, body = InferenceError),
+        (status = 409, description = "Code 10: not all is kept from there on",
+            body = InferenceError),
+        (status = 503, description = UNCHECKED, body = InferenceError)))]
 pub(super) async fn post(
-    State(service): State<Service>,
-    Path(topic): Path<String>,
+    asked: Asked,
     holder: Holder,
     request: Request,
 ) -> Result<Json<RelearnedBody>, ApiError> {
-    let id = topic_id(&topic)?;
+    let id = asked.topic_id()?;
     let body: RelearnBody = json(request).await?;
-    let from = body.from_nonce.0.trim().parse().map_err(|_| ApiError::Mismatch {
-        parameter: "from_nonce",
-        reason: "it is a height, such as 120".to_owned(),
-    })?;
+    let from = body.from_nonce.0.trim().parse();
+    let from = from.map_err(|_| ApiError::mismatch("from_nonce", "it is a height, such as 120"))?;
+    let service = asked.service;
     let inference = service.inference;
     let topic = inference.owned(id, &holder.address(None)?)?;
     let inputs = inference.inputs_since(id, from).await?;
@@ -43,10 +51,10 @@ pub(super) async fn post(
         let learn = async {
             let source = &topic.source;
             let unread = |why: String| {
-                ApiError::Unchecked(format!("cannot read dataset {}: {why}", source.dataset))
+                ApiError::unavailable(format!("cannot read dataset {}: {why}", source.dataset))
             };
             let late = |_| unread(format!("no answer within {ROWS_WITHIN:?}"));
-            let broken = |cause: crate::network::runs::Cause| unread(chain(cause.as_ref()));
+            let broken = |cause: Cause| unread(chain(cause.as_ref()));
             let dataset = match source.dataset_id {
                 Some(dataset) => dataset,
                 None => rows.find(&source.dataset).await.map_err(broken)?,
@@ -62,20 +70,7 @@ pub(super) async fn post(
         // Nobody may wait any more.
         sender.send(learn.await).ok();
     });
-    let stopped = |_| ApiError::Unchecked("the service is stopping".to_owned());
+    let stopped = |_| ApiError::unavailable("the service is stopping");
     let report = done.await.map_err(stopped)??;
     Ok(Json(RelearnedBody { n_epochs: report.n_epochs, n_changed: report.n_changed }))
-}
-
-impl From<RelearnError> for ApiError {
-    fn from(error: RelearnError) -> Self {
-        match error {
-            RelearnError::Read(error) => Self::Read(error),
-            RelearnError::TooFarBack { from, earliest } => Self::TooMany(earliest.map_or_else(
-                || format!("cannot learn again from nonce {from}: nothing was learned yet"),
-                |earliest| format!("cannot learn again from before nonce {earliest}"),
-            )),
-            RelearnError::Busy => Self::Unchecked(format!("cannot {error}: try again")),
-        }
-    }
 }

@@ -20,24 +20,24 @@ const N_ROWS: u32 = 20;
 /// are apart.
 ///
 /// # Errors
-/// [`ApiError::Invalid`] says what exists; [`ApiError::Unchecked`] where the dataset service does not.
+/// An [`ApiError`] that says what exists, or that the dataset service does not answer.
 pub(super) async fn check(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiError> {
     let source = &topic.source;
     let (name, column) = (&source.dataset, &source.column);
     let unchecked =
-        |why: String| ApiError::Unchecked(format!("cannot check dataset {name}: {why}"));
+        |why: String| ApiError::unavailable(format!("cannot check dataset {name}: {why}"));
     let late = |_| unchecked(format!("no answer within {ROWS_WITHIN:?}"));
     let described = timeout(ROWS_WITHIN, rows.describe(name, source.dataset_id)).await;
     let (id, columns) = match described.map_err(late)? {
         Err(cause) => return Err(unchecked(chain(cause.as_ref()))),
         Ok(Described::Missing { others }) => {
-            return Err(ApiError::Invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "there is no dataset {name} that this service's key may read; {}",
                 list("it may read", &others)
             )));
         }
         Ok(Described::Ambiguous { ids }) => {
-            return Err(ApiError::Invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "several datasets are called {name}: set dataset_id to one of {}",
                 ids.join(", ")
             )));
@@ -54,13 +54,13 @@ pub(super) async fn check(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), Api
     };
     if let Some(what) = what {
         let numbers = list("columns of numbers are", &numbers);
-        return Err(ApiError::Invalid(format!("{what}; {numbers}")));
+        return Err(ApiError::invalid(format!("{what}; {numbers}")));
     }
     let newest = timeout(ROWS_WITHIN, rows.newest(id, N_ROWS)).await.map_err(late)?;
     let newest = newest.map_err(|cause| unchecked(chain(cause.as_ref())))?;
     let apart = spacing(newest.iter().map(|row| row.timestamp).collect());
     match apart.filter(|apart| *apart > source.horizon) {
-        Some(apart) => Err(ApiError::Invalid(format!(
+        Some(apart) => Err(ApiError::invalid(format!(
             "horizon_seconds is {} and rows of dataset {name} are {} seconds apart: no row would say \
              what came true; it is at least {}",
             source.horizon.as_secs(),

@@ -7,7 +7,6 @@ use std::{iter::once, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Path, State},
     http::header,
     response::{IntoResponse as _, Response},
 };
@@ -21,14 +20,16 @@ use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     time::sleep,
 };
-use wire::inference::LatestBundle;
+use wire::{inference::LatestBundle, paths};
 
 use super::{
     Service,
     bundle_body::{PairBody, Pieces, join, pieces},
-    error::{ApiError, topic_id},
+    error::ApiError,
+    openapi::parameters::TopicPart,
+    request::Asked,
 };
-use crate::{News, ReadError};
+use crate::News;
 
 /// How often a line is sent where there is no news, so that a dead line is noticed.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
@@ -42,16 +43,19 @@ struct Reader {
     _permit: OwnedSemaphorePermit,
 }
 
-pub(super) async fn get(
-    State(service): State<Service>,
-    Path(topic): Path<String>,
-) -> Result<Response, ApiError> {
-    let topic = topic_id(&topic)?;
-    if service.inference.topic(topic).is_none() {
-        return Err(ReadError::UnknownTopic { topic }.into());
-    }
+/// Follows new bundles of a topic, as server-sent events.
+///
+/// The newest bundle comes first, then each new one as an event `bundle`, whose id is the nonce and
+/// whose data is as `v10` of the newest bundle, with every array. A slow reader skips to the newest. A
+/// comment every 15 seconds tells that the line is alive.
+#[utoipa::path(get, path = paths::TOPIC_STREAM, operation_id = "stream", tag = "network",
+    params(TopicPart), responses((status = 200, description = "Events, without end",
+        body = String, content_type = "text/event-stream")))]
+pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
+    let (topic, service) = (asked.topic()?.id, asked.service);
     let permit = Arc::clone(&service.streams).try_acquire_owned();
-    let permit = permit.map_err(|_| ApiError::TooManyReaders)?;
+    let permit =
+        permit.map_err(|_| ApiError::unavailable("too many follow topics; try again later"))?;
     let mut news = service.inference.news();
     news.mark_changed();
     let reader = Reader { service, topic, news, seen: None, _permit: permit };

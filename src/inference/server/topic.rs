@@ -1,46 +1,40 @@
 //! `GET /emissions/{version}/topics/{topic_id}`: a topic's settings.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::Json;
 use model::bundle::decimal;
 use wire::{
     inference::{TopicBody, TopicLabeling, TopicResponse},
-    paths::{EMISSIONS_NEW, EMISSIONS_OLD},
+    paths,
 };
 
-use super::error::{ApiError, served, topic_id};
+use super::{
+    error::ApiError,
+    openapi::parameters::{TopicPart, Version},
+    request::Asked,
+};
 use crate::{
-    Inference, ReadError,
+    Inference,
     network::topic::{Topic, TopicKind},
 };
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path((version, topic)): Path<(String, String)>,
-) -> Result<Json<TopicResponse>, ApiError> {
-    served(&version)?;
-    let id = topic_id(&topic)?;
-    let topic = inference.topic(id).ok_or(ReadError::UnknownTopic { topic: id })?;
-    respond(&inference, &topic, &version).await
+/// A topic's settings.
+///
+/// Nothing is staked or paid here: the weight is 1 where epochs open and 0 where not.
+#[utoipa::path(get, path = paths::TOPIC, operation_id = "topic", tag = "windows",
+    params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = TopicResponse)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<TopicResponse>, ApiError> {
+    respond(&asked.service.inference, &*asked.topic()?, asked.is_old()).await
 }
 
-/// A topic as the chain tells it in the newest version.
-pub(super) async fn answer(
+/// Answers with `topic`; as up to v9 where it `is_old`.
+pub(super) async fn respond(
     inference: &Inference,
     topic: &Topic,
-) -> Result<Json<TopicResponse>, ApiError> {
-    respond(inference, topic, EMISSIONS_NEW).await
-}
-
-async fn respond(
-    inference: &Inference,
-    topic: &Topic,
-    version: &str,
+    is_old: bool,
 ) -> Result<Json<TopicResponse>, ApiError> {
     Ok(Json(TopicResponse {
-        topic: body(inference, topic, version).await?,
+        topic: body(inference, topic, is_old).await?,
         weight: if topic.is_active { "1" } else { "0" }.to_owned(),
         effective_revenue: "0".to_owned(),
         topic_stake: "0".to_owned(),
@@ -59,11 +53,11 @@ pub(super) const fn type_name(kind: TopicKind) -> &'static str {
 pub(super) async fn body(
     inference: &Inference,
     topic: &Topic,
-    version: &str,
+    is_old: bool,
 ) -> Result<TopicBody, ApiError> {
     let last_nonce = inference.progress(topic.id).await?.last_nonce.unwrap_or_default();
     let initial_regret = inference.learned(topic.id).await?.initial_regret;
-    let labeling = (version != EMISSIONS_OLD).then(|| labeling(topic));
+    let labeling = (!is_old).then(|| labeling(topic));
     Ok(TopicBody { labeling, ..written(topic, last_nonce, initial_regret) })
 }
 

@@ -1,24 +1,21 @@
 //! `GET /api/v1/topics/{topic_id}/health`: whether a topic works, why not, and what it keeps.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::Json;
 use model::topic::BlockHeight;
-use wire::inference::network::{ProblemBody, RetentionBody, TopicHealth};
-
-use super::error::{ApiError, topic_id};
-use crate::{
-    Inference, ReadError,
-    network::{problems::Problem, retention::DAY},
+use wire::{
+    inference::network::{ProblemBody, RetentionBody, TopicHealth},
+    paths,
 };
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path(topic): Path<String>,
-) -> Result<Json<TopicHealth>, ApiError> {
-    let id = topic_id(&topic)?;
-    let topic = inference.topic(id).ok_or(ReadError::UnknownTopic { topic: id })?;
+use super::{error::ApiError, openapi::parameters::TopicPart, request::Asked};
+use crate::network::{problems::Problem, retention::DAY};
+
+/// Whether a topic works, why not, and what it keeps of its past.
+#[utoipa::path(get, path = paths::TOPIC_HEALTH, operation_id = "topic_health", tag = "network",
+    params(TopicPart), responses((status = 200, description = "Its health", body = TopicHealth)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<TopicHealth>, ApiError> {
+    let (topic, inference) = (asked.topic()?, &asked.service.inference);
+    let id = topic.id;
     let problems = inference.problems(id);
     let retention = inference.retention_of(&topic);
     let holdings = inference.holdings(id).await?;

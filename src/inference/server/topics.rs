@@ -11,7 +11,10 @@ use model::{
     topic::{BlockHeight, TopicId},
 };
 use parking_lot::RwLock;
-use wire::inference::{ActorSummary, TopicList, TopicSummary};
+use wire::{
+    inference::{ActorSummary, TopicList, TopicSummary},
+    paths,
+};
 
 use super::{Service, bundle_body::json, error::ApiError, topic::type_name};
 use crate::network::{
@@ -37,7 +40,7 @@ impl ActorBodies {
             return Ok(elements);
         }
         let summaries: Vec<ActorSummary> = actors.actors.iter().map(actor).collect();
-        let array = serde_json::to_string(&summaries).map_err(|error| ApiError::broken(&error))?;
+        let array = serde_json::to_string(&summaries)?;
         let elements: Arc<str> = array.trim_start_matches('[').trim_end_matches(']').into();
         self.0.write().insert(topic, (Arc::clone(actors), Arc::clone(&elements)));
         Ok(elements)
@@ -53,6 +56,9 @@ impl ActorBodies {
     }
 }
 
+/// Every topic with its clock and its actors.
+#[utoipa::path(get, path = paths::TOPICS, operation_id = "list_topics", tag = "network",
+    responses((status = 200, description = "All topics, by number", body = TopicList)))]
 pub(super) async fn get(State(service): State<Service>) -> Result<Response, ApiError> {
     let inference = &service.inference;
     let overviews = inference.overviews().await?;
@@ -66,7 +72,7 @@ pub(super) async fn get(State(service): State<Service>) -> Result<Response, ApiE
     };
     let topics = overviews.iter().map(summary).collect();
     let list = TopicList { block_height, block_time_ms, topics };
-    let list = serde_json::to_string(&list).map_err(|error| ApiError::broken(&error))?;
+    let list = serde_json::to_string(&list)?;
     let mut body = String::new();
     let mut overviews_left = overviews.iter();
     for part in list.split_inclusive(PLACE) {
@@ -114,7 +120,7 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
 fn actor(view: &ActorView) -> ActorSummary {
     ActorSummary {
         worker: view.worker.to_string(),
-        role: if view.is_forecaster { "forecaster" } else { "inferer" }.to_owned(),
+        role: view.role.name().to_owned(),
         name: view.name.clone(),
         weight: view.weight,
         regret: view.regret,

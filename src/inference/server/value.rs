@@ -1,27 +1,19 @@
 //! `GET /api/v1/topics/{topic_id}/value`: one number of the newest bundle, for who wants no array.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::Uri,
-};
+use axum::Json;
 use model::bundle::decimal;
-use wire::inference::network::ScalarBody;
+use wire::{inference::network::ScalarBody, paths};
 
-use super::{
-    emissions::in_query,
-    error::{ApiError, topic_id},
-};
-use crate::Inference;
+use super::{error::ApiError, openapi::parameters::TopicPart, request::Asked};
 
-pub(super) async fn get(
-    State(inference): State<Inference>,
-    Path(topic): Path<String>,
-    uri: Uri,
-) -> Result<Json<ScalarBody>, ApiError> {
-    let topic = topic_id(&topic)?;
-    let label = in_query(&uri, "label")?;
-    let bundles = inference.latest(topic).await?;
+/// One number of the newest bundle, for who wants no array.
+#[utoipa::path(get, path = paths::TOPIC_VALUE, operation_id = "value", tag = "network",
+    params(TopicPart, ("label" = Option<String>, Query,
+        description = "The label, on a topic with several.")),
+    responses((status = 200, description = "The combined value", body = ScalarBody)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<ScalarBody>, ApiError> {
+    let (topic, label) = (asked.topic_id()?, asked.find("label")?);
+    let bundles = asked.service.inference.latest(topic).await?;
     let values = &bundles.bundle.combined_value;
     let found = match &label {
         Some(label) => values.iter().find(|value| value.label_name == *label),
@@ -29,7 +21,7 @@ pub(super) async fn get(
     };
     let value = found.ok_or_else(|| {
         let labels: Vec<&str> = values.iter().map(|value| value.label_name.as_str()).collect();
-        ApiError::Invalid(format!(
+        ApiError::invalid(format!(
             "topic {topic} has no such label: use ?label= {}",
             labels.join(", ")
         ))

@@ -1,51 +1,53 @@
 //! `PUT` and `DELETE /api/v1/topics/{topic_id}/whitelist/{worker}`: adds a worker to a topic's
 //! whitelist, or takes it away, for the key that created the topic. Both answer with the topic.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
-use wire::inference::TopicResponse;
+use axum::Json;
+use wire::{error::InferenceError, inference::TopicResponse, paths};
 
 use super::{
     Holder,
-    emissions::read,
-    error::{ApiError, topic_id},
+    error::ApiError,
+    openapi::{
+        DENIED, OF_TOPIC,
+        parameters::{ActorAddress, TopicPart},
+    },
+    request::Asked,
     topic,
 };
-use crate::{
-    Inference,
-    network::{addresses, topics::ListChange},
-};
+use crate::network::{addresses, topics::ListChange};
 
-pub(super) async fn put(
-    State(inference): State<Inference>,
-    Path(path): Path<(String, String)>,
-    holder: Holder,
-) -> Result<Json<TopicResponse>, ApiError> {
-    change(inference, path, holder, ListChange::Add).await
+/// Adds a worker to the whitelist of a topic that the key created.
+#[utoipa::path(put, path = paths::TOPIC_WHITELISTED, operation_id = "add_to_whitelist",
+    tag = "taking part", params(TopicPart,
+        ("worker" = inline(ActorAddress), Path, description = "The worker's address.")),
+    responses((status = 200, description = OF_TOPIC, body = TopicResponse),
+        (status = 403, description = DENIED, body = InferenceError)))]
+pub(super) async fn put(asked: Asked, holder: Holder) -> Result<Json<TopicResponse>, ApiError> {
+    change(asked, holder, ListChange::Add).await
 }
 
-pub(super) async fn delete(
-    State(inference): State<Inference>,
-    Path(path): Path<(String, String)>,
-    holder: Holder,
-) -> Result<Json<TopicResponse>, ApiError> {
-    change(inference, path, holder, ListChange::Remove).await
+/// Takes a worker off the whitelist of a topic that the key created.
+#[utoipa::path(delete, path = paths::TOPIC_WHITELISTED, operation_id = "remove_from_whitelist",
+    tag = "taking part", params(TopicPart,
+        ("worker" = inline(ActorAddress), Path, description = "The worker's address.")),
+    responses((status = 200, description = OF_TOPIC, body = TopicResponse),
+        (status = 403, description = DENIED, body = InferenceError)))]
+pub(super) async fn delete(asked: Asked, holder: Holder) -> Result<Json<TopicResponse>, ApiError> {
+    change(asked, holder, ListChange::Remove).await
 }
 
 async fn change(
-    inference: Inference,
-    path: (String, String),
+    asked: Asked,
     holder: Holder,
     change: ListChange,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    let id = topic_id(&path.0)?;
+    let id = asked.topic_id()?;
     let worker = match change {
-        ListChange::Add => addresses::checked(&path.1)
-            .map_err(|why| ApiError::Mismatch { parameter: "worker", reason: why.to_string() })?,
-        ListChange::Remove => read("worker", &path.1)?,
+        ListChange::Add => addresses::checked(&asked.text("worker")?)
+            .map_err(|why| ApiError::mismatch("worker", why))?,
+        ListChange::Remove => asked.address("worker")?,
     };
+    let inference = &asked.service.inference;
     let changed = inference.change_whitelist(id, worker, change, &holder.address(None)?).await?;
-    topic::answer(&inference, &changed).await
+    topic::respond(inference, &changed, false).await
 }

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use db::statement::Statements as _;
 use model::topic::{Address, BlockHeight, TopicId};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 use super::{Store, StoreError, height, number, record};
-use crate::math::regret::RoleValues;
+use crate::math::regret::{ByRole, RoleValues};
 
 /// Who took part in a bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BundleActors {
     /// The block at which the epoch opened.
     pub nonce: BlockHeight,
-    /// The inferers, by address.
-    pub inferers: Vec<Address>,
-    /// The forecasters that imply something, by address.
-    pub forecasters: Vec<Address>,
+    /// The inferers, and the forecasters that imply something, each by address.
+    pub actors: ByRole<Vec<Address>>,
     /// Each actor's share in the combined value.
     pub shares: RoleValues,
     /// Who is behind an address, where that is known.
@@ -31,15 +30,11 @@ impl Store {
     pub fn actors(&self, topic: TopicId) -> Result<Option<BundleActors>, StoreError> {
         let reader = self.reader()?;
         let id = number(topic.get());
-        let found: Option<(i64, String, String)> = reader
-            .prepare_cached(
-                "SELECT nonce, record, shares FROM bundles WHERE topic_id = ?1
-                 ORDER BY nonce DESC LIMIT 1",
-            )?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .optional()?;
+        let sql = "SELECT nonce, record, shares FROM bundles WHERE topic_id = ?1
+                   ORDER BY nonce DESC LIMIT 1";
+        let found: Option<(i64, String, String)> = reader.find(sql, [id], |row| row.try_into())?;
         let Some((nonce, bundle, shares)) = found else { return Ok(None) };
-        let [inferers, forecasters] = record::read_actors(&bundle)?;
+        let actors = record::read_actors(&bundle)?;
         let mut statement = reader.prepare_cached(
             "SELECT worker, record FROM submissions WHERE topic_id = ?1 AND nonce = ?2",
         )?;
@@ -51,6 +46,6 @@ impl Store {
             }
         }
         let shares = record::read_role_values(&shares)?;
-        Ok(Some(BundleActors { nonce: height(nonce), inferers, forecasters, shares, names }))
+        Ok(Some(BundleActors { nonce: height(nonce), actors, shares, names }))
     }
 }

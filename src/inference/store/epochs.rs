@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
@@ -9,8 +10,8 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    CloseInput, EPOCH_BYTES, Lesson, State, Store, StoreError, insert, number, pairs, past_epochs,
-    record, relearn, retention, state, view,
+    CloseInput, EPOCH_BYTES, Lesson, Relearned, State, Store, StoreError, insert, key, number,
+    pairs, record, relearn, retention, state, view,
 };
 use crate::{
     math::{outlier::Baseline, pair_values::FullBundle},
@@ -72,18 +73,11 @@ impl Store {
             });
             let next = if closing.is_some() { State::Closed } else { State::Empty };
             let summary = closing.as_ref().map(|closing| record::write_summary(&closing.bundle));
-            write
-                .prepare_cached(
-                    "UPDATE epochs SET state = ?3, closed_at = ?4, summary = ?5
-                     WHERE topic_id = ?1 AND nonce = ?2",
-                )?
-                .execute(params![
-                    number(topic.get()),
-                    number(nonce),
-                    next as i64,
-                    at.micros(),
-                    summary.transpose()?
-                ])?;
+            let sql = "UPDATE epochs SET state = ?3, closed_at = ?4, summary = ?5
+                       WHERE topic_id = ?1 AND nonce = ?2";
+            let [id, at_nonce] = key(topic, nonce);
+            let values = params![id, at_nonce, next as i64, at.micros(), summary.transpose()?];
+            write.run(sql, values)?;
             if let Some(closing) = closing {
                 if let Some(moved) = &closing.moved_scores {
                     known = keep_moved(write, topic, moved, &known)?;
@@ -116,42 +110,19 @@ impl Store {
             let bundle = view::bundle(write, topic, nonce)?;
             let known = view::learned(write, topic, known.as_ref())?;
             let lesson = bundle.and_then(|bundle| teach(&bundle, &known.learned));
-            let next = if lesson.is_some() { State::Learned } else { State::GivenUp };
-            write
-                .prepare_cached("UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2")?
-                .execute(params![number(topic.get()), number(nonce), next as i64])?;
-            let Some(lesson) = lesson else { return Ok(Some(known)) };
+            let Some(lesson) = lesson else {
+                let sql = "UPDATE epochs SET state = ?3 WHERE topic_id = ?1 AND nonce = ?2";
+                let [id, nonce] = key(topic, nonce);
+                write.run(sql, [id, nonce, State::GivenUp as i64])?;
+                return Ok(Some(known));
+            };
             relearn::take_snapshot(write, topic, nonce, &known.learned, retention)?;
-            put_losses(write, topic, nonce, &lesson)?;
+            relearn::put(write, topic, &Relearned::new(nonce, &lesson)?)?;
             retention::recount(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
             put_learned(write, topic, lesson.learned, &known).map(Some)
         })
     }
-}
-
-/// Keeps what an epoch came to.
-fn put_losses(
-    write: &Connection,
-    topic: TopicId,
-    nonce: BlockHeight,
-    lesson: &Lesson,
-) -> Result<(), StoreError> {
-    let Lesson { truth, losses, .. } = lesson;
-    let (id, nonce) = (number(topic.get()), number(nonce));
-    write
-        .prepare_cached(
-            "UPDATE epochs SET truth = ?3, combined_loss = ?4, naive_loss = ?5
-             WHERE topic_id = ?1 AND nonce = ?2",
-        )?
-        .execute(params![id, nonce, record::write_values(truth)?, losses.combined, losses.naive])?;
-    write
-        .prepare_cached(
-            "INSERT OR REPLACE INTO losses (topic_id, nonce, record, pairs)
-             VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![id, nonce, record::write_losses(losses)?, record::write_pairs(losses)])?;
-    Ok(())
 }
 
 /// Keeps `learned` in place of `before`.
@@ -162,18 +133,10 @@ pub(super) fn put_learned(
     before: &StoredLearned,
 ) -> Result<StoredLearned, StoreError> {
     let stamp = before.stamp.saturating_add(1);
-    write
-        .prepare_cached(
-            "INSERT OR REPLACE INTO learned (topic_id, stamp, record, regrets, past)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            number(topic.get()),
-            stamp,
-            record::write_learned(&learned)?,
-            pairs::write_regrets(&learned.regrets),
-            past_epochs::write(&learned.past)
-        ])?;
+    let sql = "INSERT OR REPLACE INTO learned (topic_id, stamp, record, regrets, past)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let (record, regrets, past) = record::write_learned(&learned)?;
+    write.run(sql, params![number(topic.get()), stamp, record, regrets, past])?;
     Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
@@ -185,9 +148,9 @@ fn keep_moved(
     before: &StoredLearned,
 ) -> Result<StoredLearned, StoreError> {
     let stamp = before.stamp.saturating_add(1);
-    write
-        .prepare_cached("UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1")?
-        .execute(params![number(topic.get()), stamp, record::write_learned(moved)?])?;
+    let sql = "UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1";
+    let record = record::write_learned_record(moved)?;
+    write.run(sql, params![number(topic.get()), stamp, record])?;
     Ok(StoredLearned { stamp, learned: Arc::clone(moved) })
 }
 
@@ -204,7 +167,6 @@ fn put_closing(
     for forecast in &forecasts {
         insert(write, topic, nonce, forecast, true, at)?;
     }
-    let id = number(topic.get());
     let (signed, signed_intervals) = match &signed {
         Some(Signed { value, intervals }) => {
             (Some(record::write_values(value)?), Some(record::write_intervals(intervals)?))
@@ -212,16 +174,14 @@ fn put_closing(
         None => (None, None),
     };
     let resistant_pairs = resistant.as_ref().and_then(|r| pairs::write(&r.without_inferer));
-    write
-        .prepare_cached(
-            "INSERT INTO bundles
-             (topic_id, nonce, record, shares, intervals, resistant, signed, signed_intervals,
-              pairs, resistant_pairs)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute(params![
+    let [id, nonce] = key(topic, nonce);
+    write.run(
+        "INSERT INTO bundles (topic_id, nonce, record, shares, intervals, resistant, signed,
+                              signed_intervals, pairs, resistant_pairs)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        params![
             id,
-            number(nonce),
+            nonce,
             record::write_bundle(bundle.bundle)?,
             record::write_role_values(&shares)?,
             record::write_intervals(&intervals)?,
@@ -230,13 +190,11 @@ fn put_closing(
             signed_intervals,
             pairs::write(&bundle.without_inferer),
             resistant_pairs
-        ])?;
+        ],
+    )?;
     if let Some(Baseline { median, spread }) = baseline {
-        write
-            .prepare_cached(
-                "INSERT OR REPLACE INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)",
-            )?
-            .execute(params![id, median, spread])?;
+        let sql = "INSERT OR REPLACE INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)";
+        write.run(sql, params![id, median, spread])?;
     }
     Ok(())
 }
@@ -248,27 +206,22 @@ fn withdraw(
     nonce: BlockHeight,
     withdrawn: &Withdrawn,
 ) -> Result<(), StoreError> {
-    let (topic, nonce) = (number(topic.get()), number(nonce));
-    let mut delete = write.prepare_cached(
-        "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
-    )?;
-    let mut change = write.prepare_cached(
-        "UPDATE submissions SET record = ?4, forecast = ?5
-         WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3",
-    )?;
+    let [topic, nonce] = key(topic, nonce);
     for rest in &withdrawn.submissions {
         let worker = rest.worker.as_str();
         if rest.is_empty() {
-            delete.execute(params![topic, nonce, worker])?;
+            let sql = "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
+            write.run(sql, params![topic, nonce, worker])?;
         } else {
             let (own, forecast) = record::write_submission(rest)?;
-            change.execute(params![topic, nonce, worker, own, forecast])?;
+            let sql = "UPDATE submissions SET record = ?4, forecast = ?5
+                       WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
+            write.run(sql, params![topic, nonce, worker, own, forecast])?;
         }
     }
-    let mut forget = write
-        .prepare_cached("DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3")?;
     for label in &withdrawn.labels {
-        forget.execute(params![topic, nonce, label])?;
+        let sql = "DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3";
+        write.run(sql, params![topic, nonce, label])?;
     }
     Ok(())
 }

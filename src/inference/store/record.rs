@@ -8,10 +8,10 @@ use wire::inference::{Bundle, LabeledValue, LatestBundle};
 
 use super::{StoreError, pairs, past_epochs};
 use crate::{
-    math::regret::{ByActor, Losses, Regrets, RoleValues},
+    math::regret::{ByActor, ByRole, Losses, Regrets, RoleValues},
     network::{
         close::Interval,
-        learned::{Experience, Learned, RestingTargets},
+        learned::{Experience, Learned},
         submission::Submission,
     },
 };
@@ -187,8 +187,14 @@ impl TryFrom<RegretsRecord> for Regrets {
     }
 }
 
-/// What was learned, except the regrets of [pairs] and [past epochs](past_epochs).
-pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
+/// The columns of what was learned.
+pub(super) fn write_learned(learned: &Learned) -> Result<LearnedColumns, StoreError> {
+    let regrets = pairs::write_regrets(&learned.regrets);
+    Ok((write_learned_record(learned)?, regrets, past_epochs::write(&learned.past)))
+}
+
+/// The first of the columns of what was learned.
+pub(super) fn write_learned_record(learned: &Learned) -> Result<String, StoreError> {
     let experience = |seen: &Experience| ExperienceRecord {
         n_epochs: seen.n_epochs,
         last_nonce: seen.last_nonce,
@@ -205,16 +211,21 @@ pub(super) fn write_learned(learned: &Learned) -> Result<String, StoreError> {
         loss_averages: numbers(&learned.loss_averages),
         resting_target_inferer: learned.resting_targets.inferer.map(Exact),
         resting_target_forecaster: learned.resting_targets.forecaster.map(Exact),
-        inferers: texts(&learned.inferers, experience),
-        forecasters: texts(&learned.forecasters, experience),
+        inferers: texts(&learned.experience.inferer, experience),
+        forecasters: texts(&learned.experience.forecaster, experience),
     })
 }
 
-/// What was learned, with the regrets of pairs in `regrets` and the past epochs in `past`.
-pub(super) fn read_learned(text: &str, pairs: &[u8], past: &[u8]) -> Result<Learned, StoreError> {
-    let record: LearnedRecord = read(text)?;
+/// What was learned is kept in three columns: a record, the regrets of [pairs], and the
+/// [past epochs](past_epochs).
+pub(super) type LearnedColumns = (String, Vec<u8>, Vec<u8>);
+
+/// What was learned, in `columns`.
+pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned, StoreError> {
+    let (text, pairs, past) = columns;
+    let record: LearnedRecord = read(&text)?;
     let mut regrets = record.regrets.try_into()?;
-    pairs::read_regrets(pairs, &mut regrets)?;
+    pairs::read_regrets(&pairs, &mut regrets)?;
     let experience = |seen: ExperienceRecord| {
         Ok(Experience { n_epochs: seen.n_epochs, last_nonce: seen.last_nonce })
     };
@@ -228,13 +239,15 @@ pub(super) fn read_learned(text: &str, pairs: &[u8], past: &[u8]) -> Result<Lear
         losses: record.losses.try_into()?,
         scores: record.scores.try_into()?,
         loss_averages: by_actor(record.loss_averages)?,
-        past: past_epochs::read(past)?,
-        resting_targets: RestingTargets {
+        past: past_epochs::read(&past)?,
+        resting_targets: ByRole {
             inferer: record.resting_target_inferer.map(|Exact(number)| number),
             forecaster: record.resting_target_forecaster.map(|Exact(number)| number),
         },
-        inferers: addresses(record.inferers, experience)?,
-        forecasters: addresses(record.forecasters, experience)?,
+        experience: ByRole {
+            inferer: addresses(record.inferers, experience)?,
+            forecaster: addresses(record.forecasters, experience)?,
+        },
     })
 }
 
@@ -344,13 +357,13 @@ pub(super) fn read_summary(text: &str) -> Result<SummaryRecord, StoreError> {
 }
 
 /// The inferers and the forecasters of the bundle in `text`.
-pub(super) fn read_actors(text: &str) -> Result<[Vec<Address>; 2], StoreError> {
+pub(super) fn read_actors(text: &str) -> Result<ByRole<Vec<Address>>, StoreError> {
     let ActorLists { inferer_values, forecaster_values } =
         read::<BundleActors>(text)?.network_inferences;
     let names = |actors: Vec<ActorRecord>| {
         actors.iter().map(|actor| word(&actor.worker)).collect::<Result<_, _>>()
     };
-    Ok([names(inferer_values)?, names(forecaster_values)?])
+    Ok(ByRole { inferer: names(inferer_values)?, forecaster: names(forecaster_values)? })
 }
 
 /// A bundle is kept in the form it is served in, with everything filled that a client may ask for.

@@ -3,6 +3,7 @@
 //! What a topic had learned is kept from time to time, before an epoch is learned from. From there
 //! the epochs are learned from again, each with its own bundle: what was served stays as it is.
 
+use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
@@ -13,7 +14,7 @@ use wire::inference::LabeledValue;
 
 use super::{
     EPOCH_BYTES, Input, Lesson, State, Store, StoreError, StoredLearned, epochs::put_learned,
-    height, number, pairs, past_epochs, record, retention, view,
+    height, key, number, record, retention, view,
 };
 use crate::{
     math::pair_values::FullBundle,
@@ -89,22 +90,19 @@ impl Store {
         from: BlockHeight,
     ) -> Result<Option<Relearnable>, StoreError> {
         let reader = self.reader()?;
-        let id = number(topic.get());
-        let mut statement = reader.prepare_cached(
-            "SELECT nonce, record, regrets, past FROM snapshots
-             WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1",
-        )?;
-        let mut rows = statement.query(params![id, number(from)])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let (first, text): (i64, String) = (row.get(0)?, row.get(1)?);
-        let (regrets, past): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
-        let before = record::read_learned(&text, &regrets, &past)?;
+        let sql = "SELECT nonce, record, regrets, past FROM snapshots
+                   WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1";
+        let snapshot = reader.find(sql, key(topic, from), |row| {
+            Ok((row.get::<_, i64>(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
+        })?;
+        let Some((first, columns)) = snapshot else { return Ok(None) };
+        let before = record::read_learned(columns)?;
         let mut statement = reader.prepare_cached(
             "SELECT nonce, input_at, input_value, truth FROM epochs
              WHERE topic_id = ?1 AND nonce >= ?2 AND state IN (3, 4) AND is_thin = 0
              ORDER BY nonce",
         )?;
-        let mut rows = statement.query([id, first])?;
+        let mut rows = statement.query([number(topic.get()), first])?;
         let mut lessons = Vec::new();
         while let Some(row) = rows.next()? {
             let (at, value): (Option<i64>, Option<f64>) = (row.get(1)?, row.get(2)?);
@@ -124,10 +122,8 @@ impl Store {
     /// # Errors
     /// As [`Store::blocks`].
     pub fn relearnable_from(&self, topic: TopicId) -> Result<Option<BlockHeight>, StoreError> {
-        let reader = self.reader()?;
-        let first: Option<i64> = reader
-            .prepare_cached("SELECT min(nonce) FROM snapshots WHERE topic_id = ?1")?
-            .query_row([number(topic.get())], |row| row.get(0))?;
+        let sql = "SELECT min(nonce) FROM snapshots WHERE topic_id = ?1";
+        let first = self.reader()?.value::<Option<i64>>(sql, [number(topic.get())])?;
         Ok(first.map(height))
     }
 
@@ -140,8 +136,7 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Option<FullBundle>, StoreError> {
-        let reader = self.reader()?;
-        view::bundle(&reader, topic, nonce)
+        view::bundle(&*self.reader()?, topic, nonce)
     }
 
     /// Keeps `learned`, and the `epochs` it was learned from, in place of what was learned before.
@@ -167,36 +162,25 @@ impl Store {
             }
             if let Some(first) = epochs.first() {
                 // They are of what was known wrongly.
-                write
-                    .prepare_cached("DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2")?
-                    .execute(params![number(topic.get()), number(first.nonce)])?;
+                let sql = "DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2";
+                write.run(sql, key(topic, first.nonce))?;
             }
             put_learned(write, topic, learned, &known).map(Some)
         })
     }
 }
 
-fn put(write: &Connection, topic: TopicId, epoch: &Relearned) -> Result<(), StoreError> {
-    let (id, nonce) = (number(topic.get()), number(epoch.nonce));
-    write
-        .prepare_cached(
-            "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
-             WHERE topic_id = ?1 AND nonce = ?2",
-        )?
-        .execute(params![
-            id,
-            nonce,
-            State::Learned as i64,
-            epoch.truth,
-            epoch.combined_loss,
-            epoch.naive_loss
-        ])?;
-    write
-        .prepare_cached(
-            "INSERT OR REPLACE INTO losses (topic_id, nonce, record, pairs)
-             VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![id, nonce, epoch.record, epoch.pairs])?;
+/// Keeps what an epoch came to.
+pub(super) fn put(write: &Connection, topic: TopicId, epoch: &Relearned) -> Result<(), StoreError> {
+    let Relearned { truth, combined_loss, naive_loss, record, pairs, .. } = epoch;
+    let [id, nonce] = key(topic, epoch.nonce);
+    let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
+               WHERE topic_id = ?1 AND nonce = ?2";
+    let state = State::Learned as i64;
+    write.run(sql, params![id, nonce, state, truth, combined_loss, naive_loss])?;
+    let sql = "INSERT OR REPLACE INTO losses (topic_id, nonce, record, pairs)
+               VALUES (?1, ?2, ?3, ?4)";
+    write.run(sql, params![id, nonce, record, pairs])?;
     Ok(())
 }
 
@@ -211,24 +195,15 @@ pub(super) fn take_snapshot(
     if !learned.n_learned.is_multiple_of(SNAPSHOT_EVERY) {
         return Ok(());
     }
-    let id = number(topic.get());
+    let [id, nonce] = key(topic, nonce);
     let bytes_max = number(retention.bytes / SNAPSHOTS_PART);
-    write
-        .prepare_cached(
-            "INSERT OR REPLACE INTO snapshots (topic_id, nonce, record, regrets, past)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            id,
-            number(nonce),
-            record::write_learned(learned)?,
-            pairs::write_regrets(&learned.regrets),
-            past_epochs::write(&learned.past)
-        ])?;
+    let (record, regrets, past) = record::write_learned(learned)?;
+    let sql = "INSERT OR REPLACE INTO snapshots (topic_id, nonce, record, regrets, past)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    write.run(sql, params![id, nonce, record, regrets, past])?;
     // Without its values of pairs an epoch cannot be learned from again.
-    write
-        .prepare_cached(
-            "DELETE FROM snapshots WHERE topic_id = ?1 AND (
+    write.run(
+        "DELETE FROM snapshots WHERE topic_id = ?1 AND (
                 nonce < (SELECT min(nonce) FROM epochs
                          WHERE topic_id = ?1 AND is_thin = 0 AND state > 1)
                 OR nonce <= (SELECT nonce FROM snapshots WHERE topic_id = ?1
@@ -240,7 +215,7 @@ pub(super) fn take_snapshot(
                                 FROM snapshots WHERE topic_id = ?1
                                 WINDOW newest AS (ORDER BY nonce DESC))
                              WHERE n > 1 AND n_bytes > ?3))",
-        )?
-        .execute(params![id, SNAPSHOTS_MAX, bytes_max])?;
+        params![id, SNAPSHOTS_MAX, bytes_max],
+    )?;
     Ok(())
 }

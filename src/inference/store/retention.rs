@@ -3,13 +3,14 @@
 //! An epoch is counted once it is closed, and again when it changes. Sums are kept by topic, so that
 //! an epoch that closes costs the same however many there are.
 
+use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
-use super::{EPOCHS_KEPT, Store, StoreError, height, number};
+use super::{EPOCHS_KEPT, Store, StoreError, height, key, number};
 use crate::network::retention::Retention;
 
 /// The most epochs that are thinned, and the most that are dropped, when one closes: where a limit
@@ -43,6 +44,10 @@ const LEARNED_BYTES: &str = "
     + coalesce((SELECT sum(octet_length(record) + octet_length(regrets) + octet_length(past))
                 FROM snapshots WHERE topic_id = ?1), 0)";
 
+/// The oldest epoch of topic `?1` that is done with and keeps everything.
+const OLDEST_FULL: &str =
+    "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1";
+
 /// What a topic's closed epochs take, and what it has learned from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EpochTotals {
@@ -64,25 +69,19 @@ impl Store {
     /// # Errors
     /// As [`Store::blocks`].
     pub fn holdings(&self, topic: TopicId) -> Result<EpochTotals, StoreError> {
-        let reader = self.reader()?;
-        let nonce = |statement: &str| -> Result<Option<i64>, StoreError> {
-            let mut statement = reader.prepare_cached(statement)?;
-            Ok(statement.query_row([number(topic.get())], |row| row.get(0))?)
-        };
-        let oldest = nonce("SELECT min(nonce) FROM epochs WHERE topic_id = ?1")?;
-        let full = nonce(
-            "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1",
-        )?;
-        let holdings = sums(&reader, topic)?;
-        Ok(EpochTotals { oldest: oldest.map(height), oldest_full: full.map(height), ..holdings })
+        let (reader, id) = (self.reader()?, [number(topic.get())]);
+        let sql = "SELECT min(nonce) FROM epochs WHERE topic_id = ?1";
+        let oldest = reader.value::<Option<i64>>(sql, id)?.map(height);
+        let oldest_full = reader.value::<Option<i64>>(OLDEST_FULL, id)?.map(height);
+        Ok(EpochTotals { oldest, oldest_full, ..sums(&reader, topic)? })
     }
 }
 
 fn sums(connection: &Connection, topic: TopicId) -> Result<EpochTotals, StoreError> {
-    let mut statement = connection.prepare_cached(&format!(
+    let sql = format!(
         "SELECT n_epochs, n_bytes + {LEARNED_BYTES}, n_full_bytes FROM holdings WHERE topic_id = ?1",
-    ))?;
-    let sums = statement.query_row([number(topic.get())], |row| {
+    );
+    let sums = connection.find(&sql, [number(topic.get())], |row| {
         Ok(EpochTotals {
             n_epochs: height(row.get(0)?),
             n_bytes: height(row.get(1)?),
@@ -90,7 +89,7 @@ fn sums(connection: &Connection, topic: TopicId) -> Result<EpochTotals, StoreErr
             ..EpochTotals::default()
         })
     });
-    Ok(sums.optional()?.unwrap_or_default())
+    Ok(sums?.unwrap_or_default())
 }
 
 /// Counts the epoch `nonce`, which has closed.
@@ -109,29 +108,26 @@ pub(super) fn recount(
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<(), StoreError> {
-    let key = params![number(topic.get()), number(nonce)];
-    let (before, is_thin): (i64, bool) = write
-        .prepare_cached("SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2")?
-        .query_row(key, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let statement = format!(
+    let key = key(topic, nonce);
+    let sql = "SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
+    let before: Option<(i64, bool)> = write.find(sql, key, |row| row.try_into())?;
+    let (before, is_thin) = before.unwrap_or_default();
+    let sql = format!(
         "UPDATE epochs SET n_bytes = {N_BYTES} WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes"
     );
-    let now: i64 = write.prepare_cached(&statement)?.query_row(key, |row| row.get(0))?;
+    let now: i64 = write.value(&sql, key)?;
     let more = now - before;
     add(write, topic, [0, more, if is_thin { 0 } else { more }])
 }
 
 fn add(write: &Connection, topic: TopicId, counts: [i64; 3]) -> Result<(), StoreError> {
     let [n_epochs, n_bytes, n_full_bytes] = counts;
-    write
-        .prepare_cached(
-            "INSERT INTO holdings (topic_id, n_epochs, n_bytes, n_full_bytes)
-             VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET n_epochs = n_epochs + excluded.n_epochs,
-                n_bytes = n_bytes + excluded.n_bytes,
-                n_full_bytes = n_full_bytes + excluded.n_full_bytes",
-        )?
-        .execute(params![number(topic.get()), n_epochs, n_bytes, n_full_bytes])?;
+    let sql = "INSERT INTO holdings (topic_id, n_epochs, n_bytes, n_full_bytes)
+               VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT DO UPDATE SET n_epochs = n_epochs + excluded.n_epochs,
+                  n_bytes = n_bytes + excluded.n_bytes,
+                  n_full_bytes = n_full_bytes + excluded.n_full_bytes";
+    write.run(sql, [number(topic.get()), n_epochs, n_bytes, n_full_bytes])?;
     Ok(())
 }
 
@@ -153,17 +149,15 @@ pub(super) fn apply(
     let age_max = retention.age.and_then(|age| i64::try_from(age.as_micros()).ok());
     let opened_from = age_max.map_or(i64::MIN, |age| now.micros().saturating_sub(age));
     for _ in 0..AT_ONCE {
-        let mut statement = write.prepare_cached(&format!(
+        let sql = format!(
             "SELECT e.nonce, e.n_bytes, e.is_thin FROM epochs e, holdings h
              WHERE e.topic_id = ?1 AND h.topic_id = ?1 AND e.state > 0
                AND e.nonce = (SELECT min(nonce) FROM epochs WHERE topic_id = ?1)
                AND e.nonce < (SELECT max(nonce) FROM epochs WHERE topic_id = ?1)
                AND (h.n_bytes + {LEARNED_BYTES} > ?2 OR h.n_epochs > ?3 OR e.opened_at < ?4)",
-        ))?;
+        );
         let values = params![number(topic.get()), bytes_max, EPOCHS_KEPT, opened_from];
-        let oldest: Option<(i64, i64, bool)> = statement
-            .query_row(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .optional()?;
+        let oldest: Option<(i64, i64, bool)> = write.find(&sql, values, |row| row.try_into())?;
         let Some((nonce, n_bytes, is_thin)) = oldest else { break };
         drop_epoch(write, topic, nonce)?;
         add(write, topic, [-1, -n_bytes, if is_thin { 0 } else { -n_bytes }])?;
@@ -174,8 +168,8 @@ pub(super) fn apply(
 /// Drops the epoch `nonce` and all that belongs to it.
 fn drop_epoch(write: &Connection, topic: TopicId, nonce: i64) -> Result<(), StoreError> {
     for table in ["epochs", "submissions", "bundles", "losses", "labels", "counters"] {
-        let statement = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
-        write.prepare_cached(&statement)?.execute(params![number(topic.get()), nonce])?;
+        let sql = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
+        write.run(&sql, [number(topic.get()), nonce])?;
     }
     Ok(())
 }
@@ -184,25 +178,17 @@ fn drop_epoch(write: &Connection, topic: TopicId, nonce: i64) -> Result<(), Stor
 /// Whether there is one.
 fn thin_oldest(write: &Connection, topic: TopicId) -> Result<bool, StoreError> {
     let id = number(topic.get());
-    let oldest: Option<i64> = write
-        .prepare_cached(
-            "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1",
-        )?
-        .query_row([id], |row| row.get(0))?;
-    let Some(nonce) = oldest else { return Ok(false) };
-    let n_bytes: i64 = write
-        .prepare_cached(
-            "UPDATE epochs SET is_thin = 1 WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes",
-        )?
-        .query_row(params![id, nonce], |row| row.get(0))?;
+    let Some(nonce) = write.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };
+    let sql = "UPDATE epochs SET is_thin = 1 WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes";
+    let n_bytes: i64 = write.value(sql, [id, nonce])?;
     add(write, topic, [0, 0, -n_bytes])?;
-    for statement in [
+    for sql in [
         "UPDATE bundles SET pairs = NULL, resistant_pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
         "UPDATE losses SET pairs = NULL WHERE topic_id = ?1 AND nonce = ?2",
         "UPDATE submissions SET forecast = '{}'
          WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL",
     ] {
-        write.prepare_cached(statement)?.execute(params![id, nonce])?;
+        write.run(sql, [id, nonce])?;
     }
     recount(write, topic, height(nonce))?;
     Ok(true)
@@ -210,11 +196,11 @@ fn thin_oldest(write: &Connection, topic: TopicId) -> Result<bool, StoreError> {
 
 /// Drops a few epochs of topics that are no more. Whether some may be left.
 pub(super) fn drop_leftovers(write: &Connection) -> Result<bool, StoreError> {
-    let mut statement = write.prepare_cached(
+    let keys: Vec<(i64, i64)> = write.all(
         "SELECT topic_id, nonce FROM epochs WHERE topic_id NOT IN (SELECT id FROM topics) LIMIT ?1",
+        [AT_ONCE],
+        |row| row.try_into(),
     )?;
-    let keys = statement.query_map([AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let keys: Vec<(i64, i64)> = keys.collect::<Result<_, _>>()?;
     for (topic, nonce) in &keys {
         let topic = TopicId::new(height(*topic)).unwrap_or(TopicId::FIRST);
         drop_epoch(write, topic, *nonce)?;

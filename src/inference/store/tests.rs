@@ -200,7 +200,7 @@ fn submissions_keep_their_numbers_and_names() {
     let kept = store.submissions(topic.id, 1).unwrap();
     assert_eq!(kept, [submission(&topic, "a", "1.50"), submission(&topic, "b", "3")]);
     let newest = store.actors(topic.id).unwrap().unwrap();
-    assert_eq!(newest.names[&newest.inferers[0]], "me");
+    assert_eq!(newest.names[&newest.actors.inferer[0]], "me");
     assert_eq!(newest.shares.inferer.values().copied().collect::<Vec<_>>(), [0.5, 0.5]);
 }
 
@@ -333,7 +333,7 @@ fn what_rests_is_not_kept_and_comes_nearer() {
     for name in ["allo1far", "allo1near2"] {
         let name = name.parse().unwrap();
         assert_eq!(
-            after.inferers.get(&name).map(|seen| (seen.n_epochs, seen.last_nonce)),
+            after.experience.inferer.get(&name).map(|seen| (seen.n_epochs, seen.last_nonce)),
             Some((0, 25))
         );
         assert!(after.scores.inferer.contains_key(&name));

@@ -2,15 +2,16 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
+use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{Address, BlockHeight, TopicId},
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use wire::inference::LabeledValue;
 
-use super::{Store, StoreError, StoredLearned, number, pairs, record};
+use super::{Store, StoreError, StoredLearned, height, key, number, pairs, record};
 use crate::{
     math::{
         outlier::Baseline,
@@ -108,29 +109,20 @@ impl Store {
         )?;
         let mut rows = statement.query(params![number(topic.get()), nonce.map(number)])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let (resistant, intervals): (Option<String>, String) = (row.get(1)?, row.get(3)?);
-        let signed: (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
-        let signed = match signed {
-            (Some(value), Some(intervals)) => Some(Signed {
-                value: record::read_values(&value)?,
-                intervals: record::read_intervals(&intervals)?,
-            }),
-            _ => None,
-        };
-        let full = |record: &str, pairs: Option<Vec<u8>>| {
-            let bundle = record::read_bundle(record)?;
-            Ok::<_, StoreError>(FullBundle {
-                bundle,
-                without_inferer: Arc::new(pairs::read(pairs.as_deref())?),
-            })
-        };
-        let resistant_pairs = row.get(8)?;
+        let text = |idx| row.get::<_, Option<String>>(idx);
+        let blob = |idx| row.get::<_, Option<Vec<u8>>>(idx);
+        let resistant =
+            text(1)?.map(|record| full_bundle(&record, blob(8)?.as_deref())).transpose()?;
+        let signed = text(5)?.zip(text(6)?).map(|(value, intervals)| {
+            let value = record::read_values(&value)?;
+            Ok::<_, StoreError>(Signed { value, intervals: record::read_intervals(&intervals)? })
+        });
         Ok(Some(Bundles {
-            bundle: full(&row.get::<_, String>(0)?, row.get(7)?)?,
-            resistant: resistant.map(|record| full(&record, resistant_pairs)).transpose()?,
+            bundle: full_bundle(&row.get::<_, String>(0)?, blob(7)?.as_deref())?,
+            resistant,
             shares: record::read_role_values(&row.get::<_, String>(2)?)?,
-            intervals: record::read_intervals(&intervals)?,
-            signed,
+            intervals: record::read_intervals(&row.get::<_, String>(3)?)?,
+            signed: signed.transpose()?,
             closed_at: Timestamp::from_micros(row.get::<_, Option<i64>>(4)?.unwrap_or_default()),
         }))
     }
@@ -141,8 +133,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>, StoreError> {
-        let reader = self.reader()?;
-        labels(&reader, topic, nonce)
+        labels(&*self.reader()?, topic, nonce)
     }
 
     /// The newest inference of `worker` for `topic`, if it ever submitted one.
@@ -154,16 +145,15 @@ impl Store {
         topic: TopicId,
         worker: &Address,
     ) -> Result<Option<Received>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT nonce, record, forecast FROM submissions
-             WHERE topic_id = ?1 AND worker = ?2 ORDER BY nonce DESC LIMIT 1",
-        )?;
-        let mut rows = statement.query(params![number(topic.get()), worker.as_str()])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let (own, forecast): (String, Option<String>) = (row.get(1)?, row.get(2)?);
-        let submission = record::read_submission(worker.as_str(), &own, forecast.as_deref())?;
-        Ok(Some(Received { nonce: super::height(row.get(0)?), submission }))
+        let sql = "SELECT nonce, record, forecast FROM submissions
+                   WHERE topic_id = ?1 AND worker = ?2 ORDER BY nonce DESC LIMIT 1";
+        let values = params![number(topic.get()), worker.as_str()];
+        let found = self.reader()?.find(sql, values, |row| row.try_into())?;
+        let received = |(nonce, own, forecast): (i64, String, Option<String>)| {
+            let submission = record::read_submission(worker.as_str(), &own, forecast.as_deref())?;
+            Ok(Received { nonce: height(nonce), submission })
+        };
+        found.map(received).transpose()
     }
 
     /// The losses of epochs of `topic` that were learned from, up to the epoch `nonce`: the newest
@@ -187,7 +177,7 @@ impl Store {
         while let Some(row) = rows.next()? {
             let pairs: Option<Vec<u8>> = row.get(2)?;
             let losses = record::read_losses(&row.get::<_, String>(1)?, pairs.as_deref())?;
-            epochs.push((super::height(row.get(0)?), losses));
+            epochs.push((height(row.get(0)?), losses));
         }
         Ok(epochs)
     }
@@ -203,20 +193,16 @@ impl Store {
         nonce: BlockHeight,
         pair: [&Address; 2],
     ) -> Result<Option<BlockHeight>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT a.nonce FROM submissions a
+        let sql = "SELECT a.nonce FROM submissions a
              WHERE a.topic_id = ?1 AND a.worker = ?2 AND a.nonce <= ?4
                AND EXISTS (SELECT 1 FROM submissions b
                            WHERE b.topic_id = ?1 AND b.nonce = a.nonce AND b.worker = ?3)
                AND EXISTS (SELECT 1 FROM epochs e
                            WHERE e.topic_id = ?1 AND e.nonce = a.nonce AND e.state = 3)
-             ORDER BY a.nonce DESC LIMIT 1",
-        )?;
+             ORDER BY a.nonce DESC LIMIT 1";
         let [one, other] = pair.map(Address::as_str);
         let values = params![number(topic.get()), one, other, number(nonce)];
-        let met: Option<i64> = statement.query_row(values, |row| row.get(0)).optional()?;
-        Ok(met.map(super::height))
+        Ok(self.reader()?.find(sql, values, |row| row.get(0))?.map(height))
     }
 
     /// Who forecast in the epoch `nonce`, by address.
@@ -228,15 +214,10 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Address>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT worker FROM submissions
-             WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL ORDER BY worker",
-        )?;
-        let names = statement.query_map(params![number(topic.get()), number(nonce)], |row| {
-            row.get::<_, String>(0)
-        })?;
-        names.map(|name| record::word(&name?)).collect()
+        let sql = "SELECT worker FROM submissions
+                   WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL ORDER BY worker";
+        let names = self.reader()?.all(sql, key(topic, nonce), |row| row.get::<_, String>(0))?;
+        names.iter().map(|name| record::word(name)).collect()
     }
 
     /// The nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
@@ -250,18 +231,12 @@ impl Store {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<BlockHeight>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT nonce FROM bundles WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
-             ORDER BY nonce DESC LIMIT ?4",
-        )?;
+        let sql = "SELECT nonce FROM bundles WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
+                   ORDER BY nonce DESC LIMIT ?4";
         let (from, to) = (number(*nonces.start()), number(*nonces.end()));
-        let found = statement
-            .query_map(params![number(topic.get()), from, to, limit], |row| row.get::<_, i64>(0))?;
-        let mut found: Vec<BlockHeight> =
-            found.map(|nonce| nonce.map(super::height)).collect::<Result<_, _>>()?;
-        found.reverse();
-        Ok(found)
+        let values = params![number(topic.get()), from, to, limit];
+        let found = self.reader()?.all(sql, values, |row| row.get(0))?;
+        Ok(found.into_iter().rev().map(height).collect())
     }
 
     /// What `topic` has learned; `known` where that is what it still is.
@@ -273,8 +248,7 @@ impl Store {
         topic: TopicId,
         known: Option<&StoredLearned>,
     ) -> Result<StoredLearned, StoreError> {
-        let reader = self.reader()?;
-        learned(&reader, topic, known)
+        learned(&*self.reader()?, topic, known)
     }
 
     /// The submissions of the epoch `nonce`, by worker.
@@ -286,8 +260,8 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Submission>, StoreError> {
-        let reader = self.reader()?;
-        submissions(&reader, topic, nonce)
+        let arrivals = arrivals(&*self.reader()?, topic, nonce)?;
+        Ok(arrivals.into_iter().map(|arrival| arrival.submission).collect())
     }
 
     /// The newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle, oldest
@@ -315,7 +289,7 @@ impl Store {
             let truth = truth.as_deref().map(record::read_values).transpose()?;
             let summary = record::read_summary(&row.get::<_, String>(2)?)?;
             epochs.push(EpochView {
-                nonce: super::height(row.get(0)?),
+                nonce: height(row.get(0)?),
                 opened_at: Timestamp::from_micros(row.get(1)?),
                 combined_value: summary.combined_value,
                 naive_value: summary.naive_value,
@@ -331,23 +305,10 @@ impl Store {
     }
 }
 
-pub(super) fn submissions(
-    connection: &Connection,
-    topic: TopicId,
-    nonce: BlockHeight,
-) -> Result<Vec<Submission>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT worker, record, forecast FROM submissions
-         WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker",
-    )?;
-    let rows = statement.query_map(params![number(topic.get()), number(nonce)], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?))
-    })?;
-    rows.map(|row| {
-        let (worker, text, forecast) = row?;
-        record::read_submission(&worker, &text, forecast.as_deref())
-    })
-    .collect()
+/// The bundle in `record` with its values of `pairs`.
+fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle, StoreError> {
+    let without_inferer = Arc::new(pairs::read(pairs)?);
+    Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })
 }
 
 /// The submissions of the epoch `nonce` by worker, with how they came.
@@ -360,7 +321,7 @@ pub(super) fn arrivals(
         "SELECT worker, record, received_at, trusted, forecast FROM submissions
          WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker",
     )?;
-    let mut rows = statement.query(params![number(topic.get()), number(nonce)])?;
+    let mut rows = statement.query(key(topic, nonce))?;
     let mut arrivals = Vec::new();
     while let Some(row) = rows.next()? {
         let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
@@ -380,24 +341,15 @@ pub(super) fn learned(
     topic: TopicId,
     known: Option<&StoredLearned>,
 ) -> Result<StoredLearned, StoreError> {
-    let id = number(topic.get());
-    let stamp: Option<i64> = connection
-        .prepare_cached("SELECT stamp FROM learned WHERE topic_id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()?;
-    let stamp = stamp.unwrap_or_default();
+    let id = [number(topic.get())];
+    let sql = "SELECT stamp FROM learned WHERE topic_id = ?1";
+    let stamp: i64 = connection.find(sql, id, |row| row.get(0))?.unwrap_or_default();
     if let Some(known) = known.filter(|known| known.stamp == stamp) {
         return Ok(known.clone());
     }
-    let mut statement = connection
-        .prepare_cached("SELECT record, regrets, past FROM learned WHERE topic_id = ?1")?;
-    let mut rows = statement.query([id])?;
-    let Some(row) = rows.next()? else {
-        return Ok(StoredLearned { stamp, learned: Arc::default() });
-    };
-    let text: String = row.get(0)?;
-    let (regrets, past): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
-    let learned = record::read_learned(&text, &regrets, &past)?;
+    let sql = "SELECT record, regrets, past FROM learned WHERE topic_id = ?1";
+    let columns = connection.find(sql, id, |row| row.try_into())?;
+    let learned = columns.map(record::read_learned).transpose()?.unwrap_or_default();
     Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
@@ -406,17 +358,10 @@ pub(super) fn bundle(
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<Option<FullBundle>, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT record, pairs FROM bundles WHERE topic_id = ?1 AND nonce = ?2")?;
-    let found: Option<(String, Option<Vec<u8>>)> = statement
-        .query_row(params![number(topic.get()), number(nonce)], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-        .optional()?;
-    let Some((text, pairs)) = found else { return Ok(None) };
-    let bundle = record::read_bundle(&text)?;
-    let without_inferer = Arc::new(pairs::read(pairs.as_deref())?);
-    Ok(Some(FullBundle { bundle, without_inferer }))
+    let sql = "SELECT record, pairs FROM bundles WHERE topic_id = ?1 AND nonce = ?2";
+    let found: Option<(String, Option<Vec<u8>>)> =
+        connection.find(sql, key(topic, nonce), |row| row.try_into())?;
+    found.map(|(record, pairs)| full_bundle(&record, pairs.as_deref())).transpose()
 }
 
 pub(super) fn labels(
@@ -424,22 +369,16 @@ pub(super) fn labels(
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<Vec<String>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT label FROM labels WHERE topic_id = ?1 AND nonce = ?2 ORDER BY label_id",
-    )?;
-    let rows =
-        statement.query_map(params![number(topic.get()), number(nonce)], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let sql = "SELECT label FROM labels WHERE topic_id = ?1 AND nonce = ?2 ORDER BY label_id";
+    Ok(connection.all(sql, key(topic, nonce), |row| row.get(0))?)
 }
 
 pub(super) fn baseline(
     connection: &Connection,
     topic: TopicId,
 ) -> Result<Option<Baseline>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT median, spread FROM baselines WHERE topic_id = ?1")?;
-    let baseline = statement.query_row([number(topic.get())], |row| {
+    let sql = "SELECT median, spread FROM baselines WHERE topic_id = ?1";
+    Ok(connection.find(sql, [number(topic.get())], |row| {
         Ok(Baseline { median: row.get(0)?, spread: row.get(1)? })
-    });
-    Ok(baseline.optional()?)
+    })?)
 }

@@ -1,13 +1,14 @@
 //! Takes payloads, and counts them in each epoch: those of each submitter, of each kind of worker,
 //! and the labels that came with them. A count is one row, however many there are.
 
+use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
-use super::{LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, number, state};
+use super::{LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, key, state};
 use crate::{
     math::sortition::Record,
     network::submission::{Origin, Submission},
@@ -105,15 +106,14 @@ impl Epoch<'_> {
         if labels.peek().is_none() {
             return Ok(());
         }
-        let (topic, nonce) = (number(self.topic.get()), number(self.nonce));
+        let [topic, nonce] = key(self.topic, self.nonce);
         let n_before = self.counted(LABELS)?;
         let mut n_labels = n_before;
-        let mut statement = self.write.prepare_cached(
-            "INSERT OR IGNORE INTO labels (topic_id, nonce, label, label_id)
-             VALUES (?1, ?2, ?3, ?4)",
-        )?;
+        let sql = "INSERT OR IGNORE INTO labels (topic_id, nonce, label, label_id)
+                   VALUES (?1, ?2, ?3, ?4)";
         for value in labels {
-            let added = statement.execute(params![topic, nonce, value.label_name, n_labels + 1])?;
+            let values = params![topic, nonce, value.label_name, n_labels + 1];
+            let added = self.write.run(sql, values)?;
             n_labels += u32::from(added > 0);
         }
         if n_labels > LABELS_MAX {
@@ -124,16 +124,16 @@ impl Epoch<'_> {
 
     /// Adds `n` to a counter of the epoch, and returns it.
     fn count(&self, counter: &str, n: u32) -> Result<u32, StoreError> {
-        let statement = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
+        let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n";
-        let values = params![number(self.topic.get()), number(self.nonce), counter, n];
-        Ok(self.write.prepare_cached(statement)?.query_row(values, |row| row.get(0))?)
+        let [topic, nonce] = key(self.topic, self.nonce);
+        Ok(self.write.value(sql, params![topic, nonce, counter, n])?)
     }
 
     fn counted(&self, counter: &str) -> Result<u32, StoreError> {
-        let statement = "SELECT n FROM counters WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
-        let values = params![number(self.topic.get()), number(self.nonce), counter];
-        let n = self.write.prepare_cached(statement)?.query_row(values, |row| row.get(0));
-        Ok(n.optional()?.unwrap_or_default())
+        let sql = "SELECT n FROM counters WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
+        let [topic, nonce] = key(self.topic, self.nonce);
+        let n = self.write.find(sql, params![topic, nonce, counter], |row| row.get(0))?;
+        Ok(n.unwrap_or_default())
     }
 }

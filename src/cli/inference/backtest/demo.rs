@@ -187,7 +187,7 @@ fn line(topic: &Topic, seed: u64, report: &Report) -> Value {
     let actors = report.actors.iter().map(|actor| {
         json!({
             "name": actor.name,
-            "role": if actor.is_forecaster { "forecaster" } else { "inferer" },
+            "role": actor.role.name(),
             "loss": actor.mean_plain_loss,
         })
     });

@@ -17,7 +17,7 @@ fn close_context<'a>(topic: &'a Topic, learned: &'a Learned) -> CloseContext<'a>
 
 fn submission(topic: &Topic, worker: &str, value: f64) -> Submission {
     let payload =
-        Payload { values: vec![("y".to_owned(), value.to_string())], forecast: BTreeMap::new() };
+        Payload { values: vec![("y".to_owned(), value.to_string())], ..Payload::default() };
     let worker = format!("allo1{worker}").parse().unwrap();
     Submission::checked(topic, worker, None, payload).unwrap()
 }
@@ -96,7 +96,7 @@ fn actors_that_stay_away_are_forgotten() {
     let closing = close(&topic, nonce, &submissions, close_context(&topic, &learned)).unwrap();
     learned.learn(&topic, &closing.bundle, &[50.0]).unwrap();
     let good: Address = "allo1good".parse().unwrap();
-    assert_eq!(learned.inferers.keys().collect::<Vec<_>>(), [&good]);
+    assert_eq!(learned.experience.inferer.keys().collect::<Vec<_>>(), [&good]);
     assert_eq!(learned.regrets.naive.keys().collect::<Vec<_>>(), [&good]);
     let Regrets { one_out_inferer, one_out_forecaster, .. } = learned.regrets;
     assert!(one_out_inferer.by_row().keys().all(|name| *name == good));
@@ -118,7 +118,7 @@ fn who_makes_up_new_names_each_epoch_fills_no_file() {
     let seen = |last_nonce| Experience { n_epochs: 1, last_nonce };
     let name = |idx: usize| -> Address { format!("allo1{idx:05}").parse().unwrap() };
     let all = (0..KNOWN_MAX + 10).map(|idx| (name(idx), seen(if idx < 20 { 5 } else { 9 })));
-    let mut experience: BTreeMap<Address, Experience> = all.collect();
+    let mut experience: ByActor<Experience> = all.collect();
     forget(&mut experience, 0);
     assert_eq!(experience.len(), KNOWN_MAX);
     assert!(!experience.contains_key(&name(9)) && experience.contains_key(&name(10)));
@@ -156,6 +156,6 @@ fn one_inferer_alone_is_learned_from_too() {
     let only: Address = "allo1only".parse().unwrap();
     assert!(learned.regrets.ordinary.inferer[&only].abs() < 1e-12);
     assert!(learned.scores.inferer[&only].abs() < 1e-12);
-    assert_eq!(learned.inferers[&only].n_epochs, 2);
+    assert_eq!(learned.experience.inferer[&only].n_epochs, 2);
     assert!(learned.regrets.one_out_inferer.by_row().is_empty());
 }

@@ -26,41 +26,37 @@ fn a_move_within_the_threshold_is_flat() {
     check_truth(0.0, 5.0, [0.0, 0.0, 1.0]);
 }
 
+#[track_caller]
+fn check_fault(topic: &Topic, want: &str) {
+    let fault = topic.check().unwrap_err().fault;
+    assert!(fault.starts_with(want), "{fault}");
+}
+
 #[test]
 fn settings_that_do_not_fit_are_named() {
-    let id = market().id;
-    let timing = |timing| Topic { timing, ..market() }.check();
+    let timing = |timing| Topic { timing, ..market() };
     let usual = market().timing;
-    assert_eq!(
-        timing(Timing { ground_truth_lag: 11, ..usual }),
-        Err(TopicSettingsError::Lag { id })
-    );
-    assert_eq!(
-        timing(Timing { worker_submission_window: 13, ..usual }),
-        Err(TopicSettingsError::Window { id })
-    );
-    let labels = |labels: &[&str]| {
-        Topic { labels: labels.iter().map(|l| (*l).to_owned()).collect(), ..market() }.check()
+    check_fault(&timing(Timing { ground_truth_lag: 11, ..usual }), "its ground truth lag");
+    check_fault(&timing(Timing { worker_submission_window: 13, ..usual }), "its submission window");
+    let labels = |labels: &[&str]| Topic {
+        labels: labels.iter().map(|l| (*l).to_owned()).collect(),
+        ..market()
     };
     // Any label is taken, and three of them are judged.
-    assert_eq!(labels(&[]), Ok(()));
-    assert_eq!(labels(&["Up"]), Err(TopicSettingsError::Labels { id }));
-    assert_eq!(labels(&["up", "up"]), Err(TopicSettingsError::Labels { id }));
-    assert_eq!(labels(&["up", "dö"]), Err(TopicSettingsError::Labels { id }));
-    assert_eq!(labels(&["up", "down"]), Err(TopicSettingsError::Direction { id }));
+    assert_eq!(labels(&[]).check(), Ok(()));
+    check_fault(&labels(&["Up"]), "its labels are");
+    check_fault(&labels(&["up", "up"]), "its labels are");
+    check_fault(&labels(&["up", "dö"]), "its labels are");
+    check_fault(&labels(&["up", "down"]), "a direction has");
     let single = Topic { labels: vec!["y".into()], labeling: Labeling::SINGLE, ..market() };
-    assert_eq!(single.check(), Err(TopicSettingsError::Unity { id }));
-    let named = Topic { labels: vec!["z".into()], ..single.clone() };
-    assert_eq!(named.check(), Err(TopicSettingsError::Labels { id }));
-    let value = Topic { truth: Truth::Value, ..market() };
-    assert_eq!(value.check(), Err(TopicSettingsError::Truth { id }));
-    let defaulted = Topic { labeling: Labeling { default: 0.1, ..Labeling::MULTI }, ..market() };
-    assert_eq!(defaulted.check(), Err(TopicSettingsError::Default { id }));
+    check_fault(&single, "a single output");
+    check_fault(&Topic { labels: vec!["z".into()], ..single }, "its labels are");
+    check_fault(&Topic { truth: Truth::Value, ..market() }, "the value of a column");
+    let labeling = Labeling { default: 0.1, ..Labeling::MULTI };
+    check_fault(&Topic { labeling, ..market() }, "values that sum to 1");
     let judging = Judging { alpha_regret: f64::NAN, ..market().judging };
-    let nan = Topic { judging, ..market() };
-    assert_eq!(nan.check(), Err(TopicSettingsError::Range { id, what: "alpha_regret" }));
-    let nameless = Topic { name: String::new(), ..market() };
-    assert_eq!(nameless.check(), Err(TopicSettingsError::Text { id, what: "name" }));
-    let hidden = Topic { name: "price\u{202e}".to_owned(), ..nameless };
-    assert_eq!(hidden.check(), Err(TopicSettingsError::Text { id, what: "name" }));
+    check_fault(&Topic { judging, ..market() }, "alpha_regret is out of range");
+    for name in ["", "price\u{202e}"] {
+        check_fault(&Topic { name: name.to_owned(), ..market() }, "its name is empty");
+    }
 }

@@ -7,12 +7,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use axum::{
-    body::Bytes,
-    extract::{Path, State},
-    http::Uri,
-    response::Response,
-};
+use axum::{body::Bytes, response::Response};
 use model::topic::{BlockHeight, TopicId};
 use parking_lot::RwLock;
 use serde::Serialize;
@@ -21,17 +16,21 @@ use wire::{
         Bundle, LatestBundle,
         chain::{LatestNetworkInferencesV9, NetworkInferencesAtBlock, ValueBundle},
     },
-    paths::EMISSIONS_OLD,
+    paths::emissions::bundles as of,
 };
 
-use super::{Service, height, in_query, no_form, topic};
+use super::{
+    super::{
+        bundle_body::{self, PairBody},
+        error::ApiError,
+        openapi::parameters::{AtBlock, ByVersion, HeightPart, LeaveOut, TopicPart, Version},
+        request::Asked,
+    },
+    no_form,
+};
 use crate::{
     math::pair_values::FullBundle,
     network::topic::{Topic, TopicKind},
-    server::{
-        bundle_body::{self, PairBody},
-        error::ApiError,
-    },
     store::Bundles,
 };
 
@@ -90,63 +89,60 @@ impl Bodies {
     }
 }
 
-/// Serves `GET …/latest_network_inferences/{topic_id}`.
-pub(in crate::server) async fn latest(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-    uri: Uri,
+/// The newest bundle of a topic without outliers.
+///
+/// Submissions are left out that are further from the topic's last median than 11 times the moving
+/// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
+/// several labels has no such form: code 3.
+#[utoipa::path(get, path = of::LATEST_OUTLIER_RESISTANT, tag = "bundles",
+    params(Version, TopicPart, LeaveOut),
+    responses((status = 200, description = "What was asked for",
+        body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
+pub(super) async fn latest_network_inferences_outlier_resistant(
+    asked: Asked,
 ) -> Result<Response, ApiError> {
-    newest(&service, &version, &id, &uri, false).await
+    newest_bundle(&asked, true).await
 }
 
-pub(super) async fn latest_outlier_resistant(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-    uri: Uri,
-) -> Result<Response, ApiError> {
-    newest(&service, &version, &id, &uri, true).await
+/// The bundle of one epoch, as it was made when the epoch closed.
+///
+/// A topic with several labels has no form in `v9`: code 3, which says so.
+#[utoipa::path(get, path = of::AT_BLOCK, tag = "bundles",
+    params(Version, TopicPart, HeightPart, LeaveOut),
+    responses((status = 200, description = "What was asked for", body = inline(AtBlock))))]
+pub(super) async fn network_inferences_at_block(asked: Asked) -> Result<Response, ApiError> {
+    older_bundle(&asked, false).await
 }
 
-pub(super) async fn at_block(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
-    uri: Uri,
+/// The bundle of one epoch without outliers.
+///
+/// Submissions are left out that are further from the topic's last median than 11 times the moving
+/// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
+/// several labels has no such form: code 3.
+#[utoipa::path(get, path = of::AT_BLOCK_OUTLIER_RESISTANT, tag = "bundles",
+    params(Version, TopicPart, HeightPart, LeaveOut),
+    responses((status = 200, description = "What was asked for", body = inline(AtBlock))))]
+pub(super) async fn network_inferences_at_block_outlier_resistant(
+    asked: Asked,
 ) -> Result<Response, ApiError> {
-    older(&service, &version, &id, &nonce, &uri, false).await
+    older_bundle(&asked, true).await
 }
 
-pub(super) async fn at_block_outlier_resistant(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
-    uri: Uri,
-) -> Result<Response, ApiError> {
-    older(&service, &version, &id, &nonce, &uri, true).await
-}
-
-async fn newest(
-    service: &Service,
-    version: &str,
-    id: &str,
-    uri: &Uri,
+/// Answers the newest bundle, without outliers where it `is_resistant`.
+pub(in crate::server) async fn newest_bundle(
+    asked: &Asked,
     is_resistant: bool,
 ) -> Result<Response, ApiError> {
-    let topic = topic(&service.inference, version, id)?;
-    let form = form(&topic, version, uri, is_resistant)?;
-    let bundles = service.inference.latest(topic.id).await?;
-    service.bodies.respond(&topic, form, &bundles)
+    let topic = asked.topic()?;
+    let form = Form::read(asked, &topic, is_resistant)?;
+    let bundles = asked.service.inference.latest(topic.id).await?;
+    asked.service.bodies.respond(&topic, form, &bundles)
 }
 
-async fn older(
-    service: &Service,
-    version: &str,
-    id: &str,
-    nonce: &str,
-    uri: &Uri,
-    is_resistant: bool,
-) -> Result<Response, ApiError> {
-    let topic = topic(&service.inference, version, id)?;
-    let form = form(&topic, version, uri, is_resistant)?;
-    let bundles = service.inference.bundle_at(topic.id, height(nonce)?).await?;
+async fn older_bundle(asked: &Asked, is_resistant: bool) -> Result<Response, ApiError> {
+    let topic = asked.topic()?;
+    let form = Form::read(asked, &topic, is_resistant)?;
+    let bundles = asked.service.inference.bundle_at(topic.id, asked.height()?).await?;
     let bundle = select_bundle(&topic, form, &bundles);
     let pairs = PairBody::new(&bundle, form.is_old);
     if form.is_old {
@@ -157,27 +153,20 @@ async fn older(
     bundle_body::answer(&body, vec![pairs])
 }
 
-fn form(
-    topic: &Arc<Topic>,
-    version: &str,
-    uri: &Uri,
-    is_resistant: bool,
-) -> Result<Form, ApiError> {
-    let resists = topic.labels.len() == 1 && topic.kind == TopicKind::Regression;
-    if is_resistant && !resists {
-        let message =
-            "outlier resistant network inferences are not supported for multi-label topics";
-        return Err(ApiError::Invalid(message.to_owned()));
-    }
-    let is_full = match in_query(uri, "leave_out")?.as_deref() {
-        None => false,
-        Some("all") => true,
-        Some(_) => {
-            let reason = "it is `all`, or not there".to_owned();
-            return Err(ApiError::Mismatch { parameter: "leave_out", reason });
+impl Form {
+    fn read(asked: &Asked, topic: &Topic, is_resistant: bool) -> Result<Self, ApiError> {
+        let resists = topic.labels.len() == 1 && topic.kind == TopicKind::Regression;
+        if is_resistant && !resists {
+            let message =
+                "outlier resistant network inferences are not supported for multi-label topics";
+            return Err(ApiError::invalid(message));
         }
-    };
-    Ok(Form { is_old: version == EMISSIONS_OLD, is_full, is_resistant })
+        let leave_out = asked.find("leave_out")?;
+        if leave_out.as_ref().is_some_and(|arrays| arrays != "all") {
+            return Err(ApiError::mismatch("leave_out", "it is `all`, or not there"));
+        }
+        Ok(Self { is_old: asked.is_old(), is_full: leave_out.is_some(), is_resistant })
+    }
 }
 
 /// The bundle that `form` asks for.

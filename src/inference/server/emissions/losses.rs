@@ -1,53 +1,56 @@
 //! Losses and regrets. The dataset is the one reputer here: it reports what the network takes.
 
-use std::sync::Arc;
-
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::Uri,
-    response::Response,
+use axum::{Json, response::Response};
+use model::{
+    bundle::decimal,
+    topic::{Address, BlockHeight},
 };
-use model::bundle::decimal;
-use model::topic::{Address, BlockHeight};
 use wire::{
     inference::chain::{
         NetworkLoss, RegretResponse, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce,
         ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, WorkerValue,
     },
-    paths::EMISSIONS_OLD,
+    paths::emissions::losses as of,
 };
 
-use super::{Service, address, height, needed, queried, topic};
+use super::super::{
+    bundle_body::{self, PairBody},
+    error::ApiError,
+    openapi::parameters::{ActorAddress, ByVersion, HeightPart, TopicMember, TopicPart, Version},
+    request::Asked,
+};
 use crate::{
-    math::regret::{ByActor, Losses},
-    network::{queries::RegretOf, topic::Topic},
-    server::{
-        bundle_body::{self, PairBody},
-        error::ApiError,
+    math::regret::{ByActor, Losses, Role},
+    network::{
+        addresses,
+        queries::{Against, RegretOf},
+        topic::Topic,
     },
 };
 
 type Answer = Result<Json<RegretResponse>, ApiError>;
 
-pub(super) async fn network_loss(
-    State(service): State<Service>,
-    Path(parts): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    let (loss_bundle, pairs) = read_losses(&service, parts, "").await?;
+/// The losses of every quantity of one epoch.
+///
+/// Base-10 logarithms, unless the topic allows negative losses.
+#[utoipa::path(get, path = of::NETWORK_LOSS, tag = "losses", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = NetworkLoss)))]
+pub(super) async fn network_loss(asked: Asked) -> Result<Response, ApiError> {
+    let topic = asked.topic()?;
+    let (loss_bundle, pairs) = read_losses(&asked, &topic, "").await?;
     bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
 }
 
-pub(super) async fn reputer_loss_bundles(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
-) -> Result<Response, ApiError> {
-    let is_old = version == EMISSIONS_OLD;
-    let topic = topic(&service.inference, &version, &id)?;
-    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
-    let parts = (version, id, nonce);
-    let (bundle, pairs) = read_losses(&service, parts, reputer.as_str()).await?;
-    if is_old {
+/// What each reputer reported for one epoch: the dataset is the one reputer here.
+#[utoipa::path(get, path = of::REPUTER_LOSS_BUNDLES, tag = "losses",
+    params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for",
+        body = inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>))))]
+pub(super) async fn reputer_loss_bundles(asked: Asked) -> Result<Response, ApiError> {
+    let topic = asked.topic()?;
+    let reputer = addresses::of_reputer(&topic.source.dataset)?;
+    let (bundle, pairs) = read_losses(&asked, &topic, reputer.as_str()).await?;
+    if asked.is_old() {
         let (signature, pubkey) = (None, String::new());
         let bundle = ReputerValueBundle { value_bundle: bundle, signature, pubkey };
         let loss_bundles = ReputerValueBundles { reputer_value_bundles: vec![bundle] };
@@ -56,112 +59,135 @@ pub(super) async fn reputer_loss_bundles(
     bundle_body::answer(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
 }
 
-pub(super) async fn inferer_regret(
-    State(service): State<Service>,
-    Path((version, id, actor)): Path<(String, String, String)>,
-) -> Answer {
-    let topic = topic(&service.inference, &version, &id)?;
-    regret(&service, &topic, RegretOf::Inferer(&address("actor_id", &actor)?)).await
+/// An inferer's regret.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::INFERER_REGRET, tag = "losses", params(Version, TopicPart,
+        ("actor_id" = inline(ActorAddress), Path, description = "The actor's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn inferer_network_regret(asked: Asked) -> Answer {
+    regret(&asked, Against::Combined, Role::Inferer, "actor_id").await
 }
 
-pub(super) async fn forecaster_regret(
-    State(service): State<Service>,
-    Path((version, id, actor)): Path<(String, String, String)>,
-) -> Answer {
-    let topic = topic(&service.inference, &version, &id)?;
-    regret(&service, &topic, RegretOf::Forecaster(&address("worker", &actor)?)).await
+/// A forecaster's regret.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
+        ("worker" = inline(ActorAddress), Path, description = "The forecaster's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn forecaster_network_regret(asked: Asked) -> Answer {
+    regret(&asked, Against::Combined, Role::Forecaster, "worker").await
 }
 
-pub(super) async fn one_in_forecaster_regret(
-    State(service): State<Service>,
-    Path((version, id, forecaster, inferer)): Path<(String, String, String, String)>,
-) -> Answer {
-    let topic = topic(&service.inference, &version, &id)?;
-    let (with, name) = (address("forecaster", &forecaster)?, address("inferer", &inferer)?);
-    regret(&service, &topic, RegretOf::OneInForecaster(&with, &name)).await
+/// A regret with one forecaster alone.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_IN_FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
+        ("forecaster" = inline(ActorAddress), Path, description = "The forecaster's address."),
+        ("inferer" = inline(ActorAddress), Path, description = "The inferer's address, or the forecaster's again.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn one_in_forecaster_network_regret(asked: Asked) -> Answer {
+    asked.topic()?;
+    let with = asked.address("forecaster")?;
+    let is_own = asked.address("inferer")? == with;
+    let role = if is_own { Role::Forecaster } else { Role::Inferer };
+    regret(&asked, Against::OneIn(with), role, "inferer").await
 }
 
-pub(super) async fn naive_regret(
-    State(service): State<Service>,
-    Path(version): Path<String>,
-    uri: Uri,
-) -> Answer {
-    let topic = topic(&service.inference, &version, &needed(&uri, "topic_id")?)?;
-    let name = queried(&uri, "inferer")?;
-    regret(&service, &topic, RegretOf::Naive(&name)).await
+/// An inferer's regret against the naive value.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::NAIVE_REGRET, tag = "losses", params(Version, TopicMember,
+        ("inferer" = inline(ActorAddress), Query, description = "The inferer's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn naive_inferer_network_regret(asked: Asked) -> Answer {
+    regret(&asked, Against::Naive, Role::Inferer, "inferer").await
 }
 
-pub(super) async fn one_out_inferer_inferer_regret(
-    State(service): State<Service>,
-    Path(version): Path<String>,
-    uri: Uri,
-) -> Answer {
-    let (topic, out, name) = one_out(&service, &version, &uri, ["one_out_inferer", "inferer"])?;
-    regret(&service, &topic, RegretOf::OneOutInfererInferer(&out, &name)).await
+/// The same as it is spelled up to `v9`.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::NATIVE_REGRET, tag = "losses", params(Version, TopicMember,
+        ("inferer" = inline(ActorAddress), Query, description = "The inferer's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn native_inferer_network_regret(asked: Asked) -> Answer {
+    regret(&asked, Against::Naive, Role::Inferer, "inferer").await
 }
 
-pub(super) async fn one_out_inferer_forecaster_regret(
-    State(service): State<Service>,
-    Path(version): Path<String>,
-    uri: Uri,
-) -> Answer {
-    let (topic, out, name) = one_out(&service, &version, &uri, ["one_out_inferer", "forecaster"])?;
-    regret(&service, &topic, RegretOf::OneOutInfererForecaster(&out, &name)).await
+/// An inferer's regret without another one.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_INFERER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
+        ("one_out_inferer" = inline(ActorAddress), Query, description = "The address of the inferer left out."),
+        ("inferer" = inline(ActorAddress), Query, description = "The inferer's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn one_out_inferer_inferer_network_regret(asked: Asked) -> Answer {
+    one_out_regret(&asked, Role::Inferer, Role::Inferer).await
 }
 
-pub(super) async fn one_out_forecaster_inferer_regret(
-    State(service): State<Service>,
-    Path(version): Path<String>,
-    uri: Uri,
-) -> Answer {
-    let (topic, out, name) = one_out(&service, &version, &uri, ["one_out_forecaster", "inferer"])?;
-    regret(&service, &topic, RegretOf::OneOutForecasterInferer(&out, &name)).await
+/// A forecaster's regret without an inferer.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_INFERER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
+        ("one_out_inferer" = inline(ActorAddress), Query, description = "The address of the inferer left out."),
+        ("forecaster" = inline(ActorAddress), Query, description = "The forecaster's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn one_out_inferer_forecaster_network_regret(asked: Asked) -> Answer {
+    one_out_regret(&asked, Role::Inferer, Role::Forecaster).await
 }
 
-pub(super) async fn one_out_forecaster_forecaster_regret(
-    State(service): State<Service>,
-    Path(version): Path<String>,
-    uri: Uri,
-) -> Answer {
-    let (topic, out, name) =
-        one_out(&service, &version, &uri, ["one_out_forecaster", "forecaster"])?;
-    regret(&service, &topic, RegretOf::OneOutForecasterForecaster(&out, &name)).await
+/// An inferer's regret without a forecaster.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_FORECASTER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
+        ("one_out_forecaster" = inline(ActorAddress), Query, description = "The address of the forecaster left out."),
+        ("inferer" = inline(ActorAddress), Query, description = "The inferer's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn one_out_forecaster_inferer_network_regret(asked: Asked) -> Answer {
+    one_out_regret(&asked, Role::Forecaster, Role::Inferer).await
 }
 
-/// The topic of a query string, and two actors of it by their names there.
-fn one_out(
-    service: &Service,
-    version: &str,
-    uri: &Uri,
-    names: [&'static str; 2],
-) -> Result<(Arc<Topic>, Address, Address), ApiError> {
-    let [out, name] = names;
-    let topic = topic(&service.inference, version, &needed(uri, "topic_id")?)?;
-    Ok((topic, queried(uri, out)?, queried(uri, name)?))
+/// A forecaster's regret without another one.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_FORECASTER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
+        ("one_out_forecaster" = inline(ActorAddress), Query, description = "The address of the forecaster left out."),
+        ("forecaster" = inline(ActorAddress), Query, description = "The forecaster's address.")),
+    responses((status = 200, description = "What was asked for", body = RegretResponse)))]
+pub(super) async fn one_out_forecaster_forecaster_network_regret(asked: Asked) -> Answer {
+    one_out_regret(&asked, Role::Forecaster, Role::Forecaster).await
 }
 
-async fn regret(service: &Service, topic: &Topic, of: RegretOf<'_>) -> Answer {
-    let timed = service.inference.regret(topic.id, of).await?;
+/// The regret of an actor of `role` against the combined value without one of `out_role`.
+async fn one_out_regret(asked: &Asked, out_role: Role, role: Role) -> Answer {
+    asked.topic()?;
+    let out = asked.address(&format!("one_out_{}", out_role.name()))?;
+    regret(asked, Against::OneOut(out_role, out), role, role.name()).await
+}
+
+/// The regret of the actor that is called `name` in the request.
+async fn regret(asked: &Asked, against: Against, role: Role, name: &str) -> Answer {
+    let topic = asked.topic()?;
+    let of = RegretOf { against, role, actor: asked.address(name)? };
+    let timed = asked.service.inference.regret(topic.id, of).await?;
     let regret =
         TimestampedValue { block_height: timed.nonce.to_string(), value: decimal(timed.regret) };
     Ok(Json(RegretResponse { regret }))
 }
 
-/// The losses that the path `parts` (version, topic, nonce) names, without those of pairs, and these.
+/// The losses of the epoch that is asked for, without those of pairs, and these.
 async fn read_losses(
-    service: &Service,
-    parts: (String, String, String),
+    asked: &Asked,
+    topic: &Topic,
     reputer: &str,
 ) -> Result<(ValueBundle, PairBody), ApiError> {
-    let (version, id, nonce) = parts;
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = height(&nonce)?;
-    let found = service.inference.losses_until(topic.id, nonce, 1).await?;
+    let nonce = asked.height()?;
+    let found = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
     let found = found.into_iter().find(|(of, _)| *of == nonce);
     let (_, losses) = found.ok_or_else(|| {
-        ApiError::NotFound(format!("no network losses of topic {} at block {nonce}", topic.id))
+        ApiError::not_found(format!("no network losses of topic {} at block {nonce}", topic.id))
     })?;
-    Ok((body(&topic, nonce, reputer, &losses), PairBody::of_losses(&losses)))
+    Ok((body(topic, nonce, reputer, &losses), PairBody::of_losses(&losses)))
 }
 
 /// Losses as a reputer reports them, without those of pairs.

@@ -1,196 +1,227 @@
 //! Scores: of one epoch, and their moving averages. Nobody scores the dataset, the one reputer
 //! here: its score is 0.
 
-use axum::{
-    Json,
-    extract::{Path, State},
+use axum::Json;
+use model::{
+    bundle::decimal,
+    topic::{Address, BlockHeight},
 };
-use model::bundle::decimal;
-use model::topic::{Address, BlockHeight};
-use wire::inference::chain::{CountResponse, ScoreBody, ScoreResponse, Scores, ScoresAtBlock};
+use wire::{
+    inference::chain::{CountResponse, ScoreBody, ScoreResponse, Scores, ScoresAtBlock},
+    paths::emissions::scores as of,
+};
 
-use super::{Service, address, height, topic, whitelist::active};
+use super::{
+    super::{
+        error::ApiError,
+        openapi::parameters::{ActorAddress, HeightPart, TopicPart, Version},
+        request::Asked,
+    },
+    whitelist::active,
+};
 use crate::{
     math::{
-        regret::{ByActor, Losses},
+        regret::{ByActor, Role},
         score,
     },
-    network::{learned::Experience, topic::Topic},
-    server::error::ApiError,
+    network::{addresses, topic::Topic},
 };
 
 /// The most epochs of scores up to a block that are served: as many as the chain keeps.
 const EPOCHS_MAX: u32 = 25;
 
-type OfEpoch = fn(&Losses) -> ByActor<f64>;
-
-pub(super) async fn inferer_ema(
-    State(service): State<Service>,
-    Path((version, id, name)): Path<(String, String, String)>,
-) -> Result<Json<ScoreResponse>, ApiError> {
-    let (topic, name) = (topic(&service.inference, &version, &id)?, address("inferer", &name)?);
-    let learned = service.inference.learned(topic.id).await?;
-    let nonce = learned.inferers.get(&name).map_or(0, |seen| seen.last_nonce);
-    let score = learned.scores.inferer.get(&name).copied().unwrap_or_default();
-    Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, score) }))
+/// The moving average of an inferer's scores.
+///
+/// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
+/// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
+/// 0 for an actor without one.
+#[utoipa::path(get, path = of::INFERER_EMA, tag = "scores", params(Version, TopicPart,
+        ("inferer" = inline(ActorAddress), Path, description = "The inferer's address.")),
+    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
+pub(super) async fn inferer_score_ema(asked: Asked) -> Result<Json<ScoreResponse>, ApiError> {
+    average(&asked, Role::Inferer).await
 }
 
-pub(super) async fn forecaster_ema(
-    State(service): State<Service>,
-    Path((version, id, name)): Path<(String, String, String)>,
-) -> Result<Json<ScoreResponse>, ApiError> {
-    let (topic, name) = (topic(&service.inference, &version, &id)?, address("forecaster", &name)?);
-    let learned = service.inference.learned(topic.id).await?;
-    let nonce = learned.forecasters.get(&name).map_or(0, |seen| seen.last_nonce);
-    let score = learned.scores.forecaster.get(&name).copied().unwrap_or_default();
-    Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, score) }))
+/// The moving average of a forecaster's scores.
+///
+/// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
+/// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
+/// 0 for an actor without one.
+#[utoipa::path(get, path = of::FORECASTER_EMA, tag = "scores", params(Version, TopicPart,
+        ("forecaster" = inline(ActorAddress), Path, description = "The forecaster's address.")),
+    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
+pub(super) async fn forecaster_score_ema(asked: Asked) -> Result<Json<ScoreResponse>, ApiError> {
+    average(&asked, Role::Forecaster).await
 }
 
-pub(super) async fn reputer_ema(
-    State(service): State<Service>,
-    Path((version, id, name)): Path<(String, String, String)>,
-) -> Result<Json<ScoreResponse>, ApiError> {
-    let (topic, name) = (topic(&service.inference, &version, &id)?, address("reputer", &name)?);
-    let nonce = service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
+/// The moving average of a reputer's scores: 0, since nobody scores the dataset.
+#[utoipa::path(get, path = of::REPUTER_EMA, tag = "scores", params(Version, TopicPart,
+        ("reputer" = inline(ActorAddress), Path, description = "The reputer's address.")),
+    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
+pub(super) async fn reputer_score_ema(asked: Asked) -> Result<Json<ScoreResponse>, ApiError> {
+    let (topic, name) = (asked.topic()?, asked.address("reputer")?);
+    let nonce = asked.service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
 }
 
-pub(super) async fn inferers_until(
-    State(service): State<Service>,
-    Path(parts): Path<(String, String, String)>,
-) -> Result<Json<Scores>, ApiError> {
-    read_scores_until(&service, parts, score::inferers).await
+/// Inferers' scores of the 25 newest epochs up to a block, newest first.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::INFERERS_UNTIL, tag = "scores",
+    params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = Scores)))]
+pub(super) async fn inference_scores_until_block(asked: Asked) -> Result<Json<Scores>, ApiError> {
+    Ok(Json(scores_until(&asked, Role::Inferer).await?))
 }
 
-pub(super) async fn forecasters_until(
-    State(service): State<Service>,
-    Path(parts): Path<(String, String, String)>,
-) -> Result<Json<Scores>, ApiError> {
-    read_scores_until(&service, parts, score::forecasters).await
+/// Forecasters' scores of the 25 newest epochs up to a block, newest first.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::FORECASTERS_UNTIL, tag = "scores",
+    params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = Scores)))]
+pub(super) async fn forecast_scores_until_block(asked: Asked) -> Result<Json<Scores>, ApiError> {
+    Ok(Json(scores_until(&asked, Role::Forecaster).await?))
 }
 
-pub(super) async fn inferers_at(
-    State(service): State<Service>,
-    Path(parts): Path<(String, String, String)>,
+/// Inferers' scores of one epoch.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::INFERERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = ScoresAtBlock)))]
+pub(super) async fn worker_inference_scores_at_block(
+    asked: Asked,
 ) -> Result<Json<ScoresAtBlock>, ApiError> {
-    read_scores_at(&service, parts, score::inferers).await
+    scores_at(&asked, Role::Inferer).await
 }
 
-pub(super) async fn forecasters_at(
-    State(service): State<Service>,
-    Path(parts): Path<(String, String, String)>,
+/// Forecasters' scores of one epoch.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::FORECASTERS_AT, tag = "scores",
+    params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = ScoresAtBlock)))]
+pub(super) async fn worker_forecast_scores_at_block(
+    asked: Asked,
 ) -> Result<Json<ScoresAtBlock>, ApiError> {
-    read_scores_at(&service, parts, score::forecasters).await
+    scores_at(&asked, Role::Forecaster).await
 }
 
-pub(super) async fn reputers_at(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
+/// The reputer's score of one epoch: 0.
+#[utoipa::path(get, path = of::REPUTERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = ScoresAtBlock)))]
+pub(super) async fn reputers_scores_at_block(
+    asked: Asked,
 ) -> Result<Json<ScoresAtBlock>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = height(&nonce)?;
-    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
-    let epochs = service.inference.losses_until(topic.id, nonce, 1).await?;
+    let (topic, nonce) = (asked.topic()?, asked.height()?);
+    let reputer = addresses::of_reputer(&topic.source.dataset)?;
+    let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
     let exact = epochs.iter().filter(|(of, _)| *of == nonce);
     let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
     Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
 }
 
-pub(super) async fn lowest_inferer(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The lowest moving average of an active inferer of the newest epoch that closed.
+#[utoipa::path(get, path = of::LOWEST_INFERER, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
+pub(super) async fn current_lowest_inferer_score(
+    asked: Asked,
 ) -> Result<Json<ScoreResponse>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let learned = service.inference.learned(topic.id).await?;
-    let (inferers, _) = active(&service.inference, &topic).await?;
-    lowest(&topic, &inferers, &learned.scores.inferer, |name| learned.inferers.get(name))
+    lowest(&asked, Role::Inferer).await
 }
 
-pub(super) async fn lowest_forecaster(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The lowest moving average of an active forecaster of the newest epoch that closed.
+#[utoipa::path(get, path = of::LOWEST_FORECASTER, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
+pub(super) async fn current_lowest_forecaster_score(
+    asked: Asked,
 ) -> Result<Json<ScoreResponse>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let learned = service.inference.learned(topic.id).await?;
-    let (_, forecasters) = active(&service.inference, &topic).await?;
-    lowest(&topic, &forecasters, &learned.scores.forecaster, |name| learned.forecasters.get(name))
+    lowest(&asked, Role::Forecaster).await
 }
 
-pub(super) async fn lowest_reputer(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The lowest moving average of a reputer: 0.
+#[utoipa::path(get, path = of::LOWEST_REPUTER, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
+pub(super) async fn current_lowest_reputer_score(
+    asked: Asked,
 ) -> Result<Json<ScoreResponse>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = service.inference.learned(topic.id).await?.nonce;
+    let topic = asked.topic()?;
+    let nonce = asked.service.inference.learned(topic.id).await?.nonce;
     let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
-    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
+    let reputer = addresses::of_reputer(&topic.source.dataset)?;
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
 }
 
-pub(super) async fn inferer_inclusions(
-    State(service): State<Service>,
-    Path((version, id, name)): Path<(String, String, String)>,
+/// In how many epochs an inferer took part.
+#[utoipa::path(get, path = of::INFERER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
+        ("address" = inline(ActorAddress), Path, description = "The inferer's address.")),
+    responses((status = 200, description = "What was asked for", body = CountResponse)))]
+pub(super) async fn count_inferer_inclusions_in_topic(
+    asked: Asked,
 ) -> Result<Json<CountResponse>, ApiError> {
-    let (topic, name) = (topic(&service.inference, &version, &id)?, address("inferer", &name)?);
-    let learned = service.inference.learned(topic.id).await?;
-    Ok(count(learned.inferers.get(&name)))
+    count(&asked, Role::Inferer).await
 }
 
-pub(super) async fn forecaster_inclusions(
-    State(service): State<Service>,
-    Path((version, id, name)): Path<(String, String, String)>,
+/// In how many epochs a forecaster took part.
+#[utoipa::path(get, path = of::FORECASTER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
+        ("address" = inline(ActorAddress), Path, description = "The forecaster's address.")),
+    responses((status = 200, description = "What was asked for", body = CountResponse)))]
+pub(super) async fn count_forecaster_inclusions_in_topic(
+    asked: Asked,
 ) -> Result<Json<CountResponse>, ApiError> {
-    let (topic, name) = (topic(&service.inference, &version, &id)?, address("forecaster", &name)?);
-    let learned = service.inference.learned(topic.id).await?;
-    Ok(count(learned.forecasters.get(&name)))
+    count(&asked, Role::Forecaster).await
 }
 
-fn count(experience: Option<&Experience>) -> Json<CountResponse> {
-    Json(CountResponse { count: experience.map_or(0, |seen| seen.n_epochs).to_string() })
+async fn average(asked: &Asked, role: Role) -> Result<Json<ScoreResponse>, ApiError> {
+    let (topic, name) = (asked.topic()?, asked.address(role.name())?);
+    let learned = asked.service.inference.learned(topic.id).await?;
+    let nonce = learned.experience[role].get(&name).map_or(0, |seen| seen.last_nonce);
+    let score = learned.scores[role].get(&name).copied().unwrap_or_default();
+    Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, score) }))
 }
 
-async fn read_scores_until(
-    service: &Service,
-    parts: (String, String, String),
-    of_epoch: OfEpoch,
-) -> Result<Json<Scores>, ApiError> {
-    let (version, id, nonce) = parts;
-    let topic = topic(&service.inference, &version, &id)?;
-    let epochs = service.inference.losses_until(topic.id, height(&nonce)?, EPOCHS_MAX).await?;
-    let of = |(nonce, losses): &(BlockHeight, Losses)| bodies(&topic, *nonce, &of_epoch(losses));
-    Ok(Json(Scores { scores: epochs.iter().flat_map(of).collect() }))
+async fn count(asked: &Asked, role: Role) -> Result<Json<CountResponse>, ApiError> {
+    let (topic, name) = (asked.topic()?, asked.address("address")?);
+    let learned = asked.service.inference.learned(topic.id).await?;
+    let n_epochs = learned.experience[role].get(&name).map_or(0, |seen| seen.n_epochs);
+    Ok(Json(CountResponse { count: n_epochs.to_string() }))
 }
 
-async fn read_scores_at(
-    service: &Service,
-    parts: (String, String, String),
-    of_epoch: OfEpoch,
-) -> Result<Json<ScoresAtBlock>, ApiError> {
-    let (version, id, nonce) = parts;
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = height(&nonce)?;
-    let epochs = service.inference.losses_until(topic.id, nonce, 1).await?;
+async fn scores_until(asked: &Asked, role: Role) -> Result<Scores, ApiError> {
+    let (topic, nonce) = (asked.topic()?, asked.height()?);
+    let epochs = asked.service.inference.losses_until(topic.id, nonce, EPOCHS_MAX).await?;
+    let epochs = epochs.iter();
+    let scores =
+        epochs.flat_map(|(nonce, losses)| bodies(&topic, *nonce, &score::of_role(role, losses)));
+    Ok(Scores { scores: scores.collect() })
+}
+
+async fn scores_at(asked: &Asked, role: Role) -> Result<Json<ScoresAtBlock>, ApiError> {
+    let (topic, nonce) = (asked.topic()?, asked.height()?);
+    let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
     let exact = epochs.iter().filter(|(of, _)| *of == nonce);
-    let scores = exact.flat_map(|(_, losses)| bodies(&topic, nonce, &of_epoch(losses))).collect();
-    Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
+    let scores = exact.flat_map(|(_, losses)| bodies(&topic, nonce, &score::of_role(role, losses)));
+    Ok(Json(ScoresAtBlock { scores: Scores { scores: scores.collect() } }))
 }
 
-/// The lowest average among `active` actors.
-fn lowest<'a>(
-    topic: &Topic,
-    active: &[Address],
-    scores: &ByActor<f64>,
-    experience: impl Fn(&Address) -> Option<&'a Experience>,
-) -> Result<Json<ScoreResponse>, ApiError> {
-    let scores = active.iter().filter_map(|name| scores.get_key_value(name));
+/// The lowest average among active actors.
+async fn lowest(asked: &Asked, role: Role) -> Result<Json<ScoreResponse>, ApiError> {
+    let (topic, inference) = (asked.topic()?, &asked.service.inference);
+    let learned = inference.learned(topic.id).await?;
+    let active = active(inference, &topic).await?;
+    let scores = active[role].iter().filter_map(|name| learned.scores[role].get_key_value(name));
     let lowest = scores.min_by(|a, b| a.1.total_cmp(b.1));
-    let (name, score) = lowest.ok_or_else(|| no_scores(topic))?;
-    let nonce = experience(name).map_or(0, |seen| seen.last_nonce);
-    Ok(Json(ScoreResponse { score: body(topic, nonce, name, *score) }))
+    let (name, score) = lowest.ok_or_else(|| no_scores(&topic))?;
+    let nonce = learned.experience[role].get(name).map_or(0, |seen| seen.last_nonce);
+    Ok(Json(ScoreResponse { score: body(&topic, nonce, name, *score) }))
 }
 
 fn no_scores(topic: &Topic) -> ApiError {
-    ApiError::NotFound(format!("no scores of topic {} yet", topic.id))
+    ApiError::not_found(format!("no scores of topic {} yet", topic.id))
 }
 
 fn bodies(topic: &Topic, nonce: BlockHeight, scores: &ByActor<f64>) -> Vec<ScoreBody> {

@@ -1,56 +1,65 @@
 //! Submissions, as they came. Those of an epoch that is open are not told before it closes: who
 //! looks at the others' values first could repeat them.
 
-use axum::{
-    Json,
-    extract::{Path, State},
+use axum::Json;
+use model::{
+    bundle::decimal,
+    topic::{Address, BlockHeight},
 };
-use model::bundle::decimal;
-use model::topic::BlockHeight;
 use wire::{
-    inference::chain::{
-        ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
-        InferencesAtBlock, InputInferenceBody, InputLabeledValueBody, LatestInference,
-        LatestInferences, LatestInputInference,
+    inference::{
+        LabeledValue,
+        chain::{
+            ForecastBody, ForecastElement, Forecasts, ForecastsAtBlock, InferenceBody, Inferences,
+            InferencesAtBlock, InputInferenceBody, InputLabeledValueBody, LatestInference,
+            LatestInferences, LatestInputInference,
+        },
     },
-    paths::EMISSIONS_OLD,
+    paths::emissions::submissions as of,
 };
 
-use wire::inference::LabeledValue;
-
-use super::{Service, address, height, no_form, topic};
+use super::{
+    super::{
+        error::ApiError,
+        openapi::parameters::{ActorAddress, HeightPart, TopicPart, Version},
+        request::Asked,
+    },
+    no_form,
+};
 use crate::{
     network::{epoch::is_open, submission::Submission, topic::Topic},
-    server::error::ApiError,
     store::Received,
 };
 
-pub(super) async fn inferences(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
-) -> Result<Json<InferencesAtBlock>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let inferences = read_inferences(&service, &topic, &version, height(&nonce)?).await?;
+/// The inferences of one epoch.
+///
+/// None while its window is open: who looks at the others' values first could repeat them.
+#[utoipa::path(get, path = of::INFERENCES, tag = "submissions", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = InferencesAtBlock)))]
+pub(super) async fn inferences_at_block(asked: Asked) -> Result<Json<InferencesAtBlock>, ApiError> {
+    let topic = asked.topic()?;
+    let inferences = read_inferences(&asked, &topic, asked.height()?).await?;
     Ok(Json(InferencesAtBlock { inferences }))
 }
 
-pub(super) async fn latest_inferences(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-) -> Result<Json<LatestInferences>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = service.inference.latest(topic.id).await?.bundle.nonce;
-    let inferences = read_inferences(&service, &topic, &version, nonce).await?;
+/// The inferences of the newest epoch that closed.
+#[utoipa::path(get, path = of::LATEST_INFERENCES, tag = "submissions", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = LatestInferences)))]
+pub(super) async fn latest_inferences(asked: Asked) -> Result<Json<LatestInferences>, ApiError> {
+    let topic = asked.topic()?;
+    let nonce = asked.service.inference.latest(topic.id).await?.bundle.nonce;
+    let inferences = read_inferences(&asked, &topic, nonce).await?;
     Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
 }
 
-pub(super) async fn forecasts(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
-) -> Result<Json<ForecastsAtBlock>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = height(&nonce)?;
-    let submissions = read_closed(&service, &topic, nonce).await?;
+/// The forecasts of one epoch.
+///
+/// None while its window is open.
+#[utoipa::path(get, path = of::FORECASTS, tag = "submissions", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = ForecastsAtBlock)))]
+pub(super) async fn forecasts_at_block(asked: Asked) -> Result<Json<ForecastsAtBlock>, ApiError> {
+    let (topic, nonce) = (asked.topic()?, asked.height()?);
+    let submissions = read_closed(&asked, &topic, nonce).await?;
     let forecasting = submissions.into_iter().filter(|submission| !submission.forecast.is_empty());
     let forecasts = forecasting
         .map(|submission| ForecastBody {
@@ -71,12 +80,15 @@ pub(super) async fn forecasts(
     Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
 }
 
+/// The newest inference of a worker.
+#[utoipa::path(get, path = of::LATEST_INPUT_INFERENCE, tag = "submissions", params(Version, TopicPart,
+        ("worker" = inline(ActorAddress), Path, description = "The worker's address.")),
+    responses((status = 200, description = "What was asked for", body = LatestInputInference)))]
 pub(super) async fn latest_input_inference(
-    State(service): State<Service>,
-    Path((version, id, worker)): Path<(String, String, String)>,
+    asked: Asked,
 ) -> Result<Json<LatestInputInference>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let Received { nonce, submission } = newest(&service, &topic, &worker).await?;
+    let topic = asked.topic()?;
+    let Received { nonce, submission } = newest(&asked, &topic).await?;
     let labeled = |value: LabeledValue| InputLabeledValueBody {
         label: value.label_name,
         value: decimal(value.value),
@@ -94,57 +106,57 @@ pub(super) async fn latest_input_inference(
     }))
 }
 
-pub(super) async fn latest_inference(
-    State(service): State<Service>,
-    Path((version, id, worker)): Path<(String, String, String)>,
-) -> Result<Json<LatestInference>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let Received { nonce, submission } = newest(&service, &topic, &worker).await?;
-    let latest_inference = body(&topic, &version, nonce, submission)?;
+/// The same as it was called up to `v9`.
+#[utoipa::path(get, path = of::LATEST_INFERENCE, tag = "submissions", params(Version, TopicPart,
+        ("worker" = inline(ActorAddress), Path, description = "The worker's address.")),
+    responses((status = 200, description = "What was asked for", body = LatestInference)))]
+pub(super) async fn latest_inference(asked: Asked) -> Result<Json<LatestInference>, ApiError> {
+    let topic = asked.topic()?;
+    let Received { nonce, submission } = newest(&asked, &topic).await?;
+    let latest_inference = body(&topic, asked.is_old(), nonce, submission)?;
     Ok(Json(LatestInference { latest_inference }))
 }
 
-async fn newest(service: &Service, topic: &Topic, worker: &str) -> Result<Received, ApiError> {
-    let worker = address("worker_address", worker)?;
-    let found = service.inference.newest_of(topic.id, worker.clone()).await?;
+async fn newest(asked: &Asked, topic: &Topic) -> Result<Received, ApiError> {
+    let text = asked.text("worker")?;
+    let worker: Address = text.parse().map_err(|_| ApiError::syntax("worker_address", &text))?;
+    let found = asked.service.inference.newest_of(topic.id, worker.clone()).await?;
     found.filter(|found| !found.submission.inference.is_empty()).ok_or_else(|| {
-        ApiError::NotFound(format!("no inference of {worker} for topic {}", topic.id))
+        ApiError::not_found(format!("no inference of {worker} for topic {}", topic.id))
     })
 }
 
 async fn read_inferences(
-    service: &Service,
+    asked: &Asked,
     topic: &Topic,
-    version: &str,
     nonce: BlockHeight,
 ) -> Result<Inferences, ApiError> {
-    let submissions = read_closed(service, topic, nonce).await?;
+    let submissions = read_closed(asked, topic, nonce).await?;
     let inferring = submissions.into_iter().filter(|submission| !submission.inference.is_empty());
-    let inferences =
-        inferring.map(|own| body(topic, version, nonce, own)).collect::<Result<_, _>>()?;
-    Ok(Inferences { inferences })
+    let bodies = inferring.map(|own| body(topic, asked.is_old(), nonce, own));
+    Ok(Inferences { inferences: bodies.collect::<Result<_, _>>()? })
 }
 
 /// What was submitted for `nonce`; nothing while its window is open.
 async fn read_closed(
-    service: &Service,
+    asked: &Asked,
     topic: &Topic,
     nonce: BlockHeight,
 ) -> Result<Vec<Submission>, ApiError> {
-    if is_open(topic.timing, nonce, service.inference.chain().height()) {
+    let inference = &asked.service.inference;
+    if is_open(topic.timing, nonce, inference.chain().height()) {
         return Ok(Vec::new());
     }
-    Ok(service.inference.submissions(topic.id, nonce).await?)
+    Ok(inference.submissions(topic.id, nonce).await?)
 }
 
-/// The inference of `submission`, in the form of a version.
+/// The inference of `submission`; one number where it `is_old`.
 fn body(
     topic: &Topic,
-    version: &str,
+    is_old: bool,
     nonce: BlockHeight,
     submission: Submission,
 ) -> Result<InferenceBody, ApiError> {
-    let is_old = version == EMISSIONS_OLD;
     let value = only(topic, &submission).filter(|_| is_old);
     if is_old && value.is_none() {
         return Err(no_form(topic));

@@ -1,77 +1,92 @@
 //! Who may take part in a topic, and who did.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::Json;
 use model::topic::Address;
-use wire::inference::chain::{
-    ActiveForecasters, ActiveInferers, CanSubmitWorkerPayload, IsTopicWorkerWhitelistEnabled,
-    IsWhitelistedTopicWorker,
+use wire::{
+    inference::chain::{
+        ActiveForecasters, ActiveInferers, CanSubmitWorkerPayload, IsTopicWorkerWhitelistEnabled,
+        IsWhitelistedTopicWorker,
+    },
+    paths::emissions::whitelist as of,
 };
 
-use super::{Service, address, topic};
-use crate::{Inference, ReadError, network::topic::Topic, server::error::ApiError};
+use super::super::{
+    error::ApiError,
+    openapi::parameters::{ActorAddress, TopicPart, Version},
+    request::Asked,
+};
+use crate::{Inference, ReadError, math::regret::ByRole, network::topic::Topic};
 
-pub(super) async fn is_enabled(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// Whether a topic takes submissions of the workers on its whitelist alone.
+#[utoipa::path(get, path = of::IS_ENABLED, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for",
+        body = IsTopicWorkerWhitelistEnabled)))]
+pub(super) async fn is_topic_worker_whitelist_enabled(
+    asked: Asked,
 ) -> Result<Json<IsTopicWorkerWhitelistEnabled>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let is_topic_worker_whitelist_enabled = topic.whitelist.is_enabled;
+    let is_topic_worker_whitelist_enabled = asked.topic()?.whitelist.is_enabled;
     Ok(Json(IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled }))
 }
 
-pub(super) async fn is_whitelisted(
-    State(service): State<Service>,
-    Path((version, id, name)): Path<(String, String, String)>,
+/// Whether a worker is on a topic's whitelist.
+#[utoipa::path(get, path = of::IS_WHITELISTED, tag = "windows", params(Version, TopicPart,
+        ("address" = inline(ActorAddress), Path, description = "The worker's address.")),
+    responses((status = 200, description = "What was asked for",
+        body = IsWhitelistedTopicWorker)))]
+pub(super) async fn is_whitelisted_topic_worker(
+    asked: Asked,
 ) -> Result<Json<IsWhitelistedTopicWorker>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let name = address("address", &name)?;
-    let is_whitelisted_topic_worker = topic.whitelist.workers.contains(&name);
+    let is_whitelisted_topic_worker =
+        asked.topic()?.whitelist.workers.contains(&asked.address("address")?);
     Ok(Json(IsWhitelistedTopicWorker { is_whitelisted_topic_worker }))
 }
 
-pub(super) async fn can_submit(
-    State(service): State<Service>,
-    Path((version, id, name)): Path<(String, String, String)>,
+/// Whether a topic takes submissions of a worker.
+///
+/// It does if the worker is on its whitelist, or that is not enabled.
+#[utoipa::path(get, path = of::CAN_SUBMIT, tag = "windows", params(Version, TopicPart,
+        ("address" = inline(ActorAddress), Path, description = "The worker's address.")),
+    responses((status = 200, description = "What was asked for", body = CanSubmitWorkerPayload)))]
+pub(super) async fn can_submit_worker_payload(
+    asked: Asked,
 ) -> Result<Json<CanSubmitWorkerPayload>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let can_submit_worker_payload = topic.whitelist.admits(&address("address", &name)?);
+    let can_submit_worker_payload = asked.topic()?.whitelist.admits(&asked.address("address")?);
     Ok(Json(CanSubmitWorkerPayload { can_submit_worker_payload }))
 }
 
-pub(super) async fn active_inferers(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-) -> Result<Json<ActiveInferers>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let (inferers, _) = active(&service.inference, &topic).await?;
-    Ok(Json(ActiveInferers { inferers: texts(&inferers) }))
+/// The active inferers of the newest epoch that closed.
+///
+/// None before the first.
+#[utoipa::path(get, path = of::ACTIVE_INFERERS, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ActiveInferers)))]
+pub(super) async fn active_inferers(asked: Asked) -> Result<Json<ActiveInferers>, ApiError> {
+    let active = active(&asked.service.inference, &*asked.topic()?).await?;
+    Ok(Json(ActiveInferers { inferers: texts(&active.inferer) }))
 }
 
-pub(super) async fn active_forecasters(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-) -> Result<Json<ActiveForecasters>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let (_, forecasters) = active(&service.inference, &topic).await?;
-    Ok(Json(ActiveForecasters { forecasters: texts(&forecasters) }))
+/// The active forecasters of the newest epoch that closed.
+///
+/// None before the first. Those that every topic has built in are among them.
+#[utoipa::path(get, path = of::ACTIVE_FORECASTERS, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ActiveForecasters)))]
+pub(super) async fn active_forecasters(asked: Asked) -> Result<Json<ActiveForecasters>, ApiError> {
+    let active = active(&asked.service.inference, &*asked.topic()?).await?;
+    Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
 }
 
-/// The inferers and the forecasters of the newest epoch that closed with a bundle; none before it.
+/// Who is active in the newest epoch that closed with a bundle; none before it.
 pub(super) async fn active(
     inference: &Inference,
     topic: &Topic,
-) -> Result<(Vec<Address>, Vec<Address>), ApiError> {
+) -> Result<ByRole<Vec<Address>>, ApiError> {
     let bundles = match inference.latest(topic.id).await {
         Ok(bundles) => bundles,
-        Err(ReadError::NoBundle { .. }) => return Ok((Vec::new(), Vec::new())),
+        Err(ReadError::NoBundle { .. }) => return Ok(ByRole::default()),
         Err(error) => return Err(error.into()),
     };
     let nonce = bundles.bundle.nonce;
-    let inferers = bundles.bundle.inferer_values.iter().map(|own| own.worker.clone()).collect();
-    Ok((inferers, inference.forecasting(topic.id, nonce).await?))
+    let inferer = bundles.bundle.inferer_values.iter().map(|own| own.worker.clone()).collect();
+    Ok(ByRole { inferer, forecaster: inference.forecasting(topic.id, nonce).await? })
 }
 
 fn texts(names: &[Address]) -> Vec<String> {

@@ -2,43 +2,51 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::Uri,
-};
+use axum::Json;
 use model::topic::{Address, BlockHeight};
-use wire::inference::chain::{
-    ActiveTopics, Commit, IsReputerNonceUnfulfilled, IsTopicActive, IsWorkerNonceUnfulfilled,
-    LastCommit, NextChurningBlock, Nonce, Nonces, Pagination, ReputerNonce, RewardNonce,
-    TopicExists, WindowStatus,
+use wire::{
+    inference::chain::{
+        ActiveTopics, Commit, IsReputerNonceUnfulfilled, IsTopicActive, IsWorkerNonceUnfulfilled,
+        LastCommit, NextChurningBlock, Nonce, Nonces, Pagination, ReputerNonce, RewardNonce,
+        TopicExists, WindowStatus,
+    },
+    paths::emissions::windows as of,
 };
 
-use super::{Service, height, in_query, topic};
+use super::super::{
+    error::ApiError,
+    openapi::parameters::{ChainParams, HeightPart, TopicPart, Version},
+    request::Asked,
+    topic,
+};
 use crate::{
     math::{
         outlier,
+        regret::Role,
         sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
     },
     network::{
+        addresses,
         epoch::{self, Progress},
+        submission::FORECAST_MAX,
         topic::{
             EPOCH_LENGTH_MIN, LABELS_MAX, STRING_BYTES_MAX, Timing, Topic, label::LABEL_BYTES_MAX,
         },
     },
-    server::{
-        error::{ApiError, served, topic_id},
-        topic::body,
-    },
 };
 
-/// The chain's parameters by name. Those that this network takes are its own; the others are what
-/// the chain's are, so that clients which read them find them.
-pub(super) async fn params(
-    State(_): State<Service>,
-    Path(version): Path<String>,
-) -> Result<Json<BTreeMap<&'static str, BTreeMap<&'static str, String>>>, ApiError> {
-    served(&version)?;
+/// Who is asked about in the query.
+const ASKED: &str = "An address, to learn whether it took part and may; nobody where it is empty.";
+
+type Params = BTreeMap<&'static str, BTreeMap<&'static str, String>>;
+
+/// The chain's parameters by name.
+///
+/// Those that this network takes are its own, the others are as on the chain.
+#[utoipa::path(get, path = of::PARAMS, tag = "windows", params(Version),
+    responses((status = 200, description = "What was asked for", body = inline(ChainParams))))]
+pub(super) async fn params(asked: Asked) -> Result<Json<Params>, ApiError> {
+    asked.check_version()?;
     let known = [
         ("version", "0.17.0".to_owned()),
         ("min_epoch_length", EPOCH_LENGTH_MIN.to_string()),
@@ -46,7 +54,7 @@ pub(super) async fn params(
         ("max_canonical_label_byte_length", LABEL_BYTES_MAX.to_string()),
         ("max_topic_label_whitelist_size", LABELS_MAX.to_string()),
         ("max_epoch_label_registry_size", crate::store::LABELS_MAX.to_string()),
-        ("max_elements_per_forecast", crate::network::submission::FORECAST_MAX.to_string()),
+        ("max_elements_per_forecast", FORECAST_MAX.to_string()),
         ("max_top_inferers_to_reward", INFERERS_MAX_DEFAULT.to_string()),
         ("max_top_forecasters_to_reward", FORECASTERS_MAX_DEFAULT.to_string()),
         ("max_top_reputers_to_reward", "1".to_owned()),
@@ -60,115 +68,133 @@ pub(super) async fn params(
     Ok(Json(BTreeMap::from([("params", BTreeMap::from(known))])))
 }
 
-pub(super) async fn topic_exists(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-) -> Result<Json<TopicExists>, ApiError> {
-    served(&version)?;
-    let exists = service.inference.topic(topic_id(&id)?).is_some();
+/// Whether there is such a topic.
+#[utoipa::path(get, path = of::TOPIC_EXISTS, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = TopicExists)))]
+pub(super) async fn topic_exists(asked: Asked) -> Result<Json<TopicExists>, ApiError> {
+    let exists = asked.service.inference.topic(asked.topic_id()?).is_some();
     Ok(Json(TopicExists { exists }))
 }
 
-pub(super) async fn is_topic_active(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-) -> Result<Json<IsTopicActive>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    Ok(Json(IsTopicActive { is_active: topic.is_active }))
+/// Whether a topic's epochs open.
+#[utoipa::path(get, path = of::IS_TOPIC_ACTIVE, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = IsTopicActive)))]
+pub(super) async fn is_topic_active(asked: Asked) -> Result<Json<IsTopicActive>, ApiError> {
+    Ok(Json(IsTopicActive { is_active: asked.topic()?.is_active }))
 }
 
-pub(super) async fn active_topics(
-    State(service): State<Service>,
-    Path((version, at)): Path<(String, String)>,
-) -> Result<Json<ActiveTopics>, ApiError> {
-    served(&version)?;
-    height(&at)?;
+/// The topics whose epochs open now.
+///
+/// What was at other heights is not kept: every height gives the same answer.
+#[utoipa::path(get, path = of::ACTIVE_TOPICS, tag = "windows", params(Version, HeightPart),
+    responses((status = 200, description = "What was asked for", body = ActiveTopics)))]
+pub(super) async fn active_topics_at_block(asked: Asked) -> Result<Json<ActiveTopics>, ApiError> {
+    asked.check_version()?;
+    asked.height()?;
+    let inference = &asked.service.inference;
     let mut topics = Vec::new();
-    for topic in service.inference.topics().iter().filter(|topic| topic.is_active) {
-        topics.push(body(&service.inference, topic, &version).await?);
+    for topic in inference.topics().iter().filter(|topic| topic.is_active) {
+        topics.push(topic::body(inference, topic, asked.is_old()).await?);
     }
     Ok(Json(ActiveTopics { topics, pagination: Pagination { next_key: None } }))
 }
 
-pub(super) async fn next_churning_block(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The height at which a topic's next epoch opens.
+#[utoipa::path(get, path = of::NEXT_CHURNING_BLOCK, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = NextChurningBlock)))]
+pub(super) async fn next_churning_block_by_topic_id(
+    asked: Asked,
 ) -> Result<Json<NextChurningBlock>, ApiError> {
-    let (topic, progress) = find_progress(&service, &version, &id).await?;
-    let height = service.inference.chain().height();
+    let Standing { topic, progress, height } = Standing::read(&asked).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     Ok(Json(NextChurningBlock { block_height: next.to_string() }))
 }
 
+/// Whether an epoch is open.
+#[utoipa::path(get, path = of::IS_WORKER_NONCE_UNFULFILLED, tag = "windows",
+    params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for", body = IsWorkerNonceUnfulfilled)))]
 pub(super) async fn is_worker_nonce_unfulfilled(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
+    asked: Asked,
 ) -> Result<Json<IsWorkerNonceUnfulfilled>, ApiError> {
-    let (_, progress) = find_progress(&service, &version, &id).await?;
-    let is_worker_nonce_unfulfilled = progress.open.contains(&height(&nonce)?);
+    let progress = Standing::read(&asked).await?.progress;
+    let is_worker_nonce_unfulfilled = progress.open.contains(&asked.height()?);
     Ok(Json(IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled }))
 }
 
+/// Whether an epoch has closed and is still to be learned from.
+#[utoipa::path(get, path = of::IS_REPUTER_NONCE_UNFULFILLED, tag = "windows",
+    params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = "What was asked for",
+        body = IsReputerNonceUnfulfilled)))]
 pub(super) async fn is_reputer_nonce_unfulfilled(
-    State(service): State<Service>,
-    Path((version, id, nonce)): Path<(String, String, String)>,
+    asked: Asked,
 ) -> Result<Json<IsReputerNonceUnfulfilled>, ApiError> {
-    let (_, progress) = find_progress(&service, &version, &id).await?;
-    let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&height(&nonce)?);
+    let progress = Standing::read(&asked).await?.progress;
+    let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&asked.height()?);
     Ok(Json(IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled }))
 }
 
+/// The epochs of a topic that are open.
+#[utoipa::path(get, path = of::UNFULFILLED_WORKER_NONCES, tag = "windows",
+    params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = Nonces<Nonce>)))]
 pub(super) async fn unfulfilled_worker_nonces(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+    asked: Asked,
 ) -> Result<Json<Nonces<Nonce>>, ApiError> {
-    let (_, progress) = find_progress(&service, &version, &id).await?;
-    Ok(Json(Nonces::new(progress.open.into_iter().map(Nonce::new))))
+    let open = Standing::read(&asked).await?.progress.open;
+    Ok(Json(Nonces::new(open.into_iter().map(Nonce::new))))
 }
 
+/// The epochs of a topic that are to be learned from.
+#[utoipa::path(get, path = of::UNFULFILLED_REPUTER_NONCES, tag = "windows",
+    params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = Nonces<ReputerNonce>)))]
 pub(super) async fn unfulfilled_reputer_nonces(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+    asked: Asked,
 ) -> Result<Json<Nonces<ReputerNonce>>, ApiError> {
-    let (_, progress) = find_progress(&service, &version, &id).await?;
-    Ok(Json(Nonces::new(progress.unlearned.into_iter().map(ReputerNonce::new))))
+    let unlearned = Standing::read(&asked).await?.progress.unlearned;
+    Ok(Json(Nonces::new(unlearned.into_iter().map(ReputerNonce::new))))
 }
 
-pub(super) async fn open_worker_windows(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The epochs of a topic that take submissions now.
+#[utoipa::path(get, path = of::OPEN_WORKER_WINDOWS, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = Nonces<Nonce>)))]
+pub(super) async fn open_worker_submission_windows(
+    asked: Asked,
 ) -> Result<Json<Nonces<Nonce>>, ApiError> {
-    let (topic, progress) = find_progress(&service, &version, &id).await?;
-    let height = service.inference.chain().height();
+    let Standing { topic, progress, height } = Standing::read(&asked).await?;
     let open = progress.open.into_iter();
     let open = open.filter(|nonce| epoch::is_open(topic.timing, *nonce, height));
     Ok(Json(Nonces::new(open.map(Nonce::new))))
 }
 
-pub(super) async fn open_reputer_windows(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The epochs of a topic whose truth is asked for now.
+#[utoipa::path(get, path = of::OPEN_REPUTER_WINDOWS, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = Nonces<ReputerNonce>)))]
+pub(super) async fn open_reputer_submission_windows(
+    asked: Asked,
 ) -> Result<Json<Nonces<ReputerNonce>>, ApiError> {
-    let (topic, progress) = find_progress(&service, &version, &id).await?;
-    let height = service.inference.chain().height();
-    let due =
-        progress.unlearned.into_iter().filter(|nonce| reputers(topic.timing, *nonce).0 <= height);
+    let Standing { topic, progress, height } = Standing::read(&asked).await?;
+    let due = progress.unlearned.into_iter();
+    let due = due.filter(|nonce| reputers(topic.timing, *nonce).0 <= height);
     Ok(Json(Nonces::new(due.map(ReputerNonce::new))))
 }
 
-pub(super) async fn worker_window_status(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-    uri: Uri,
+/// Where a topic's workers stand: this window and the next.
+#[utoipa::path(get, path = of::WORKER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart,
+        ("address" = Option<String>, Query, description = ASKED)),
+    responses((status = 200, description = "What was asked for", body = WindowStatus)))]
+pub(super) async fn worker_submission_window_status(
+    asked: Asked,
 ) -> Result<Json<WindowStatus>, ApiError> {
-    let (topic, progress) = find_progress(&service, &version, &id).await?;
-    let height = service.inference.chain().height();
+    let Standing { topic, progress, height } = Standing::read(&asked).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     let open = progress.open.last().copied();
     let current = open.or(progress.last_nonce).unwrap_or_default();
     let last = |nonce| epoch::close_height(topic.timing, nonce).saturating_sub(1);
-    let address = read_address(&uri)?;
-    let learned = service.inference.learned(topic.id).await?;
+    let address = read_address(&asked)?;
+    let learned = asked.service.inference.learned(topic.id).await?;
     Ok(Json(WindowStatus {
         is_open: open.is_some_and(|nonce| epoch::is_open(topic.timing, nonce, height)),
         current_nonce_block_height: current.to_string(),
@@ -177,20 +203,21 @@ pub(super) async fn worker_window_status(
         next_window_start_block: next.to_string(),
         next_window_end_block: last(next).to_string(),
         is_registered: address.as_ref().is_some_and(|name| {
-            learned.inferers.contains_key(name) || learned.forecasters.contains_key(name)
+            Role::ALL.iter().any(|role| learned.experience[*role].contains_key(name))
         }),
         is_whitelisted: address.is_some_and(|name| topic.whitelist.admits(&name)),
         is_topic_active: topic.is_active,
     }))
 }
 
-pub(super) async fn reputer_window_status(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-    uri: Uri,
+/// Where a topic's reputer stands: this window and the next.
+#[utoipa::path(get, path = of::REPUTER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart,
+        ("address" = Option<String>, Query, description = ASKED)),
+    responses((status = 200, description = "What was asked for", body = WindowStatus)))]
+pub(super) async fn reputer_submission_window_status(
+    asked: Asked,
 ) -> Result<Json<WindowStatus>, ApiError> {
-    let (topic, progress) = find_progress(&service, &version, &id).await?;
-    let height = service.inference.chain().height();
+    let Standing { topic, progress, height } = Standing::read(&asked).await?;
     let current = progress.unlearned.first().copied();
     let next = progress
         .unlearned
@@ -199,8 +226,8 @@ pub(super) async fn reputer_window_status(
         .unwrap_or_else(|| epoch::next_nonce(topic.timing, progress.last_nonce, height));
     let (start, end) = current.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
     let (next_start, next_end) = reputers(topic.timing, next);
-    let address = read_address(&uri)?;
-    let reputer = crate::network::addresses::of_reputer(&topic.source.dataset)?;
+    let address = read_address(&asked)?;
+    let reputer = addresses::of_reputer(&topic.source.dataset)?;
     Ok(Json(WindowStatus {
         is_open: current.is_some() && start <= height,
         current_nonce_block_height: current.unwrap_or_default().to_string(),
@@ -214,12 +241,14 @@ pub(super) async fn reputer_window_status(
     }))
 }
 
-pub(super) async fn last_worker_commit(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The newest epoch of a topic that closed.
+#[utoipa::path(get, path = of::LAST_WORKER_COMMIT, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = LastCommit)))]
+pub(super) async fn topic_last_worker_commit_info(
+    asked: Asked,
 ) -> Result<Json<LastCommit>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let newest = service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
+    let topic = asked.topic()?;
+    let newest = asked.service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
     let commit = |nonce| Commit {
         block_height: epoch::close_height(topic.timing, nonce).to_string(),
         nonce: Nonce::new(nonce),
@@ -227,12 +256,14 @@ pub(super) async fn last_worker_commit(
     Ok(Json(LastCommit { last_commit: newest.last().copied().map(commit) }))
 }
 
-pub(super) async fn last_reputer_commit(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
+/// The newest epoch of a topic that was learned from.
+#[utoipa::path(get, path = of::LAST_REPUTER_COMMIT, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = LastCommit)))]
+pub(super) async fn topic_last_reputer_commit_info(
+    asked: Asked,
 ) -> Result<Json<LastCommit>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = service.inference.learned(topic.id).await?.nonce;
+    let topic = asked.topic()?;
+    let nonce = asked.service.inference.learned(topic.id).await?.nonce;
     let commit = |nonce| Commit {
         block_height: reputers(topic.timing, nonce).0.to_string(),
         nonce: Nonce::new(nonce),
@@ -240,24 +271,27 @@ pub(super) async fn last_reputer_commit(
     Ok(Json(LastCommit { last_commit: nonce.map(commit) }))
 }
 
-pub(super) async fn reward_nonce(
-    State(service): State<Service>,
-    Path((version, id)): Path<(String, String)>,
-) -> Result<Json<RewardNonce>, ApiError> {
-    let topic = topic(&service.inference, &version, &id)?;
-    let nonce = service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
-    Ok(Json(RewardNonce { nonce: nonce.to_string() }))
+/// The nonce that a topic learned from last; 0 before the first.
+#[utoipa::path(get, path = of::REWARD_NONCE, tag = "windows", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = RewardNonce)))]
+pub(super) async fn topic_reward_nonce(asked: Asked) -> Result<Json<RewardNonce>, ApiError> {
+    let learned = asked.service.inference.learned(asked.topic_id()?).await?;
+    Ok(Json(RewardNonce { nonce: learned.nonce.unwrap_or_default().to_string() }))
 }
 
-/// The topic that a path names, and where it stands.
-async fn find_progress(
-    service: &Service,
-    version: &str,
-    id: &str,
-) -> Result<(Arc<Topic>, Progress), ApiError> {
-    let topic = topic(&service.inference, version, id)?;
-    let progress = service.inference.progress(topic.id).await?;
-    Ok((topic, progress))
+/// A topic, where its epochs stand, and the height of the chain.
+struct Standing {
+    topic: Arc<Topic>,
+    progress: Progress,
+    height: BlockHeight,
+}
+
+impl Standing {
+    async fn read(asked: &Asked) -> Result<Self, ApiError> {
+        let (topic, inference) = (asked.topic()?, &asked.service.inference);
+        let progress = inference.progress(topic.id).await?;
+        Ok(Self { topic, progress, height: inference.chain().height() })
+    }
 }
 
 /// The first and the last block in which reputers report for `nonce`.
@@ -267,7 +301,7 @@ fn reputers(timing: Timing, nonce: BlockHeight) -> (BlockHeight, BlockHeight) {
 }
 
 /// The address that is asked about.
-fn read_address(uri: &Uri) -> Result<Option<Address>, ApiError> {
-    let text = in_query(uri, "address")?.filter(|text| !text.is_empty());
-    text.map(|text| super::address("address", &text)).transpose()
+fn read_address(asked: &Asked) -> Result<Option<Address>, ApiError> {
+    let text = asked.find("address")?.filter(|text| !text.is_empty());
+    text.map(|_| asked.address("address")).transpose()
 }

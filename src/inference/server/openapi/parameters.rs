@@ -1,0 +1,169 @@
+//! Parameters that many operations share, for their description. Handlers read them by name.
+#![expect(dead_code, reason = "they describe what handlers read by name")]
+
+use std::collections::BTreeMap;
+
+use utoipa::{IntoParams, ToSchema};
+use wire::inference::{
+    Bundle,
+    chain::{NetworkInferencesAtBlock, ValueBundle},
+};
+
+/// The version of the chain's API.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(in crate::server) struct Version {
+    /// `v10` has a value for each label; `v9` has one number for each quantity.
+    #[param(inline)]
+    version: VersionName,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum VersionName {
+    V10,
+    V9,
+}
+
+/// The topic in a path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(in crate::server) struct TopicPart {
+    /// The topic's number.
+    #[param(minimum = 1, format = "uint64")]
+    topic_id: u64,
+}
+
+/// The topic in a query.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct TopicMember {
+    /// The topic's number.
+    #[param(minimum = 1, format = "uint64")]
+    topic_id: u64,
+}
+
+/// The epoch in a path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(in crate::server) struct HeightPart {
+    /// The nonce: the height at which the epoch opened.
+    #[param(minimum = 0, format = "uint64")]
+    block_height: u64,
+}
+
+/// The address of an actor.
+#[derive(ToSchema)]
+#[schema(value_type = String, pattern = "^allo1[a-z0-9]{1,85}$")]
+pub(in crate::server) struct ActorAddress(String);
+
+/// The first in `v10`, the second in `v9`.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(in crate::server) enum ByVersion<New, Old> {
+    V10(New),
+    V9(Old),
+}
+
+/// A bundle of one epoch: the first in `v10`, the second in `v9`.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(in crate::server) enum AtBlock {
+    V10(NetworkInferencesAtBlock<Bundle>),
+    V9(NetworkInferencesAtBlock<ValueBundle>),
+}
+
+/// The chain's parameters.
+#[derive(ToSchema)]
+pub(in crate::server) struct ChainParams {
+    /// Each parameter by its name.
+    params: BTreeMap<String, String>,
+}
+
+/// Which arrays of a bundle are filled.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct LeaveOut {
+    /// Fills the three arrays about forecasters on a topic with one output, as the chain does. Without
+    /// it they are empty there.
+    #[param(inline)]
+    leave_out: Option<LeaveOutName>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum LeaveOutName {
+    All,
+}
+
+/// Which past bundles a page has.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct PageMembers {
+    /// The first nonce, itself included.
+    #[param(minimum = 0, default = 0, format = "uint64")]
+    from: Option<u64>,
+    /// The last nonce, itself included: the newest where it does not say.
+    #[param(minimum = 0, format = "uint64")]
+    to: Option<u64>,
+    /// Bundles of a page at most: held between 1 and 1 000.
+    #[param(minimum = 0, default = 100, format = "uint64")]
+    limit: Option<u64>,
+}
+
+/// The chain whose contract checks a signature.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(in crate::server) struct ChainPart {
+    /// The chain whose contract is to take the value, such as `ethereum-11155111`. An unknown one is
+    /// refused with those that are served.
+    #[param(min_length = 1)]
+    chain_id: String,
+}
+
+/// Which value is signed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct ConsumerMembers {
+    /// The topic's number. Its topic has one label.
+    #[param(minimum = 1, format = "uint64")]
+    allora_topic_id: u64,
+    /// What the value is signed as.
+    #[param(inline)]
+    inference_value_type: Option<SignedType>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum SignedType {
+    Uint256,
+}
+
+/// The network of a list of topics.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(in crate::server) struct NetworkPart {
+    /// The network as its clients call it.
+    #[param(inline)]
+    network: NetworkName,
+}
+
+#[derive(ToSchema)]
+enum NetworkName {
+    #[schema(rename = "allora-testnet-1")]
+    Testnet,
+    #[schema(rename = "allora-mainnet-1")]
+    Mainnet,
+}
+
+/// A refusal of the consumer API.
+#[derive(ToSchema)]
+pub(in crate::server) struct ConsumerRefusal {
+    /// The request's number.
+    request_id: String,
+    /// False: it was not answered.
+    status: bool,
+    /// Why not.
+    #[schema(rename = "apiResponseMessage")]
+    api_response_message: String,
+}
