@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use crate::{
-    Inference, ReadError, Sender, SubmitError,
+    Inference, News, ReadError, Sender, SubmitError,
     network::{
         addresses,
         epoch::{self, Care, Step, due},
@@ -117,7 +117,7 @@ impl Runner {
         group.spawn("topics", async move {
             let mut started = BTreeSet::new();
             loop {
-                news.mark_unchanged();
+                let News { n_changes, .. } = *news.borrow_and_update();
                 if let Err(error) = inference.drop_leftovers().await {
                     warn!(cause = chain(&error), "failed to drop epochs of deleted topics");
                 }
@@ -128,7 +128,8 @@ impl Runner {
                         tasks.spawn("topic", runner.run());
                     }
                 }
-                if news.changed().await.is_err() {
+                // A bundle changes no topic.
+                if news.wait_for(|news| news.n_changes != n_changes).await.is_err() {
                     return;
                 }
             }
