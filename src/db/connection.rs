@@ -63,7 +63,9 @@ pub enum OpenError {
         source: DatabaseFault,
     },
     /// Another version of the program wrote the file.
-    #[error("read the {name} of version {found}: this program reads version {known}")]
+    #[error(
+        "read the {name} of version {found}: this program reads version {known}; run the version that wrote it, or move its folder away to start with an empty one"
+    )]
     Version {
         /// The file's name, by [`Schema::name`].
         name: &'static str,
@@ -253,6 +255,9 @@ mod tests {
             let error = SCHEMA.open(&path).unwrap_err();
             assert!(
                 matches!(error, OpenError::Version { found, known: 3, .. } if found == version)
+            );
+            assert!(
+                error.to_string().ends_with("or move its folder away to start with an empty one")
             );
         }
         fs::write(&path, "no database, but long enough to be told from an empty one".repeat(9))

@@ -239,7 +239,8 @@ fn a_file_of_another_version_is_refused() {
     let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "read the inference file of version 99: this program reads version 1"
+        "read the inference file of version 99: this program reads version 1; run the version that \
+         wrote it, or move its folder away to start with an empty one"
     );
 }
 
@@ -339,4 +340,36 @@ fn what_rests_is_not_kept_and_comes_nearer() {
         assert!(after.scores.inferer.contains_key(&name));
     }
     assert_eq!((after.n_learned, &after.regrets), (before.n_learned, &before.regrets));
+}
+
+/// The file is of the first version of the tables: three epochs that were learned from, one that has
+/// closed, one that is open.
+#[test]
+fn a_stored_file_opens_with_all_that_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("inference.sqlite");
+    let stored = include_str!("../../../tests/data/inference/version-1.sql");
+    Connection::open(&path).unwrap().execute_batch(stored).unwrap();
+    let store = Store::open(&path).unwrap();
+    let blocks = Blocks { genesis: at(1), block_time: Duration::from_secs(1) };
+    assert_eq!(store.blocks().unwrap(), Some(blocks));
+    assert_eq!(store.topics().unwrap(), demo_topics());
+    let topic = demo_topics().remove(0);
+    let progress = Progress { last_nonce: Some(49), open: vec![49], unlearned: vec![37] };
+    assert_eq!(store.progress(topic.id).unwrap(), progress);
+    let input = Input { at: at(1), value: 1.5 };
+    assert_eq!(store.input(topic.id, 25).unwrap(), Some(input));
+    assert_eq!(store.submissions(topic.id, 49).unwrap(), [submission(&topic, "a", "0.1")]);
+    let epochs = store.history(topic.id, 0..=BlockHeight::MAX, 10).unwrap();
+    assert_eq!(epochs.iter().map(|epoch| epoch.nonce).collect::<Vec<_>>(), [1, 13, 25, 37]);
+    let losses = store.losses_until(topic.id, 25, 10).unwrap();
+    assert_eq!(losses.iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [25, 13, 1]);
+    // What was learned follows from the bundles, bit by bit.
+    let mut learned = Learned::default();
+    for nonce in [1, 13, 25] {
+        let bundle = store.bundles(topic.id, Some(nonce)).unwrap().unwrap().bundle;
+        learned.learn(&topic, &bundle, &[2.0]).unwrap();
+    }
+    assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
+    assert!(learn(&store, &topic, 37));
 }
