@@ -40,7 +40,7 @@ pub use self::{
     epochs::{EndOptions, StoredLearned},
     relearn::{PastLesson, Relearnable, Relearned},
     retention::EpochTotals,
-    view::{Bundles, EpochView, Received},
+    view::{Bundles, Received},
     worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
 };
 use wire::inference::LabeledValue;

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{Address, BlockHeight, TopicId},
+use model::topic::{Address, BlockHeight, TopicId};
+use wire::inference::{
+    HistoryEpoch, LabeledValue,
+    leaderboard::{EpochLosses, Leaderboard, RankedActor},
 };
-
-use wire::inference::LabeledValue;
 
 use crate::{
     Inference, ReadError,
@@ -20,7 +19,6 @@ use crate::{
         submission::numbers,
         topic::{Topic, Truth},
     },
-    store::EpochView,
 };
 
 /// Epochs that means are of where a request does not say: twenty minutes of the shortest ones.
@@ -36,53 +34,18 @@ const LOSSES_READ_MAX: usize = 250_000;
 /// Epochs that are read of the largest topics, too.
 const EPOCHS_MIN: usize = 5;
 
-/// Actors by their losses, and the losses of the network's values.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Ranking {
-    /// The epochs, oldest first.
-    pub epochs: Vec<ValueLosses>,
-    /// The actors, the least mean loss first.
-    pub actors: Vec<MeanLoss>,
-}
-
-/// Losses of the values of one epoch.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ValueLosses {
-    /// The block at which the epoch opened.
-    pub nonce: BlockHeight,
-    /// When it opened.
-    pub opened_at: Timestamp,
-    /// Of the combined value.
-    pub combined: f64,
-    /// Of the naive value.
-    pub naive: f64,
-    /// Of the baseline; none before the first truth.
-    pub uninformed: Option<f64>,
-}
-
-/// The mean loss of one actor.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MeanLoss {
-    /// The actor's address on the chain.
-    pub worker: Address,
-    /// What it does.
-    pub role: Role,
-    /// In how many epochs it took part.
-    pub n_epochs: u64,
-    /// The mean of its losses in them.
-    pub mean_loss: f64,
-}
-
 impl Inference {
     /// Returns who did how well in the newest `n_epochs` of `topic` that were learned from; in fewer
-    /// of a topic with many actors.
+    /// of a topic with many actors. Actors have no names.
     ///
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn ranking(&self, topic: TopicId, n_epochs: u32) -> Result<Ranking, ReadError> {
+    pub async fn ranking(&self, topic: TopicId, n_epochs: u32) -> Result<Leaderboard, ReadError> {
         let settings = self.topic(topic).ok_or(ReadError::UnknownTopic { topic })?;
         let newest = self.losses_until(topic, BlockHeight::MAX, 1).await?;
-        let Some((_, losses)) = newest.first() else { return Ok(Ranking::default()) };
+        let Some((_, losses)) = newest.first() else {
+            return Ok(ranking(&settings, &[], &[]));
+        };
         let n_actors = losses.inferer.len() + losses.forecaster.len();
         let n_losses = n_actors + losses.inferer.len() * losses.forecaster.len();
         let n_affordable = (LOSSES_READ_MAX / n_losses.max(1)).max(EPOCHS_MIN);
@@ -98,7 +61,11 @@ impl Inference {
 }
 
 /// The ranking of the epochs of `losses`, whose truths are in `history`, oldest first.
-fn ranking(topic: &Topic, history: &[EpochView], losses: &[(BlockHeight, Losses)]) -> Ranking {
+fn ranking(
+    topic: &Topic,
+    history: &[HistoryEpoch],
+    losses: &[(BlockHeight, Losses)],
+) -> Leaderboard {
     let rule = topic.judging.loss;
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
         losses.iter().map(|(nonce, losses)| (*nonce, losses)).collect();
@@ -108,9 +75,9 @@ fn ranking(topic: &Topic, history: &[EpochView], losses: &[(BlockHeight, Losses)
         let uninformed = truths.uninformed_loss(topic, &epoch.truth);
         truths.take(&epoch.truth);
         if let Some(losses) = by_nonce.get(&epoch.nonce) {
-            epochs.push(ValueLosses {
+            epochs.push(EpochLosses {
                 nonce: epoch.nonce,
-                opened_at: epoch.opened_at,
+                opened_at: epoch.opened_at.clone(),
                 combined: rule.plain(losses.combined),
                 naive: rule.plain(losses.naive),
                 uninformed,
@@ -130,11 +97,17 @@ fn ranking(topic: &Topic, history: &[EpochView], losses: &[(BlockHeight, Losses)
     let actor = |((role, worker), (n_epochs, sum)): ((Role, &Address), (u64, f64))| {
         #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
         let mean_loss = sum / n_epochs as f64;
-        MeanLoss { worker: worker.clone(), role, n_epochs, mean_loss }
+        RankedActor {
+            worker: worker.to_string(),
+            role: role.name().to_owned(),
+            name: None,
+            n_epochs,
+            mean_loss,
+        }
     };
-    let mut actors: Vec<MeanLoss> = sums.into_iter().map(actor).collect();
+    let mut actors: Vec<RankedActor> = sums.into_iter().map(actor).collect();
     actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
-    Ranking { epochs, actors }
+    Leaderboard { topic_id: topic.id.get(), epochs, actors }
 }
 
 /// The values that came true so far.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::topic::{Address, BlockHeight, TopicId};
+use wire::inference::ActorSummary;
 
 use crate::{
     Inference, InferenceError, Shared,
@@ -30,26 +31,7 @@ pub struct TopicActors {
     /// How many epochs were learned from.
     pub n_learned: u64,
     /// The inferers by address, then the forecasters.
-    pub actors: Vec<ActorView>,
-}
-
-/// An actor in one of its roles.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ActorView {
-    /// The actor's address on the chain.
-    pub worker: Address,
-    /// What it does.
-    pub role: Role,
-    /// Who is behind it, where that is known.
-    pub name: Option<String>,
-    /// Its share in the combined value.
-    pub weight: Option<f64>,
-    /// Its regret against the combined value.
-    pub regret: Option<f64>,
-    /// Its newest loss.
-    pub loss: Option<f64>,
-    /// The moving average of its scores.
-    pub score: Option<f64>,
+    pub actors: Vec<ActorSummary>,
 }
 
 impl Inference {
@@ -94,10 +76,10 @@ impl Shared {
     }
 }
 
-fn views(digest: &BundleActors, learned: &Learned) -> Vec<ActorView> {
-    let view = |role: Role, worker: &Address| ActorView {
-        worker: worker.clone(),
-        role,
+fn views(digest: &BundleActors, learned: &Learned) -> Vec<ActorSummary> {
+    let view = |role: Role, worker: &Address| ActorSummary {
+        worker: worker.to_string(),
+        role: role.name().to_owned(),
         name: digest.names.get(worker).cloned(),
         weight: digest.shares[role].get(worker).copied(),
         regret: learned.regrets.ordinary[role].get(worker).copied(),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use model::{timestamp::Timestamp, topic::TopicId};
 use parking_lot::Mutex;
 use tracing::{debug, info, warn};
+use wire::inference::network::ProblemBody;
 
 use crate::Inference;
 
@@ -21,17 +22,6 @@ pub enum Failing {
     Truth,
     /// Reading or writing the inference file.
     File,
-}
-
-/// Something that a topic fails to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The step that fails.
-    pub failing: Failing,
-    /// Why, as of the last time.
-    pub reason: String,
-    /// When it failed for the first time in a row.
-    pub since: Timestamp,
 }
 
 /// The problems of each topic that has some.
@@ -55,13 +45,13 @@ impl Failing {
 
 impl Inference {
     /// What `topic` fails to do now.
-    pub fn problems(&self, topic: TopicId) -> Vec<Problem> {
+    pub fn problems(&self, topic: TopicId) -> Vec<ProblemBody> {
         let conditions = self.shared.conditions.0.lock();
         let problems = conditions.get(&topic).into_iter().flatten();
-        let problem = |(failing, (reason, since)): (&Failing, &(String, Timestamp))| Problem {
-            failing: *failing,
+        let problem = |(failing, (reason, since)): (&Failing, &(String, Timestamp))| ProblemBody {
+            failing: failing.text().to_owned(),
             reason: reason.clone(),
-            since: *since,
+            since: since.to_string(),
         };
         problems.map(problem).collect()
     }

@@ -3,6 +3,7 @@
 use std::{ops::RangeInclusive, sync::Arc};
 
 use model::topic::{Address, BlockHeight, TopicId};
+use wire::inference::HistoryEpoch;
 
 use crate::{
     Inference, InferenceError, ReadError, Shared,
@@ -16,7 +17,7 @@ use crate::{
         submission::Submission,
         topic::Topic,
     },
-    store::{Bundles, EpochView, Received},
+    store::{Bundles, Received},
 };
 
 /// A regret, and the epoch it was learned from last.
@@ -92,7 +93,7 @@ impl Inference {
         topic: TopicId,
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
-    ) -> Result<Vec<EpochView>, ReadError> {
+    ) -> Result<Vec<HistoryEpoch>, ReadError> {
         self.read(topic, move |store| store.history(topic, nonces, limit)).await
     }
 

@@ -250,7 +250,7 @@ impl From<AccountsError> for ApiError {
     }
 }
 
-/// Errors of which the caller learns no more than that there was one.
+/// Internal errors, whose cause the caller does not see.
 macro_rules! broken {
     ($($error:ty),*) => {$(
         impl From<$error> for ApiError {

@@ -1,13 +1,9 @@
 //! `GET /api/v1/topics/{topic_id}/history?limit=`: a topic's newest epochs, oldest first. Ours.
 
 use axum::Json;
-use wire::{
-    inference::{HistoryEpoch, TopicHistory},
-    paths,
-};
+use wire::{inference::TopicHistory, paths};
 
 use super::{error::ApiError, openapi::parameters::TopicPart, request::Asked};
-use crate::store::EpochView;
 
 /// How many epochs are returned where the request does not say.
 const LIMIT_DEFAULT: u32 = 100;
@@ -23,20 +19,5 @@ const LIMIT_MAX: u32 = 1000;
 pub(super) async fn get(asked: Asked) -> Result<Json<TopicHistory>, ApiError> {
     let (id, limit) = (asked.topic_id()?, asked.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?);
     let epochs = asked.service.inference.history(id, 0..=u64::MAX, limit).await?;
-    let epochs = epochs.into_iter().map(epoch).collect();
     Ok(Json(TopicHistory { topic_id: id.get(), epochs }))
-}
-
-fn epoch(view: EpochView) -> HistoryEpoch {
-    HistoryEpoch {
-        nonce: view.nonce,
-        opened_at: view.opened_at.to_string(),
-        n_inferers: view.n_inferers,
-        n_forecasters: view.n_forecasters,
-        combined_value: view.combined_value,
-        naive_value: view.naive_value,
-        truth: view.truth,
-        combined_loss: view.combined_loss,
-        naive_loss: view.naive_loss,
-    }
 }

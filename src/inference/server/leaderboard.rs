@@ -2,13 +2,10 @@
 //! lost. Ours.
 
 use axum::Json;
-use wire::{
-    inference::leaderboard::{EpochLosses, Leaderboard, RankedActor},
-    paths,
-};
+use wire::{inference::leaderboard::Leaderboard, paths};
 
 use super::{error::ApiError, openapi::parameters::TopicPart, request::Asked};
-use crate::network::leaderboard::{EPOCHS_DEFAULT, EPOCHS_MAX, Ranking, ValueLosses};
+use crate::network::leaderboard::{EPOCHS_DEFAULT, EPOCHS_MAX};
 
 /// A topic's actors by their mean loss, and the losses of its values beside a baseline.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
@@ -19,30 +16,13 @@ use crate::network::leaderboard::{EPOCHS_DEFAULT, EPOCHS_MAX, Ranking, ValueLoss
 pub(super) async fn get(asked: Asked) -> Result<Json<Leaderboard>, ApiError> {
     let (id, inference) = (asked.topic_id()?, &asked.service.inference);
     let n_epochs = asked.limit("epochs", EPOCHS_DEFAULT, EPOCHS_MAX)?;
-    let Ranking { epochs, actors } = inference.ranking(id, n_epochs).await?;
+    let mut ranking = inference.ranking(id, n_epochs).await?;
     let overviews = inference.overviews().await?;
     let overview = overviews.iter().find(|overview| overview.topic.id == id);
     let present = overview.map_or(&[][..], |overview| &overview.actors.actors);
-    let epoch = |epoch: ValueLosses| EpochLosses {
-        nonce: epoch.nonce,
-        opened_at: epoch.opened_at.to_string(),
-        combined: epoch.combined,
-        naive: epoch.naive,
-        uninformed: epoch.uninformed,
-    };
-    let actors = actors.into_iter().map(|actor| RankedActor {
-        role: actor.role.name().to_owned(),
-        name: present
-            .iter()
-            .find(|known| known.worker == actor.worker)
-            .and_then(|known| known.name.clone()),
-        n_epochs: actor.n_epochs,
-        mean_loss: actor.mean_loss,
-        worker: actor.worker.to_string(),
-    });
-    Ok(Json(Leaderboard {
-        topic_id: id.get(),
-        epochs: epochs.into_iter().map(epoch).collect(),
-        actors: actors.collect(),
-    }))
+    for actor in &mut ranking.actors {
+        let known = present.iter().find(|known| known.worker == actor.worker);
+        actor.name = known.and_then(|known| known.name.clone());
+    }
+    Ok(Json(ranking))
 }

@@ -104,7 +104,7 @@ impl LazyDescription {
     }
 }
 
-/// This description.
+/// This description of the service.
 #[utoipa::path(get, path = paths::OPENAPI, operation_id = "openapi", tag = "service", security(()),
     responses((status = 200, description = "An OpenAPI document", body = Object)))]
 pub(super) async fn get(State(service): State<Service>) -> Response {

@@ -3,12 +3,12 @@
 use axum::Json;
 use model::topic::BlockHeight;
 use wire::{
-    inference::network::{ProblemBody, RetentionBody, TopicHealth},
+    inference::network::{RetentionBody, TopicHealth},
     paths,
 };
 
 use super::{error::ApiError, openapi::parameters::TopicPart, request::Asked};
-use crate::network::{problems::Problem, retention::DAY};
+use crate::network::retention::DAY;
 
 /// Whether a topic works, why not, and what it keeps of its past.
 #[utoipa::path(get, path = paths::TOPIC_HEALTH, operation_id = "topic_health", tag = "network",
@@ -28,7 +28,7 @@ pub(super) async fn get(asked: Asked) -> Result<Json<TopicHealth>, ApiError> {
     Ok(Json(TopicHealth {
         topic_id: id.get(),
         state: state.to_owned(),
-        problems: problems.into_iter().map(problem).collect(),
+        problems,
         retention: RetentionBody {
             keep_bytes: retention.bytes,
             keep_days: retention.age.map(|age| age.as_secs() / DAY.as_secs()),
@@ -38,12 +38,4 @@ pub(super) async fn get(asked: Asked) -> Result<Json<TopicHealth>, ApiError> {
             oldest_full_nonce: height(holdings.oldest_full),
         },
     }))
-}
-
-fn problem(problem: Problem) -> ProblemBody {
-    ProblemBody {
-        failing: problem.failing.text().to_owned(),
-        reason: problem.reason,
-        since: problem.since.to_string(),
-    }
 }

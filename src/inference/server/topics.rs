@@ -12,14 +12,14 @@ use model::{
 };
 use parking_lot::RwLock;
 use wire::{
-    inference::{ActorSummary, TopicList, TopicSummary},
+    inference::{TopicList, TopicSummary},
     paths,
 };
 
 use super::{Service, bundle_body::json, error::ApiError, topic::type_name};
 use crate::network::{
     epoch,
-    overview::{ActorView, Overview, TopicActors},
+    overview::{Overview, TopicActors},
 };
 
 /// Where a topic's summary has its actors. In a text its quotes would be escaped.
@@ -39,8 +39,7 @@ impl ActorBodies {
         if let Some((_, elements)) = held {
             return Ok(elements);
         }
-        let summaries: Vec<ActorSummary> = actors.actors.iter().map(actor).collect();
-        let array = serde_json::to_string(&summaries)?;
+        let array = serde_json::to_string(&actors.actors)?;
         let elements: Arc<str> = array.trim_start_matches('[').trim_end_matches(']').into();
         self.0.write().insert(topic, (Arc::clone(actors), Arc::clone(&elements)));
         Ok(elements)
@@ -67,7 +66,7 @@ pub(super) async fn get(State(service): State<Service>) -> Result<Response, ApiE
         u64::try_from(inference.chain().block_time().as_millis()).unwrap_or(u64::MAX);
     let summary = |overview: &Overview| {
         let problems = inference.problems(overview.topic.id).into_iter();
-        let problem = problems.map(|p| format!("it fails to {}: {}", p.failing.text(), p.reason));
+        let problem = problems.map(|p| format!("it fails to {}: {}", p.failing, p.reason));
         summary(overview, block_height, problem.reduce(|all, next| format!("{all}; {next}")))
     };
     let topics = overviews.iter().map(summary).collect();
@@ -114,17 +113,5 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
         last_nonce: actors.last_nonce,
         n_learned: actors.n_learned,
         actors: Vec::new(),
-    }
-}
-
-fn actor(view: &ActorView) -> ActorSummary {
-    ActorSummary {
-        worker: view.worker.to_string(),
-        role: view.role.name().to_owned(),
-        name: view.name.clone(),
-        weight: view.weight,
-        regret: view.regret,
-        loss: view.loss,
-        score: view.score,
     }
 }

@@ -8,7 +8,7 @@ use db::{
     writer::{CommitError, WriteError},
 };
 
-use super::LABELS_MAX;
+use super::SubmitOutcome;
 
 /// Why the inference file failed.
 #[derive(Debug, thiserror::Error)]
@@ -42,18 +42,9 @@ pub enum StoreError {
     /// The file's writer has ended.
     #[error("write to the inference file, which is closed")]
     Closed,
-    /// An epoch would have more than [`LABELS_MAX`] labels.
-    #[error("keep more than {LABELS_MAX} labels of an epoch")]
-    FullOfLabels,
-    /// An epoch would have more workers of a kind than it takes.
-    #[error("keep another worker of an epoch")]
-    Full,
-    /// Nothing is to be kept.
-    #[error("keep what is only checked")]
-    DryRun,
-    /// A submitter would have more workers in an epoch than one may.
-    #[error("keep another worker of a submitter")]
-    FullOfSubmitter,
+    /// A payload is not kept: it is one too many, or was only to be checked.
+    #[error("keep the payload")]
+    NotKept(SubmitOutcome),
     /// A record is not what was written.
     #[error("read or write a record of the inference file")]
     Record(#[source] serde_json::Error),

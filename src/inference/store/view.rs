@@ -9,7 +9,7 @@ use model::{
 };
 use rusqlite::{Connection, params};
 
-use wire::inference::LabeledValue;
+use wire::inference::HistoryEpoch;
 
 use super::{Store, StoreError, StoredLearned, height, key, number, pairs, record};
 use crate::{
@@ -27,29 +27,6 @@ use crate::{
 
 /// About how many bytes of memory a labelled value takes: two texts, an id, and its share of a list.
 const VALUE_BYTES: usize = 128;
-
-/// A past epoch that has a bundle, as a list shows it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EpochView {
-    /// The block at which it opened.
-    pub nonce: BlockHeight,
-    /// When it opened.
-    pub opened_at: Timestamp,
-    /// What was inferred.
-    pub combined_value: Vec<LabeledValue>,
-    /// What was inferred from inferers alone.
-    pub naive_value: Vec<LabeledValue>,
-    /// How many inferers took part.
-    pub n_inferers: u64,
-    /// How many forecasters took part.
-    pub n_forecasters: u64,
-    /// What came true; empty until it is known.
-    pub truth: Vec<LabeledValue>,
-    /// The combined value's loss, once known.
-    pub combined_loss: Option<f64>,
-    /// The naive value's loss, once known.
-    pub naive_loss: Option<f64>,
-}
 
 /// All that was inferred in one epoch.
 #[derive(Debug, Clone, PartialEq)]
@@ -274,7 +251,7 @@ impl Store {
         topic: TopicId,
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
-    ) -> Result<Vec<EpochView>, StoreError> {
+    ) -> Result<Vec<HistoryEpoch>, StoreError> {
         let reader = self.reader()?;
         let mut statement = reader.prepare_cached(
             "SELECT nonce, opened_at, summary, truth, combined_loss, naive_loss FROM epochs
@@ -288,9 +265,9 @@ impl Store {
             let truth: Option<String> = row.get(3)?;
             let truth = truth.as_deref().map(record::read_values).transpose()?;
             let summary = record::read_summary(&row.get::<_, String>(2)?)?;
-            epochs.push(EpochView {
+            epochs.push(HistoryEpoch {
                 nonce: height(row.get(0)?),
-                opened_at: Timestamp::from_micros(row.get(1)?),
+                opened_at: Timestamp::from_micros(row.get(1)?).to_string(),
                 combined_value: summary.combined_value,
                 naive_value: summary.naive_value,
                 n_inferers: summary.n_inferers,

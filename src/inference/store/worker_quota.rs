@@ -43,11 +43,8 @@ impl Store {
             epoch.take(&submission, origin, at)
         });
         match taken {
-            // They came as errors, so that the payload was not kept.
-            Err(StoreError::FullOfLabels) => Ok(SubmitOutcome::FullOfLabels),
-            Err(StoreError::Full) => Ok(SubmitOutcome::Full),
-            Err(StoreError::FullOfSubmitter) => Ok(SubmitOutcome::FullOfSubmitter),
-            Err(StoreError::DryRun) => Ok(SubmitOutcome::Taken),
+            // It came as an error, so that the payload was not kept.
+            Err(StoreError::NotKept(outcome)) => Ok(outcome),
             submitted => submitted,
         }
     }
@@ -64,8 +61,7 @@ impl Epoch<'_> {
     /// Takes a payload, unless something is in its way.
     ///
     /// # Errors
-    /// [`StoreError::Full`], [`StoreError::FullOfLabels`] or [`StoreError::FullOfSubmitter`] where
-    /// it is one too many, [`StoreError::DryRun`] where it would be taken; besides those of the file.
+    /// [`StoreError::NotKept`] where it is one too many, or would be taken; besides those of the file.
     fn take(
         &self,
         submission: &Submission,
@@ -86,15 +82,15 @@ impl Epoch<'_> {
             Record::Trusted => ("trusted", SUBMISSIONS_MAX),
         };
         if self.count(counter, 1)? > n_max {
-            return Err(StoreError::Full);
+            return Err(StoreError::NotKept(SubmitOutcome::Full));
         }
         if let Some(counter) = origin.submitter.counter()
             && !origin.quota.allows(self.count(&counter, 1)?)
         {
-            return Err(StoreError::FullOfSubmitter);
+            return Err(StoreError::NotKept(SubmitOutcome::FullOfSubmitter));
         }
         if origin.is_dry_run {
-            return Err(StoreError::DryRun);
+            return Err(StoreError::NotKept(SubmitOutcome::Taken));
         }
         Ok(SubmitOutcome::Taken)
     }
@@ -117,7 +113,7 @@ impl Epoch<'_> {
             n_labels += u32::from(added > 0);
         }
         if n_labels > LABELS_MAX {
-            return Err(StoreError::FullOfLabels);
+            return Err(StoreError::NotKept(SubmitOutcome::FullOfLabels));
         }
         self.count(LABELS, n_labels - n_before).map(drop)
     }

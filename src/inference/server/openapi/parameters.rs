@@ -163,7 +163,7 @@ pub(in crate::server) struct ConsumerRefusal {
     request_id: String,
     /// False: it was not answered.
     status: bool,
-    /// Why not.
+    /// Why it was not answered.
     #[schema(rename = "apiResponseMessage")]
     api_response_message: String,
 }
