@@ -5,7 +5,7 @@ use crate::math::{
     statistics::count,
 };
 
-/// Returns the score of each actor in `role`, by [`inferers`] or [`forecasters`].
+/// Returns the score of each actor in `role`.
 pub fn of_role(role: Role, losses: &Losses) -> ByActor<f64> {
     match role {
         Role::Inferer => inferers(losses),
