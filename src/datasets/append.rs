@@ -15,7 +15,12 @@ use tsdb::{
     store::{AppendMode, Appended, OnCommit},
 };
 
-use crate::{Datasets, error::OperationError, follow::render_frames, metrics};
+use crate::{
+    Datasets,
+    error::{OperationError, Result},
+    follow::render_frames,
+    metrics,
+};
 
 /// Rows of one append at most: they are one transaction, and all in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
@@ -63,7 +68,7 @@ impl Datasets {
         mode: AppendMode,
         columns: &[Column],
         block: Block,
-    ) -> Result<Appended, OperationError> {
+    ) -> Result<Appended> {
         if mode == AppendMode::Merge && block.len() > MERGED_MAX {
             return Err(OperationError::TooManyMerged);
         }
@@ -77,7 +82,7 @@ impl Datasets {
         mode: AppendMode,
         columns: &[Column],
         block: Block,
-    ) -> Result<Appended, OperationError> {
+    ) -> Result<Appended> {
         let (hub, era, page_cache) = (self.hub.clone(), self.era, self.page_cache.clone());
         let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {

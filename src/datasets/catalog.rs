@@ -20,7 +20,11 @@ use tsdb::{
     store::Sight,
 };
 
-use crate::{Datasets, error::OperationError, retention::Retention};
+use crate::{
+    Datasets,
+    error::{OperationError, Result},
+    retention::Retention,
+};
 
 /// The longest name of a dataset, column, tag or metadata field, in bytes. Names are in every row.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
@@ -39,7 +43,7 @@ impl Datasets {
     ///
     /// # Errors
     /// As [`Self::create_all`].
-    pub(crate) async fn create(&self, new: NewDataset) -> Result<Dataset, OperationError> {
+    pub(crate) async fn create(&self, new: NewDataset) -> Result<Dataset> {
         let created = self.create_all(vec![new]).await?;
         created.into_iter().next().ok_or(OperationError::NotFound)
     }
@@ -48,10 +52,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::Unfit`] by the limits above, [`OperationError::Refused`].
-    pub(crate) async fn create_all(
-        &self,
-        new: Vec<NewDataset>,
-    ) -> Result<Vec<Dataset>, OperationError> {
+    pub(crate) async fn create_all(&self, new: Vec<NewDataset>) -> Result<Vec<Dataset>> {
         if new.len() > CREATED_MAX {
             let what = format!("at most {CREATED_MAX} datasets can be created at once");
             return Err(OperationError::Unfit { what });
@@ -69,7 +70,7 @@ impl Datasets {
         filter: Filter,
         skip: u64,
         limit: Limit,
-    ) -> Result<Listed, OperationError> {
+    ) -> Result<Listed> {
         Ok(self.read_store(move |store| store.list(key, &filter, skip, limit.get())).await?)
     }
 
@@ -77,20 +78,12 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`] if it does not see it.
-    pub(crate) async fn sight(
-        &self,
-        key: KeyId,
-        which: DatasetRef,
-    ) -> Result<Sight, OperationError> {
+    pub(crate) async fn sight(&self, key: KeyId, which: DatasetRef) -> Result<Sight> {
         self.find_sight(key, which).await?.ok_or(OperationError::NotFound)
     }
 
     /// What `key` sees of the dataset; none if it does not see it.
-    pub(crate) async fn find_sight(
-        &self,
-        key: KeyId,
-        which: DatasetRef,
-    ) -> Result<Option<Sight>, OperationError> {
+    pub(crate) async fn find_sight(&self, key: KeyId, which: DatasetRef) -> Result<Option<Sight>> {
         Ok(self.read_store(move |store| store.sight(Some(key), &which)).await?)
     }
 
@@ -98,11 +91,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`] if the key does not see it, [`OperationError::NotOwner`].
-    pub(crate) async fn find_owned(
-        &self,
-        key: KeyId,
-        which: DatasetRef,
-    ) -> Result<Dataset, OperationError> {
+    pub(crate) async fn find_owned(&self, key: KeyId, which: DatasetRef) -> Result<Dataset> {
         let sight = self.sight(key, which).await?;
         if sight.is_owner { Ok(sight.dataset) } else { Err(OperationError::NotOwner) }
     }

@@ -48,7 +48,7 @@ use web::metrics::Metrics;
 use crate::{
     Datasets,
     download_cache::{DownloadCache, PieceKey},
-    error::OperationError,
+    error::{OperationError, Result},
     etag::{ETag, KnownETags},
     metrics,
     query::params::DownloadQuery,
@@ -136,11 +136,7 @@ pub(crate) struct RangeFacts {
 }
 
 impl Datasets {
-    async fn find_source(
-        &self,
-        key: KeyId,
-        query: &DownloadQuery,
-    ) -> Result<Source, OperationError> {
+    async fn find_source(&self, key: KeyId, query: &DownloadQuery) -> Result<Source> {
         let span = query.bounds.span(query.resolution)?;
         let which = query.dataset.clone();
         let Sight { dataset, columns, .. } = self.sight(key, which).await?;
@@ -157,7 +153,7 @@ impl Datasets {
         &self,
         key: KeyId,
         wanted: DownloadRequest,
-    ) -> Result<DownloadResponse, OperationError> {
+    ) -> Result<DownloadResponse> {
         let DownloadRequest { query, coding, known } = wanted;
         let Source { dataset, columns, range, form } = self.find_source(key, &query).await?;
         let place = self.downloads.try_acquire(key).ok_or(OperationError::Busy)?;

@@ -11,6 +11,9 @@ use crate::{
     query::QueryError,
 };
 
+/// The result of an operation.
+pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
+
 /// Why an operation was refused or failed; then it changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

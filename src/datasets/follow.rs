@@ -19,7 +19,7 @@ use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 
 use crate::{
     Datasets,
-    error::OperationError,
+    error::{OperationError, Result},
     hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubEvent, Subscription},
 };
 
@@ -159,7 +159,7 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
         from: FollowFrom,
-    ) -> Result<FollowStream, OperationError> {
+    ) -> Result<FollowStream> {
         let dataset = self.sight(key, which).await?.dataset.id;
         let state = match from {
             FollowFrom::Newest => State::Replay,
@@ -177,7 +177,7 @@ impl Datasets {
         key: KeyId,
         dataset: DatasetId,
         mut events: Vec<u8>,
-    ) -> Result<(State, Bytes), OperationError> {
+    ) -> Result<(State, Bytes)> {
         // Subscribing first misses no commit, and no end of the access.
         let live = self.hub.subscribe(dataset, key)?;
         let era = self.era;
@@ -202,7 +202,7 @@ impl Datasets {
         key: KeyId,
         dataset: DatasetId,
         cursor: Option<Cursor>,
-    ) -> Result<(State, Bytes), OperationError> {
+    ) -> Result<(State, Bytes)> {
         let era = self.era;
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
             return self.read_replay(key, dataset, render_reset(dataset)).await;

@@ -34,7 +34,12 @@ use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
 pub(crate) use self::{decompress::Encoding, parquet::MAGIC as PARQUET_MAGIC};
-use crate::{Datasets, catalog::check_columns, error::OperationError, run_blocking};
+use crate::{
+    Datasets,
+    catalog::check_columns,
+    error::{OperationError, Result},
+    run_blocking,
+};
 
 /// What rows are field as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,11 +87,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError`]; then nothing is stored.
-    pub(crate) async fn insert(
-        &self,
-        key: KeyId,
-        batch: InsertBatch,
-    ) -> Result<Appended, OperationError> {
+    pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
         let mode = batch.mode;
         let parsed = self.parse_batch(key, batch.clone()).await?;
         if parsed.new_columns.is_empty() {
@@ -109,21 +110,13 @@ impl Datasets {
     }
 
     /// Parses a batch on a blocking thread: the longest takes half a second.
-    async fn parse_batch(
-        &self,
-        key: KeyId,
-        batch: InsertBatch,
-    ) -> Result<ParsedBatch, OperationError> {
+    async fn parse_batch(&self, key: KeyId, batch: InsertBatch) -> Result<ParsedBatch> {
         let store = std::sync::Arc::clone(&self.store);
         run_blocking(move || parse(&*store, key, &batch)).await?
     }
 }
 
-fn parse(
-    store: &dyn Store,
-    key: KeyId,
-    batch: &InsertBatch,
-) -> Result<ParsedBatch, OperationError> {
+fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
     let body = decompress::decompress(batch.encoding, &batch.body, batch.bytes_max)?;
     let is_parquet = batch.format == Format::Parquet || body.starts_with(PARQUET_MAGIC);
     let format = if is_parquet { Format::Parquet } else { batch.format };
@@ -156,7 +149,7 @@ fn parse(
     Ok(ParsedBatch { dataset: dataset.id, columns, block, new_columns })
 }
 
-fn parse_utf8(body: &[u8]) -> Result<&str, OperationError> {
+fn parse_utf8(body: &[u8]) -> Result<&str> {
     std::str::from_utf8(body).map_err(|error| OperationError::Unreadable {
         what: format!("it is no UTF-8 from byte {} on", error.valid_up_to()),
     })
@@ -166,7 +159,7 @@ fn parse_utf8(body: &[u8]) -> Result<&str, OperationError> {
 fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,
-) -> Result<(Option<DatasetRef>, &'a str), OperationError> {
+) -> Result<(Option<DatasetRef>, &'a str)> {
     // The parser would take a list for the object's members in their order.
     if text.trim_ascii_start().starts_with('[') {
         let what = "as JSON: expected an object".to_owned();

@@ -22,7 +22,7 @@ use tsdb::{
 use self::read_ahead::ReadAhead;
 use crate::{
     Datasets,
-    error::OperationError,
+    error::{OperationError, Result},
     etag::{ETag, KnownETags},
     metrics,
     page_cache::{CachedPage, PageKey},
@@ -130,7 +130,7 @@ impl Datasets {
         key: KeyId,
         request: PageRequest,
         write: WritePage,
-    ) -> Result<PageResponse, OperationError> {
+    ) -> Result<PageResponse> {
         let who = (key, request.query.dataset.clone());
         let version = self.store.version();
         let sight = version.and_then(|version| self.page_cache.sight(version, &who));
@@ -148,7 +148,7 @@ impl Datasets {
     }
 
     /// Loads what a key sees of a dataset, and caches it. Blocks.
-    fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>, OperationError> {
+    fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>> {
         let version = self.store.version();
         let sight = self.store.sight(Some(who.0), &who.1)?.ok_or(OperationError::NotFound)?;
         let sight = Arc::new(sight);
@@ -164,7 +164,7 @@ impl Datasets {
         sight: &Sight,
         request: &PageRequest,
         write: WritePage,
-    ) -> Result<PageResponse, OperationError> {
+    ) -> Result<PageResponse> {
         let wanted = self.look_up(sight, request)?;
         if let Some(read) = self.find_cached(request, &wanted) {
             return Ok(read);
@@ -183,7 +183,7 @@ impl Datasets {
         request: &PageRequest,
         wanted: &PageLookup,
         write: WritePage,
-    ) -> Result<CachedPage, OperationError> {
+    ) -> Result<CachedPage> {
         let n_values = request.query.limit.get().saturating_mul(sight.columns.len()).max(1);
         let is_following_links =
             is_short(&request.query, &sight.columns) && self.page_cache.is_linked(&wanted.key);
@@ -234,7 +234,7 @@ impl Datasets {
     }
 
     /// Computes the cache key and the tag of a page.
-    fn look_up(&self, sight: &Sight, request: &PageRequest) -> Result<PageLookup, OperationError> {
+    fn look_up(&self, sight: &Sight, request: &PageRequest) -> Result<PageLookup> {
         let PageRequest { query, params, .. } = request;
         let now = self.clock.now();
         let window_end = if query.is_open() { self.window_end(sight, now)? } else { None };
@@ -278,7 +278,7 @@ impl Datasets {
         key: KeyId,
         query: LiveQuery,
         convert: impl FnOnce(&RowsPage<'_>) -> T + Send + 'static,
-    ) -> Result<T, OperationError> {
+    ) -> Result<T> {
         let span = query.bounds.span(Resolution::Raw)?;
         let query = RowsQuery {
             dataset: query.dataset,

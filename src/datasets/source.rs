@@ -18,7 +18,11 @@ use tsdb::{
     store::{AppendMode, Sight},
 };
 
-use crate::{Datasets, append::sort_rows, error::OperationError};
+use crate::{
+    Datasets,
+    append::sort_rows,
+    error::{OperationError, Result},
+};
 
 /// How long a leap of the clock must last before rows get its date: longer than a blip. A clock that is
 /// corrected after the start waits that long.
@@ -43,10 +47,7 @@ struct Feed {
 
 impl Feed {
     /// Finds the dataset, or creates it.
-    async fn open(
-        datasets: &Datasets,
-        description: Description<'_>,
-    ) -> Result<Self, OperationError> {
+    async fn open(datasets: &Datasets, description: Description<'_>) -> Result<Self> {
         let which = DatasetRef::Name(description.name.to_owned());
         let found = datasets.read_store(move |store| store.sight(None, &which)).await?;
         let id = match found.filter(|found| found.is_owner) {
@@ -67,7 +68,7 @@ impl Feed {
     async fn append(
         &self,
         rows: impl IntoIterator<Item = (Timestamp, Vec<Option<f64>>)>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<()> {
         let mut block = Block::new(&vec![Dtype::Float; self.columns.len()]);
         for (timestamp, numbers) in rows {
             block.times.push(timestamp);
@@ -85,18 +86,18 @@ impl Feed {
     }
 
     /// The timestamp of the newest row.
-    async fn newest(&self) -> Result<Option<Timestamp>, OperationError> {
+    async fn newest(&self) -> Result<Option<Timestamp>> {
         Ok(self.sight().await?.newest)
     }
 
-    async fn sight(&self) -> Result<Sight, OperationError> {
+    async fn sight(&self) -> Result<Sight> {
         let which = DatasetRef::Id(self.id);
         let seen = self.datasets.read_store(move |store| store.sight(None, &which)).await?;
         seen.ok_or(OperationError::NotFound)
     }
 
     /// Deletes rows before `before`, at most about `limit_rows`. Returns their number.
-    async fn prune(&self, before: Timestamp, limit_rows: usize) -> Result<u64, OperationError> {
+    async fn prune(&self, before: Timestamp, limit_rows: usize) -> Result<u64> {
         Ok(self.datasets.store.prune(self.id, before, limit_rows).await?)
     }
 }

@@ -128,6 +128,9 @@ pub type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
 /// What an engine says when it fails.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
+/// The result of an operation of a store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -229,7 +232,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         &self,
         datasets: Vec<NewDataset>,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Vec<Dataset>, StoreError>>;
+    ) -> BoxFuture<'_, Result<Vec<Dataset>>>;
 
     /// Changes a dataset at `now`; what the service sees of it then.
     fn change(
@@ -237,10 +240,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         dataset: DatasetId,
         change: DatasetChange,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Sight, StoreError>>;
+    ) -> BoxFuture<'_, Result<Sight>>;
 
     /// Changes which datasets have a tag, or which keys hold it. Returns whether that was not so before.
-    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool, StoreError>>;
+    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
     /// Stores rows at `now`, sorted by unique timestamp, and the buckets they change, in one commit.
     ///
@@ -253,7 +256,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         rows: Block,
         now: Timestamp,
         on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended, StoreError>>;
+    ) -> BoxFuture<'_, Result<Appended>>;
 
     /// Prunes rows before `before`, at most about `limit_rows` of them. Returns their number, which
     /// includes replaced rows.
@@ -264,7 +267,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         dataset: DatasetId,
         before: Timestamp,
         limit_rows: usize,
-    ) -> BoxFuture<'_, Result<u64, StoreError>>;
+    ) -> BoxFuture<'_, Result<u64>>;
 
     /// Deletes the rows of `span` at `now`, and what they are in buckets, in one commit; how many
     /// rows that were.
@@ -276,80 +279,65 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         dataset: DatasetId,
         span: Span,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, StoreError>>;
+    ) -> BoxFuture<'_, Result<u64>>;
 
     /// Deletes a dataset with all it has; whether there was one.
     ///
     /// Nobody sees it any more when this returns. The space of its rows is freed bit by bit after
     /// that, also after the store was opened again.
-    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>>;
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>>;
 
     /// Does the maintenance at once that the store otherwise does in small steps between writes: frees
     /// the space of deleted datasets, and packs old rows and buckets.
-    fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn settle(&self) -> BoxFuture<'_, Result<()>>;
 
     /// What `key` sees of the dataset, or without one the service, which sees all; none if it may
     /// not even see it. By a name that several datasets have it means its own.
     ///
     /// # Errors
     /// [`StoreError::SharedName`] if the key owns none of that name and sees several.
-    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>, StoreError>;
+    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>>;
 
     /// A number that any commit to the store changes, by this process or another; `None` where reading
     /// it would block. What was read after the number holds until it changes.
     fn version(&self) -> Option<i64>;
 
     /// The datasets that `key` may see.
-    fn list(
-        &self,
-        key: KeyId,
-        filter: &Filter,
-        skip: u64,
-        limit: usize,
-    ) -> Result<Listed, StoreError>;
+    fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed>;
 
     /// The tags that `filter` selects, in alphabetical order.
-    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>, StoreError>;
+    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>>;
 
     /// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
-    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError>;
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>>;
 
     /// The datasets whose metadata say how much they keep.
-    fn retained(&self) -> Result<Vec<Dataset>, StoreError>;
+    fn retained(&self) -> Result<Vec<Dataset>>;
 
     /// The timestamp from which on the newest rows of a dataset have about `n_bytes` in chunks, of which
     /// the newest one always counts as within; `None` if all have no more.
-    fn newest_within(
-        &self,
-        dataset: DatasetId,
-        n_bytes: u64,
-    ) -> Result<Option<Timestamp>, StoreError>;
+    fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>>;
 
     /// A page of rows or buckets, and their number.
-    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError>;
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
     /// Whether the store takes writes: its file is in place, and there is space. Where a write found
     /// none, this tries another one of its size from time to time.
     ///
     /// # Errors
     /// Why it does not.
-    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn check(&self) -> BoxFuture<'_, Result<()>>;
 
     /// Lets the file grow to so many pages, as a full disk would.
     #[cfg(any(test, feature = "faults"))]
-    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>>;
 
     /// The number of this life of the store: row numbers of another one mean nothing here.
     fn era(&self) -> i64;
 
     /// The rows with numbers above `after`, at most `limit`; none if there was no such row, or if it
     /// is too far back.
-    fn since(
-        &self,
-        dataset: DatasetId,
-        after: i64,
-        limit: usize,
-    ) -> Result<Option<Since>, StoreError>;
+    fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>>;
 
     /// Shows `visit` all rows or buckets of a span, oldest first, batch by batch, in one
     /// snapshot. A batch is read when it is asked for its rows, so that one who knows its
@@ -360,7 +348,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         resolution: Resolution,
         span: Span,
         visit: VisitBatch<'_>,
-    ) -> Result<(), StoreError>;
+    ) -> Result<()>;
 }
 
 impl dyn Store {
@@ -369,7 +357,7 @@ impl dyn Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn newest(&self, dataset: DatasetId, limit: usize) -> Result<(Block, u64), StoreError> {
+    pub fn newest(&self, dataset: DatasetId, limit: usize) -> Result<(Block, u64)> {
         let read = PageRead {
             resolution: Resolution::Raw,
             span: Span { first: Timestamp::MIN, last: Timestamp::MAX },

@@ -17,7 +17,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tsdb::store::{AppendMode, Appended, StoreError};
 
 use super::{ROWS_MAX, sort_rows};
-use crate::{Datasets, error::OperationError, run_blocking};
+use crate::{
+    Datasets,
+    error::{OperationError, Result},
+    run_blocking,
+};
 
 /// Appends that wait or are being committed, of all datasets: as many as the store's writer queues and
 /// commits at once. One more waits for a place.
@@ -32,7 +36,7 @@ struct PendingAppend {
     mode: AppendMode,
     columns: Vec<Column>,
     block: Block,
-    reply: oneshot::Sender<Result<Appended, OperationError>>,
+    reply: oneshot::Sender<Result<Appended>>,
     /// Held until the reply, also when the caller is gone.
     _place: OwnedSemaphorePermit,
 }
@@ -127,7 +131,7 @@ impl Datasets {
         mode: AppendMode,
         columns: &[Column],
         block: Block,
-    ) -> Result<Appended, OperationError> {
+    ) -> Result<Appended> {
         let place = Arc::clone(&self.appends.places).acquire_owned().await;
         let place = place.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();

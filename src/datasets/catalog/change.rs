@@ -11,7 +11,10 @@ use tsdb::{
 };
 
 use super::{check_columns, check_metadata, check_name, check_text};
-use crate::{Datasets, error::OperationError};
+use crate::{
+    Datasets,
+    error::{OperationError, Result},
+};
 
 impl Datasets {
     /// Changes a dataset that `key` owns, and returns what it is now.
@@ -25,7 +28,7 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
         change: Change,
-    ) -> Result<Dataset, OperationError> {
+    ) -> Result<Dataset> {
         let dataset = self.find_owned(key, which).await?;
         check_change(&change, &dataset).map_err(|what| OperationError::Unfit { what })?;
         let change = DatasetChange::Description(change);
@@ -44,7 +47,7 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
         change: ColumnChange,
-    ) -> Result<Option<Column>, OperationError> {
+    ) -> Result<Option<Column>> {
         let dataset = self.find_owned(key, which).await?;
         let (name, checked) = match &change {
             ColumnChange::Add(name, dtype) => (name, check_columns(&[(name.clone(), *dtype)])),
@@ -73,7 +76,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NotOwner`].
-    pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<(), OperationError> {
+    pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<()> {
         let dataset = self.find_owned(key, which).await?.id;
         let was_there = self.store.delete(dataset).await?;
         self.hub.recheck_access(dataset);
@@ -90,7 +93,7 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
         span: Span,
-    ) -> Result<u64, OperationError> {
+    ) -> Result<u64> {
         let dataset = self.find_owned(key, which).await?.id;
         Ok(self.store.delete_rows(dataset, span, self.clock.now()).await?)
     }

@@ -12,7 +12,10 @@ use model::{
 use tsdb::catalog::{DatasetRef, Tag, TagChange, TagFilter};
 
 use super::{FIELDS_MAX, check_name};
-use crate::{Datasets, error::OperationError};
+use crate::{
+    Datasets,
+    error::{OperationError, Result},
+};
 
 impl Datasets {
     /// Gives `key` the public tag `tag`.
@@ -20,7 +23,7 @@ impl Datasets {
     /// # Errors
     /// [`OperationError::TagHeld`]; [`OperationError::TagPrivate`] if it is the key's own;
     /// [`OperationError::TagUnknown`] if there is none, or only private ones of other keys.
-    pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<(), OperationError> {
+    pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<()> {
         // Clients acquire at every start: only the first time is there anything to write.
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let named = tags.iter().filter(|known| known.name == tag);
@@ -36,7 +39,7 @@ impl Datasets {
 
     /// The tags that `key` knows of, in alphabetical order, each name once: public ones, its own, and
     /// those it holds.
-    pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>, OperationError> {
+    pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>> {
         let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
@@ -46,11 +49,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`] if `key` does not see it.
-    pub(crate) async fn dataset_tags(
-        &self,
-        key: KeyId,
-        dataset: DatasetId,
-    ) -> Result<Vec<Tag>, OperationError> {
+    pub(crate) async fn dataset_tags(&self, key: KeyId, dataset: DatasetId) -> Result<Vec<Tag>> {
         let which = DatasetRef::Id(dataset);
         let found = self.read_store(move |store| {
             let tags = store.tags(TagFilter::OfDataset(dataset))?;
@@ -68,12 +67,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NotOwner`] or [`OperationError::Unfit`].
-    pub(crate) async fn add_tag(
-        &self,
-        key: KeyId,
-        dataset: DatasetId,
-        tag: &str,
-    ) -> Result<bool, OperationError> {
+    pub(crate) async fn add_tag(&self, key: KeyId, dataset: DatasetId, tag: &str) -> Result<bool> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
         check_name("tag_name", tag).map_err(|what| OperationError::Unfit { what })?;
         let tags = self.read_store(move |store| store.tags(TagFilter::OfDataset(dataset))).await?;
@@ -93,12 +87,7 @@ impl Datasets {
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NotOwner`], or [`OperationError::TagUnknown`] if the
     /// dataset does not have it.
-    pub(crate) async fn remove_tag(
-        &self,
-        key: KeyId,
-        dataset: DatasetId,
-        tag: &str,
-    ) -> Result<(), OperationError> {
+    pub(crate) async fn remove_tag(&self, key: KeyId, dataset: DatasetId, tag: &str) -> Result<()> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
         let had_it = self.store.change_tag(TagChange::Detach(dataset, tag.to_owned())).await?;
         self.hub.recheck_access(dataset);
@@ -109,11 +98,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::TagUnknown`], or [`OperationError::TagPublic`] of one that nobody owns.
-    pub(crate) async fn holders(
-        &self,
-        key: KeyId,
-        tag: &str,
-    ) -> Result<Vec<KeyId>, OperationError> {
+    pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         self.check_owns_tag(key, tag).await?;
         let tag = tag.to_owned();
         Ok(self.read_store(move |store| store.holders(key, &tag)).await?)
@@ -123,12 +108,7 @@ impl Datasets {
     ///
     /// # Errors
     /// As [`Self::holders`].
-    pub(crate) async fn give_tag(
-        &self,
-        key: KeyId,
-        tag: &str,
-        other: KeyId,
-    ) -> Result<bool, OperationError> {
+    pub(crate) async fn give_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<bool> {
         self.check_owns_tag(key, tag).await?;
         Ok(self
             .store
@@ -140,12 +120,7 @@ impl Datasets {
     ///
     /// # Errors
     /// As [`Self::holders`], and [`OperationError::KeyUnknown`] if it does not hold it.
-    pub(crate) async fn take_tag(
-        &self,
-        key: KeyId,
-        tag: &str,
-        other: KeyId,
-    ) -> Result<(), OperationError> {
+    pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
         self.check_owns_tag(key, tag).await?;
         let held_it = self
             .store
@@ -156,7 +131,7 @@ impl Datasets {
     }
 
     /// Checks that `key` has a tag of this name.
-    async fn check_owns_tag(&self, key: KeyId, tag: &str) -> Result<(), OperationError> {
+    async fn check_owns_tag(&self, key: KeyId, tag: &str) -> Result<()> {
         if tag == PUBLIC_TAG {
             return Err(OperationError::TagPublic);
         }

@@ -18,7 +18,7 @@ use tsdb::store::StoreError;
 use super::{DownloadRequest, DownloadResponse, RangeFacts, Source};
 use crate::{
     Datasets,
-    error::OperationError,
+    error::{OperationError, Result},
     etag::{ETag, KnownETags},
     query::params::DownloadQuery,
     run_blocking,
@@ -101,7 +101,7 @@ impl Datasets {
         &self,
         key: KeyId,
         query: DownloadQuery,
-    ) -> Result<SpooledFile, OperationError> {
+    ) -> Result<SpooledFile> {
         let Source { range, form, .. } = self.find_source(key, &query).await?;
         let tag = self.read_store(move |store| range.facts(store, form)).await?.tag;
         let cell = self.spool.cell(tag);
@@ -115,11 +115,7 @@ impl Datasets {
         file
     }
 
-    async fn write_file(
-        &self,
-        key: KeyId,
-        query: DownloadQuery,
-    ) -> Result<SpooledFile, OperationError> {
+    async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
         let wanted =
             DownloadRequest { query, coding: Coding::Identity, known: KnownETags::default() };
         let DownloadResponse::Range(mut download) = self.download(key, wanted).await? else {

@@ -22,7 +22,7 @@ use tsdb::{catalog::COLUMNS_MAX, store::AppendMode};
 
 use crate::{
     append::{REFUSALS_MAX, ROWS_MAX, Refusal, Refusals, sort_rows},
-    error::OperationError,
+    error::{OperationError, Result},
 };
 
 /// A column being filled.
@@ -130,7 +130,7 @@ impl ColumnBuilder {
     ///
     /// # Errors
     /// [`OperationError::TooMany`].
-    pub(super) fn begin_row(&mut self) -> Result<(), OperationError> {
+    pub(super) fn begin_row(&mut self) -> Result<()> {
         if self.n_rows >= ROWS_MAX {
             return Err(OperationError::TooMany);
         }
@@ -174,7 +174,7 @@ impl ColumnBuilder {
     ///
     /// # Errors
     /// [`OperationError::TooMany`].
-    pub(super) fn begin_group(&mut self, n_rows: usize) -> Result<(), OperationError> {
+    pub(super) fn begin_group(&mut self, n_rows: usize) -> Result<()> {
         if n_rows > ROWS_MAX - self.n_rows {
             return Err(OperationError::TooMany);
         }
@@ -338,10 +338,7 @@ impl ColumnBuilder {
     ///
     /// # Errors
     /// [`OperationError::Rows`] if any was refused.
-    pub(super) fn finish(
-        mut self,
-        mode: AppendMode,
-    ) -> Result<(Vec<(String, Dtype)>, Block), OperationError> {
+    pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
         if !self.refused_rows.is_empty() {
             self.keep_first_refusals();
             let n_rows = self.refused_rows.len();

@@ -4,10 +4,10 @@ use formats::read::{cell::Cell, csv::CsvReader};
 use model::dataset::TIMESTAMP;
 
 use super::column_builder::ColumnBuilder;
-use crate::error::OperationError;
+use crate::error::{OperationError, Result};
 
 /// Takes the records of a text with a header.
-pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<(), OperationError> {
+pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = CsvReader::new(text.as_bytes(), b',');
     if !read_record(&mut reader)? {
@@ -36,7 +36,7 @@ pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()
 }
 
 /// Reads the next record; whether there was one.
-fn read_record(reader: &mut CsvReader<&[u8]>) -> Result<bool, OperationError> {
+fn read_record(reader: &mut CsvReader<&[u8]>) -> Result<bool> {
     let is_there = reader.read().map_err(|error| unreadable(&error.to_string()))?;
     reader.fault().map_or(Ok(is_there), |fault| Err(unreadable(fault)))
 }
@@ -45,7 +45,7 @@ fn unreadable(what: &str) -> OperationError {
     OperationError::Unreadable { what: format!("as CSV: {what}") }
 }
 
-fn check_header(builder: &ColumnBuilder, names: &[String]) -> Result<(), OperationError> {
+fn check_header(builder: &ColumnBuilder, names: &[String]) -> Result<()> {
     let wrong = |what: String| OperationError::Unfit { what };
     if !names.iter().any(|name| name == TIMESTAMP) {
         return Err(wrong(format!("the header has no {TIMESTAMP}")));

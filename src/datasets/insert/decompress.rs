@@ -5,7 +5,7 @@ use std::io::Read;
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 
-use crate::error::OperationError;
+use crate::error::{OperationError, Result};
 
 /// The content encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,7 @@ pub(crate) enum Encoding {
 }
 
 /// Decompresses a body to at most `bytes_max`.
-pub(super) fn decompress(
-    encoding: Encoding,
-    body: &Bytes,
-    bytes_max: usize,
-) -> Result<Bytes, OperationError> {
+pub(super) fn decompress(encoding: Encoding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
     let read = match encoding {
         Encoding::Identity => return Ok(body.clone()),
         Encoding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),

@@ -14,10 +14,10 @@ use serde::de::{DeserializeSeed as _, Deserializer as _, Error as _, SeqAccess, 
 use serde_json::value::RawValue;
 
 use super::column_builder::ColumnBuilder;
-use crate::error::OperationError;
+use crate::error::{OperationError, Result};
 
 /// Takes a list of rows, which is known to be JSON.
-pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<(), OperationError> {
+pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let mut stopped = None;
     let mut json = serde_json::Deserializer::from_str(text);
     let read = json.deserialize_seq(RowList { builder, stopped: &mut stopped });
@@ -31,7 +31,7 @@ pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<(), O
 }
 
 /// Takes a row of each line that is not blank.
-pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<(), OperationError> {
+pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let mut lines = text.split('\n').map(str::trim_ascii).filter(|line| !line.is_empty());
     lines.try_for_each(|line| read_row(builder, line))
 }
@@ -40,7 +40,7 @@ pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<(), 
 ///
 /// # Errors
 /// [`OperationError::TooMany`].
-fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<(), OperationError> {
+fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     builder.begin_row()?;
     if !text.starts_with('{') {
         builder.refuse(None, "a row must be an object");

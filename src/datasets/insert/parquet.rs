@@ -7,7 +7,10 @@ use bytes::Bytes;
 use formats::read::parquet::{ParquetRecords, ParquetSource};
 
 use super::column_builder::ColumnBuilder;
-use crate::{append::ROWS_MAX, error::OperationError};
+use crate::{
+    append::ROWS_MAX,
+    error::{OperationError, Result},
+};
 
 /// What a Parquet file begins with.
 pub(crate) const MAGIC: &[u8] = b"PAR1";
@@ -17,7 +20,7 @@ pub(super) fn read_columns(
     builder: &mut ColumnBuilder,
     body: Bytes,
     bytes_max: usize,
-) -> Result<(), OperationError> {
+) -> Result<()> {
     let unreadable =
         |what: String| OperationError::Unreadable { what: format!("as Parquet: {what}") };
     let source = ParquetSource::of_body(body, bytes_max as u64);

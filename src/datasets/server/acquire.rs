@@ -9,7 +9,7 @@ use wire::{
     paths,
 };
 
-use super::{App, Caller, error::ApiError};
+use super::{App, Caller, error::Result};
 /// Takes a public tag, whose datasets the key sees from then on.
 ///
 /// 409 where the key holds it already, which may be ignored.
@@ -20,7 +20,7 @@ pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
     request: Request,
-) -> Result<Json<MessageBody>, ApiError> {
+) -> Result<Json<MessageBody>> {
     let TagName { tag_name } = web::extract::json(request).await?;
     app.datasets.acquire(key, &tag_name).await?;
     Ok(Json(MessageBody { message: "Tag acquired successfully".to_owned() }))

@@ -8,7 +8,10 @@ use futures::StreamExt as _;
 use tokio::time::timeout;
 use web::extract::BodyError;
 
-use super::{BODY_BYTES_MAX, error::ApiError};
+use super::{
+    BODY_BYTES_MAX,
+    error::{ApiError, Result},
+};
 use crate::key_limit::{KeyLimit, KeyPermit};
 
 /// Bytes of one permit.
@@ -46,7 +49,7 @@ pub(super) struct LimitedBody {
 /// # Errors
 /// [`BodyError`] if it is too long or truncated, [`ApiError::Stalled`] if it stops arriving,
 /// [`ApiError::Crowded`] if there are no permits for it in time.
-pub(super) async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody, ApiError> {
+pub(super) async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
     let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if length_min > BODY_BYTES_MAX {
         return Err(BodyError::TooLarge.into());
@@ -82,7 +85,7 @@ impl LimitedBody {
     ///
     /// # Errors
     /// [`ApiError::Crowded`] if they are not available in time.
-    pub(super) async fn reserve(&mut self, n_bytes: usize) -> Result<(), ApiError> {
+    pub(super) async fn reserve(&mut self, n_bytes: usize) -> Result<()> {
         if n_bytes <= self.n_bytes {
             return Ok(());
         }

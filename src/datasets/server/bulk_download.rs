@@ -19,7 +19,7 @@ use super::{
     App, Caller, byte_range,
     compressed::{Accepted, set_coding},
     conditional::{IfNoneMatch, not_modified, set_tag},
-    error::ApiError,
+    error::Result,
     openapi::{AtResolution, InBounds, KeyInQuery, WhichDataset, one_of},
     stream::KEY_PARAM,
 };
@@ -69,7 +69,7 @@ pub(super) async fn get(
     accepted: Accepted,
     IfNoneMatch(known): IfNoneMatch,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let query = Params(web::extract::pairs(request.uri())?).check_names(&PARAMS)?.download()?;
     let output = query.output;
     let coding = if output.is_text() { accepted.coding()? } else { Coding::Identity };

@@ -22,7 +22,7 @@ use wire::{
 
 use super::{
     App, BODY_BYTES_MAX, Caller, body_limit,
-    error::ApiError,
+    error::{ApiError, Result},
     openapi::{WhichDataset, one_of},
 };
 use crate::{
@@ -82,7 +82,7 @@ pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
     request: Request,
-) -> Result<Created<BulkInserted>, ApiError> {
+) -> Result<Created<BulkInserted>> {
     let (format, encoding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
     let params = Params(web::extract::pairs(request.uri())?);
     let params = params.check_names(&["dataset", "dataset_name", "mode"])?;
@@ -142,7 +142,7 @@ fn parse_format(headers: &HeaderMap) -> Format {
 }
 
 /// The content encoding of the body.
-fn parse_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
+fn parse_encoding(headers: &HeaderMap) -> Result<Encoding> {
     let text = headers.get(CONTENT_ENCODING).map_or(Ok(""), |value| value.to_str());
     match text.unwrap_or("?").trim().to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(Encoding::Identity),

@@ -11,7 +11,7 @@ use wire::{
     paths,
 };
 
-use super::{App, Caller, error::ApiError};
+use super::{App, Caller, error::Result};
 /// Tells what the key may do with a dataset, and which tags grant it.
 #[utoipa::path(post, path = paths::ACCESS_CHECK, operation_id = "check_access", tag = "datasets",
     request_body = AccessCheck,
@@ -20,7 +20,7 @@ pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
     request: Request,
-) -> Result<Json<AccessBody>, ApiError> {
+) -> Result<Json<AccessBody>> {
     let AccessCheck { dataset_id, require_write } = web::extract::json(request).await?;
     let sight = match DatasetId::new(dataset_id) {
         Some(id) => app.datasets.find_sight(key, DatasetRef::Id(id)).await?,

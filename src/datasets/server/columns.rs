@@ -16,7 +16,12 @@ use wire::{
     paths,
 };
 
-use super::{App, Caller, error::ApiError, openapi::WhichDataset, single_page};
+use super::{
+    App, Caller,
+    error::{ApiError, Result},
+    openapi::WhichDataset,
+    single_page,
+};
 use crate::{
     error::OperationError,
     query::{QueryError, params::Params},
@@ -29,7 +34,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     uri: Uri,
-) -> Result<Json<Envelope<ColumnBody>>, ApiError> {
+) -> Result<Json<Envelope<ColumnBody>>> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&["dataset", "dataset_name"])?;
     let columns = app.datasets.sight(key, params.dataset()?).await?.columns;
     let shown = columns.into_iter().filter(|column| !column.is_deleted());
@@ -43,7 +48,7 @@ pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
     request: Request,
-) -> Result<Created<ColumnBody>, ApiError> {
+) -> Result<Created<ColumnBody>> {
     let AddColumn { dataset, dataset_name, name, dtype } = web::extract::json(request).await?;
     let which = named(dataset, dataset_name)?;
     let dtype = dtype_of(&name, &dtype)?;
@@ -57,7 +62,7 @@ pub(super) async fn patch(
     State(app): State<App>,
     Caller(key): Caller,
     request: Request,
-) -> Result<Json<ColumnBody>, ApiError> {
+) -> Result<Json<ColumnBody>> {
     let RenameColumn { dataset, dataset_name, name, new_name } =
         web::extract::json(request).await?;
     let which = named(dataset, dataset_name)?;
@@ -74,7 +79,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
     uri: Uri,
-) -> Result<Json<MessageBody>, ApiError> {
+) -> Result<Json<MessageBody>> {
     let params = Params(web::extract::pairs(&uri)?);
     let params = params.check_names(&["dataset", "dataset_name", "name"])?;
     let name = params.get("name").ok_or_else(|| ApiError::Unfit("name is required".to_owned()))?;
@@ -89,13 +94,13 @@ async fn changed(
     key: KeyId,
     which: DatasetRef,
     change: ColumnChange,
-) -> Result<ColumnBody, ApiError> {
+) -> Result<ColumnBody> {
     let column = app.datasets.change_column(key, which, change).await?;
     Ok(column.ok_or(OperationError::Refused(Refusal::ColumnUnknown))?.into())
 }
 
 /// The dataset that a body names, by number or else by name.
-fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef, ApiError> {
+fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
     match (number, name) {
         (Some(number), _) => {
             Ok(DatasetRef::Id(DatasetId::new(number).ok_or(OperationError::NotFound)?))
@@ -106,7 +111,7 @@ fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef, ApiErr
 }
 
 /// Parses the type of a column.
-pub(super) fn dtype_of(column: &str, dtype: &str) -> Result<Dtype, ApiError> {
+pub(super) fn dtype_of(column: &str, dtype: &str) -> Result<Dtype> {
     dtype.parse().map_err(|_| {
         ApiError::Unfit(format!(
             "dtype of column {column} must be one of float, integer, string, boolean"

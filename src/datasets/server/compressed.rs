@@ -16,7 +16,7 @@ use axum::{
 };
 use formats::content_coding::Coding;
 
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use crate::run_blocking;
 
 /// The shortest body that is compressed: less saves a packet or two at most.
@@ -43,7 +43,7 @@ impl Accepted {
     ///
     /// # Errors
     /// [`ApiError::NoCoding`] if the caller accepts none.
-    pub(super) fn coding(self) -> Result<Coding, ApiError> {
+    pub(super) fn coding(self) -> Result<Coding> {
         self.0.ok_or(ApiError::NoCoding)
     }
 }
@@ -51,7 +51,7 @@ impl Accepted {
 impl<S: Sync> FromRequestParts<S> for Accepted {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         Ok(Self::from_headers(&parts.headers))
     }
 }

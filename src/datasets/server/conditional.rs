@@ -11,7 +11,7 @@ use axum::{
 };
 use formats::content_coding::Coding;
 
-use super::error::ApiError;
+use super::error::{ApiError, Result};
 use crate::etag::{ETag, KnownETags};
 
 /// The tags of the `If-None-Match` header; none without one.
@@ -21,7 +21,7 @@ pub(super) struct IfNoneMatch(pub(super) KnownETags);
 impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         let header = parts.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
         Ok(Self(header.map(KnownETags::parse).unwrap_or_default()))
     }

@@ -10,7 +10,7 @@ use wire::{
     paths,
 };
 
-use super::{App, Caller, PathParams, error::ApiError, openapi::DatasetNumber};
+use super::{App, Caller, PathParams, error::Result, openapi::DatasetNumber};
 use crate::error::OperationError;
 /// Reads one dataset.
 #[utoipa::path(get, path = paths::DATASET, operation_id = "get_dataset", tag = "datasets",
@@ -19,7 +19,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     PathParams(id): PathParams<String>,
-) -> Result<Json<DatasetBody>, ApiError> {
+) -> Result<Json<DatasetBody>> {
     Ok(Json(app.datasets.sight(key, which(&id)?).await?.dataset.into()))
 }
 /// Changes what is named of a dataset that the key owns.
@@ -31,7 +31,7 @@ pub(super) async fn patch(
     Caller(key): Caller,
     PathParams(id): PathParams<String>,
     request: Request,
-) -> Result<Json<DatasetBody>, ApiError> {
+) -> Result<Json<DatasetBody>> {
     let which = which(&id)?;
     app.datasets.find_owned(key, which.clone()).await?;
     let UpdateDataset { name, description, metadata } = web::extract::json(request).await?;
@@ -47,7 +47,7 @@ pub(super) async fn put(
     Caller(key): Caller,
     PathParams(id): PathParams<String>,
     request: Request,
-) -> Result<Json<DatasetBody>, ApiError> {
+) -> Result<Json<DatasetBody>> {
     let which = which(&id)?;
     app.datasets.find_owned(key, which.clone()).await?;
     let ReplaceDataset { name, description, metadata } = web::extract::json(request).await?;
@@ -62,7 +62,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
     PathParams(id): PathParams<String>,
-) -> Result<Json<MessageBody>, ApiError> {
+) -> Result<Json<MessageBody>> {
     app.datasets.delete(key, which(&id)?).await?;
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
 }

@@ -15,7 +15,7 @@ use wire::{
 
 use super::{
     App, Caller, PathParams, added_response,
-    error::ApiError,
+    error::Result,
     openapi::{DatasetNumber, NamedTag},
     tags::envelope,
 };
@@ -28,7 +28,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     PathParams(id): PathParams<String>,
-) -> Result<Json<Envelope<TagBody>>, ApiError> {
+) -> Result<Json<Envelope<TagBody>>> {
     let tags = app.datasets.dataset_tags(key, dataset_id(&id)?).await?;
     Ok(Json(envelope(tags)))
 }
@@ -44,7 +44,7 @@ pub(super) async fn post(
     Caller(key): Caller,
     PathParams(id): PathParams<String>,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let id = dataset_id(&id)?;
     app.datasets.find_owned(key, DatasetRef::Id(id)).await?;
     let TagName { tag_name } = web::extract::json(request).await?;
@@ -59,7 +59,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
     PathParams((id, tag_name)): PathParams<(String, String)>,
-) -> Result<Json<MessageBody>, ApiError> {
+) -> Result<Json<MessageBody>> {
     app.datasets.remove_tag(key, dataset_id(&id)?, &tag_name).await?;
     Ok(Json(MessageBody { message: "Tag removed successfully".to_owned() }))
 }

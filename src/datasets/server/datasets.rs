@@ -18,7 +18,7 @@ use wire::{
 use super::{
     App, Caller,
     columns::dtype_of,
-    error::ApiError,
+    error::Result,
     openapi::{CreateDatasets, CreatedDatasets, PageOf},
     single_page,
 };
@@ -38,7 +38,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     uri: Uri,
-) -> Result<Json<Envelope<DatasetBody>>, ApiError> {
+) -> Result<Json<Envelope<DatasetBody>>> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&["search", "limit", "offset"])?;
     let filter = params.get("search").map_or(Filter::All, |text| Filter::Text(text.to_owned()));
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
@@ -59,7 +59,7 @@ pub(super) async fn post(
     State(app): State<App>,
     Caller(key): Caller,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let body = web::extract::bytes(request).await?;
     let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     if !is_list {
@@ -74,7 +74,7 @@ pub(super) async fn post(
     Ok(Created(single_page(bodies)).into_response())
 }
 
-fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset, ApiError> {
+fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
     let CreateDataset { name, description, metadata, columns, tags } = body;
     let column = |CreateColumn { name, dtype }| dtype_of(&name, &dtype).map(|dtype| (name, dtype));
     let columns = columns.into_iter().map(column).collect::<Result<_, _>>()?;

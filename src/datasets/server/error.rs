@@ -32,6 +32,9 @@ const FULL: &str = "the service's disk is full: nothing was stored; retry once t
 /// The text when the store's file was replaced.
 const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
 
+/// The result of a handler.
+pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
 /// Why a request was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {

@@ -12,7 +12,7 @@ use wire::{
 };
 
 use super::{
-    App, Caller, PathParams, added_response, error::ApiError, openapi::NamedTag, single_page,
+    App, Caller, PathParams, added_response, error::Result, openapi::NamedTag, single_page,
 };
 use crate::error::OperationError;
 /// Lists the keys that hold a tag, which the key owns.
@@ -23,7 +23,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     PathParams(tag_name): PathParams<String>,
-) -> Result<Json<Envelope<HolderBody>>, ApiError> {
+) -> Result<Json<Envelope<HolderBody>>> {
     let holders = app.datasets.holders(key, &tag_name).await?;
     Ok(Json(single_page(holders.into_iter().map(|key| HolderBody { key: key.get() }).collect())))
 }
@@ -40,7 +40,7 @@ pub(super) async fn post(
     Caller(key): Caller,
     PathParams(tag_name): PathParams<String>,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let HolderBody { key: other } = web::extract::json(request).await?;
     let other = KeyId::new(other);
     // A number without a key would be that of another person's key one day.
@@ -59,7 +59,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
     PathParams((tag_name, other)): PathParams<(String, String)>,
-) -> Result<Json<MessageBody>, ApiError> {
+) -> Result<Json<MessageBody>> {
     let other = other.parse().map_err(|_| OperationError::KeyUnknown)?;
     app.datasets.take_tag(key, &tag_name, KeyId::new(other)).await?;
     Ok(Json(MessageBody { message: "Tag taken successfully".to_owned() }))

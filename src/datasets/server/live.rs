@@ -11,7 +11,7 @@ use wire::paths;
 
 use super::{
     App, Caller,
-    error::ApiError,
+    error::Result,
     openapi::{InBounds, WhichDataset},
 };
 use crate::{query::params::Params, read::RowsPage};
@@ -26,11 +26,7 @@ const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "
         description = "Rows at most: held between 1 and 10 000; 100 where it is left out.")),
     responses((status = 200, description = "Rows, one JSON object in each line", body = String,
         content_type = "application/x-ndjson")))]
-pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
-    uri: Uri,
-) -> Result<Response, ApiError> {
+pub(super) async fn get(State(app): State<App>, Caller(key): Caller, uri: Uri) -> Result<Response> {
     let query = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?.live()?;
     let output = query.output;
     let body = app.datasets.newest(key, query, move |page| body(page, output)).await?;

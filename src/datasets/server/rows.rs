@@ -17,7 +17,7 @@ use wire::{datasets::RowsDeleted, paths};
 use super::{
     App, Caller,
     conditional::{IfNoneMatch, not_modified, set_tag},
-    error::ApiError,
+    error::{ApiError, Result},
     openapi::{AtResolution, InBounds, PageBody, PageOf, WhichDataset, one_of},
 };
 use crate::{
@@ -79,7 +79,7 @@ pub(super) async fn get(
     Caller(key): Caller,
     IfNoneMatch(known): IfNoneMatch,
     uri: Uri,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
     let query = params.rows()?;
     let (body, tag) =
@@ -109,7 +109,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     Caller(key): Caller,
     uri: Uri,
-) -> Result<Json<RowsDeleted>, ApiError> {
+) -> Result<Json<RowsDeleted>> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&DELETE_PARAMS)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);
     let (Some(first), Some(last)) = (bounds.start, bounds.end) else {

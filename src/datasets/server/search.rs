@@ -9,7 +9,12 @@ use wire::{
     paths,
 };
 
-use super::{App, Caller, MetadataFilters, datasets::envelope, error::ApiError, openapi::PageOf};
+use super::{
+    App, Caller, MetadataFilters,
+    datasets::envelope,
+    error::{ApiError, Result},
+    openapi::PageOf,
+};
 use crate::{catalog::FIELDS_MAX, query::params::Params};
 /// Filters the datasets that the key sees by one field of their metadata.
 ///
@@ -23,7 +28,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
     uri: Uri,
-) -> Result<Json<Envelope<DatasetBody>>, ApiError> {
+) -> Result<Json<Envelope<DatasetBody>>> {
     let params = Params(web::extract::pairs(&uri)?);
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let others = params.0.iter().filter(|(name, _)| !matches!(name.as_str(), "limit" | "offset"));

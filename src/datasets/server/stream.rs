@@ -33,7 +33,7 @@ use wire::{
 
 use super::{
     App, Caller,
-    error::ApiError,
+    error::Result,
     openapi::{KeyInQuery, WhichDataset},
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(super) async fn get(
     Caller(caller): Caller,
     headers: HeaderMap,
     uri: Uri,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
     let key = match params.get(KEY_PARAM) {
         None => web::auth::api_key(&headers)?,

@@ -7,14 +7,14 @@ use wire::{
     paths,
 };
 
-use super::{App, Caller, error::ApiError, single_page};
+use super::{App, Caller, error::Result, single_page};
 /// Lists the tags that the key knows of: public ones, which any key may acquire, its own, and those it holds.
 #[utoipa::path(get, path = paths::TAGS, operation_id = "list_tags", tag = "datasets",
     responses((status = 200, description = "These tags", body = Envelope<TagBody>)))]
 pub(super) async fn get(
     State(app): State<App>,
     Caller(key): Caller,
-) -> Result<Json<Envelope<TagBody>>, ApiError> {
+) -> Result<Json<Envelope<TagBody>>> {
     Ok(Json(envelope(app.datasets.known_tags(key).await?)))
 }
 

@@ -13,7 +13,10 @@ use tracing::{info, warn};
 use tsdb::catalog::VALUE_COLUMN;
 
 use super::{Description, Feed, ROW_HOLD};
-use crate::{Datasets, error::OperationError};
+use crate::{
+    Datasets,
+    error::{OperationError, Result},
+};
 
 /// Measurements between two deletions of old rows.
 const PRUNE_EVERY: u32 = 60;

@@ -161,7 +161,7 @@ async fn resume(pairs: &[Pair]) -> Option<i64> {
     minutes.into_iter().min().flatten()
 }
 
-async fn open(datasets: &Datasets, ticker: &Ticker) -> Result<Feed, crate::error::OperationError> {
+async fn open(datasets: &Datasets, ticker: &Ticker) -> crate::error::Result<Feed> {
     let (name, pair) = (format!("synthetic_{}_1min", ticker.name), ticker.name.to_uppercase());
     let text = format!("Synthetic 1-minute OHLCV bars in the style of {pair}; no real quotes");
     let metadata = [

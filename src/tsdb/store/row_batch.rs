@@ -4,7 +4,7 @@ use std::{fmt, ops::ControlFlow};
 
 use model::block::Rows;
 
-use super::StoreError;
+use super::Result;
 
 /// Identifies a sealed chunk, whose rows never change: the same id stands for the same rows of the
 /// same dataset, in the same order, with the same numbers and creation times, also after the store was
@@ -30,19 +30,19 @@ pub struct RowBatch<'a> {
     pub chunk_id: Option<ChunkId>,
     /// How many rows it has, at least one.
     pub n_rows: usize,
-    rows: Box<dyn FnOnce() -> Result<Rows, StoreError> + 'a>,
+    rows: Box<dyn FnOnce() -> Result<Rows> + 'a>,
 }
 
 /// Receives batches in the order of their timestamps, and returns whether to go on. An error of its own, or of
 /// [`RowBatch::rows`], ends the scan with it.
-pub type VisitBatch<'a> = &'a mut dyn FnMut(RowBatch<'_>) -> Result<ControlFlow<()>, StoreError>;
+pub type VisitBatch<'a> = &'a mut dyn FnMut(RowBatch<'_>) -> Result<ControlFlow<()>>;
 
 impl<'a> RowBatch<'a> {
     /// A batch whose rows are read by `rows`.
     pub(crate) fn new(
         chunk_id: Option<ChunkId>,
         n_rows: usize,
-        rows: impl FnOnce() -> Result<Rows, StoreError> + 'a,
+        rows: impl FnOnce() -> Result<Rows> + 'a,
     ) -> Self {
         Self { chunk_id, n_rows, rows: Box::new(rows) }
     }
@@ -59,8 +59,8 @@ impl<'a> RowBatch<'a> {
     /// Reads the rows, oldest first. A batch whose rows are not read costs nothing.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] if what is stored is not what was written.
-    pub fn rows(self) -> Result<Rows, StoreError> {
+    /// [`StoreError::Damaged`](super::StoreError::Damaged) if what is stored is not what was written.
+    pub fn rows(self) -> Result<Rows> {
         (self.rows)()
     }
 }

@@ -51,8 +51,8 @@ use self::{
     series::SeriesId,
 };
 use super::{
-    AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Sight, Since, Store, StoreError,
-    row_batch::VisitBatch,
+    AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since, Store,
+    StoreError, row_batch::VisitBatch,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -82,7 +82,7 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError`]: the folder or file cannot be made, another process serves the store, or
     /// another version of the program wrote it.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    pub fn open(path: &Path) -> Result<Self> {
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(StoreError::Prepare)?;
         }
@@ -105,8 +105,8 @@ impl SqliteStore {
     /// Runs `work` in a transaction, and returns its result once that is durable.
     fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
         self.writer.run(work, |_| {}).boxed()
     }
 }
@@ -167,7 +167,7 @@ impl Store for SqliteStore {
         &self,
         datasets: Vec<NewDataset>,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Vec<Dataset>, StoreError>> {
+    ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
         self.write(move |connection| catalog::create(connection, &datasets, now))
     }
 
@@ -176,11 +176,11 @@ impl Store for SqliteStore {
         dataset: DatasetId,
         change: DatasetChange,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<Sight, StoreError>> {
+    ) -> BoxFuture<'_, Result<Sight>> {
         self.write(move |connection| catalog::change(connection, dataset, &change, now))
     }
 
-    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
         self.write(move |connection| tags::change(connection, &change))
     }
 
@@ -191,7 +191,7 @@ impl Store for SqliteStore {
         mut rows: Block,
         now: Timestamp,
         on_commit: OnCommit,
-    ) -> BoxFuture<'_, Result<Appended, StoreError>> {
+    ) -> BoxFuture<'_, Result<Appended>> {
         let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
         let work = move |connection: &Connection| {
             let appended = match mode {
@@ -209,7 +209,7 @@ impl Store for SqliteStore {
         dataset: DatasetId,
         before: Timestamp,
         limit_rows: usize,
-    ) -> BoxFuture<'_, Result<u64, StoreError>> {
+    ) -> BoxFuture<'_, Result<u64>> {
         self.write(move |connection| append::prune(connection, dataset, before, limit_rows))
     }
 
@@ -218,11 +218,11 @@ impl Store for SqliteStore {
         dataset: DatasetId,
         span: Span,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, StoreError>> {
+    ) -> BoxFuture<'_, Result<u64>> {
         self.write(move |connection| delete::rows(connection, dataset, span, now))
     }
 
-    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
         async move {
             let work = move |connection: &Connection| delete::dataset(connection, dataset);
             let deleted = self.write(work).await;
@@ -232,7 +232,7 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn settle(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn settle(&self) -> BoxFuture<'_, Result<()>> {
         let step = |connection: &Connection| {
             Ok(delete::step(connection)?
                 || compaction::step(connection, 0)?
@@ -245,7 +245,7 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>, StoreError> {
+    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
         self.readers.read(|connection| catalog::sight(connection, key, which))
     }
 
@@ -253,38 +253,28 @@ impl Store for SqliteStore {
         self.readers.version()
     }
 
-    fn list(
-        &self,
-        key: KeyId,
-        filter: &Filter,
-        skip: u64,
-        limit: usize,
-    ) -> Result<Listed, StoreError> {
+    fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
         self.readers.read(|connection| search::list(connection, key, filter, skip, limit))
     }
 
-    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>, StoreError> {
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         self.readers.read(|connection| tags::holders(connection, owner, tag))
     }
 
-    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>, StoreError> {
+    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
         self.readers.read(|connection| tags::list(connection, filter))
     }
 
-    fn retained(&self) -> Result<Vec<Dataset>, StoreError> {
+    fn retained(&self) -> Result<Vec<Dataset>> {
         self.readers.read(catalog::retained)
     }
 
-    fn newest_within(
-        &self,
-        dataset: DatasetId,
-        n_bytes: u64,
-    ) -> Result<Option<Timestamp>, StoreError> {
+    fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
         let series = SeriesId::rows(dataset);
         self.readers.read(|connection| chunks::newest_within(connection, series, n_bytes))
     }
 
-    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows, StoreError> {
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let PageRead { resolution, span, order, skip, limit, count } = *read;
         self.readers.read(|connection| {
             let revision = progress::revision(connection, dataset)?;
@@ -312,7 +302,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn check(&self) -> BoxFuture<'_, Result<()>> {
         async move {
             if !self.files.check() {
                 return Err(StoreError::Replaced);
@@ -331,7 +321,7 @@ impl Store for SqliteStore {
     }
 
     #[cfg(any(test, feature = "faults"))]
-    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>> {
         let sql = format!("PRAGMA max_page_count = {n_pages}");
         self.write(move |connection| Ok(connection.execute_batch(&sql)?))
     }
@@ -340,12 +330,7 @@ impl Store for SqliteStore {
         self.era
     }
 
-    fn since(
-        &self,
-        dataset: DatasetId,
-        after: i64,
-        limit: usize,
-    ) -> Result<Option<Since>, StoreError> {
+    fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
         self.readers.read(|connection| rows_since::read_since(connection, dataset, after, limit))
     }
 
@@ -355,7 +340,7 @@ impl Store for SqliteStore {
         resolution: Resolution,
         span: Span,
         visit: VisitBatch<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.readers.read(|connection| match resolution {
             Resolution::Raw => scan::batches(connection, dataset, span, self.era, visit),
             _ => bucket_reader::batches(connection, SeriesId { dataset, resolution }, span, visit),

@@ -9,7 +9,7 @@ use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp:
 use rusqlite::Connection;
 
 use super::{
-    StoreError,
+    Result, StoreError,
     buckets::{self, Touched},
     catalog,
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
@@ -46,7 +46,7 @@ pub(super) fn append(
     dataset: DatasetId,
     rows: &mut Block,
     now: Timestamp,
-) -> Result<Appended, StoreError> {
+) -> Result<Appended> {
     let mut progress = Progress::read(connection, dataset)?;
     let n = rows.len();
     let n_rows = u64::try_from(n).unwrap_or(u64::MAX);
@@ -101,7 +101,7 @@ pub(super) fn merge(
     dataset: DatasetId,
     rows: &mut Block,
     now: Timestamp,
-) -> Result<Appended, StoreError> {
+) -> Result<Appended> {
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
         // What lies between the rows is read only as far as a chunk goes.
@@ -120,7 +120,7 @@ pub(super) fn prune(
     dataset: DatasetId,
     before: Timestamp,
     limit_rows: usize,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     let mut progress = Progress::read(connection, dataset)?;
     // Whole buckets only: what is left of one could not be folded again.
     let before = Resolution::FiveMinutes.bucket_start(before);
@@ -155,7 +155,7 @@ fn put_many(
     chunks_end: Option<Timestamp>,
     held: Option<&[Timestamp]>,
     progress: &mut Progress,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let series = SeriesId::rows(dataset);
     let fresh_from = chunks::fresh_from(chunks_end);
     let n_late = rows.first_not_before(fresh_from);
@@ -190,7 +190,7 @@ fn seal(
     dataset: DatasetId,
     progress: &mut Progress,
     appended: &Block,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     if progress.n_fresh >= CHUNK_ROWS {
         let first = chunks::fresh_from(chunks::end(connection, SeriesId::rows(dataset))?);
         let fresh = Span { first, last: Timestamp::MAX };
@@ -208,7 +208,7 @@ fn seal(
 }
 
 /// Lays some late rows of a dataset that has many over their chunks; whether there was one.
-pub(super) fn settle_some(connection: &Connection) -> Result<bool, StoreError> {
+pub(super) fn settle_some(connection: &Connection) -> Result<bool> {
     let sql = "SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1";
     let found = connection.find(sql, [], catalog::dataset_id)?;
     let Some(dataset) = found else { return Ok(false) };
@@ -224,7 +224,7 @@ fn settle_late(
     dataset: DatasetId,
     progress: &mut Progress,
     step: usize,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let series = SeriesId::rows(dataset);
     let Some(end) = chunks::end(connection, series)? else {
         progress.n_late = 0;
@@ -244,7 +244,7 @@ fn settle_late(
 }
 
 /// Takes the next `n` row numbers.
-fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>, StoreError> {
+fn numbers(connection: &Connection, n: usize) -> Result<Vec<i64>> {
     let n = i64::try_from(n).unwrap_or(i64::MAX);
     let sql = "UPDATE counters SET value = value + ?1 WHERE name = 'row' RETURNING value";
     let last: i64 = connection.value(sql, [n])?;

@@ -12,7 +12,7 @@ use task::{
     lock, private,
 };
 
-use super::{StoreError, tables, verify};
+use super::{Result, StoreError, tables, verify};
 use crate::admin::{AdminError, Report, store};
 
 /// The file beside the store's by which a program says that it uses the store.
@@ -30,7 +30,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Says that the store at `path` is in use by this process, until the file is closed.
-pub(super) fn use_store(path: &Path) -> Result<File, StoreError> {
+pub(super) fn use_store(path: &Path) -> Result<File> {
     let locked = lock::wait_for(&lock_path(path));
     locked.map_err(StoreError::Prepare)?.ok_or(StoreError::InUse)
 }
@@ -52,7 +52,7 @@ fn create(path: &Path) -> Result<AtomicFile, AdminError> {
 
 /// Copies the store at `path` into `draft`, which is empty: to the engine, one that is not there yet.
 fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
-    let reading = || -> Result<(), StoreError> {
+    let reading = || -> Result<()> {
         let connection = tables::SCHEMA.open_read_only(path)?;
         connection.execute("VACUUM INTO ?1", [draft.to_string_lossy()])?;
         Ok(())
@@ -92,7 +92,7 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
 fn prepared(from: &Path, draft: &Path) -> Result<Report, AdminError> {
     // Through the engine, so that what is only in the log of a store is copied, too.
     copy(from, draft)?;
-    let renewing = || -> Result<(), StoreError> {
+    let renewing = || -> Result<()> {
         let connection = Connection::open(draft)?;
         tables::SCHEMA.check_version(&connection)?;
         connection.execute("UPDATE counters SET value = random() WHERE name = 'era'", [])?;

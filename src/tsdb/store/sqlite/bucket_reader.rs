@@ -17,7 +17,7 @@ use model::{
 use rusqlite::{Connection, Row};
 
 use super::{
-    StoreError,
+    Result,
     chunk_index::{ChunkIndex, ChunkIndexCache},
     chunks::{self, Chunk, ChunkTimes},
     series::{self, KEPT, SeriesId},
@@ -56,11 +56,7 @@ impl Page {
 }
 
 /// Reads buckets in the order asked for.
-pub(super) fn read(
-    connection: &Connection,
-    series: SeriesId,
-    page: &Page,
-) -> Result<Vec<Bucket>, StoreError> {
+pub(super) fn read(connection: &Connection, series: SeriesId, page: &Page) -> Result<Vec<Bucket>> {
     let mut taken = Vec::new();
     if page.limit > 0 {
         walk(connection, series, page, &mut |bucket| {
@@ -78,7 +74,7 @@ pub(super) fn count(
     series: SeriesId,
     span: Span,
     chunk_indexes: &ChunkIndexCache,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     if KEPT.contains(&series.resolution) {
         let chunk_index = chunk_indexes.read(connection, series)?;
         return count_stored(connection, series, span, &chunk_index);
@@ -97,7 +93,7 @@ fn walk(
     series: SeriesId,
     page: &Page,
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let SeriesId { dataset, resolution } = series;
     let Page { span, order, mut skip, .. } = *page;
     if KEPT.contains(&resolution) {
@@ -142,7 +138,7 @@ pub(super) fn batches(
     series: SeriesId,
     span: Span,
     visit: VisitBatch<'_>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let mut batch = Vec::new();
     let mut flow = Ok(ControlFlow::Continue(()));
     walk(connection, series, &Page::all(span), &mut |bucket| {
@@ -201,7 +197,7 @@ fn walk_stored(
     order: Order,
     skip: usize,
     visit: &mut dyn FnMut(Bucket) -> ControlFlow<()>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     if span.first > span.last {
         return Ok(());
     }
@@ -240,7 +236,7 @@ fn walk_stored(
 fn next_if(
     single: &mut iter::Peekable<impl Iterator<Item = rusqlite::Result<Bucket>>>,
     is_wanted: impl Fn(Timestamp) -> bool,
-) -> Result<Option<Bucket>, StoreError> {
+) -> Result<Option<Bucket>> {
     let next = single.next_if(|next| match next {
         Ok(bucket) => is_wanted(bucket.timestamp),
         Err(_) => true,
@@ -257,7 +253,7 @@ fn give_chunk(
     span: Span,
     mut over: Vec<Bucket>,
     out: &mut Out<'_>,
-) -> Result<bool, StoreError> {
+) -> Result<bool> {
     let is_whole = span.first <= chunk.span.first && chunk.span.last <= span.last;
     if is_whole && over.is_empty() && out.skip >= chunk.n {
         out.skip -= chunk.n;
@@ -312,7 +308,7 @@ pub(super) fn within(
     connection: &Connection,
     series: SeriesId,
     spans: &[Span],
-) -> Result<Vec<Bucket>, StoreError> {
+) -> Result<Vec<Bucket>> {
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(Vec::new()) };
     let whole = Span { first: first.first, last: last.last };
     let single = single_within(connection, series, whole, usize::MAX, |timestamp| {
@@ -348,7 +344,7 @@ fn count_stored(
     series: SeriesId,
     span: Span,
     chunk_index: &ChunkIndex,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     let n_single = count_single(connection, series, span)?;
     let Some(end) = chunks::end(connection, series)? else { return Ok(to_u64(n_single)) };
     let in_chunks = chunk_index.within(connection, series.dataset, span)?.n_rows();
@@ -386,7 +382,7 @@ pub(super) fn single(
     series: SeriesId,
     span: Span,
     limit: usize,
-) -> Result<Vec<Bucket>, StoreError> {
+) -> Result<Vec<Bucket>> {
     single_within(connection, series, span, limit, |_| true)
 }
 
@@ -397,7 +393,7 @@ fn single_within(
     span: Span,
     limit: usize,
     is_wanted: impl Fn(Timestamp) -> bool,
-) -> Result<Vec<Bucket>, StoreError> {
+) -> Result<Vec<Bucket>> {
     let mut statement = connection.prepare_cached(single_sql(Order::Ascending))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let (dataset, resolution, first, last) = series.within(span);
@@ -412,11 +408,7 @@ fn single_within(
 }
 
 /// How many single buckets a span has.
-pub(super) fn count_single(
-    connection: &Connection,
-    series: SeriesId,
-    span: Span,
-) -> Result<usize, StoreError> {
+pub(super) fn count_single(connection: &Connection, series: SeriesId, span: Span) -> Result<usize> {
     let sql = "SELECT count(*) FROM buckets
          WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4";
     Ok(connection.value(sql, series.within(span))?)

@@ -15,7 +15,7 @@ use model::{
 use rusqlite::{Connection, params};
 
 use super::{
-    StoreError,
+    Result,
     bucket_reader::{self, Page, block_of},
     chunks::{self, CHUNK_ROWS},
     rebuild_buckets::{self, BucketRebuild, as_stored, fold_rows},
@@ -60,7 +60,7 @@ pub(super) fn extend(
     dataset: DatasetId,
     fold: Fold,
     rows: &Block,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let Some(first) = rows.times.first() else { return Ok(()) };
     let [finest, ..] = KEPT;
     let start = finest.bucket_start(*first);
@@ -98,7 +98,7 @@ pub(super) fn extend(
 
 /// Puts buckets that come after all others; the first may take the place of the last there was. Many
 /// become a chunk, but for the last, to which the next rows may add.
-fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<(), StoreError> {
+fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<()> {
     let mut single = new;
     if let ([first, ..], Some((last, closed))) = (new, new.split_last())
         && closed.len() >= NEW_MIN
@@ -142,7 +142,7 @@ pub(super) fn touched(
     fold: Fold,
     rows: &Block,
     kept_from: Option<Timestamp>,
-) -> Result<Touched, StoreError> {
+) -> Result<Touched> {
     let [finest, longer, ..] = KEPT;
     let starts = starts_of(finest, rows.times.iter().copied());
     let longer_starts = starts_of(longer, starts.iter().copied());
@@ -206,11 +206,7 @@ impl Touched {
     }
 
     /// Puts the buckets where they belong, once their rows are stored.
-    pub(super) fn put(
-        &self,
-        connection: &Connection,
-        dataset: DatasetId,
-    ) -> Result<(), StoreError> {
+    pub(super) fn put(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {
             let series = SeriesId { dataset, resolution };
             put(connection, series, folded.iter().filter_map(|(_, bucket)| bucket.as_ref()))?;
@@ -229,7 +225,7 @@ fn coarsened(
     finer: SeriesId,
     resolution: Resolution,
     changed: &Folded,
-) -> Result<Folded, StoreError> {
+) -> Result<Folded> {
     let starts = starts_of(resolution, changed.iter().map(|(start, _)| *start));
     let gap_micros = FINER_GAP_MAX * micros(finer.resolution);
     let parts: Vec<&[Timestamp]> = starts.chunks(COARSER_PART).collect();
@@ -285,7 +281,7 @@ pub(super) fn cut(
     fold: Fold,
     span: Span,
     kept_from: Option<Timestamp>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let rows = (scan::empty(connection, dataset)?, fold.columns());
     let mut finer = None;
     for resolution in KEPT {
@@ -328,7 +324,7 @@ fn put<'a>(
     connection: &Connection,
     SeriesId { dataset, resolution }: SeriesId,
     buckets: impl IntoIterator<Item = &'a Bucket>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let (dataset, resolution) = (dataset.get(), code(resolution));
     for bucket in buckets {
         let Bucket { timestamp, open, high, low, close, volume, count } = as_stored(*bucket);
@@ -343,14 +339,14 @@ fn put<'a>(
     Ok(())
 }
 
-fn remove(connection: &Connection, series: SeriesId, start: Timestamp) -> Result<(), StoreError> {
+fn remove(connection: &Connection, series: SeriesId, start: Timestamp) -> Result<()> {
     let here = Span { first: start, last: start };
     delete_single(connection, series, here)?;
     chunks::cut(connection, series, here, &block_of(&[]))
 }
 
 /// Deletes the single buckets of a span.
-fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Result<(), StoreError> {
+fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Result<()> {
     let sql = "DELETE FROM buckets WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4";
     connection.run(sql, series.within(span))?;
     Ok(())
@@ -358,11 +354,7 @@ fn delete_single(connection: &Connection, series: SeriesId, span: Span) -> Resul
 
 /// Makes a chunk of old buckets before `before`, or a longer one of short ones, or lays some buckets
 /// into their chunks; whether there was something to do.
-pub(super) fn settle(
-    connection: &Connection,
-    series: SeriesId,
-    before: Timestamp,
-) -> Result<bool, StoreError> {
+pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestamp) -> Result<bool> {
     let end = chunks::end(connection, series)?;
     let old =
         Span { first: chunks::fresh_from(end), last: Timestamp::from_micros(before.micros() - 1) };
@@ -391,7 +383,7 @@ pub(super) fn settle(
 }
 
 /// Removes single buckets that are in a chunk now.
-fn take(connection: &Connection, series: SeriesId, buckets: &[Bucket]) -> Result<(), StoreError> {
+fn take(connection: &Connection, series: SeriesId, buckets: &[Bucket]) -> Result<()> {
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else { return Ok(()) };
     let span = Span { first: first.timestamp, last: last.timestamp };
     delete_single(connection, series, span)

@@ -11,7 +11,7 @@ use model::{
 use rusqlite::{Connection, Row, params, types::Type};
 
 use super::{
-    StoreError,
+    Result, StoreError,
     postings::{self, Term},
     progress::{self, Progress},
     search_texts::SearchTexts,
@@ -35,7 +35,7 @@ pub(super) fn create(
     connection: &Connection,
     all: &[NewDataset],
     now: Timestamp,
-) -> Result<Vec<Dataset>, StoreError> {
+) -> Result<Vec<Dataset>> {
     let mut created = Vec::with_capacity(all.len());
     let mut terms: BTreeMap<Term<'_>, Vec<DatasetId>> = BTreeMap::new();
     for new in all {
@@ -58,7 +58,7 @@ pub(super) fn create(
 }
 
 /// Checks that `owner` calls no dataset `name`.
-fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Result<(), StoreError> {
+fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Result<()> {
     let sql = "SELECT id FROM datasets WHERE name = ?1 AND ifnull(owner, 0) = ?2";
     let owner = owner.map_or(0, KeyId::get);
     match connection.find(sql, params![name, owner], dataset_id)? {
@@ -68,11 +68,7 @@ fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Resu
 }
 
 /// Inserts a dataset, and all that follows it but what it is found by.
-fn insert(
-    connection: &Connection,
-    new: &NewDataset,
-    now: Timestamp,
-) -> Result<Dataset, StoreError> {
+fn insert(connection: &Connection, new: &NewDataset, now: Timestamp) -> Result<Dataset> {
     let folded = new.name.to_lowercase();
     let owner = new.owner.map(KeyId::get);
     let number = connection.value(
@@ -104,7 +100,7 @@ fn insert_metadata(
     connection: &Connection,
     dataset: DatasetId,
     metadata: &BTreeMap<String, String>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for (name, value) in metadata {
         let sql = "INSERT INTO metadata (dataset, field, value) VALUES (?1, ?2, ?3)";
         connection.run(sql, params![dataset.get(), name, value])?;
@@ -118,7 +114,7 @@ pub(super) fn change(
     dataset: DatasetId,
     change: &DatasetChange,
     now: Timestamp,
-) -> Result<Sight, StoreError> {
+) -> Result<Sight> {
     match change {
         DatasetChange::Description(change) => describe(connection, dataset, change, now)?,
         DatasetChange::Column(change) => change_column(connection, dataset, change, now)?,
@@ -127,16 +123,11 @@ pub(super) fn change(
     find(connection, dataset)
 }
 
-fn find(connection: &Connection, dataset: DatasetId) -> Result<Sight, StoreError> {
+fn find(connection: &Connection, dataset: DatasetId) -> Result<Sight> {
     sight(connection, None, &DatasetRef::Id(dataset))?.ok_or(StoreError::NoDataset { dataset })
 }
 
-fn describe(
-    connection: &Connection,
-    id: DatasetId,
-    change: &Change,
-    now: Timestamp,
-) -> Result<(), StoreError> {
+fn describe(connection: &Connection, id: DatasetId, change: &Change, now: Timestamp) -> Result<()> {
     let Sight { dataset: old, columns, .. } = find(connection, id)?;
     let mut new = old.clone();
     change.apply(&mut new);
@@ -168,7 +159,7 @@ fn describe(
 }
 
 /// Takes a dataset out of every table of the catalogue; whether it was there. Its tags stay.
-pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool, StoreError> {
+pub(super) fn forget(connection: &Connection, id: DatasetId) -> Result<bool> {
     let Some(dataset) = dataset(connection, id)? else { return Ok(false) };
     if let Some(owner) = owner(connection, id)? {
         postings::remove(connection, &Term::Owner(owner), id)?;
@@ -193,7 +184,7 @@ fn forget_metadata(
     connection: &Connection,
     id: DatasetId,
     metadata: &BTreeMap<String, String>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for (field, value) in metadata {
         postings::remove(connection, &Term::Field(field, value), id)?;
     }
@@ -207,7 +198,7 @@ fn add_columns(
     dataset: DatasetId,
     columns: &[(String, Dtype)],
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for (name, dtype) in columns {
         connection.run(
             "INSERT INTO columns (dataset, ordinal, name, dtype, created_at)
@@ -226,7 +217,7 @@ fn change_column(
     dataset: DatasetId,
     change: &ColumnChange,
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let old = columns(connection, dataset)?;
     let new = change.apply(dataset, &old, now)?;
     let metadata = metadata(connection, dataset)?;
@@ -253,16 +244,13 @@ fn change_column(
 }
 
 /// Checks that the dataset has no rows, whose buckets would have to be folded again.
-fn check_empty(connection: &Connection, dataset: DatasetId) -> Result<(), StoreError> {
+fn check_empty(connection: &Connection, dataset: DatasetId) -> Result<()> {
     let Progress { newest, kept_from, .. } = Progress::read(connection, dataset)?;
     if newest.or(kept_from).is_none() { Ok(()) } else { Err(Refusal::Refolds.into()) }
 }
 
 /// The dataset, without a check of access.
-pub(super) fn dataset(
-    connection: &Connection,
-    id: DatasetId,
-) -> Result<Option<Dataset>, StoreError> {
+pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<Dataset>> {
     let sql = "SELECT id, name, description, created_at, updated_at FROM datasets WHERE id = ?1";
     let found = connection.find(sql, [id.get()], dataset_of)?;
     let Some(mut dataset) = found else { return Ok(None) };
@@ -270,7 +258,7 @@ pub(super) fn dataset(
     Ok(Some(dataset))
 }
 
-fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>, StoreError> {
+fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>> {
     let sql = "SELECT owner FROM datasets WHERE id = ?1";
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
 }
@@ -282,7 +270,7 @@ pub(super) fn sight(
     connection: &Connection,
     key: Option<KeyId>,
     which: &DatasetRef,
-) -> Result<Option<Sight>, StoreError> {
+) -> Result<Option<Sight>> {
     let owner = key.map(KeyId::get);
     let mut statement = connection.prepare_cached(match which {
         DatasetRef::Id(_) => {
@@ -326,22 +314,19 @@ pub(super) fn sight(
 }
 
 /// A dataset's fields.
-fn metadata(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<BTreeMap<String, String>, StoreError> {
+fn metadata(connection: &Connection, dataset: DatasetId) -> Result<BTreeMap<String, String>> {
     let sql = "SELECT field, value FROM metadata WHERE dataset = ?1";
     let fields = connection.all(sql, [dataset.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(fields.into_iter().collect())
 }
 
 /// How the dataset folds.
-pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold, StoreError> {
+pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold> {
     Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
 }
 
 /// The datasets that say how much they keep. The index `metadata_keep` is for these fields.
-pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>, StoreError> {
+pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>> {
     let sql = "SELECT DISTINCT dataset FROM metadata
          WHERE field IN ('keep_days', 'keep_bytes') ORDER BY dataset";
     let mut found = Vec::new();
@@ -352,10 +337,7 @@ pub(super) fn retained(connection: &Connection) -> Result<Vec<Dataset>, StoreErr
 }
 
 /// A dataset's columns, in their order, with the deleted ones.
-pub(super) fn columns(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Vec<Column>, StoreError> {
+pub(super) fn columns(connection: &Connection, dataset: DatasetId) -> Result<Vec<Column>> {
     let sql = "SELECT id, name, dtype, created_at FROM columns WHERE dataset = ?1 ORDER BY ordinal";
     Ok(connection.all(sql, [dataset.get()], |row| {
         let name: String = row.get(1)?;
@@ -370,10 +352,7 @@ pub(super) fn columns(
 }
 
 /// The types of a dataset's columns, in their order.
-pub(super) fn dtypes(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Vec<Dtype>, StoreError> {
+pub(super) fn dtypes(connection: &Connection, dataset: DatasetId) -> Result<Vec<Dtype>> {
     let sql = "SELECT dtype FROM columns WHERE dataset = ?1 ORDER BY ordinal";
     Ok(connection.all(sql, [dataset.get()], |row| dtype(row, 0))?)
 }

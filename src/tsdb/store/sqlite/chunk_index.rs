@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use task::cache::{Cache, Capacity};
 
 use super::{
-    StoreError,
+    Result,
     chunks::{self, Chunk},
     progress::Progress,
     series::SeriesId,
@@ -46,22 +46,13 @@ impl Entry {
 
 impl ChunkIndex {
     /// The chunks that touch a span, and no others.
-    pub(super) fn read_span(
-        connection: &Connection,
-        series: SeriesId,
-        span: Span,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn read_span(connection: &Connection, series: SeriesId, span: Span) -> Result<Self> {
         let mut chunk_index = Self::default();
         chunk_index.add(connection, series, span)?;
         Ok(chunk_index)
     }
 
-    fn add(
-        &mut self,
-        connection: &Connection,
-        series: SeriesId,
-        span: Span,
-    ) -> Result<(), StoreError> {
+    fn add(&mut self, connection: &Connection, series: SeriesId, span: Span) -> Result<()> {
         chunks::touching(connection, series, span, Order::Ascending, &mut |chunk| {
             let n_before = self.entries.last().map_or(0, Entry::n_until);
             self.entries.push(Entry { chunk, n_before });
@@ -90,7 +81,7 @@ impl ChunkIndex {
         connection: &Connection,
         dataset: DatasetId,
         span: Span,
-    ) -> Result<IndexedRows<'_>, StoreError> {
+    ) -> Result<IndexedRows<'_>> {
         let start = self.entries.partition_point(|entry| entry.chunk.span.last < span.first);
         let end = self.entries.partition_point(|entry| entry.chunk.span.first <= span.last);
         let is_any = span.first <= span.last;
@@ -194,7 +185,7 @@ impl ChunkIndexCache {
         &self,
         connection: &Connection,
         series: SeriesId,
-    ) -> Result<Arc<ChunkIndex>, StoreError> {
+    ) -> Result<Arc<ChunkIndex>> {
         let layout = Progress::read(connection, series.dataset)?.layout;
         let end = chunks::end(connection, series)?;
         let known = self

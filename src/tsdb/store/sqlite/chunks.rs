@@ -6,7 +6,7 @@ use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use rusqlite::{Connection, Row, params};
 
-use super::{StoreError, catalog::checked_id, series::SeriesId};
+use super::{Result, StoreError, catalog::checked_id, series::SeriesId};
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
     span::{Order, Span},
@@ -46,10 +46,7 @@ fn damaged(dataset: DatasetId) -> impl Fn(DecodeError) -> StoreError {
 }
 
 /// The timestamp at which the last chunk ends.
-pub(super) fn end(
-    connection: &Connection,
-    series: SeriesId,
-) -> Result<Option<Timestamp>, StoreError> {
+pub(super) fn end(connection: &Connection, series: SeriesId) -> Result<Option<Timestamp>> {
     let sql = "SELECT max(t_last) FROM chunks WHERE dataset = ?1 AND resolution = ?2";
     let end: Option<i64> = connection.value(sql, series.key())?;
     Ok(end.map(Timestamp::from_micros))
@@ -65,7 +62,7 @@ pub(super) fn ending_from(
     connection: &Connection,
     series: SeriesId,
     timestamp: Timestamp,
-) -> Result<Option<Chunk>, StoreError> {
+) -> Result<Option<Chunk>> {
     let (dataset, resolution) = series.key();
     Ok(connection.find(
         "SELECT id, t_first, t_last, n FROM chunks
@@ -85,7 +82,7 @@ impl ChunkTimes {
         connection: &Connection,
         series: SeriesId,
         timestamp: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         if self.0.as_ref().is_none_or(|(chunk, _)| timestamp > chunk.span.last) {
             self.0 = match ending_from(connection, series, timestamp)? {
                 None => None,
@@ -105,8 +102,8 @@ pub(super) fn touching(
     series: SeriesId,
     span: Span,
     order: Order,
-    visit: &mut dyn FnMut(Chunk) -> Result<bool, StoreError>,
-) -> Result<(), StoreError> {
+    visit: &mut dyn FnMut(Chunk) -> Result<bool>,
+) -> Result<()> {
     let ends = match order {
         Order::Ascending => (span.first.micros(), i64::MAX),
         // Nothing is after the end of time.
@@ -161,7 +158,7 @@ pub(super) fn with_rows_after(
     dataset: DatasetId,
     after: i64,
     limit: usize,
-) -> Result<Vec<Chunk>, StoreError> {
+) -> Result<Vec<Chunk>> {
     Ok(connection.all(
         "SELECT id, t_first, t_last, n FROM chunks WHERE dataset = ?1 AND last_row > ?2 AND resolution = 0
          LIMIT ?3",
@@ -183,16 +180,12 @@ pub(super) fn places(
     dataset: DatasetId,
     chunk: Chunk,
     span: Span,
-) -> Result<Range<usize>, StoreError> {
+) -> Result<Range<usize>> {
     look(connection, dataset, chunk, |timestamps| within(timestamps, span))
 }
 
 /// The timestamps of a chunk's rows.
-fn times(
-    connection: &Connection,
-    dataset: DatasetId,
-    chunk: Chunk,
-) -> Result<Vec<Timestamp>, StoreError> {
+fn times(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<Vec<Timestamp>> {
     look(connection, dataset, chunk, |timestamps| {
         let mut times = Vec::new();
         timestamps.extend(&mut times, &(0..chunk.n));
@@ -206,7 +199,7 @@ fn look<T>(
     dataset: DatasetId,
     chunk: Chunk,
     read: impl FnOnce(&Timestamps<'_>) -> T,
-) -> Result<T, StoreError> {
+) -> Result<T> {
     let sql = "SELECT times, x'' FROM chunks WHERE id = ?1";
     show(connection, sql, dataset, chunk, |timestamps, _| Ok(read(timestamps)))
 }
@@ -217,7 +210,7 @@ pub(super) fn open<T>(
     dataset: DatasetId,
     chunk: Chunk,
     read: impl FnOnce(&Timestamps<'_>, &[u8]) -> Result<T, DecodeError>,
-) -> Result<T, StoreError> {
+) -> Result<T> {
     show(connection, "SELECT times, body FROM chunks WHERE id = ?1", dataset, chunk, read)
 }
 
@@ -227,7 +220,7 @@ fn show<T>(
     dataset: DatasetId,
     chunk: Chunk,
     read: impl FnOnce(&Timestamps<'_>, &[u8]) -> Result<T, DecodeError>,
-) -> Result<T, StoreError> {
+) -> Result<T> {
     let shown = connection.find(sql, [chunk.id], |row| {
         let (times, body) = (row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
         Ok(timestamps(chunk, times).and_then(|timestamps| read(&timestamps, body)))
@@ -248,7 +241,7 @@ pub(super) fn read(
     series: SeriesId,
     chunk: Chunk,
     empty: Block,
-) -> Result<Block, StoreError> {
+) -> Result<Block> {
     let mut block = empty;
     open(connection, series.dataset, chunk, |timestamps, body| {
         decode_rows(&mut block, timestamps, body, 0..timestamps.len(), None)
@@ -258,11 +251,7 @@ pub(super) fn read(
 
 /// Writes `block`, which comes after every chunk there is, as chunks of about [`CHUNK_ROWS`]; how many
 /// rows of it that were. Fewer than [`CHUNK_ROWS_MIN`] are left out.
-pub(super) fn append(
-    connection: &Connection,
-    series: SeriesId,
-    block: &Block,
-) -> Result<usize, StoreError> {
+pub(super) fn append(connection: &Connection, series: SeriesId, block: &Block) -> Result<usize> {
     if block.len() < CHUNK_ROWS_MIN {
         return Ok(0);
     }
@@ -272,11 +261,7 @@ pub(super) fn append(
 
 /// Writes new buckets, which come after every chunk there is, as they came, however few they are.
 /// [`join`] makes longer chunks of such ones, and packs them.
-pub(super) fn append_new(
-    connection: &Connection,
-    series: SeriesId,
-    block: &Block,
-) -> Result<(), StoreError> {
+pub(super) fn append_new(connection: &Connection, series: SeriesId, block: &Block) -> Result<()> {
     insert_all(connection, series, block, Packing::Quick)
 }
 
@@ -286,7 +271,7 @@ pub(super) fn new_before(
     connection: &Connection,
     series: SeriesId,
     before: Timestamp,
-) -> Result<Vec<Chunk>, StoreError> {
+) -> Result<Vec<Chunk>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, t_first, t_last, n, packed FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 AND t_last < ?3 ORDER BY t_last DESC",
@@ -311,7 +296,7 @@ pub(super) fn join(
     series: SeriesId,
     chunks: &[Chunk],
     mut joined: Block,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for chunk in chunks {
         let rows = read(connection, series, *chunk, joined.empty_like())?;
         joined.extend_from(&rows, 0..rows.len());
@@ -326,7 +311,7 @@ fn insert_all(
     series: SeriesId,
     block: &Block,
     packing: Packing,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let n = block.len();
     let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
     for chunk_idx in 0..n_chunks {
@@ -342,7 +327,7 @@ pub(super) fn n_covering(
     series: SeriesId,
     timestamps: &[Timestamp],
     limit: usize,
-) -> Result<usize, StoreError> {
+) -> Result<usize> {
     let (mut rest, mut n) = (timestamps, 0);
     while let Some(first) = rest.first()
         && n <= limit
@@ -357,11 +342,7 @@ pub(super) fn n_covering(
 
 /// Lays `late` over the chunks that cover its timestamps. Each of its rows is at the end of the last
 /// chunk or before it.
-pub(super) fn overlay(
-    connection: &Connection,
-    series: SeriesId,
-    late: &Block,
-) -> Result<(), StoreError> {
+pub(super) fn overlay(connection: &Connection, series: SeriesId, late: &Block) -> Result<()> {
     let mut start = 0;
     while let Some(timestamp) = late.times.get(start) {
         let Some(chunk) = ending_from(connection, series, *timestamp)? else {
@@ -387,7 +368,7 @@ pub(super) fn cut(
     series: SeriesId,
     span: Span,
     empty: &Block,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let mut touched = Vec::new();
     touching(connection, series, span, Order::Ascending, &mut |chunk| {
         touched.push(chunk);
@@ -410,10 +391,7 @@ pub(super) fn cut(
 }
 
 /// A chunk that is not packed yet, the oldest of those that come before chunk `before`.
-pub(super) fn unpacked(
-    connection: &Connection,
-    before: i64,
-) -> Result<Option<(DatasetId, Chunk)>, StoreError> {
+pub(super) fn unpacked(connection: &Connection, before: i64) -> Result<Option<(DatasetId, Chunk)>> {
     Ok(connection.find(
         "SELECT id, t_first, t_last, n, dataset FROM chunks
          WHERE packed = 0 AND id < ?1 ORDER BY id LIMIT 1",
@@ -423,12 +401,12 @@ pub(super) fn unpacked(
 }
 
 /// The number of the newest chunk; 0 if there is none.
-pub(super) fn newest(connection: &Connection) -> Result<i64, StoreError> {
+pub(super) fn newest(connection: &Connection) -> Result<i64> {
     Ok(connection.value("SELECT coalesce(max(id), 0) FROM chunks", [])?)
 }
 
 /// Packs a chunk of rows, which keeps its number: its rows are the same.
-pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<(), StoreError> {
+pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Result<()> {
     let packed = encode(rows, 0..rows.len(), Packing::Small);
     let sql = "UPDATE chunks SET times = ?2, body = ?3, packed = 1 WHERE id = ?1";
     connection.run(sql, params![chunk.id, packed.times, packed.body])?;
@@ -436,7 +414,7 @@ pub(super) fn pack(connection: &Connection, chunk: Chunk, rows: &Block) -> Resul
 }
 
 /// Marks a chunk that cannot be read, so that it is not tried again and again.
-pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
+pub(super) fn leave(connection: &Connection, chunk: Chunk) -> Result<()> {
     connection.run("UPDATE chunks SET packed = 2 WHERE id = ?1", [chunk.id])?;
     Ok(())
 }
@@ -448,7 +426,7 @@ pub(super) fn remove_before(
     series: SeriesId,
     timestamp: Timestamp,
     limit_rows: usize,
-) -> Result<(usize, Option<Timestamp>), StoreError> {
+) -> Result<(usize, Option<Timestamp>)> {
     let span = Span { first: Timestamp::MIN, last: timestamp };
     let mut old: Vec<Chunk> = Vec::new();
     let mut n_rows = 0;
@@ -473,7 +451,7 @@ pub(super) fn newest_within(
     connection: &Connection,
     series: SeriesId,
     n_bytes: u64,
-) -> Result<Option<Timestamp>, StoreError> {
+) -> Result<Option<Timestamp>> {
     let mut statement = connection.prepare_cached(
         "SELECT t_last, length(times) + length(body) FROM chunks
          WHERE dataset = ?1 AND resolution = ?2 ORDER BY t_last DESC",
@@ -493,7 +471,7 @@ pub(super) fn newest_within(
     Ok(None)
 }
 
-fn remove(connection: &Connection, chunk: Chunk) -> Result<(), StoreError> {
+fn remove(connection: &Connection, chunk: Chunk) -> Result<()> {
     connection.run("DELETE FROM chunks WHERE id = ?1", [chunk.id])?;
     Ok(())
 }
@@ -504,7 +482,7 @@ fn insert(
     block: &Block,
     rows: Range<usize>,
     packing: Packing,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let timestamps = block.times.get(rows.clone()).unwrap_or_default();
     let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else { return Ok(()) };
     let n = rows.len();

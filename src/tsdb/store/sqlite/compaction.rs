@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tracing::error;
 
 use super::{
-    StoreError, append, buckets, catalog,
+    Result, StoreError, append, buckets, catalog,
     chunks::{self, Chunk},
     scan,
     series::{SETTLED, SeriesId},
@@ -25,7 +25,7 @@ const FREE_PAGES_STEP: i64 = 256;
 
 /// Packs the oldest chunk that is not packed yet, unless it is among the newest `n_hot`, and the
 /// buckets before it, or lays some late rows over their chunks; whether there may be more.
-pub(super) fn step(connection: &Connection, n_hot: i64) -> Result<bool, StoreError> {
+pub(super) fn step(connection: &Connection, n_hot: i64) -> Result<bool> {
     let before = chunks::newest(connection)?.saturating_sub(n_hot).saturating_add(1);
     let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {
         return append::settle_some(connection);
@@ -43,7 +43,7 @@ pub(super) fn step(connection: &Connection, n_hot: i64) -> Result<bool, StoreErr
     Ok(true)
 }
 
-fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(), StoreError> {
+fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<()> {
     let empty = scan::empty(connection, dataset)?;
     let mut rows = chunks::read(connection, SeriesId::rows(dataset), chunk, empty)?;
     rows.clear_columns(&catalog::columns(connection, dataset)?);
@@ -56,7 +56,7 @@ fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<(
 }
 
 /// Gives some free space back to the disk; whether there may be more.
-pub(super) fn shrink(connection: &Connection) -> Result<bool, StoreError> {
+pub(super) fn shrink(connection: &Connection) -> Result<bool> {
     let n_free: i64 = connection.value("PRAGMA freelist_count", [])?;
     let n_pages = (n_free - FREE_PAGES_KEPT).min(FREE_PAGES_STEP);
     if n_pages <= 0 {

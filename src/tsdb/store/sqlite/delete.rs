@@ -6,7 +6,7 @@ use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::Connection;
 
 use super::{
-    StoreError, buckets, catalog, chunks,
+    Result, buckets, catalog, chunks,
     progress::{self, Progress},
     scan,
     series::SeriesId,
@@ -27,7 +27,7 @@ pub(super) fn rows(
     dataset: DatasetId,
     span: Span,
     now: Timestamp,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     let mut progress = Progress::read(connection, dataset)?;
     if span.first > span.last {
         return Ok(0);
@@ -49,7 +49,7 @@ pub(super) fn rows(
 }
 
 /// Takes a dataset out of the catalogue and leaves its rows to [`step`]; whether there was one.
-pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<bool, StoreError> {
+pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<bool> {
     if !catalog::forget(connection, dataset)? {
         return Ok(false);
     }
@@ -58,7 +58,7 @@ pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<boo
 }
 
 /// Removes some records of a deleted dataset; whether there may be more.
-pub(super) fn step(connection: &Connection) -> Result<bool, StoreError> {
+pub(super) fn step(connection: &Connection) -> Result<bool> {
     let doomed = connection.find("SELECT dataset FROM doomed LIMIT 1", [], |row| row.get(0))?;
     let Some::<i64>(doomed) = doomed else { return Ok(false) };
     let mut left = STEP_RECORDS;

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use tracing::warn;
 
-use super::{StoreError, Writer, compaction, delete};
+use super::{Result, StoreError, Writer, compaction, delete};
 
 /// How often the thread looks for work of which nobody tells it, and whether the store's file is in
 /// place. Rows grow old slowly.
@@ -44,7 +44,7 @@ struct State {
 
 impl Maintenance {
     /// Starts the thread, which looks first at what an earlier run of the program left.
-    pub(super) fn start(writer: Writer, files: Arc<DatabaseFiles>) -> Result<Self, StoreError> {
+    pub(super) fn start(writer: Writer, files: Arc<DatabaseFiles>) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         shared.state.lock().is_due = true;
         let work = Arc::clone(&shared);
@@ -102,7 +102,7 @@ enum Done {
     Some,
 }
 
-fn delete_all(shared: &Shared, writer: &Writer) -> Result<(), StoreError> {
+fn delete_all(shared: &Shared, writer: &Writer) -> Result<()> {
     while !shared.state.lock().is_over {
         if !writer.run_blocking(0, |connection: &Connection| delete::step(connection))? {
             break;
@@ -112,7 +112,7 @@ fn delete_all(shared: &Shared, writer: &Writer) -> Result<(), StoreError> {
 }
 
 /// Packs and gives back space until nothing is left, somebody writes, or so many steps are done.
-fn pack_some(shared: &Shared, writer: &Writer, n_steps_max: u64) -> Result<Done, StoreError> {
+fn pack_some(shared: &Shared, writer: &Writer, n_steps_max: u64) -> Result<Done> {
     let start = writer.n_jobs();
     for n_steps in 0..n_steps_max {
         let is_disturbed = writer.n_jobs() != start.wrapping_add(n_steps);

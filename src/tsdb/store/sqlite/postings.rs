@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use model::{dataset::DatasetId, key::KeyId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::StoreError;
+use super::Result;
 
 /// Numbers in a block: a bitmap of them, 2 KiB, still fits into a page of the file.
 const BLOCK_IDS: usize = 1 << BLOCK_BITS;
@@ -56,14 +56,14 @@ impl Term<'_> {
     }
 
     /// Its number, if any dataset ever had it.
-    fn find(&self, connection: &Connection) -> Result<Option<i64>, StoreError> {
+    fn find(&self, connection: &Connection) -> Result<Option<i64>> {
         let (kind, name, value) = self.key();
         let mut statement = connection
             .prepare_cached("SELECT id FROM terms WHERE kind = ?1 AND name = ?2 AND value = ?3")?;
         Ok(statement.query_row(params![kind, name, value], |row| row.get(0)).optional()?)
     }
 
-    fn find_or_create(&self, connection: &Connection) -> Result<i64, StoreError> {
+    fn find_or_create(&self, connection: &Connection) -> Result<i64> {
         if let Some(id) = self.find(connection)? {
             return Ok(id);
         }
@@ -76,11 +76,7 @@ impl Term<'_> {
 }
 
 /// Adds datasets to those of a term.
-pub(super) fn add(
-    connection: &Connection,
-    term: &Term<'_>,
-    ids: &[DatasetId],
-) -> Result<(), StoreError> {
+pub(super) fn add(connection: &Connection, term: &Term<'_>, ids: &[DatasetId]) -> Result<()> {
     let term = term.find_or_create(connection)?;
     let mut added = Ids::default();
     for id in ids {
@@ -98,11 +94,7 @@ pub(super) fn add(
 }
 
 /// Takes a dataset from those of a term.
-pub(super) fn remove(
-    connection: &Connection,
-    term: &Term<'_>,
-    id: DatasetId,
-) -> Result<(), StoreError> {
+pub(super) fn remove(connection: &Connection, term: &Term<'_>, id: DatasetId) -> Result<()> {
     let Some(term) = term.find(connection)? else { return Ok(()) };
     let (number, offset) = place(id.get());
     let Some(mut block) = read(connection, term, number)? else { return Ok(()) };
@@ -120,7 +112,7 @@ pub(super) fn remove(
 }
 
 /// The datasets that have all of `terms`, of which there is at least one.
-pub(super) fn all_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Ids, StoreError> {
+pub(super) fn all_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Ids> {
     let mut found: Option<Ids> = None;
     for term in terms {
         let ids = any_of(connection, &[*term])?;
@@ -133,7 +125,7 @@ pub(super) fn all_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Ids,
 }
 
 /// The datasets that have any of `terms`.
-pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Ids, StoreError> {
+pub(super) fn any_of(connection: &Connection, terms: &[Term<'_>]) -> Result<Ids> {
     let mut found = Ids::default();
     for term in terms {
         let Some(term) = term.find(connection)? else { continue };
@@ -155,7 +147,7 @@ const fn posting(term: i64, block: i64) -> i64 {
     (term << TERM_SHIFT) | block
 }
 
-fn read(connection: &Connection, term: i64, block: i64) -> Result<Option<Block>, StoreError> {
+fn read(connection: &Connection, term: i64, block: i64) -> Result<Option<Block>> {
     let mut statement = connection.prepare_cached("SELECT body FROM postings WHERE id = ?1")?;
     let found = statement
         .query_row([posting(term, block)], |row| {

@@ -5,7 +5,7 @@ use model::{dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::{Connection, params};
 
 use super::{
-    StoreError, chunks,
+    Result, StoreError, chunks,
     series::{ALL, SeriesId},
     tail,
 };
@@ -24,7 +24,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn read(connection: &Connection, dataset: DatasetId) -> Result<Self, StoreError> {
+    pub(super) fn read(connection: &Connection, dataset: DatasetId) -> Result<Self> {
         let timestamp = |micros: Option<i64>| micros.map(Timestamp::from_micros);
         let found = connection.find(
             "SELECT revision, newest, kept_from, n_fresh, n_late, layout FROM progress
@@ -44,11 +44,7 @@ impl Progress {
         found.ok_or(StoreError::NoDataset { dataset })
     }
 
-    pub(super) fn save(
-        &self,
-        connection: &Connection,
-        dataset: DatasetId,
-    ) -> Result<(), StoreError> {
+    pub(super) fn save(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         connection.run(
             "UPDATE progress SET revision = ?2, newest = ?3, kept_from = ?4, n_fresh = ?5,
              n_late = ?6 WHERE dataset = ?1",
@@ -65,11 +61,7 @@ impl Progress {
     }
 
     /// Counts the rows of the tail again.
-    pub(super) fn recount(
-        &mut self,
-        connection: &Connection,
-        dataset: DatasetId,
-    ) -> Result<(), StoreError> {
+    pub(super) fn recount(&mut self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         let end = chunks::end(connection, SeriesId::rows(dataset))?;
         let late = Span { first: Timestamp::MIN, last: end.unwrap_or(Timestamp::MIN) };
         self.n_late = tail::count(connection, dataset, late)?;
@@ -79,10 +71,7 @@ impl Progress {
 }
 
 /// The timestamp of the newest row, by the rows themselves.
-pub(super) fn newest(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Option<Timestamp>, StoreError> {
+pub(super) fn newest(connection: &Connection, dataset: DatasetId) -> Result<Option<Timestamp>> {
     let in_tail: Option<i64> =
         connection.value("SELECT max(t) FROM tail WHERE dataset = ?1", [dataset.get()])?;
     let in_tail = in_tail.map(Timestamp::from_micros);
@@ -90,16 +79,12 @@ pub(super) fn newest(
 }
 
 /// The number of the dataset's last commit.
-pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u64, StoreError> {
+pub(super) fn revision(connection: &Connection, dataset: DatasetId) -> Result<u64> {
     Ok(Progress::read(connection, dataset)?.revision)
 }
 
 /// Sets when the dataset last changed.
-pub(super) fn touch(
-    connection: &Connection,
-    dataset: DatasetId,
-    now: Timestamp,
-) -> Result<(), StoreError> {
+pub(super) fn touch(connection: &Connection, dataset: DatasetId, now: Timestamp) -> Result<()> {
     connection
         .run("UPDATE datasets SET updated_at = ?2 WHERE id = ?1", [dataset.get(), now.micros()])?;
     Ok(())

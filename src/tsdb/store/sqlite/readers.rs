@@ -9,7 +9,7 @@ use db::files::DatabaseFiles;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::{StoreError, tables};
+use super::{Result, StoreError, tables};
 
 /// Connections at most. One more reader waits until another is done. Long readers are bounded on
 /// their own, below this number, so that short ones always find a place.
@@ -35,7 +35,7 @@ struct Pool {
 
 impl Readers {
     /// Reads the store at `path`, which is there. Blocks.
-    pub(super) fn open(path: PathBuf, files: Arc<DatabaseFiles>) -> Result<Self, StoreError> {
+    pub(super) fn open(path: PathBuf, files: Arc<DatabaseFiles>) -> Result<Self> {
         let watch = Mutex::new(connect(&path)?);
         Ok(Self { path, files, pool: Mutex::default(), returned: Condvar::new(), watch })
     }
@@ -51,10 +51,7 @@ impl Readers {
     }
 
     /// Runs `read` in a transaction of its own, so that it sees one snapshot of the store.
-    pub(super) fn read<T>(
-        &self,
-        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         if !self.files.is_intact() {
             return Err(StoreError::Replaced);
         }
@@ -69,7 +66,7 @@ impl Readers {
         result
     }
 
-    fn take(&self) -> Result<Connection, StoreError> {
+    fn take(&self) -> Result<Connection> {
         let mut pool = self.pool.lock();
         loop {
             if let Some(connection) = pool.idle.pop() {
@@ -95,7 +92,7 @@ impl Readers {
 }
 
 /// Opens the store at `path` to read it.
-pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(tables::SCHEMA.open_read_only(path)?)
 }
 

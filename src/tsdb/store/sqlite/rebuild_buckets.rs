@@ -17,7 +17,7 @@ use model::{block::Block, dataset::DatasetId, row::Bucket, timestamp::Timestamp}
 use rusqlite::Connection;
 
 use super::{
-    StoreError,
+    Result, StoreError,
     progress::Progress,
     readers,
     scan::{self, Projection},
@@ -66,11 +66,7 @@ type Version = (u64, i64);
 
 impl BucketRebuild<'_> {
     /// Folds `spans`, which are in order and apart.
-    pub(super) fn spans(
-        self,
-        connection: &Connection,
-        spans: &[Span],
-    ) -> Result<Found, StoreError> {
+    pub(super) fn spans(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
         let parts: Vec<&[Span]> = spans.chunks(SPANS_PER_PART).collect();
         let found = shared(connection, self.dataset, parts.len(), |connection, part_idx| {
             self.part(connection, parts.get(part_idx).copied().unwrap_or_default())
@@ -83,7 +79,7 @@ impl BucketRebuild<'_> {
         Ok(all)
     }
 
-    fn part(self, connection: &Connection, spans: &[Span]) -> Result<Found, StoreError> {
+    fn part(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
         let mut found = Found::default();
         for span in spans {
             let over = (self.columns, Some((self.rows, &mut found.held)));
@@ -104,7 +100,7 @@ pub(super) fn fold_rows(
     fold: Fold,
     span: Span,
     ((empty, wanted), over): (&(Block, Vec<usize>), Option<Over<'_>>),
-) -> Result<Vec<Bucket>, StoreError> {
+) -> Result<Vec<Bucket>> {
     let [resolution, ..] = KEPT;
     let mut folding = Folding::new(fold, resolution, None);
     let (over, held) = over.unzip();
@@ -137,8 +133,8 @@ pub(super) fn shared<T: Send>(
     connection: &Connection,
     dataset: DatasetId,
     n_parts: usize,
-    read: impl Fn(&Connection, usize) -> Result<T, StoreError> + Sync,
-) -> Result<Vec<T>, StoreError> {
+    read: impl Fn(&Connection, usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let n_threads = (n_parts / PARTS_PER_THREAD).min(*CORES).max(1);
     let next = AtomicUsize::new(0);
     let mut taken: Vec<Option<T>> = iter::repeat_with(|| None).take(n_parts).collect();
@@ -183,7 +179,7 @@ fn rest<T>(
     connection: &Connection,
     next: &AtomicUsize,
     n_parts: usize,
-    read: impl Fn(&Connection, usize) -> Result<T, StoreError>,
+    read: impl Fn(&Connection, usize) -> Result<T>,
 ) -> Taken<T> {
     let mut taken = Vec::new();
     loop {
@@ -207,14 +203,14 @@ fn read_last_commit<T>(
     dataset: DatasetId,
     expected: Version,
     read: impl FnOnce(&Connection) -> T,
-) -> Result<Option<T>, StoreError> {
+) -> Result<Option<T>> {
     let mut connection = readers::connect(path)?;
     let transaction = connection.transaction()?;
     let is_same = version(&transaction, dataset)? == expected;
     Ok(is_same.then(|| read(&transaction)))
 }
 
-fn version(connection: &Connection, dataset: DatasetId) -> Result<Version, StoreError> {
+fn version(connection: &Connection, dataset: DatasetId) -> Result<Version> {
     let Progress { revision, layout, .. } = Progress::read(connection, dataset)?;
     Ok((revision, layout))
 }

@@ -10,7 +10,7 @@ use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::Connection;
 
 use super::{
-    StoreError, catalog, chunks, progress,
+    Result, catalog, chunks, progress,
     series::{ALL, SeriesId},
     tail,
 };
@@ -27,7 +27,7 @@ pub(super) fn read_since(
     dataset: DatasetId,
     after: i64,
     limit: usize,
-) -> Result<Option<Since>, StoreError> {
+) -> Result<Option<Since>> {
     let last: i64 = connection.value("SELECT value FROM counters WHERE name = 'row'", [])?;
     if !(0..=last).contains(&after) {
         return Ok(None);
@@ -66,7 +66,7 @@ impl Found {
         connection: &Connection,
         dataset: DatasetId,
         after: i64,
-    ) -> Result<HashSet<Timestamp>, StoreError> {
+    ) -> Result<HashSet<Timestamp>> {
         let mut statement = tail::statement(connection, Order::Ascending)?;
         let mut cursor = tail::Cursor::open(&mut statement, dataset, ALL)?;
         let mut replaced = HashSet::new();

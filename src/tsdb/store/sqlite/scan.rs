@@ -10,7 +10,7 @@ use model::{
 use rusqlite::Connection;
 
 use super::{
-    StoreError, catalog,
+    Result, catalog,
     chunk_index::ChunkIndex,
     chunks::{self, Chunk},
     progress,
@@ -36,7 +36,7 @@ pub(super) fn batches(
     span: Span,
     era: i64,
     visit: VisitBatch<'_>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let empty = empty(connection, dataset)?;
     let out = Out { order: Order::Ascending, skip: 0, left: usize::MAX, era: Some(era), visit };
     walk(connection, dataset, span, Projection::all(empty), out)
@@ -68,7 +68,7 @@ pub(super) fn blocks(
     span: Span,
     projection: Projection<'_>,
     visit: &mut dyn FnMut(Block),
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let visit = &mut |batch: RowBatch<'_>| {
         if let Rows::Raw(block) = batch.rows()? {
             visit(block);
@@ -88,7 +88,7 @@ pub(super) fn page(
     order: Order,
     skip: u64,
     limit: usize,
-) -> Result<Block, StoreError> {
+) -> Result<Block> {
     let empty = empty(connection, dataset)?;
     let mut page = empty.clone();
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -119,7 +119,7 @@ pub(super) fn counted_page(
     dataset: DatasetId,
     read: &PageRead,
     chunk_index: &ChunkIndex,
-) -> Result<(u64, Block), StoreError> {
+) -> Result<(u64, Block)> {
     let PageRead { span, order, skip, limit, .. } = *read;
     let between = tail::new_timestamps(connection, dataset, span)?;
     let places = chunk_index.within(connection, dataset, span)?;
@@ -130,11 +130,7 @@ pub(super) fn counted_page(
 }
 
 /// How many rows a span has.
-pub(super) fn count(
-    connection: &Connection,
-    dataset: DatasetId,
-    span: Span,
-) -> Result<u64, StoreError> {
+pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> Result<u64> {
     let chunk_index = ChunkIndex::read_span(connection, SeriesId::rows(dataset), span)?;
     let in_chunks = chunk_index.within(connection, dataset, span)?.n_rows();
     Ok(in_chunks.saturating_add(tail::count_new(connection, dataset, span)?))
@@ -142,7 +138,7 @@ pub(super) fn count(
 
 /// A block without rows, for the dataset. A dataset that was deleted has rows for a while, but no
 /// columns that would tell how to read them.
-pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block, StoreError> {
+pub(super) fn empty(connection: &Connection, dataset: DatasetId) -> Result<Block> {
     let dtypes = catalog::dtypes(connection, dataset)?;
     if dtypes.is_empty() {
         progress::revision(connection, dataset)?;
@@ -179,7 +175,7 @@ impl Out<'_> {
     }
 
     /// Hands on a block of rows that are all wanted, oldest first.
-    fn hand_on(&mut self, mut block: Block) -> Result<bool, StoreError> {
+    fn hand_on(&mut self, mut block: Block) -> Result<bool> {
         if block.is_empty() {
             return Ok(true);
         }
@@ -190,7 +186,7 @@ impl Out<'_> {
     }
 
     /// Hands on what is wanted of a block, oldest first; whether more is wanted.
-    fn give(&mut self, block: Block) -> Result<bool, StoreError> {
+    fn give(&mut self, block: Block) -> Result<bool> {
         let n = block.len();
         let wanted = self.wanted(n);
         let taken = wanted.len();
@@ -214,7 +210,7 @@ fn walk(
     span: Span,
     projection: Projection<'_>,
     out: Out<'_>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     if span.first > span.last {
         return Ok(());
     }
@@ -235,7 +231,7 @@ fn walk(
 
 impl Walker<'_, '_, '_> {
     /// Hands on a chunk and the rows of the tail before it and within it; whether more are wanted.
-    fn chunk(&mut self, chunk: Chunk) -> Result<bool, StoreError> {
+    fn chunk(&mut self, chunk: Chunk) -> Result<bool> {
         let Span { first, last } = chunk.span;
         let order = self.out.order;
         let is_before = |time: Timestamp| match order {
@@ -267,7 +263,7 @@ impl Walker<'_, '_, '_> {
     }
 
     /// What the span has of a chunk, or only what is wanted of that; and how many rows the span has.
-    fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize), StoreError> {
+    fn within(&mut self, chunk: Chunk, is_wanted_only: bool) -> Result<(Block, usize)> {
         let Self { connection, dataset, span, projection, out, .. } = self;
         let Projection { empty, columns, sought } = projection;
         chunks::open(connection, *dataset, chunk, |timestamps, body| {
@@ -292,7 +288,7 @@ impl Walker<'_, '_, '_> {
     }
 
     /// Hands on a chunk that is wanted whole and that nothing lies over; whether more are wanted.
-    fn sealed(&mut self, chunk: Chunk) -> Result<bool, StoreError> {
+    fn sealed(&mut self, chunk: Chunk) -> Result<bool> {
         let chunk_id = self.out.era.map(|era| ChunkId { era, number: chunk.id });
         let (connection, dataset, empty) = (self.connection, self.dataset, &self.projection.empty);
         let batch = RowBatch::new(chunk_id, chunk.n, || {
@@ -302,7 +298,7 @@ impl Walker<'_, '_, '_> {
     }
 
     /// Hands on the rows of the tail that come next, while `is_wanted`; whether more are wanted.
-    fn tail_while(&mut self, is_wanted: impl Fn(Timestamp) -> bool) -> Result<bool, StoreError> {
+    fn tail_while(&mut self, is_wanted: impl Fn(Timestamp) -> bool) -> Result<bool> {
         loop {
             let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));
             let mut batch = Vec::new();
@@ -322,7 +318,7 @@ impl Walker<'_, '_, '_> {
     }
 
     /// A block of rows that came in the order of the walk, oldest first.
-    fn block_of(&self, rows: &[TailRow]) -> Result<Block, StoreError> {
+    fn block_of(&self, rows: &[TailRow]) -> Result<Block> {
         let mut block = self.projection.empty.clone();
         for row in rows {
             row.read_into(self.dataset, &mut block)?;

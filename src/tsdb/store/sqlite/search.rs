@@ -9,7 +9,7 @@ use model::{dataset::Dataset, key::KeyId};
 use rusqlite::Connection;
 
 use super::{
-    StoreError, catalog,
+    Result, catalog,
     postings::{self, Ids, Term},
     search_texts::hex,
     tags,
@@ -38,7 +38,7 @@ pub(super) fn list(
     filter: &Filter,
     skip: u64,
     limit: usize,
-) -> Result<Listed, StoreError> {
+) -> Result<Listed> {
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
     let seen = visible(connection, key)?;
     let found = match filter {
@@ -66,7 +66,7 @@ pub(super) fn list(
 }
 
 /// The datasets that a key sees: its own, and those with a tag that it holds.
-fn visible(connection: &Connection, key: KeyId) -> Result<Ids, StoreError> {
+fn visible(connection: &Connection, key: KeyId) -> Result<Ids> {
     let held = tags::ids_held_by(connection, key)?;
     let mut terms = vec![Term::Owner(key)];
     terms.extend(held.into_iter().map(Term::Tag));
@@ -124,7 +124,7 @@ fn look_through(
     text: &str,
     skip: usize,
     limit: usize,
-) -> Result<Found, StoreError> {
+) -> Result<Found> {
     let mut matches = Vec::new();
     for id in seen.page(0, usize::MAX) {
         match rank_of(connection, id, text)? {
@@ -147,7 +147,7 @@ fn look_up(
     text: &str,
     skip: usize,
     limit: usize,
-) -> Result<Found, StoreError> {
+) -> Result<Found> {
     let mut walk = Walk {
         seen,
         taken: Ids::default(),
@@ -197,11 +197,7 @@ fn look_up(
 }
 
 /// Ranks the texts of a dataset as [`rank`] does; with its name in lower case.
-fn rank_of(
-    connection: &Connection,
-    id: i64,
-    text: &str,
-) -> Result<Option<(Rank, String)>, StoreError> {
+fn rank_of(connection: &Connection, id: i64, text: &str) -> Result<Option<(Rank, String)>> {
     let sql = "SELECT folded, description FROM datasets WHERE id = ?1";
     let texts: Option<(String, String)> =
         connection.find(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -231,7 +227,7 @@ impl Walk<'_> {
         sql: &str,
         text: &str,
         checked: Option<(&str, Rank)>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query([text])?;
         while let Some(row) = rows.next()? {

@@ -7,7 +7,7 @@ use db::statement::Statements as _;
 use model::dataset::{Dataset, DatasetId};
 use rusqlite::{Connection, params};
 
-use super::StoreError;
+use super::Result;
 
 /// What a dataset is found by, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl SearchTexts {
     ///
     /// A statement in between that writes to a table with foreign keys has the indexes written out:
     /// add the texts of many datasets at the end.
-    pub(super) fn add(&self, connection: &Connection, id: DatasetId) -> Result<(), StoreError> {
+    pub(super) fn add(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql = format!("INSERT INTO {index} (rowid, body) VALUES (?1, ?2)");
             connection.run(&sql, params![id.get(), body])?;
@@ -35,7 +35,7 @@ impl SearchTexts {
     }
 
     /// Takes them, which are those that were added, from the indexes.
-    pub(super) fn remove(&self, connection: &Connection, id: DatasetId) -> Result<(), StoreError> {
+    pub(super) fn remove(&self, connection: &Connection, id: DatasetId) -> Result<()> {
         for (index, body) in self.by_index() {
             let sql =
                 format!("INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?1, ?2)");

@@ -5,13 +5,13 @@ use model::{dataset::DatasetId, key::KeyId};
 use rusqlite::{Connection, params};
 
 use super::{
-    StoreError,
+    Result, StoreError,
     postings::{self, Term},
 };
 use crate::catalog::{Tag, TagChange, TagFilter};
 
 /// Changes which datasets have a tag, or which keys hold it; whether that was not so before.
-pub(super) fn change(connection: &Connection, change: &TagChange) -> Result<bool, StoreError> {
+pub(super) fn change(connection: &Connection, change: &TagChange) -> Result<bool> {
     let n_changed = match change {
         TagChange::Attach(dataset, tag) => return add(connection, *dataset, tag),
         TagChange::Detach(dataset, tag) => return remove(connection, *dataset, tag),
@@ -34,7 +34,7 @@ pub(super) fn change(connection: &Connection, change: &TagChange) -> Result<bool
     Ok(n_changed > 0)
 }
 
-fn add(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool, StoreError> {
+fn add(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool> {
     let sql = "SELECT owner FROM datasets WHERE id = ?1";
     let owner: Option<Option<i64>> = connection.find(sql, [dataset.get()], |row| row.get(0))?;
     let owner = owner.ok_or(StoreError::NoDataset { dataset })?.map(KeyId::new);
@@ -51,7 +51,7 @@ pub(super) fn attach(
     dataset: DatasetId,
     owner: Option<KeyId>,
     name: &str,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<i64>> {
     let usable = connection.find(
         "SELECT id FROM tags WHERE name = ?1 AND (is_public OR ifnull(owner, 0) = ?2)
          ORDER BY is_public DESC LIMIT 1",
@@ -73,7 +73,7 @@ pub(super) fn attach(
 }
 
 /// Takes a tag from a dataset; whether it had it. The tag stays, with its holders.
-fn remove(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool, StoreError> {
+fn remove(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool> {
     let removed = connection.all(
         "DELETE FROM dataset_tags
          WHERE dataset = ?1 AND tag IN (SELECT id FROM tags WHERE name = ?2) RETURNING tag",
@@ -87,11 +87,7 @@ fn remove(connection: &Connection, dataset: DatasetId, tag: &str) -> Result<bool
 }
 
 /// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
-pub(super) fn holders(
-    connection: &Connection,
-    owner: KeyId,
-    tag: &str,
-) -> Result<Vec<KeyId>, StoreError> {
+pub(super) fn holders(connection: &Connection, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
     Ok(connection.all(
         "SELECT kt.key FROM key_tags kt JOIN tags t ON t.id = kt.tag
          WHERE t.name = ?1 AND t.owner = ?2 ORDER BY kt.key",
@@ -101,7 +97,7 @@ pub(super) fn holders(
 }
 
 /// The numbers of the tags that a key holds.
-pub(super) fn ids_held_by(connection: &Connection, key: KeyId) -> Result<Vec<i64>, StoreError> {
+pub(super) fn ids_held_by(connection: &Connection, key: KeyId) -> Result<Vec<i64>> {
     let sql = "SELECT tag FROM key_tags WHERE key = ?1";
     Ok(connection.all(sql, [key.get()], |row| row.get(0))?)
 }
@@ -111,7 +107,7 @@ pub(super) fn shared(
     connection: &Connection,
     key: KeyId,
     dataset: DatasetId,
-) -> Result<Vec<String>, StoreError> {
+) -> Result<Vec<String>> {
     Ok(connection.all(
         "SELECT t.name FROM dataset_tags dt
          JOIN key_tags kt ON kt.tag = dt.tag AND kt.key = ?2
@@ -123,7 +119,7 @@ pub(super) fn shared(
 
 /// The tags that `filter` selects, in alphabetical order. Of those that a key holds several may have
 /// one name.
-pub(super) fn list(connection: &Connection, filter: TagFilter) -> Result<Vec<Tag>, StoreError> {
+pub(super) fn list(connection: &Connection, filter: TagFilter) -> Result<Vec<Tag>> {
     let (sql, number) = match filter {
         TagFilter::KnownTo(key) => (
             "SELECT name, is_public, owner, id IN (SELECT tag FROM key_tags WHERE key = ?1) AS held
@@ -144,10 +140,7 @@ pub(super) fn list(connection: &Connection, filter: TagFilter) -> Result<Vec<Tag
 }
 
 /// The numbers of a dataset's tags.
-pub(super) fn ids_of_dataset(
-    connection: &Connection,
-    dataset: DatasetId,
-) -> Result<Vec<i64>, StoreError> {
+pub(super) fn ids_of_dataset(connection: &Connection, dataset: DatasetId) -> Result<Vec<i64>> {
     let sql = "SELECT tag FROM dataset_tags WHERE dataset = ?1";
     Ok(connection.all(sql, [dataset.get()], |row| row.get(0))?)
 }

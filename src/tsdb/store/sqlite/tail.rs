@@ -4,7 +4,7 @@ use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::{CachedStatement, Connection, Row, Rows, params};
 
-use super::{StoreError, chunks::ChunkTimes, series::SeriesId};
+use super::{Result, StoreError, chunks::ChunkTimes, series::SeriesId};
 use crate::{
     codec::{Packing, decode_body, encode_body},
     span::{Order, Span},
@@ -21,11 +21,7 @@ pub(super) struct TailRow {
 
 impl TailRow {
     /// Adds the row to `block`.
-    pub(super) fn read_into(
-        &self,
-        dataset: DatasetId,
-        block: &mut Block,
-    ) -> Result<(), StoreError> {
+    pub(super) fn read_into(&self, dataset: DatasetId, block: &mut Block) -> Result<()> {
         block.times.push(self.time);
         decode_body(block, 1, &self.body, 0..1, None)
             .map_err(|source| StoreError::Damaged { dataset, source })
@@ -33,10 +29,7 @@ impl TailRow {
 }
 
 /// Prepares the statement that [`Cursor::open`] runs.
-pub(super) fn statement(
-    connection: &Connection,
-    order: Order,
-) -> Result<CachedStatement<'_>, StoreError> {
+pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedStatement<'_>> {
     Ok(connection.prepare_cached(match order {
         Order::Ascending => {
             "SELECT t, replaces, body FROM tail
@@ -60,7 +53,7 @@ impl<'s> Cursor<'s> {
         statement: &'s mut CachedStatement<'_>,
         dataset: DatasetId,
         span: Span,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let mut cursor = Self { rows: statement.query(bounds(dataset, span))?, next: None };
         cursor.advance()?;
         Ok(cursor)
@@ -70,7 +63,7 @@ impl<'s> Cursor<'s> {
     pub(super) fn next_if(
         &mut self,
         is_wanted: impl FnOnce(Timestamp) -> bool,
-    ) -> Result<Option<TailRow>, StoreError> {
+    ) -> Result<Option<TailRow>> {
         if !self.next.as_ref().is_some_and(|row| is_wanted(row.time)) {
             return Ok(None);
         }
@@ -79,7 +72,7 @@ impl<'s> Cursor<'s> {
         Ok(taken)
     }
 
-    fn advance(&mut self) -> Result<(), StoreError> {
+    fn advance(&mut self) -> Result<()> {
         self.next = match self.rows.next()? {
             None => None,
             Some(row) => Some(TailRow {
@@ -97,7 +90,7 @@ pub(super) fn first_from(
     connection: &Connection,
     dataset: DatasetId,
     from: Timestamp,
-) -> Result<Option<Timestamp>, StoreError> {
+) -> Result<Option<Timestamp>> {
     let sql = "SELECT min(t) FROM tail WHERE dataset = ?1 AND t >= ?2";
     let first: Option<i64> = connection.value(sql, [dataset.get(), from.micros()])?;
     Ok(first.map(Timestamp::from_micros))
@@ -111,7 +104,7 @@ pub(super) fn put(
     block: &Block,
     chunks_end: Option<Timestamp>,
     held: Option<&[Timestamp]>,
-) -> Result<usize, StoreError> {
+) -> Result<usize> {
     let mut insert = connection.prepare_cached(
         "INSERT OR REPLACE INTO tail (dataset, t, replaces, body) VALUES (?1, ?2, ?3, ?4)",
     )?;
@@ -138,7 +131,7 @@ pub(super) fn take(
     span: Span,
     limit: usize,
     empty: Block,
-) -> Result<Block, StoreError> {
+) -> Result<Block> {
     let mut taken = empty;
     {
         let mut statement = statement(connection, Order::Ascending)?;
@@ -156,22 +149,14 @@ pub(super) fn take(
 }
 
 /// Removes the rows of a span from the tail.
-pub(super) fn remove(
-    connection: &Connection,
-    dataset: DatasetId,
-    span: Span,
-) -> Result<(), StoreError> {
+pub(super) fn remove(connection: &Connection, dataset: DatasetId, span: Span) -> Result<()> {
     let sql = "DELETE FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3";
     connection.run(sql, bounds(dataset, span))?;
     Ok(())
 }
 
 /// How many rows of a span are in the tail and not in a chunk, too.
-pub(super) fn count_new(
-    connection: &Connection,
-    dataset: DatasetId,
-    span: Span,
-) -> Result<u64, StoreError> {
+pub(super) fn count_new(connection: &Connection, dataset: DatasetId, span: Span) -> Result<u64> {
     let sql = "SELECT count(*) FROM tail
          WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0";
     Ok(connection.value(sql, bounds(dataset, span))?)
@@ -182,7 +167,7 @@ pub(super) fn new_timestamps(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
-) -> Result<Vec<Timestamp>, StoreError> {
+) -> Result<Vec<Timestamp>> {
     let sql = "SELECT t FROM tail
          WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 AND replaces = 0 ORDER BY t";
     let time = |row: &Row<'_>| Ok(Timestamp::from_micros(row.get(0)?));
@@ -190,11 +175,7 @@ pub(super) fn new_timestamps(
 }
 
 /// How many rows of a span are in the tail.
-pub(super) fn count(
-    connection: &Connection,
-    dataset: DatasetId,
-    span: Span,
-) -> Result<usize, StoreError> {
+pub(super) fn count(connection: &Connection, dataset: DatasetId, span: Span) -> Result<usize> {
     let sql = "SELECT count(*) FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3";
     Ok(connection.value(sql, bounds(dataset, span))?)
 }

@@ -9,7 +9,7 @@ use model::{
 use rusqlite::Connection;
 
 use super::{
-    StoreError,
+    Result, StoreError,
     bucket_reader::{self, Page, block_of},
     catalog,
     chunks::{self, Chunk},
@@ -32,10 +32,7 @@ const WINDOW_DAYS: u64 = 8;
 const COMPLAINTS_MAX: u32 = 20;
 
 /// Verifies the store at `path`, in one snapshot.
-pub(crate) fn verify(
-    path: &Path,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, StoreError> {
+pub(crate) fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let mut connection = tables::SCHEMA.open_read_only(path)?;
     let read = connection.transaction()?;
     tables::SCHEMA.check_version(&read)?;
@@ -59,7 +56,7 @@ pub(crate) fn verify(
     Ok(verifier.report)
 }
 
-fn complaints(connection: &Connection) -> Result<Vec<String>, StoreError> {
+fn complaints(connection: &Connection) -> Result<Vec<String>> {
     let sql = format!("PRAGMA integrity_check({COMPLAINTS_MAX})");
     let found: Vec<String> = connection.all(&sql, [], |row| row.get(0))?;
     Ok(found.into_iter().filter(|complaint| complaint != "ok").collect())
@@ -74,7 +71,7 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    fn dataset(&mut self, dataset: DatasetId) -> Result<(), StoreError> {
+    fn dataset(&mut self, dataset: DatasetId) -> Result<()> {
         self.report.n_datasets += 1;
         let progress = progress::Progress::read(self.connection, dataset)?;
         let rows = scan::empty(self.connection, dataset)?;
@@ -107,7 +104,7 @@ impl Verifier<'_> {
     }
 
     /// Reads every chunk of a series; whether all could be read.
-    fn series(&mut self, series: SeriesId, empty: &Block) -> Result<bool, StoreError> {
+    fn series(&mut self, series: SeriesId, empty: &Block) -> Result<bool> {
         let connection = self.connection;
         let mut last_end = None;
         let mut is_whole = true;
@@ -147,7 +144,7 @@ impl Verifier<'_> {
         fold: Fold,
         rows: &(Block, Vec<usize>),
         kept_from: Option<Timestamp>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut from = Timestamp::MIN;
         while let Some(next) = self.next(dataset, from)? {
             let first = Resolution::Day.bucket_start(next);
@@ -164,7 +161,7 @@ impl Verifier<'_> {
     }
 
     /// Returns where the window ends that begins at `first`, the start of a day.
-    fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp, StoreError> {
+    fn window_end(&self, dataset: DatasetId, first: Timestamp) -> Result<Timestamp> {
         let end = first + Duration::from_hours(24 * WINDOW_DAYS);
         let chunk = chunks::ending_from(self.connection, SeriesId::rows(dataset), first)?;
         let chunk_end = chunk
@@ -174,7 +171,7 @@ impl Verifier<'_> {
     }
 
     /// The next timestamp at which there is a row or a bucket.
-    fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+    fn next(&self, dataset: DatasetId, from: Timestamp) -> Result<Option<Timestamp>> {
         let Span { last, .. } = ALL;
         let mut next: Option<Timestamp> = None;
         for resolution in [Resolution::Raw].into_iter().chain(KEPT) {
@@ -200,7 +197,7 @@ impl Verifier<'_> {
         window: Span,
         rows: &(Block, Vec<usize>),
         kept_from: Option<Timestamp>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut finer: Option<Vec<Bucket>> = None;
         for resolution in KEPT {
             let series = SeriesId { dataset, resolution };
