@@ -125,7 +125,7 @@ impl FollowStream {
                 State::Behind(cursor) => self.datasets.read_missed(key, dataset, *cursor).await,
                 State::Live(revision, live) => match live.next().await? {
                     None => return Ok(None),
-                    Some(HubEvent::Access) => {
+                    Some(HubEvent::Access(_)) => {
                         self.must_recheck_access = true;
                         continue;
                     }

@@ -30,19 +30,11 @@ pub(crate) struct Frame {
     pub(crate) events: Bytes,
 }
 
-/// What a reader receives.
+/// What is broadcast to the readers of a dataset.
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// The reader must check again whether its key sees the dataset.
-    Access,
-}
-
-/// What is broadcast to the readers of a dataset.
-#[derive(Debug, Clone)]
-enum HubMessage {
-    Frame(Frame),
-    /// The access of this key, or of any if `None`, may have ended.
+    /// The access of this key, or of any if `None`, may have ended: the reader must check again.
     Access(Option<KeyId>),
 }
 
@@ -79,7 +71,7 @@ struct Readers {
 /// A dataset that has readers.
 #[derive(Debug)]
 struct Channel {
-    sender: broadcast::Sender<HubMessage>,
+    sender: broadcast::Sender<HubEvent>,
     /// The number of readers of each key.
     keys: HashMap<KeyId, usize>,
 }
@@ -90,7 +82,7 @@ pub(crate) struct Subscription {
     dataset: DatasetId,
     key: KeyId,
     hub: Hub,
-    messages: broadcast::Receiver<HubMessage>,
+    messages: broadcast::Receiver<HubEvent>,
 }
 
 impl Hub {
@@ -128,7 +120,7 @@ impl Hub {
         let Some(sender) = sender else { return };
         for frame in render() {
             // The last reader may have left meanwhile.
-            if sender.send(HubMessage::Frame(frame)).is_err() {
+            if sender.send(HubEvent::Frame(frame)).is_err() {
                 return;
             }
         }
@@ -138,7 +130,7 @@ impl Hub {
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
             // No receivers is not an error.
-            drop(followed.sender.send(HubMessage::Access(None)));
+            drop(followed.sender.send(HubEvent::Access(None)));
         }
     }
 
@@ -146,7 +138,7 @@ impl Hub {
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
             if followed.keys.contains_key(&key) {
-                drop(followed.sender.send(HubMessage::Access(Some(key))));
+                drop(followed.sender.send(HubEvent::Access(Some(key))));
             }
         }
     }
@@ -172,9 +164,8 @@ impl Subscription {
     pub(crate) async fn next(&mut self) -> Result<Option<HubEvent>, CutOff> {
         loop {
             return match self.messages.recv().await {
-                Ok(HubMessage::Frame(frame)) => Ok(Some(HubEvent::Frame(frame))),
-                Ok(HubMessage::Access(Some(key))) if key != self.key => continue,
-                Ok(HubMessage::Access(_)) => Ok(Some(HubEvent::Access)),
+                Ok(HubEvent::Access(Some(key))) if key != self.key => continue,
+                Ok(event) => Ok(Some(event)),
                 Err(RecvError::Closed) => Ok(None),
                 Err(RecvError::Lagged(lag_frames)) => Err(CutOff { lag_frames }),
             };
@@ -210,13 +201,13 @@ mod tests {
         fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
             match self.next().now_or_never().unwrap_or(Ok(None))? {
                 Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
-                Some(HubEvent::Access) => panic!("nothing became hidden"),
+                Some(HubEvent::Access(_)) => panic!("nothing became hidden"),
                 None => Ok(None),
             }
         }
 
         fn is_hidden(&mut self) -> bool {
-            matches!(self.next().now_or_never(), Some(Ok(Some(HubEvent::Access))))
+            matches!(self.next().now_or_never(), Some(Ok(Some(HubEvent::Access(_)))))
         }
     }
 

@@ -13,7 +13,7 @@ mod text;
 
 use model::{
     block::{Block, Rows, Series},
-    dataset::{Column, DatasetId, Dtype, TIMESTAMP},
+    dataset::{BAR_COLUMNS, Column, DatasetId, Dtype, TIMESTAMP},
     row::{Bucket, ROW_TEXT_BYTES_MAX},
     timestamp::Timestamp,
 };
@@ -286,16 +286,12 @@ impl Writer {
         let at = put_integer(to, at, self.dataset.get());
         let at = put(to, at, b",\"timestamp\":");
         let at = self.timestamps.put(to, at, bucket.timestamp);
-        let at = put(to, at, b",\"open\":");
-        let at = put_float(to, at, bucket.open);
-        let at = put(to, at, b",\"high\":");
-        let at = put_float(to, at, bucket.high);
-        let at = put(to, at, b",\"low\":");
-        let at = put_float(to, at, bucket.low);
-        let at = put(to, at, b",\"close\":");
-        let at = put_float(to, at, bucket.close);
-        let at = put(to, at, b",\"volume\":");
-        let at = put_float(to, at, bucket.volume);
+        let Bucket { open, high, low, close, volume, .. } = *bucket;
+        let numbers = [open, high, low, close, volume];
+        let at = BAR_COLUMNS
+            .iter()
+            .zip(numbers)
+            .fold(at, |at, (name, number)| put_number(to, at, name, number));
         let at = put(to, at, b",\"count\":");
         let at = put_count(to, at, bucket.count);
         put(to, at, b"}")
@@ -315,22 +311,17 @@ impl Writer {
     }
 
     /// A bucket in the form of a flat row.
-    fn put_flat_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
-        let at = put(to, at, b"{\"close\":");
-        let at = put_float(to, at, bucket.close);
+    fn put_flat_bucket(&mut self, to: &mut Vec<u8>, start: usize, bucket: &Bucket) -> usize {
+        let at = put_number(to, start, "close", bucket.close);
         let at = put(to, at, b",\"count\":");
         let at = put_count(to, at, bucket.count);
-        let at = put(to, at, b",\"high\":");
-        let at = put_float(to, at, bucket.high);
-        let at = put(to, at, b",\"low\":");
-        let at = put_float(to, at, bucket.low);
-        let at = put(to, at, b",\"open\":");
-        let at = put_float(to, at, bucket.open);
+        let at = put_number(to, at, "high", bucket.high);
+        let at = put_number(to, at, "low", bucket.low);
+        let at = put_number(to, at, "open", bucket.open);
         let at = put(to, at, b",\"timestamp\":");
         let at = self.timestamps.put(to, at, bucket.timestamp);
-        let at = put(to, at, b",\"volume\":");
-        let at = put_float(to, at, bucket.volume);
-        put(to, at, b"}")
+        let at = put_number(to, at, "volume", bucket.volume);
+        put_object(to, start, at)
     }
 
     /// A row as a line of CSV.
@@ -339,7 +330,7 @@ impl Writer {
         for idx in &self.shown {
             at = put(to, at, b",");
             if let Some(series) = block.columns.get(*idx) {
-                at = put_cell(to, at, series, row_idx);
+                at = put_value(to, at, series, row_idx, push_cell).unwrap_or(at);
             }
         }
         put(to, at, b"\n")
@@ -374,6 +365,12 @@ fn timestamp_at(timestamps: &[Timestamp], row_idx: usize) -> Timestamp {
     timestamps.get(row_idx).copied().unwrap_or_default()
 }
 
+/// A member of a bucket.
+fn put_number(to: &mut Vec<u8>, at: usize, name: &str, number: f64) -> usize {
+    let at = put_with(to, at, |to| to.extend([",\"", name, "\":"].concat().bytes()));
+    put_float(to, at, number)
+}
+
 fn put_count(to: &mut Vec<u8>, at: usize, count: u64) -> usize {
     put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX))
 }
@@ -385,62 +382,32 @@ fn put_object(to: &mut Vec<u8>, start: usize, at: usize) -> usize {
     put(to, at.max(start + 1), b"}")
 }
 
-/// The value of a row as a member of an object, if there is one.
+/// The value of a row as a member of an object, if there is one. Where there is none, the next part is
+/// put over the key.
 #[inline]
 fn put_member(to: &mut Vec<u8>, at: usize, key: &Phrase, series: &Series, row_idx: usize) -> usize {
-    match series {
-        Series::Float(values) => match values.get(row_idx) {
-            Some(Some(number)) => {
-                let at = key.put(to, at);
-                put_float(to, at, *number)
-            }
-            _ => at,
-        },
-        Series::Integer(values) => match values.get(row_idx) {
-            Some(Some(number)) => {
-                let at = key.put(to, at);
-                put_integer(to, at, *number)
-            }
-            _ => at,
-        },
-        Series::Boolean(values) => match values.get(row_idx) {
-            Some(Some(truth)) => {
-                let at = key.put(to, at);
-                put_truth(to, at, *truth)
-            }
-            _ => at,
-        },
-        Series::String(values) => match values.get(row_idx) {
-            Some(Some(text)) => {
-                let at = key.put(to, at);
-                put_with(to, at, |to| push_text(to, text))
-            }
-            _ => at,
-        },
-    }
+    let value_at = key.put(to, at);
+    put_value(to, value_at, series, row_idx, push_text).unwrap_or(at)
 }
 
-/// The value of a row as a cell, if there is one.
+/// The value of a row, its text by `push`; `None` if there is none.
 #[inline]
-fn put_cell(to: &mut Vec<u8>, at: usize, series: &Series, row_idx: usize) -> usize {
-    match series {
-        Series::Float(values) => match values.get(row_idx) {
-            Some(Some(number)) => put_float(to, at, *number),
-            _ => at,
-        },
-        Series::Integer(values) => match values.get(row_idx) {
-            Some(Some(number)) => put_integer(to, at, *number),
-            _ => at,
-        },
-        Series::Boolean(values) => match values.get(row_idx) {
-            Some(Some(truth)) => put_truth(to, at, *truth),
-            _ => at,
-        },
-        Series::String(values) => match values.get(row_idx) {
-            Some(Some(text)) => put_with(to, at, |to| push_cell(to, text)),
-            _ => at,
-        },
-    }
+fn put_value(
+    to: &mut Vec<u8>,
+    at: usize,
+    series: &Series,
+    row_idx: usize,
+    push: fn(&mut Vec<u8>, &str),
+) -> Option<usize> {
+    Some(match series {
+        Series::Float(values) => put_float(to, at, (*values.get(row_idx)?)?),
+        Series::Integer(values) => put_integer(to, at, (*values.get(row_idx)?)?),
+        Series::Boolean(values) => put_truth(to, at, (*values.get(row_idx)?)?),
+        Series::String(values) => {
+            let text = values.get(row_idx)?.as_deref()?;
+            put_with(to, at, |to| push(to, text))
+        }
+    })
 }
 
 fn put_truth(to: &mut Vec<u8>, at: usize, truth: bool) -> usize {

@@ -79,13 +79,8 @@ pub(super) async fn get(
         if let Some(known) = file.facts.and_then(|facts| known.find(facts.tag)) {
             return Ok(not_modified(&known));
         }
-        let headers = ResponseHeaders {
-            output,
-            coding,
-            file_name: file.file_name.clone(),
-            facts: file.facts,
-        };
-        return Ok(headers.set_on(byte_range::respond(file, request.headers())));
+        let response = byte_range::respond(file.clone(), request.headers());
+        return Ok(set_headers(response, output, coding, &file.file_name, file.facts));
     }
     let download =
         match app.datasets.download(key, DownloadRequest { query, coding, known }).await? {
@@ -94,34 +89,31 @@ pub(super) async fn get(
         };
     let Download { body, file_name, facts } = download;
     let body = stream::unfold(body, async |mut body| Some((body.next().await?, body)));
-    let headers = ResponseHeaders { output, coding, file_name, facts };
-    Ok(headers.set_on(Body::from_stream(body).into_response()))
+    let response = Body::from_stream(body).into_response();
+    Ok(set_headers(response, output, coding, &file_name, facts))
 }
 
-/// What the headers of a response describe.
-struct ResponseHeaders {
+/// Sets the headers that describe a download.
+fn set_headers(
+    mut response: Response,
     output: Output,
     coding: Coding,
-    file_name: String,
+    file_name: &str,
     facts: Option<RangeFacts>,
-}
-
-impl ResponseHeaders {
-    fn set_on(self, mut response: Response) -> Response {
-        let headers = response.headers_mut();
-        // The length of text is not known before its end: `start` and `end` ask for a part.
-        let ranges = if self.output == Output::Parquet { "bytes" } else { "none" };
-        headers.insert(ACCEPT_RANGES, HeaderValue::from_static(ranges));
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.output.content_type()));
-        let disposition = format!("attachment; filename=\"{}\"", self.file_name);
-        if let Ok(disposition) = HeaderValue::try_from(disposition) {
-            headers.insert(CONTENT_DISPOSITION, disposition);
-        }
-        if let Some(facts) = self.facts {
-            set_tag(headers, facts.tag, self.coding);
-            headers.insert(ROW_COUNT, HeaderValue::from(facts.n_rows));
-        }
-        set_coding(headers, self.coding);
-        response
+) -> Response {
+    let headers = response.headers_mut();
+    // The length of text is not known before its end: `start` and `end` ask for a part.
+    let ranges = if output == Output::Parquet { "bytes" } else { "none" };
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static(ranges));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(output.content_type()));
+    let disposition = format!("attachment; filename=\"{file_name}\"");
+    if let Ok(disposition) = HeaderValue::try_from(disposition) {
+        headers.insert(CONTENT_DISPOSITION, disposition);
     }
+    if let Some(facts) = facts {
+        set_tag(headers, facts.tag, coding);
+        headers.insert(ROW_COUNT, HeaderValue::from(facts.n_rows));
+    }
+    set_coding(headers, coding);
+    response
 }

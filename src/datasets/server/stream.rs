@@ -2,7 +2,6 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use accounts::gate::Gate;
 use axum::{
     body::Body,
     extract::State,
@@ -18,7 +17,7 @@ use model::{
     key::{ApiKey, KeyId},
     timestamp::Timestamp,
 };
-use task::{causes::chain, clock::Clock, group::Group};
+use task::causes::chain;
 use tokio::{
     select,
     time::{Instant, Interval, MissedTickBehavior, interval_at},
@@ -37,7 +36,6 @@ use super::{
     openapi::{KeyInQuery, WhichDataset},
 };
 use crate::{
-    Datasets,
     follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event},
     query::params::Params,
 };
@@ -79,7 +77,7 @@ pub(super) async fn get(
     let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
     let from = last.map_or(FollowFrom::Newest, |last| FollowFrom::After(Cursor::parse(last)));
     let follow = app.datasets.follow(caller, params.dataset()?, from).await?;
-    let events = Events::new(follow, caller, key, &app);
+    let events = Events::new(follow, caller, key, app);
     let body = stream::unfold(events, async |mut events| {
         let bytes = events.next().await?;
         Some((Ok::<_, Infallible>(bytes), events))
@@ -102,14 +100,11 @@ struct Events {
     heartbeats: Interval,
     caller: KeyId,
     key: ApiKey,
-    datasets: Datasets,
-    gate: Gate,
-    clock: Clock,
-    group: Group,
+    app: App,
 }
 
 impl Events {
-    fn new(follow: FollowStream, caller: KeyId, key: ApiKey, app: &App) -> Self {
+    fn new(follow: FollowStream, caller: KeyId, key: ApiKey, app: App) -> Self {
         let connected = Connected {
             dataset_id: follow.dataset.get(),
             message: "Connected to real-time stream".to_owned(),
@@ -121,20 +116,7 @@ impl Events {
         let every = app.heartbeat_every.max(Duration::from_millis(1));
         let mut heartbeats = interval_at(Instant::now() + every, every);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (gate, clock, group) = (app.gate.clone(), app.clock.clone(), app.group.clone());
-        let (first, datasets) = (Some(first.into()), app.datasets.clone());
-        Self {
-            first,
-            has_ended: false,
-            follow,
-            heartbeats,
-            caller,
-            key,
-            datasets,
-            gate,
-            clock,
-            group,
-        }
+        Self { first: Some(first.into()), has_ended: false, follow, heartbeats, caller, key, app }
     }
 
     /// Returns the next bytes to send; `None` after the event that says why the stream ends.
@@ -161,18 +143,18 @@ impl Events {
     /// Why the stream ends, for the reader.
     async fn read_next(&mut self) -> Result<Bytes, String> {
         select! {
-            () = self.group.stopped() => Err("the service is stopping; connect again".to_owned()),
+            () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
                 // Revoking a key ends its streams. Failing to check it does not.
-                if let Ok(None) = self.gate.verify(&self.key).await {
+                if let Ok(None) = self.app.gate.verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }
                 // So does losing access to the dataset.
                 let which = DatasetRef::Id(self.follow.dataset);
-                if let Ok(None) = self.datasets.find_sight(self.caller, which).await {
+                if let Ok(None) = self.app.datasets.find_sight(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());
                 }
-                let now = Timestamp::from_seconds(self.clock.now().seconds());
+                let now = Timestamp::from_seconds(self.app.clock.now().seconds());
                 let heartbeat = Heartbeat { timestamp: now.to_string() };
                 Ok(render_event(EVENT_HEARTBEAT, &heartbeat).into())
             }

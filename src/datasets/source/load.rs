@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, error::Error, mem, time::Duration};
 
 use model::timestamp::Timestamp;
 use sysinfo::{Disks, Networks, System};
-use task::{clock::Clock, steady_date::SteadyDate};
+use task::{causes::chain, clock::Clock, steady_date::SteadyDate};
 use tokio::{
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval},
@@ -188,14 +188,8 @@ impl LoadStore {
         let prune_date = self.prune_date.read();
         let row_date = self.row_date.read();
         let lead = self.row_date.lead();
-        match self.clock_leaps.change(lead.is_some()) {
-            Some(true) => warn!(
-                ?lead,
-                "the clock leapt ahead: no load is stored until it is set back or {ROW_HOLD:?} pass"
-            ),
-            Some(false) => info!("the machine's load is stored again"),
-            None => {}
-        }
+        let leap = lead.map(|lead| format!("the clock leapt ahead by {lead:?}"));
+        self.clock_leaps.report(leap, "storing the machine's load");
         let timestamp = Timestamp::from_seconds(row_date.seconds());
         if lead.is_some() || self.last.replace(timestamp) == Some(timestamp) {
             return;
@@ -212,13 +206,7 @@ impl LoadStore {
         let appends = rows.map(|(feed, numbers)| feed.append([(timestamp, numbers)]));
         let results = futures::future::join_all(appends).await;
         let error = results.into_iter().find_map(Result::err);
-        match (self.append_fails.change(error.is_some()), error) {
-            (Some(true), Some(error)) => {
-                warn!(error = &error as &dyn Error, "failed to store the machine's load");
-            }
-            (Some(false), _) => info!("the machine's load is stored again"),
-            _ => {}
-        }
+        self.append_fails.report(error.map(|error| chain(&error)), "storing the machine's load");
     }
 
     async fn prune(&mut self, before: Timestamp) {
@@ -226,24 +214,23 @@ impl LoadStore {
         for feed in &self.feeds {
             pruned = pruned.and(feed.prune(before, PRUNE_ROWS).await);
         }
-        match (self.prune_fails.change(pruned.is_err()), pruned) {
-            (Some(true), Err(error)) => {
-                warn!(error = &error as &dyn Error, "failed to delete old measurements");
-            }
-            (Some(false), _) => info!("old measurements are deleted again"),
-            _ => {}
-        }
+        let error = pruned.err().map(|error| chain(&error));
+        self.prune_fails.report(error, "deleting old measurements");
     }
 }
 
-/// Whether something is so, for one log line each time that changes.
+/// Whether something is kept from being done, for one log line each time that changes.
 #[derive(Debug, Default)]
 struct Condition(bool);
 
 impl Condition {
-    /// Sets the condition; `None` if that is no change.
-    fn change(&mut self, is_so: bool) -> Option<bool> {
-        (mem::replace(&mut self.0, is_so) != is_so).then_some(is_so)
+    fn report(&mut self, cause: Option<String>, what: &str) {
+        let was_kept = mem::replace(&mut self.0, cause.is_some());
+        match cause {
+            Some(cause) if !was_kept => warn!(cause, "stopped {what}"),
+            None if was_kept => info!("{what} again"),
+            _ => {}
+        }
     }
 }
 

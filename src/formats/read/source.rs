@@ -42,84 +42,69 @@ impl Counter {
 }
 
 /// An opened file, or standard input.
-pub(super) enum Input {
-    Plain(File, u64, Counter),
-    Compressed(Compression, File, u64, Counter),
-    Stdin(Counter),
+pub(super) struct Input {
+    /// None for standard input.
+    file: Option<File>,
+    compression: Option<Compression>,
+    size_bytes: Option<u64>,
+    counter: Counter,
 }
 
 impl Input {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let counter = Counter::default();
         if path.as_os_str() == STDIN {
-            return Ok(Self::Stdin(counter));
+            return Ok(Self { file: None, compression: None, size_bytes: None, counter });
         }
         let mut file = File::open(path)?;
-        let size_bytes = file.metadata()?.len();
-        Ok(match Compression::of_file(&mut file)? {
-            None => Self::Plain(file, size_bytes, counter),
-            Some(compression) => Self::Compressed(compression, file, size_bytes, counter),
-        })
+        let size_bytes = Some(file.metadata()?.len());
+        let compression = Compression::of_file(&mut file)?;
+        Ok(Self { file: Some(file), compression, size_bytes, counter })
     }
 
     pub(super) fn counter(&self) -> Counter {
-        let (Self::Plain(.., counter) | Self::Compressed(.., counter) | Self::Stdin(counter)) =
-            self;
-        counter.clone()
+        self.counter.clone()
     }
 
     /// Bytes on the disk, where there are any.
     pub(super) const fn size_bytes(&self) -> Option<u64> {
-        match self {
-            Self::Plain(_, size_bytes, _) | Self::Compressed(_, _, size_bytes, _) => {
-                Some(*size_bytes)
-            }
-            Self::Stdin(_) => None,
-        }
+        self.size_bytes
     }
 
     /// The same file once more, which must not be read at the same time.
     pub(super) fn again(&self) -> io::Result<Self> {
-        Ok(match self {
-            Self::Plain(file, size, counter) => {
-                Self::Plain(file.try_clone()?, *size, counter.clone())
-            }
-            Self::Compressed(compression, file, size, counter) => {
-                Self::Compressed(*compression, file.try_clone()?, *size, counter.clone())
-            }
-            Self::Stdin(counter) => Self::Stdin(counter.clone()),
-        })
+        let file = self.file.as_ref().map(File::try_clone).transpose()?;
+        Ok(Self { file, counter: self.counter(), ..*self })
     }
 
     /// The file itself.
     pub(super) fn into_file(self) -> io::Result<File> {
-        match self {
-            Self::Plain(file, ..) => Ok(file),
-            Self::Compressed(..) => {
+        match (self.file, self.compression) {
+            (Some(file), None) => Ok(file),
+            (Some(_), Some(_)) => {
                 Err(io::Error::other("Parquet is compressed inside, not as a file"))
             }
-            Self::Stdin(_) => Err(io::Error::other("Parquet is read from a file, not a stream")),
+            (None, _) => Err(io::Error::other("Parquet is read from a file, not a stream")),
         }
     }
 
     /// The text from `offset_bytes` on.
     pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
-        match self {
-            Self::Plain(mut file, _, counter) => {
-                file.seek(SeekFrom::Start(offset_bytes))?;
-                counter.0.store(offset_bytes, Ordering::Relaxed);
-                Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter })))
-            }
-            Self::Compressed(compression, mut file, _, counter) => {
-                file.rewind()?;
-                let counted = Counted { file: file.try_clone()?, counter };
-                let compressed = BufReader::with_capacity(BUFFER_BYTES, counted);
-                let mut text = compression.text(&mut file, compressed)?;
-                io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
-                Ok(text)
-            }
-            Self::Stdin(counter) => Ok(Box::new(Counted { file: io::stdin(), counter })),
-        }
+        let Self { file, compression, counter, .. } = self;
+        let Some(mut file) = file else {
+            return Ok(Box::new(Counted { file: io::stdin(), counter }));
+        };
+        let Some(compression) = compression else {
+            file.seek(SeekFrom::Start(offset_bytes))?;
+            counter.0.store(offset_bytes, Ordering::Relaxed);
+            return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter })));
+        };
+        file.rewind()?;
+        let counted = Counted { file: file.try_clone()?, counter };
+        let compressed = BufReader::with_capacity(BUFFER_BYTES, counted);
+        let mut text = compression.text(&mut file, compressed)?;
+        io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
+        Ok(text)
     }
 }
 

@@ -201,7 +201,7 @@ fn walk_stored(
     if span.first > span.last {
         return Ok(());
     }
-    let mut statement = connection.prepare_cached(single_sql(order))?;
+    let mut statement = connection.prepare_cached(&single_sql(order))?;
     let (dataset, resolution, first, last) = series.within(span);
     let mut single =
         statement.query_map([dataset, resolution, first, last, -1], bucket)?.peekable();
@@ -362,18 +362,12 @@ fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-const fn single_sql(order: Order) -> &'static str {
-    match order {
-        Order::Ascending => {
-            "SELECT t, open, high, low, close, volume, count FROM buckets
-             WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4 ORDER BY t LIMIT ?5"
-        }
-        Order::Descending => {
-            "SELECT t, open, high, low, close, volume, count FROM buckets
-             WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4
-             ORDER BY t DESC LIMIT ?5"
-        }
-    }
+fn single_sql(order: Order) -> String {
+    format!(
+        "SELECT t, open, high, low, close, volume, count FROM buckets
+         WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4 ORDER BY t {} LIMIT ?5",
+        series::direction(order)
+    )
 }
 
 /// The single buckets of a span, oldest first, at most `limit`.
@@ -394,7 +388,7 @@ fn single_within(
     limit: usize,
     is_wanted: impl Fn(Timestamp) -> bool,
 ) -> Result<Vec<Bucket>> {
-    let mut statement = connection.prepare_cached(single_sql(Order::Ascending))?;
+    let mut statement = connection.prepare_cached(&single_sql(Order::Ascending))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let (dataset, resolution, first, last) = series.within(span);
     let mut rows = statement.query([dataset, resolution, first, last, limit])?;

@@ -6,7 +6,11 @@ use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use rusqlite::{Connection, Row, params};
 
-use super::{Result, StoreError, catalog::checked_id, series::SeriesId};
+use super::{
+    Result, StoreError,
+    catalog::checked_id,
+    series::{SeriesId, direction},
+};
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
     span::{Order, Span},
@@ -113,18 +117,12 @@ pub(super) fn touching(
             (span.first.micros(), last.map_or(i64::MAX, |last| last.span.last.micros()))
         }
     };
-    let sql = match order {
-        Order::Ascending => {
-            "SELECT id, t_first, t_last, n FROM chunks
-             WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4 ORDER BY t_last"
-        }
-        Order::Descending => {
-            "SELECT id, t_first, t_last, n FROM chunks
-             WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4
-             ORDER BY t_last DESC"
-        }
-    };
-    let mut statement = connection.prepare_cached(sql)?;
+    let sql = format!(
+        "SELECT id, t_first, t_last, n FROM chunks
+         WHERE dataset = ?1 AND resolution = ?2 AND t_last BETWEEN ?3 AND ?4 ORDER BY t_last {}",
+        direction(order)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let (dataset, resolution) = series.key();
     let mut rows = statement.query([dataset, resolution, ends.0, ends.1])?;
     let mut last = None;

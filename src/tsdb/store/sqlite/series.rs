@@ -2,7 +2,10 @@
 
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 
-use crate::{codec::Packing, span::Span};
+use crate::{
+    codec::Packing,
+    span::{Order, Span},
+};
 
 /// The resolutions that are stored, each after the one it is folded from.
 pub(super) const KEPT: [Resolution; 3] =
@@ -49,6 +52,14 @@ impl SeriesId {
 /// The number by which a resolution is stored: the length of a bucket in seconds.
 pub(super) fn code(resolution: Resolution) -> i64 {
     resolution.bucket().map_or(0, |length| i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// What follows a column in `ORDER BY`.
+pub(super) const fn direction(order: Order) -> &'static str {
+    match order {
+        Order::Ascending => "ASC",
+        Order::Descending => "DESC",
+    }
 }
 
 /// How long a bucket is.

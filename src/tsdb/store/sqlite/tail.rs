@@ -4,7 +4,11 @@ use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::{CachedStatement, Connection, Row, Rows, params};
 
-use super::{Result, StoreError, chunks::ChunkTimes, series::SeriesId};
+use super::{
+    Result, StoreError,
+    chunks::ChunkTimes,
+    series::{SeriesId, direction},
+};
 use crate::{
     codec::{Packing, decode_body, encode_body},
     span::{Order, Span},
@@ -30,16 +34,11 @@ impl TailRow {
 
 /// Prepares the statement that [`Cursor::open`] runs.
 pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedStatement<'_>> {
-    Ok(connection.prepare_cached(match order {
-        Order::Ascending => {
-            "SELECT t, replaces, body FROM tail
-             WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t"
-        }
-        Order::Descending => {
-            "SELECT t, replaces, body FROM tail
-             WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t DESC"
-        }
-    })?)
+    let sql = format!(
+        "SELECT t, replaces, body FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t {}",
+        direction(order)
+    );
+    Ok(connection.prepare_cached(&sql)?)
 }
 
 /// Reads the tail in order, one row ahead.
