@@ -119,7 +119,7 @@ fn the_runtime_takes_its_own_command_line() {
         argument 4: -x\nenvironment: COLOR=blue\n";
     assert!(said.code == 0 && said.out.starts_with(want), "{said:?}");
     let help = home.run(&["runtime", "--help"]);
-    assert!(help.code == 0 && help.out.contains("--limited-fuel N"), "{help:?}");
+    assert!(help.code == 0 && help.out.contains("--limited-fuel <N>"), "{help:?}");
 }
 
 #[cfg(unix)]
