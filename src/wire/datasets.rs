@@ -7,14 +7,12 @@ use model::{
     row::{Bucket, Value},
     timestamp::{Timestamp, TimestampError},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// The envelope of every list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
-#[schemars(rename = "{T}Page")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Page)]
 pub struct Envelope<T> {
     /// How many match in all; −1 or 0 where that is not counted. Never tells the end of the data.
@@ -28,7 +26,7 @@ pub struct Envelope<T> {
 }
 
 /// A dataset as listings show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetBody {
     /// The dataset's number, unique in the service and never reused.
     pub id: i64,
@@ -47,7 +45,7 @@ pub struct DatasetBody {
 }
 
 /// The body of `POST /api/datasets/`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct CreateDataset {
     /// Its name, unique among its owner's.
     pub name: String,
@@ -66,7 +64,7 @@ pub struct CreateDataset {
 }
 
 /// The body of `PATCH /api/datasets/{id}/`: what is not named stays.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct UpdateDataset {
     /// Its new name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +78,7 @@ pub struct UpdateDataset {
 }
 
 /// The body of `PUT /api/datasets/{id}/`: what is not named is empty. Columns and tags stay.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ReplaceDataset {
     /// The new name, unique among its owner's datasets.
     pub name: String,
@@ -93,7 +91,7 @@ pub struct ReplaceDataset {
 }
 
 /// The body of `POST /api/columns/`, which names its dataset by number or by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AddColumn {
     /// The dataset's number, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,7 +106,7 @@ pub struct AddColumn {
 }
 
 /// The body of `PATCH /api/columns/`, which names its dataset by number or by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenameColumn {
     /// The dataset's number, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +121,7 @@ pub struct RenameColumn {
 }
 
 /// A column of a dataset to be created.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreateColumn {
     /// The column's name, unique in its dataset.
     pub name: String,
@@ -132,7 +130,7 @@ pub struct CreateColumn {
 }
 
 /// A column of a dataset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ColumnBody {
     /// The column's number, unique in the service.
     pub id: i64,
@@ -147,7 +145,7 @@ pub struct ColumnBody {
 }
 
 /// One value of a row. Absent values are left out, never null.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "a value must be a number, a text, true or false")]
 pub enum ValueBody {
     /// True or false.
@@ -161,7 +159,7 @@ pub enum ValueBody {
 }
 
 /// A raw row of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RawRowBody {
     /// Its number, unique in the service.
     pub id: i64,
@@ -176,7 +174,7 @@ pub struct RawRowBody {
 }
 
 /// A bucket of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BucketBody {
     /// The number of the dataset it belongs to.
     pub dataset_id: i64,
@@ -197,7 +195,7 @@ pub struct BucketBody {
 }
 
 /// A flat row: a timestamp, and one member for each column that has a value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FlatRow {
     /// The row's timestamp, RFC 3339 in UTC.
     pub timestamp: String,
@@ -207,7 +205,7 @@ pub struct FlatRow {
 }
 
 /// The body of `POST /api/rows/bulk_insert/`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct BulkInsert {
     /// The number of the dataset to append to.
     pub dataset: i64,
@@ -227,7 +225,7 @@ pub struct BulkInsertText<'a> {
 }
 
 /// A row to be inserted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InsertRow {
     /// The row's timestamp, RFC 3339 with an offset.
     pub timestamp: String,
@@ -236,28 +234,28 @@ pub struct InsertRow {
 }
 
 /// The answer to `POST /api/rows/bulk_insert/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkInserted {
     /// Rows now stored, those that replaced another included.
     pub inserted: u64,
 }
 
 /// The answer to `DELETE /api/rows/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowsDeleted {
     /// Rows that are gone.
     pub deleted: u64,
 }
 
 /// A key that holds a tag; and the body of `POST /api/tags/{tag_name}/holders/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HolderBody {
     /// The key's number, which is no secret.
     pub key: i64,
 }
 
 /// A tag, which grants its holders access to datasets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TagBody {
     /// The tag's name, unique among its owner's tags.
     pub name: String,
@@ -267,21 +265,21 @@ pub struct TagBody {
 }
 
 /// The body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TagName {
     /// The name of the tag.
     pub tag_name: String,
 }
 
 /// An answer that only says something, such as that of `POST /api/tags/acquire/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MessageBody {
     /// What was done.
     pub message: String,
 }
 
 /// The body of `POST /api/access/check/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccessCheck {
     /// The number of the dataset asked about.
     pub dataset_id: i64,
@@ -291,7 +289,7 @@ pub struct AccessCheck {
 }
 
 /// The answer to `POST /api/access/check/`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccessBody {
     /// Whether the key may do what was asked.
     pub has_access: bool,
@@ -302,7 +300,7 @@ pub struct AccessBody {
 }
 
 /// The answer to `GET /health` of the dataset service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthBody {
     /// `healthy`, or `unhealthy` where a file does not answer or take writes.
     pub status: String,
@@ -315,7 +313,7 @@ pub struct HealthBody {
 }
 
 /// The `details` of a refused insert. None of its rows is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowRefusals {
     /// Rows that are wrong.
     pub total: usize,
@@ -324,7 +322,7 @@ pub struct RowRefusals {
 }
 
 /// The reason for which one row of an insert was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowRefusal {
     /// The row's place in the request, from 0.
     pub row: usize,
@@ -368,7 +366,7 @@ pub struct Reset {
 }
 
 /// The data of a `connected` event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Connected {
     /// The number of the dataset that is streamed.
     pub dataset_id: i64,
@@ -377,7 +375,7 @@ pub struct Connected {
 }
 
 /// The data of a `heartbeat` event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Heartbeat {
     /// The service's date, RFC 3339 in UTC.
     pub timestamp: String,

@@ -7,18 +7,17 @@ use utoipa::ToSchema;
 use crate::datasets::RowRefusals;
 
 /// What a head answers to a request it refuses: `{"message":"…"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeadError {
     /// What is wrong, why, and what to do.
     pub message: String,
 }
 
 /// What the dataset service answers to a request it refuses: `{"details":null,"error":"…"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetsError {
     /// Always null upstream; reasons for single rows where rows were refused.
     #[serde(default)]
-    #[schemars(with = "Option<RowRefusals>")]
     #[schema(value_type = Option<RowRefusals>)]
     pub details: Option<serde_json::Value>,
     /// What is wrong, ending in its kind: `…: bad request`.
@@ -26,7 +25,7 @@ pub struct DatasetsError {
 }
 
 /// What the dataset service answers where no key was sent: `{"error":"Missing API key"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyError {
     /// What is wrong.
     pub error: String,

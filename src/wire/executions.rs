@@ -1,20 +1,19 @@
 //! The bodies of executions that are under way or ended, and the events of a cluster. Ours.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::functions::{ResultGroupBody, is_zero};
 
 /// The answer to `GET /api/v1/executions`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionsResponse {
     /// Those remembered, the newest first, without their results.
     pub executions: Vec<ExecutionBody>,
 }
 
 /// One execution, under way or ended: the answer to `GET /api/v1/executions/{id}`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionBody {
     /// The request's id.
     pub request_id: String,
@@ -51,7 +50,7 @@ pub struct ExecutionBody {
 }
 
 /// One worker's part in an execution.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionPeerBody {
     /// The id of the worker's node.
     pub peer_id: String,
@@ -77,9 +76,7 @@ pub struct ExecutionPeerBody {
 }
 
 /// What a run cost.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
     /// How long it took, in nanoseconds.
     #[serde(default, rename = "wall_clock_time", skip_serializing_if = "is_zero")]
@@ -96,7 +93,7 @@ pub struct Usage {
 }
 
 /// One event of `GET /api/v1/events`: the `data` of a server-sent event whose name is its kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterEvent {
     /// When, RFC 3339.
     pub time: String,
@@ -106,7 +103,7 @@ pub struct ClusterEvent {
 }
 
 /// What happened in a cluster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ClusterEventKind {
     /// The first event of a stream: what happens from now on follows.

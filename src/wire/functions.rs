@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The body of `POST /api/v1/functions/execute`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteRequest {
     /// The content id of the function.
     #[serde(default)]
@@ -42,7 +41,7 @@ pub struct HeadHealth {
 }
 
 /// One argument. Only the value is passed on, and only if it is not empty.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
     /// For people; ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +52,7 @@ pub struct Parameter {
 }
 
 /// How to run a function. Everything may be left out.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteConfig {
     /// How many nodes run it: 1 where it is left out or 0, everyone who answers where it is −1.
     #[serde(default)]
@@ -98,7 +97,7 @@ pub struct ExecuteConfig {
 
 /// Limits and switches of the runtime, with the names of b7s. What is left out or 0 is the worker's
 /// own choice; none can exceed that.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RuntimeConfig {
     /// The exported function to start at.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -124,7 +123,7 @@ pub struct RuntimeConfig {
 }
 
 /// What a node must declare to be eligible.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct AttributesBody {
     /// All must be declared, with these very values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,7 +147,7 @@ fn is_false(switch: &bool) -> bool {
 }
 
 /// A variable of a function's environment.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EnvVar {
     /// The variable's name, without `=`.
     pub name: String,
@@ -158,7 +157,7 @@ pub struct EnvVar {
 }
 
 /// The answer to `POST /api/v1/functions/execute`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteResponse {
     /// `"200"` on success; otherwise what went wrong, as an HTTP-like code.
     #[serde(default)]
@@ -178,7 +177,7 @@ pub struct ExecuteResponse {
 }
 
 /// One distinct result and who returned it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResultGroupBody {
     /// The outcome these peers share.
     pub result: Outcome,
@@ -190,17 +189,7 @@ pub struct ResultGroupBody {
 
 /// What an execution left behind.
 #[derive(
-    Debug,
-    Clone,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Default,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    ToSchema,
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema,
 )]
 pub struct Outcome {
     /// What the function wrote to standard output.
@@ -215,7 +204,7 @@ pub struct Outcome {
 }
 
 /// The peers that answered in an execution.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ClusterBody {
     /// The ids of the workers' nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -223,14 +212,14 @@ pub struct ClusterBody {
 }
 
 /// The answer to `GET /api/v1/nodes`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodesResponse {
     /// The head itself, then its peers by id.
     pub nodes: Vec<NodeBody>,
 }
 
 /// One node, as a head knows it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeBody {
     /// The id of the node.
     pub peer_id: String,
@@ -272,16 +261,14 @@ pub struct NodeBody {
 }
 
 /// The answer to `GET /api/v1/functions`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct FunctionsResponse {
     /// Every known function, sorted by name.
     pub functions: Vec<FunctionBody>,
 }
 
 /// One function that a head holds.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, ToSchema,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct FunctionBody {
     /// What people call it: its file name without the ending.
     pub name: String,
@@ -297,7 +284,7 @@ pub struct FunctionBody {
 }
 
 /// The body of `POST /api/v1/functions/requests/result`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ResultRequest {
     /// The request's id.
     #[serde(default)]
@@ -306,7 +293,7 @@ pub struct ResultRequest {
 }
 
 /// The body of `POST /api/v1/functions/install`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct InstallRequest {
     /// The content id of the function.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -323,7 +310,7 @@ pub struct InstallRequest {
 }
 
 /// The answer to `POST /api/v1/functions/install`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct InstallResponse {
     /// `"200"` once a node has the function; otherwise what went wrong, as an HTTP-like code.
     #[serde(default)]
@@ -334,7 +321,7 @@ pub struct InstallResponse {
 }
 
 /// The answer to `GET /api/v1/functions/{id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionDetail {
     /// What it is.
     #[serde(flatten)]
@@ -345,7 +332,7 @@ pub struct FunctionDetail {
 }
 
 /// One file of a function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileBody {
     /// Its path, with `/` between the parts.
     pub path: String,
