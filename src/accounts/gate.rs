@@ -288,7 +288,7 @@ async fn pass(
     next: Next,
 ) -> Response {
     let GateOptions { addresses, loopback, ref hosts, .. } = gate.shared.options;
-    let is_unlimited = loopback == Loopback::Unlimited && addresses.is_local(hosts, &request);
+    let is_unlimited = loopback == Loopback::Unlimited && hosts.is_local_by(addresses, &request);
     let address = addresses.caller(request.headers(), request.extensions());
     let network = address.filter(|_| !is_unlimited).map(Network::from_address);
     let key = match gate.identify(messages.key(&request), network).await {

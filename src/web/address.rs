@@ -7,8 +7,6 @@ use axum::{
     http::{Extensions, HeaderMap},
 };
 
-use crate::{host_names::HostNames, serve::Caller};
-
 /// The header to which a proxy appends the address that it was asked from.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
@@ -21,6 +19,17 @@ pub enum AddressSource {
     /// That of the one proxy in front of the service, which appends to `X-Forwarded-For`. Nobody
     /// else may reach the service then: they could claim any address.
     Proxy,
+}
+
+/// Where a request came from, as handlers get it: `ConnectInfo<Caller>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller(pub SocketAddr);
+
+impl Caller {
+    /// The caller at `address`. A socket of IPv6 shows callers of IPv4 as `::ffff:10.0.0.5`.
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    }
 }
 
 /// A caller's network: an IPv4 address, or the 64 bits of an IPv6 address that name a network, since
@@ -43,18 +52,6 @@ impl AddressSource {
             Self::Proxy => forwarded(headers).or_else(connection),
         }
     }
-
-    /// Whether a request surely comes from a program of this machine, by [`HostNames::is_local`] or
-    /// by the proxy's word. Where that cannot be read it is not known, though the proxy itself may
-    /// be on this machine.
-    #[must_use]
-    pub fn is_local<B>(self, hosts: &HostNames, request: &axum::http::Request<B>) -> bool {
-        match self {
-            Self::Connection => hosts.is_local(request),
-            Self::Proxy => forwarded(request.headers())
-                .is_some_and(|address| address.to_canonical().is_loopback()),
-        }
-    }
 }
 
 impl Neighborhood {
@@ -71,7 +68,7 @@ impl Neighborhood {
 }
 
 /// The last address in `X-Forwarded-For`: the proxy's own word, after whatever the caller claimed.
-fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+pub(crate) fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
     // What the caller claimed before it may be any bytes.
     let last = last.as_bytes().rsplit(|byte| *byte == b',').next()?;

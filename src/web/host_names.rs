@@ -19,7 +19,10 @@ use axum::{
     response::Response,
 };
 
-use crate::{origin, serve::Caller};
+use crate::{
+    address::{AddressSource, Caller, forwarded},
+    origin,
+};
 
 /// The beginning of the headers in which proxies pass on where a request came from.
 const FORWARDED_PREFIX: &str = "x-forwarded-";
@@ -107,6 +110,20 @@ impl HostNames {
             && hosts.all(|host| host.is_some_and(|host| self.is_own(&host)))
             && !origin::is_foreign(request.headers())
             && !is_passed_on(request.headers())
+    }
+
+    /// The same where `addresses` says who the callers are: behind a proxy, by its word. Where that
+    /// cannot be read it is not known, though the proxy itself may be on this machine.
+    #[must_use]
+    pub fn is_local_by<B>(
+        &self,
+        addresses: AddressSource,
+        request: &axum::http::Request<B>,
+    ) -> bool {
+        match addresses {
+            AddressSource::Connection => self.is_local(request),
+            AddressSource::Proxy => forwarded(request.headers()).is_some_and(is_loopback),
+        }
     }
 
     /// Puts a check of the host name around what `router` allows without a key. `refuse` words the

@@ -3,6 +3,7 @@
 mod connection;
 mod connection_limit;
 mod per_network_limit;
+mod tls_listener;
 
 use std::{
     io::{self, ErrorKind},
@@ -15,12 +16,13 @@ use task::group::Group;
 use tokio::{net::TcpListener, select, task::JoinSet, time::sleep};
 use tracing::warn;
 
-pub(crate) use self::connection_limit::{Connection, LimitedListener};
-use self::per_network_limit::NetworkLimit;
+use self::{
+    connection_limit::LimitedListener, per_network_limit::NetworkLimit, tls_listener::TlsListener,
+};
 use crate::{
-    address::AddressSource,
+    address::{AddressSource, Caller},
     open_files::connections_max,
-    tls::{Tls, TlsListener},
+    tls::Tls,
 };
 
 /// How long open requests may go on once the group stops. Long enough for any answer under way,
@@ -112,17 +114,6 @@ pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
 fn may_lack_ipv6(error: &io::Error) -> bool {
     use ErrorKind::{AddrInUse, InvalidInput, PermissionDenied};
     !matches!(error.kind(), AddrInUse | InvalidInput | PermissionDenied)
-}
-
-/// Where a request came from, as handlers get it: `ConnectInfo<Caller>`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caller(pub SocketAddr);
-
-impl Caller {
-    /// The caller at `address`. A socket of IPv6 shows callers of IPv4 as `::ffff:10.0.0.5`.
-    fn new(address: SocketAddr) -> Self {
-        Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
-    }
 }
 
 /// Serves `router` on `listener` in a task of `group`, until the group stops.

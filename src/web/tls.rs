@@ -1,14 +1,11 @@
-//! TLS: certificates from files, and handshakes beside the accept loop.
+//! TLS: certificates from files.
 
 use std::{
     io,
-    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use axum::serve::Listener;
 use rustls::{
     CertificateError, RootCertStore, ServerConfig,
     client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
@@ -19,24 +16,7 @@ use rustls::{
     },
     server::ParsedCertificate,
 };
-use task::group::Group;
-use tokio::{
-    sync::{Semaphore, mpsc},
-    time::timeout,
-};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tracing::{debug, warn};
-
-use crate::serve::{Connection, LimitedListener};
-
-/// How long a handshake may take: two round trips over the slowest of lines.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-
-/// Handshakes at once. More wait in the system's queue.
-const HANDSHAKES_MAX: usize = 256;
-
-/// Connections that wait to be served, their handshake done. When there are more, handshakes wait.
-const READY_CAPACITY: usize = 64;
+use tracing::warn;
 
 /// A name that no certificate is for, asked for to learn which names there are.
 const OTHER_NAME: &str = "name.invalid";
@@ -139,7 +119,7 @@ impl TlsError {
 
 /// What connections are secured with. Cheap to clone.
 #[derive(Clone)]
-pub struct Tls(Arc<ServerConfig>);
+pub struct Tls(pub(crate) Arc<ServerConfig>);
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -211,64 +191,6 @@ fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
                 .to_owned(),
         ),
         _ => None,
-    }
-}
-
-/// Connections whose handshake is done.
-#[derive(Debug)]
-pub(crate) struct TlsListener {
-    ready: mpsc::Receiver<(TlsStream<Connection>, SocketAddr)>,
-    address: io::Result<SocketAddr>,
-}
-
-impl TlsListener {
-    /// Accepts connections on `listener` in tasks of `group`.
-    pub(crate) fn start(listener: LimitedListener, tls: Tls, group: &Group) -> Self {
-        let (done, ready) = mpsc::channel(READY_CAPACITY);
-        let address = listener.local_addr();
-        group.spawn("accept", accept_all(listener, tls, done, group.clone()));
-        Self { ready, address }
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<Connection>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(accepted) => accepted,
-            // Its group has stopped; the caller will be stopped soon.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.address.as_ref().copied().map_err(|error| error.kind().into())
-    }
-}
-
-async fn accept_all(
-    mut listener: LimitedListener,
-    tls: Tls,
-    done: mpsc::Sender<(TlsStream<Connection>, SocketAddr)>,
-    group: Group,
-) {
-    let acceptor = TlsAcceptor::from(tls.0);
-    let shaking = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-    loop {
-        let Ok(permit) = Arc::clone(&shaking).acquire_owned().await else { return };
-        let (stream, peer) = listener.take().await;
-        let (acceptor, done) = (acceptor.clone(), done.clone());
-        group.spawn("handshake", async move {
-            match timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
-                // The server may be gone.
-                Ok(Ok(stream)) => drop(done.send((stream, peer)).await),
-                Ok(Err(error)) => debug!(%peer, %error, "a handshake failed"),
-                Err(_) => debug!(%peer, "a handshake took too long"),
-            }
-            drop(permit);
-        });
     }
 }
 

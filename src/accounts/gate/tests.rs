@@ -13,7 +13,7 @@ use axum::{
 use model::timestamp::Timestamp;
 use tempfile::{TempDir, tempdir};
 use tower::ServiceExt as _;
-use web::serve::Caller;
+use web::address::Caller;
 
 use super::*;
 use crate::{Accounts, KeyLookup, RemoteKeys, Scope};

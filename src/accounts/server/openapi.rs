@@ -33,9 +33,7 @@ pub fn operations() -> OpenApi {
     super::api().merge(super::verify_api()).into_openapi()
 }
 
-/// Returns the document of accounts alone.
-#[must_use]
-pub fn document() -> Value {
+fn document() -> Value {
     let about = About {
         title: "Accounts",
         text: ABOUT,

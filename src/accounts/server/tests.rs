@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use task::clock::Clock;
 use tempfile::{TempDir, tempdir};
 use tower::ServiceExt as _;
-use web::serve::Caller;
+use web::address::Caller;
 
 use super::*;
 use crate::KeyHash;

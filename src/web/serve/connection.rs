@@ -32,7 +32,7 @@ use tokio::{
 use tower::ServiceExt as _;
 use tracing::debug;
 
-use super::Caller;
+use crate::address::Caller;
 
 /// How long the head of each request may take, and so how long a connection may be idle before it,
 /// also one of HTTP/2 that answers pings: some round trips over the slowest of lines.

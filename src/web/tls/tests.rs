@@ -2,6 +2,7 @@ use std::path::Path;
 
 use axum::{Router, routing::get};
 use rustls::ClientConfig;
+use task::group::Group;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -9,7 +10,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::serve::{Caller, serve_tls};
+use crate::{address::Caller, serve::serve_tls};
 
 fn files() -> TlsFiles {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tls");

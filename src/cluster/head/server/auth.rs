@@ -109,7 +109,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use axum::{body::Body, extract::ConnectInfo, http::Version};
-    use web::{host_names::HostNames, serve::Caller};
+    use web::{address::Caller, host_names::HostNames};
 
     use super::*;
 
