@@ -3,7 +3,8 @@
 //! `CrosstermBackend` sends both colors where either changes, colors of letters for blanks, and an
 //! absolute jump over every gap. Here only what differs is sent, blanks are erased in one sequence,
 //! and a short gap is written over. Colors of sixteen million take more bytes than jumps, so all
-//! cells of a color are sent together where that is shorter than row by row. The test
+//! cells of a color are sent together, on stretches erased before, where that is shorter than row by
+//! row. The test
 //! `a_key_takes_less_than_half_the_bytes_of_crossterm` holds what this saves on a key that moves a
 //! selection: it is why this backend exists.
 
@@ -109,16 +110,19 @@ impl<W> AnsiBackend<W> {
         }
     }
 
-    /// The bytes that show `cells` in this order, and the look after them.
-    fn encode(&self, cells: &[ChangedCell<'_>]) -> (Vec<u8>, Look) {
+    /// The bytes that show `cells` in this order, on what is erased of `stretches`, and the look after
+    /// them.
+    fn encode(&self, cells: &[ChangedCell<'_>], stretches: Vec<Stretch>) -> (Vec<u8>, Look) {
         let mut encoder = Encoder {
             out: Vec::new(),
             screen: &self.shown,
             look: self.look,
             cursor: None,
             erases: self.erases_in_background,
+            stretches,
         };
         encoder.write_all(cells);
+        encoder.erase(|_| true);
         (encoder.out, encoder.look)
     }
 }
@@ -137,9 +141,14 @@ impl<W: io::Write> Backend for AnsiBackend<W> {
             cell.symbol().width() != 1 || shown.is_none_or(|it| it.symbol().width() != 1)
         });
         self.show(&cells);
-        let (mut bytes, mut look) = self.encode(&cells);
+        let (mut bytes, mut look) = self.encode(&cells, Vec::new());
         if !has_wide {
-            let (other, other_look) = self.encode(&by_look(&cells, self.look));
+            let (written, stretches) = if self.erases_in_background {
+                take_stretches(&cells)
+            } else {
+                (cells, Vec::new())
+            };
+            let (other, other_look) = self.encode(&by_look(&written, self.look), stretches);
             if other.len() < bytes.len() {
                 (bytes, look) = (other, other_look);
             }
@@ -204,6 +213,37 @@ type ChangedCell<'a> = (u16, u16, &'a Cell);
 /// Whether `cell` shows nothing but its background.
 fn is_blank(cell: &Cell) -> bool {
     cell.symbol() == " " && !cell.modifier.intersects(VISIBLE_ON_BLANK)
+}
+
+/// Changed cells of one background beside one another, erased before the symbols on them are written.
+#[derive(Clone, Copy)]
+struct Stretch {
+    x: u16,
+    y: u16,
+    length: u16,
+    bg: Color,
+}
+
+/// The stretches of `cells` that are better erased first, and the cells that are still to be written.
+fn take_stretches<'a>(cells: &[ChangedCell<'a>]) -> (Vec<ChangedCell<'a>>, Vec<Stretch>) {
+    /// What a jump and an erasure take.
+    const ERASURE_BYTES: usize = 12;
+    let (mut written, mut stretches) = (Vec::new(), Vec::new());
+    for beside in cells.chunk_by(|(left, row, one), (x, y, other)| {
+        (left.saturating_add(1), *row, one.bg) == (*x, *y, other.bg)
+    }) {
+        let symbols = || beside.iter().filter(|(_, _, cell)| !is_blank(cell));
+        let n_blanks = beside.len() - symbols().count();
+        match beside.first() {
+            Some((x, y, cell)) if n_blanks > ERASURE_BYTES => {
+                let length = u16::try_from(beside.len()).unwrap_or(u16::MAX);
+                stretches.push(Stretch { x: *x, y: *y, length, bg: cell.bg });
+                written.extend(symbols());
+            }
+            _ => written.extend(beside),
+        }
+    }
+    (written, stretches)
 }
 
 /// The cells of each look together: from `look` on, each look before the one that takes the fewest
@@ -276,12 +316,18 @@ struct Encoder<'a> {
     /// Where the terminal writes next; `None` where only the terminal knows.
     cursor: Option<(u16, u16)>,
     erases: bool,
+    /// What is still to be erased before anything is written on its background.
+    stretches: Vec<Stretch>,
 }
 
 impl Encoder<'_> {
     fn write_all(&mut self, cells: &[ChangedCell<'_>]) {
         let mut rest = cells;
         while let [(x, y, cell), after @ ..] = rest {
+            if self.stretches.iter().any(|it| it.bg == cell.bg) {
+                self.change_look(self.look_of(cell));
+                self.erase(|bg| bg == cell.bg);
+            }
             let n_blanks = if self.erases && is_blank(cell) { n_erasable(rest) } else { 0 };
             self.move_to(*x, *y);
             self.change_look(self.look_of(cell));
@@ -292,6 +338,17 @@ impl Encoder<'_> {
                 self.write(cell);
                 rest = after;
             }
+        }
+    }
+
+    /// Erases the stretches of the backgrounds that `is_due`.
+    fn erase(&mut self, is_due: impl Fn(Color) -> bool) {
+        let due: Vec<Stretch> = self.stretches.extract_if(.., |it| is_due(it.bg)).collect();
+        for Stretch { x, y, length, bg } in due {
+            self.move_to(x, y);
+            let modifier = self.look.modifier.difference(VISIBLE_ON_BLANK);
+            self.change_look(Look { bg, modifier, ..self.look });
+            self.sequence(&[length], b'X');
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{harness::Harness, theme};
 
 /// The most bytes of a key that selects another node at 200×60: two rows in another background,
 /// and what is known of the node.
-const KEY_BYTES_MAX: usize = 600;
+const KEY_BYTES_MAX: usize = 570;
 
 const AREA: Rect = Rect::new(0, 0, 12, 4);
 
