@@ -83,9 +83,9 @@
 //! # How to make a change
 //!
 //! - **An endpoint**: its path in `wire/paths.rs` (the last fixed segment names the files), its body
-//!   in `wire/<room>.rs`, a handler `<room>/server/<name>.rs` with its route in `<room>/server.rs`, its
-//!   description in `<room>/server/openapi.rs`, a method in `client/`, a test
-//!   `tests/it/<room>/<name>.rs`. A handler extracts, calls the room and converts; it sees no store.
+//!   in `wire/<room>.rs`, a handler with its description in `<room>/server/<name>.rs`, its route in
+//!   `<room>/server.rs`, a method in `client/`, a test `tests/it/<room>/<name>.rs`. A handler
+//!   extracts, calls the room and converts; it sees no store.
 //! - **A pane**: what it holds, what changes it and how it is drawn, in the `state`, `update` and
 //!   `view` of its folder in `tui/screens/`; keys in `tui/keymap/`, calls as effects in
 //!   `tui/effects/`, a snapshot in `tui/view/tests`.

@@ -26,10 +26,8 @@
 
 mod document;
 mod faults;
-pub mod tables;
 
 pub use self::{
     document::{About, Description, SharedRefusal, describe},
     faults::find_faults,
-    tables::*,
 };

@@ -1,6 +1,5 @@
 //! Error bodies, one form for each document.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -33,7 +32,7 @@ pub struct KeyError {
 
 /// What the inference service answers to a request it refuses, as the chain's gateway does:
 /// `{"code":5,"message":"…","details":[]}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceError {
     /// The gRPC code.
     pub code: u32,

@@ -10,12 +10,11 @@ pub mod network;
 use std::{fmt::Display, str::FromStr};
 
 use model::topic::{Address, BlockHeight, TopicId};
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 /// One labelled value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabeledValue {
     /// The label's number within its nonce, from 1.
     pub label_id: u32,
@@ -23,17 +22,15 @@ pub struct LabeledValue {
     pub label_name: String,
     /// A decimal number as text; not a number where nothing is known.
     #[serde(with = "decimal")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub value: f64,
 }
 
 /// The values of one worker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerValues {
     /// The address of the worker.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub worker: Address,
     /// One value for each label.
@@ -41,11 +38,10 @@ pub struct WorkerValues {
 }
 
 /// The combined values without one inferer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WithheldInferer {
     /// The address of the inferer left out.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub withheld_inferer: Address,
     /// What the others combine to.
@@ -53,11 +49,10 @@ pub struct WithheldInferer {
 }
 
 /// The combined values without one forecaster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WithheldForecaster {
     /// The address of the forecaster left out.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub withheld_forecaster: Address,
     /// What the others combine to.
@@ -65,11 +60,10 @@ pub struct WithheldForecaster {
 }
 
 /// The inferers' values combined with those of one forecaster alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OneInForecaster {
     /// The forecaster's address.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub forecaster: Address,
     /// What they combine to.
@@ -77,16 +71,14 @@ pub struct OneInForecaster {
 }
 
 /// The value one forecaster implies without one inferer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OneOutInfererForecaster {
     /// The forecaster's address.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub forecaster: Address,
     /// The address of the inferer left out.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub withheld_inferer: Address,
     /// What the forecaster implies.
@@ -95,16 +87,14 @@ pub struct OneOutInfererForecaster {
 
 /// Everything a network infers for a topic at one nonce. Members stand in the order of the chain's
 /// own message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Bundle {
     /// The topic, a number as text.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub topic_id: TopicId,
     /// The block at which the epoch opened, a number as text.
     #[serde(with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub nonce: BlockHeight,
     /// Inferers and forecasters, weighted by their regrets.
@@ -131,20 +121,19 @@ pub struct Bundle {
 
 /// The newest bundle of a topic: the answer to
 /// `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LatestBundle {
     /// Every value of the epoch.
     #[serde(rename = "network_inferences")]
     pub bundle: Bundle,
     /// The block at which it was made, a number as text.
     #[serde(rename = "inference_block_height", with = "text")]
-    #[schemars(with = "String")]
     #[schema(value_type = String)]
     pub block_height: BlockHeight,
 }
 
 /// The answer to `GET /emissions/{version}/topics/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicResponse {
     /// The topic and its settings.
     pub topic: TopicBody,
@@ -160,7 +149,7 @@ pub struct TopicResponse {
 }
 
 /// A topic. Whole numbers of 64 bits and decimals are texts, as the chain's gateway writes them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicBody {
     /// The topic's number, from 1.
     pub id: String,
@@ -209,7 +198,7 @@ pub struct TopicBody {
 }
 
 /// What a topic says of labels, as of v10.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicLabeling {
     /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
     pub topic_type: String,
@@ -230,14 +219,14 @@ pub struct TopicLabeling {
 }
 
 /// The answer to `GET /emissions/{version}/next_topic_id`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NextTopicId {
     /// A number as text.
     pub next_topic_id: String,
 }
 
 /// The answer to `GET /api/v1/topics`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopicList {
     /// The height of the chain now.
     pub block_height: u64,
@@ -248,7 +237,7 @@ pub struct TopicList {
 }
 
 /// A topic as a screen shows it: what it predicts, where its clock stands, who takes part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopicSummary {
     /// The topic's number, from 1.
     pub topic_id: u64,
@@ -295,7 +284,7 @@ pub struct TopicSummary {
 }
 
 /// One actor of a topic.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ActorSummary {
     /// The address of the actor.
     pub worker: String,
@@ -314,7 +303,7 @@ pub struct ActorSummary {
 }
 
 /// The answer to `GET /api/v1/topics/{topic_id}/history`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopicHistory {
     /// The topic's number.
     pub topic_id: u64,
@@ -323,7 +312,7 @@ pub struct TopicHistory {
 }
 
 /// One past epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEpoch {
     /// The block at which it opened.
     pub nonce: u64,

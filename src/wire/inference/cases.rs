@@ -4,12 +4,8 @@
 //! are taken, too, with the digits they were written with. Members beside those here are passed
 //! over, so a case may carry notes and tolerances.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeOwned, Error as _},
@@ -48,19 +44,6 @@ impl<'de> Deserialize<'de> for Names {
 
 /// One decimal for each label, for each actor.
 pub type Lists = BTreeMap<String, Vec<Decimal>>;
-
-impl JsonSchema for Decimal {
-    fn schema_name() -> Cow<'static, str> {
-        "Decimal".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A decimal number, as text or as a number, kept digit by digit.",
-            "type": ["string", "number"],
-        })
-    }
-}
 
 impl PartialSchema for Decimal {
     fn schema() -> RefOr<utoipa::openapi::Schema> {

@@ -4,14 +4,13 @@
 //! not there is null.
 
 use model::{bundle::decimal, topic::Address};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Bundle, LabeledValue};
 
 /// One inference as it was taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceBody {
     /// The topic's number, from 1.
     pub topic_id: String,
@@ -32,7 +31,7 @@ pub struct InferenceBody {
 }
 
 /// One inference as a worker submitted it, as of v10.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputInferenceBody {
     /// The topic's number, from 1.
     pub topic_id: String,
@@ -51,7 +50,7 @@ pub struct InputInferenceBody {
 }
 
 /// A value as a worker submitted it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputLabeledValueBody {
     /// The label's name, `y` on a topic with a single output.
     pub label: String,
@@ -60,21 +59,21 @@ pub struct InputLabeledValueBody {
 }
 
 /// Inferences of one nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Inferences {
     /// One inference per worker, sorted by address.
     pub inferences: Vec<InferenceBody>,
 }
 
 /// The answer to `inferences/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferencesAtBlock {
     /// What was submitted.
     pub inferences: Inferences,
 }
 
 /// The answer to `latest_inferences/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestInferences {
     /// What was submitted.
     pub inferences: Inferences,
@@ -83,21 +82,21 @@ pub struct LatestInferences {
 }
 
 /// The answer to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestInputInference {
     /// The newest one.
     pub latest_input_inference: InputInferenceBody,
 }
 
 /// The same up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestInference {
     /// The newest one.
     pub latest_inference: InferenceBody,
 }
 
 /// The loss that a forecaster expects of one inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastElement {
     /// The address of the inferer forecast about.
     pub inferer: String,
@@ -106,7 +105,7 @@ pub struct ForecastElement {
 }
 
 /// The losses one forecaster expects for an epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastBody {
     /// The topic's number, from 1.
     pub topic_id: String,
@@ -121,51 +120,49 @@ pub struct ForecastBody {
 }
 
 /// Forecasts of one nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Forecasts {
     /// One forecast per worker, sorted by address.
     pub forecasts: Vec<ForecastBody>,
 }
 
 /// The answer to `forecasts/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastsAtBlock {
     /// What was submitted.
     pub forecasts: Forecasts,
 }
 
 /// A nonce, as the chain's API wraps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Nonce {
     /// The block at which the epoch opened.
     pub block_height: String,
 }
 
 /// A list of nonces, as the chain's API wraps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-#[schemars(rename = "{N}List")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NonceList<N> {
     /// The nonces, oldest first.
     pub nonces: Vec<N>,
 }
 
 /// The answer to the lists of nonces and windows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-#[schemars(rename = "{N}s")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Nonces<N> {
     /// The list, oldest nonce first.
     pub nonces: NonceList<N>,
 }
 
 /// A nonce that reputers report for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerNonce {
     /// The nonce whose losses are reported.
     pub reputer_nonce: Nonce,
 }
 
 /// A number for an actor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerValue {
     /// The address of the worker.
     pub worker: String,
@@ -174,7 +171,7 @@ pub struct WorkerValue {
 }
 
 /// A forecaster's numbers without each inferer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OneOutInfererForecasterValues {
     /// The address of the forecaster.
     pub forecaster: String,
@@ -183,7 +180,7 @@ pub struct OneOutInfererForecasterValues {
 }
 
 /// One number for every quantity: losses, or the values of a bundle up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ValueBundle {
     /// The topic's number, from 1.
     pub topic_id: String,
@@ -212,7 +209,7 @@ pub struct ValueBundle {
 }
 
 /// The answer to `latest_network_inferences` in v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestNetworkInferencesV9 {
     /// The bundle, one number for each quantity.
     pub network_inferences: ValueBundle,
@@ -221,22 +218,21 @@ pub struct LatestNetworkInferencesV9 {
 }
 
 /// The answer to the queries at a block, in either version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-#[schemars(rename = "{B}AtBlock")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NetworkInferencesAtBlock<B> {
     /// Every value of the epoch.
     pub network_inferences: B,
 }
 
 /// The answer to `network_loss/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NetworkLoss {
     /// The losses of every quantity.
     pub loss_bundle: ValueBundle,
 }
 
 /// What a reputer reported, up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerValueBundle {
     /// The losses the reputer reports.
     pub value_bundle: ValueBundle,
@@ -247,28 +243,28 @@ pub struct ReputerValueBundle {
 }
 
 /// What reputers reported, up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerValueBundles {
     /// One for each reputer.
     pub reputer_value_bundles: Vec<ReputerValueBundle>,
 }
 
 /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerLossBundlesV9 {
     /// One bundle per reputer.
     pub loss_bundles: ReputerValueBundles,
 }
 
 /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerLossBundles {
     /// One for each reputer.
     pub loss_bundles: Vec<ValueBundle>,
 }
 
 /// A number, and when it was computed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimestampedValue {
     /// The nonce: the block at which the epoch opened.
     pub block_height: String,
@@ -277,28 +273,28 @@ pub struct TimestampedValue {
 }
 
 /// The answer to the queries for a regret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegretResponse {
     /// The regret and the nonce it is of.
     pub regret: TimestampedValue,
 }
 
 /// The answer to `latest_regret_stdnorm/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ValueResponse {
     /// A decimal number, as text.
     pub value: String,
 }
 
 /// The answer to the queries for a weight.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WeightResponse {
     /// The weight, 0 to 1.
     pub weight: String,
 }
 
 /// An actor's score at one nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScoreBody {
     /// The topic's number, from 1.
     pub topic_id: String,
@@ -311,70 +307,70 @@ pub struct ScoreBody {
 }
 
 /// The answer to the queries for one score.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScoreResponse {
     /// The actor's newest score.
     pub score: ScoreBody,
 }
 
 /// A list of scores, as the chain's API wraps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Scores {
     /// By actor, or newest first.
     pub scores: Vec<ScoreBody>,
 }
 
 /// The answer to the queries for scores at a block.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScoresAtBlock {
     /// The scores, sorted by address.
     pub scores: Scores,
 }
 
 /// The answer to the counts of inclusions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CountResponse {
     /// In how many epochs.
     pub count: String,
 }
 
 /// The answer to `topic_exists/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicExists {
     /// Whether it does.
     pub exists: bool,
 }
 
 /// The answer to `is_topic_active/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IsTopicActive {
     /// Whether epochs open.
     pub is_active: bool,
 }
 
 /// The answer to `next_churning_block_by_topic_id/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NextChurningBlock {
     /// When the next epoch opens.
     pub block_height: String,
 }
 
 /// The answer to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IsWorkerNonceUnfulfilled {
     /// Whether the epoch is open.
     pub is_worker_nonce_unfulfilled: bool,
 }
 
 /// The answer to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IsReputerNonceUnfulfilled {
     /// Whether the epoch is to be learned from.
     pub is_reputer_nonce_unfulfilled: bool,
 }
 
 /// The answer to the states of windows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
 pub struct WindowStatus {
     /// Whether a window is open.
@@ -398,42 +394,42 @@ pub struct WindowStatus {
 }
 
 /// The answer to `is_topic_worker_whitelist_enabled/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IsTopicWorkerWhitelistEnabled {
     /// Whether it takes submissions of the workers on its whitelist alone.
     pub is_topic_worker_whitelist_enabled: bool,
 }
 
 /// The answer to `is_whitelisted_topic_worker/{topic_id}/{address}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IsWhitelistedTopicWorker {
     /// Whether it is on the whitelist.
     pub is_whitelisted_topic_worker: bool,
 }
 
 /// The answer to `can_submit_worker_payload/{topic_id}/{address}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CanSubmitWorkerPayload {
     /// Whether it may: it is on the whitelist, or that is not enabled.
     pub can_submit_worker_payload: bool,
 }
 
 /// The answer to `active_inferers/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActiveInferers {
     /// The addresses of the inferers.
     pub inferers: Vec<String>,
 }
 
 /// The answer to `active_forecasters/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActiveForecasters {
     /// The addresses of the forecasters.
     pub forecasters: Vec<String>,
 }
 
 /// When an actor's work was last taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Commit {
     /// At which height.
     pub block_height: String,
@@ -442,28 +438,28 @@ pub struct Commit {
 }
 
 /// The answer to the queries for last commits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LastCommit {
     /// The newest; null before the first.
     pub last_commit: Option<Commit>,
 }
 
 /// The answer to `topic_reward_nonce/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RewardNonce {
     /// The nonce learned from last; 0 before the first.
     pub nonce: String,
 }
 
 /// Where the next page is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pagination {
     /// Null: there is one page.
     pub next_key: Option<String>,
 }
 
 /// The answer to `active_topics_at_block/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActiveTopics {
     /// Those whose epochs open.
     pub topics: Vec<super::TopicBody>,

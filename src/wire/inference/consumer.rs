@@ -1,12 +1,10 @@
 //! The bodies of the consumer API: a signed inference for a contract, and the list of topics.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// What every answer is wrapped in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
-#[schemars(rename = "{T}Answer")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Answer)]
 pub struct Envelope<T> {
     /// The request's number.
@@ -22,7 +20,7 @@ pub struct Envelope<T> {
 }
 
 /// An inference and the signature of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignedInference {
     /// `0x` and 65 bytes.
     pub signature: String,
@@ -33,7 +31,7 @@ pub struct SignedInference {
 }
 
 /// What is signed, and the same for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceData {
     /// The combined value, with 18 decimals.
     pub network_inference: String,
@@ -56,7 +54,7 @@ pub struct InferenceData {
 }
 
 /// A page of topics.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsumerTopics {
     /// The topics of this page, sorted by number.
     pub topics: Vec<ConsumerTopic>,
@@ -66,7 +64,7 @@ pub struct ConsumerTopics {
 }
 
 /// A topic as consumers see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsumerTopic {
     /// The topic's number, from 1.
     pub topic_id: u64,

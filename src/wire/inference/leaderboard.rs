@@ -1,11 +1,10 @@
 //! The leaderboard: losses of a topic's actors and combined values. An extension.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The answer to `GET /api/v1/topics/{topic_id}/leaderboard`. Losses are none of them logarithms.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Leaderboard {
     /// The topic's number.
     pub topic_id: u64,
@@ -16,7 +15,7 @@ pub struct Leaderboard {
 }
 
 /// What the values of one epoch lost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EpochLosses {
     /// The block at which it opened.
     pub nonce: u64,
@@ -32,7 +31,7 @@ pub struct EpochLosses {
 }
 
 /// One actor and its mean loss.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RankedActor {
     /// The address of the actor.
     pub worker: String,

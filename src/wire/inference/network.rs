@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use model::topic::SINGLE_LABEL;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Bundle, LabeledValue, cases::Decimal};
 
 /// The function that workers of a cluster run to infer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictorSettings {
     /// Its name or content id.
@@ -35,7 +34,7 @@ pub struct PredictorSettings {
 }
 
 /// A model that a predictor stands for: an inferer by its name, whichever worker runs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictorModelSettings {
     /// Its name, which no other model of the topic has.
@@ -46,7 +45,7 @@ pub struct PredictorModelSettings {
 }
 
 /// A topic's settings. What is left out is as on most topics of the chain.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
 pub struct TopicSettings {
@@ -134,7 +133,7 @@ pub struct TopicSettings {
 }
 
 /// From which epoch on a topic learns again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RelearnBody {
     /// The first epoch whose truth is read again: a height, as a number or a text.
@@ -142,7 +141,7 @@ pub struct RelearnBody {
 }
 
 /// What came of learning again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RelearnedBody {
     /// How many epochs were learned from again; some before the first are among them.
     pub n_epochs: u64,
@@ -151,7 +150,7 @@ pub struct RelearnedBody {
 }
 
 /// Whether a topic works, and what it keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicHealth {
     /// The topic's number, from 1.
     pub topic_id: u64,
@@ -164,7 +163,7 @@ pub struct TopicHealth {
 }
 
 /// Something that a topic fails to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProblemBody {
     /// The step that fails.
     pub failing: String,
@@ -175,7 +174,7 @@ pub struct ProblemBody {
 }
 
 /// What a topic keeps of its past epochs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetentionBody {
     /// The most bytes of closed epochs. Past half of it, the oldest ones lose forecasts and
     /// `one_out_inferer_forecaster_values`.
@@ -193,14 +192,14 @@ pub struct RetentionBody {
 }
 
 /// Whether the service serves, and which topics fail. What they fail to do is for callers with a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceHealth {
     /// Topics that fail to do something now: `/api/v1/topics/{topic_id}/health` says what and why.
     pub failing_topics: Vec<u64>,
 }
 
 /// Whether a topic's epochs open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopicActive {
     /// Whether they do.
@@ -208,7 +207,7 @@ pub struct TopicActive {
 }
 
 /// What a worker submits for one epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SubmissionBody {
     /// The nonce; the open one where it does not say. A number or a text.
@@ -240,7 +239,7 @@ impl SubmissionBody {
 }
 
 /// The answer to a submission: it is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
     /// The topic's number, from 1.
     pub topic_id: u64,
@@ -256,7 +255,7 @@ pub struct Accepted {
 }
 
 /// Who signs values for contracts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignerBody {
     /// The address of the account that signs, `0x…`.
     pub address: String,
@@ -265,7 +264,7 @@ pub struct SignerBody {
 }
 
 /// Where the values of a label lie, counted by their weights.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IntervalBody {
     /// The label, `y` on a topic with a single output.
     pub label_name: String,
@@ -276,7 +275,7 @@ pub struct IntervalBody {
 }
 
 /// How much each actor counted, 0 to 1, by address.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct WeightsBody {
     /// The inferers' weights, by address.
     pub inferers: BTreeMap<String, String>,
@@ -285,7 +284,7 @@ pub struct WeightsBody {
 }
 
 /// The newest bundle of a topic, with what follows from the same regrets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LatestBody {
     /// The bundle, with every array.
     pub network_inferences: Bundle,
@@ -300,7 +299,7 @@ pub struct LatestBody {
 }
 
 /// One number of the newest bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScalarBody {
     /// The topic's number, from 1.
     pub topic_id: u64,
@@ -313,7 +312,7 @@ pub struct ScalarBody {
 }
 
 /// A page of a topic's past bundles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NetworkInferencesPage {
     /// The bundles, oldest first.
     pub network_inferences: Vec<Bundle>,
@@ -322,7 +321,7 @@ pub struct NetworkInferencesPage {
 }
 
 /// One past epoch with all that led to it and came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EpochBody {
     /// The bundle, with every array.
     pub network_inferences: Bundle,
