@@ -59,15 +59,9 @@ struct AddressRecord {
 /// What a scan of the folder found.
 #[derive(Debug, Default)]
 pub(super) struct ScanResult {
-    pub(super) functions: Vec<ScannedFunction>,
+    /// Functions that were checked, each with the id of its bytes as one block.
+    pub(super) functions: Vec<(Function, Option<FunctionId>)>,
     pub(super) addresses: Vec<InstallSource>,
-}
-
-/// A function that was checked, without its content.
-#[derive(Debug)]
-pub(super) struct ScannedFunction {
-    pub(super) function: Function,
-    pub(super) whole: Option<FunctionId>,
 }
 
 /// The store's folder. Cheap to clone.
@@ -171,7 +165,7 @@ impl FunctionFiles {
     }
 
     /// Returns the function that a record describes, if its content is whole.
-    fn checked(&self, record: &Path) -> Option<ScannedFunction> {
+    fn checked(&self, record: &Path) -> Option<(Function, Option<FunctionId>)> {
         let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
         let FunctionRecord { body, unnamed } = serde_json::from_slice(&bytes).ok()?;
         let function = Function {
@@ -185,7 +179,7 @@ impl FunctionFiles {
         let is_in_place = record == self.record_of(function.id);
         let VerifiedFunction { function: read, whole, .. } = self.read(&function).ok().flatten()?;
         let is_whole = read.size_bytes == function.size_bytes;
-        (is_in_place && is_whole).then_some(ScannedFunction { function: read, whole })
+        (is_in_place && is_whole).then_some((read, whole))
     }
 
     /// Deletes what a record that is not good names by its file name.

@@ -199,8 +199,8 @@ impl Functions {
             web: WebReader::new(hosts, trusted),
             changed: Notify::new(),
         }));
-        for checked in found.functions {
-            store.enter(&checked.function, checked.whole);
+        for (function, whole) in found.functions {
+            store.enter(&function, whole);
         }
         for address in found.addresses {
             store.enter_address(address);
