@@ -33,7 +33,7 @@ use accounts::gate::{Admitted, Gate, GateMessages};
 use axum::{
     Extension, Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path},
-    http::request::Parts,
+    http::{Uri, request::Parts},
     middleware::from_fn,
     response::{IntoResponse as _, Response},
 };
@@ -63,7 +63,7 @@ use crate::{
     Datasets, ReadOptions,
     download_cache::DownloadCache,
     key_limit::KeyLimit,
-    query::Caps,
+    query::{Caps, params::Params},
     retention, run_blocking,
     source::{
         load::{self, LoadOptions},
@@ -300,17 +300,25 @@ fn keyed_api() -> OpenApiRouter<App> {
         .routes(routes!(check::post))
 }
 
-/// The key that the gate authenticated.
-#[derive(Debug, Clone, Copy)]
-struct Caller(KeyId);
+/// The key that the gate authenticated, and what it is let in to.
+#[derive(Debug)]
+struct Caller {
+    app: App,
+    key: KeyId,
+}
 
 impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
-        let admitted = parts.extensions.get::<Admitted>().copied();
-        admitted.map(|Admitted(key)| Self(key.id)).ok_or(ApiError::KeyUnknown)
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let admitted = parts.extensions.get::<Admitted>().ok_or(ApiError::KeyUnknown)?;
+        Ok(Self { app: Arc::clone(app), key: admitted.0.id })
     }
+}
+
+/// Reads the parameters of a query, each of which must be one of `known`.
+fn read_params(uri: &Uri, known: &'static [&'static str]) -> Result<Params, ApiError> {
+    Ok(Params(web::extract::pairs(uri)?).check_names(known)?)
 }
 
 /// The parameters of a path.

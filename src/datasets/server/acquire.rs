@@ -1,15 +1,12 @@
 //! `POST /api/tags/acquire/`: a key takes a tag.
 
-use axum::{
-    Json,
-    extract::{Request, State},
-};
+use axum::{Json, extract::Request};
 use wire::{
     datasets::{MessageBody, TagName},
     paths,
 };
 
-use super::{App, Caller, error::Result};
+use super::{Caller, error::Result};
 /// Takes a public tag, whose datasets the key sees from then on.
 ///
 /// 409 where the key holds it already, which may be ignored.
@@ -17,8 +14,7 @@ use super::{App, Caller, error::Result};
     request_body = TagName,
     responses((status = 200, description = "The key holds the tag", body = MessageBody)))]
 pub(super) async fn post(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     request: Request,
 ) -> Result<Json<MessageBody>> {
     let TagName { tag_name } = web::extract::json(request).await?;

@@ -3,7 +3,7 @@
 
 use axum::{
     body::Body,
-    extract::{Request, State},
+    extract::Request,
     http::{
         HeaderName, HeaderValue, Method,
         header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_TYPE, RANGE},
@@ -16,17 +16,15 @@ use utoipa::openapi::schema::Object;
 use wire::{datasets::FlatRow, paths};
 
 use super::{
-    App, Caller, byte_range,
+    Caller, byte_range,
     compressed::{Accepted, set_coding},
     conditional::{IfNoneMatch, not_modified, set_tag},
     error::Result,
     openapi::{AtResolution, InBounds, KeyInQuery, WhichDataset, one_of},
+    read_params,
     stream::KEY_PARAM,
 };
-use crate::{
-    download::{Download, DownloadRequest, DownloadResponse, RangeFacts},
-    query::params::Params,
-};
+use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
 
 /// The number of rows, where it is known before them.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
@@ -64,13 +62,12 @@ fn outputs() -> Object {
         (status = 206, description = "The bytes of Parquet that `Range` asks for",
             body = Vec<u8>, content_type = "application/vnd.apache.parquet")))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     accepted: Accepted,
     IfNoneMatch(known): IfNoneMatch,
     request: Request,
 ) -> Result<Response> {
-    let query = Params(web::extract::pairs(request.uri())?).check_names(&PARAMS)?.download()?;
+    let query = read_params(request.uri(), &PARAMS)?.download()?;
     let output = query.output;
     let coding = if output.is_text() { accepted.coding()? } else { Coding::Identity };
     let is_part = request.method() == Method::HEAD || request.headers().contains_key(RANGE);

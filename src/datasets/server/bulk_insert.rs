@@ -6,7 +6,7 @@
 
 use axum::{
     body::HttpBody as _,
-    extract::{Request, State},
+    extract::Request,
     http::{
         HeaderMap,
         header::{CONTENT_ENCODING, CONTENT_TYPE},
@@ -21,14 +21,14 @@ use wire::{
 };
 
 use super::{
-    App, BODY_BYTES_MAX, Caller, body_limit,
+    BODY_BYTES_MAX, Caller, body_limit,
     error::{ApiError, Result},
     openapi::{WhichDataset, one_of},
+    read_params,
 };
 use crate::{
     error::OperationError,
     insert::{Encoding, Format, InsertBatch, PARQUET_MAGIC},
-    query::params::Params,
 };
 
 /// The longest body that is read before checking that the key owns the dataset: the check takes longer
@@ -79,13 +79,11 @@ fn modes() -> Object {
         (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"))),
     responses((status = 201, description = "How many rows are stored", body = BulkInserted)))]
 pub(super) async fn post(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     request: Request,
 ) -> Result<Created<BulkInserted>> {
     let (format, encoding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
-    let params = Params(web::extract::pairs(request.uri())?);
-    let params = params.check_names(&["dataset", "dataset_name", "mode"])?;
+    let params = read_params(request.uri(), &["dataset", "dataset_name", "mode"])?;
     let mode = match params.get("mode") {
         None | Some("replace") => AppendMode::Replace,
         Some("merge") => AppendMode::Merge,

@@ -1,9 +1,6 @@
 //! `POST /api/access/check/`: what a key may do with a dataset.
 
-use axum::{
-    Json,
-    extract::{Request, State},
-};
+use axum::{Json, extract::Request};
 use model::dataset::DatasetId;
 use tsdb::catalog::DatasetRef;
 use wire::{
@@ -11,14 +8,13 @@ use wire::{
     paths,
 };
 
-use super::{App, Caller, error::Result};
+use super::{Caller, error::Result};
 /// Tells what the key may do with a dataset, and which tags grant it.
 #[utoipa::path(post, path = paths::ACCESS_CHECK, operation_id = "check_access", tag = "datasets",
     request_body = AccessCheck,
     responses((status = 200, description = "What the key may do", body = AccessBody)))]
 pub(super) async fn post(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     request: Request,
 ) -> Result<Json<AccessBody>> {
     let AccessCheck { dataset_id, require_write } = web::extract::json(request).await?;

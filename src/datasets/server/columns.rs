@@ -1,10 +1,6 @@
 //! `/api/columns/`: lists, adds, renames and deletes columns of a dataset.
 
-use axum::{
-    Json,
-    extract::{Request, State},
-    http::Uri,
-};
+use axum::{Json, extract::Request, http::Uri};
 use model::{
     dataset::{DatasetId, Dtype},
     key::KeyId,
@@ -20,22 +16,18 @@ use super::{
     App, Caller,
     error::{ApiError, Result},
     openapi::WhichDataset,
-    single_page,
+    read_params, single_page,
 };
-use crate::{
-    error::OperationError,
-    query::{QueryError, params::Params},
-};
+use crate::{error::OperationError, query::QueryError};
 /// Lists the columns of a dataset, in their order.
 #[utoipa::path(get, path = paths::COLUMNS, operation_id = "list_columns", tag = "datasets",
     params(WhichDataset),
     responses((status = 200, description = "All columns", body = Envelope<ColumnBody>)))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<ColumnBody>>> {
-    let params = Params(web::extract::pairs(&uri)?).check_names(&["dataset", "dataset_name"])?;
+    let params = read_params(&uri, &["dataset", "dataset_name"])?;
     let columns = app.datasets.sight(key, params.dataset()?).await?.columns;
     let shown = columns.into_iter().filter(|column| !column.is_deleted());
     Ok(Json(single_page(shown.map(Into::into).collect())))
@@ -45,8 +37,7 @@ pub(super) async fn get(
     request_body = AddColumn,
     responses((status = 201, description = "The new column", body = ColumnBody)))]
 pub(super) async fn post(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     request: Request,
 ) -> Result<Created<ColumnBody>> {
     let AddColumn { dataset, dataset_name, name, dtype } = web::extract::json(request).await?;
@@ -59,8 +50,7 @@ pub(super) async fn post(
     request_body = RenameColumn,
     responses((status = 200, description = "The column", body = ColumnBody)))]
 pub(super) async fn patch(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     request: Request,
 ) -> Result<Json<ColumnBody>> {
     let RenameColumn { dataset, dataset_name, name, new_name } =
@@ -75,13 +65,8 @@ pub(super) async fn patch(
 #[utoipa::path(delete, path = paths::COLUMNS, operation_id = "delete_column", tag = "producing",
     params(WhichDataset, ("name" = String, Query, description = "The column's name.")),
     responses((status = 200, description = "It is deleted", body = MessageBody)))]
-pub(super) async fn delete(
-    State(app): State<App>,
-    Caller(key): Caller,
-    uri: Uri,
-) -> Result<Json<MessageBody>> {
-    let params = Params(web::extract::pairs(&uri)?);
-    let params = params.check_names(&["dataset", "dataset_name", "name"])?;
+pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json<MessageBody>> {
+    let params = read_params(&uri, &["dataset", "dataset_name", "name"])?;
     let name = params.get("name").ok_or_else(|| ApiError::Unfit("name is required".to_owned()))?;
     let change = ColumnChange::Delete(name.to_owned());
     app.datasets.change_column(key, params.dataset()?, change).await?;

@@ -1,23 +1,19 @@
 //! `/api/datasets/{id}/`: one dataset, changed and deleted by its owner.
 
-use axum::{
-    Json,
-    extract::{Request, State},
-};
+use axum::{Json, extract::Request};
 use tsdb::catalog::{Change, DatasetRef, MetadataChange};
 use wire::{
     datasets::{DatasetBody, MessageBody, ReplaceDataset, UpdateDataset},
     paths,
 };
 
-use super::{App, Caller, PathParams, error::Result, openapi::DatasetNumber};
+use super::{Caller, PathParams, error::Result, openapi::DatasetNumber};
 use crate::error::OperationError;
 /// Reads one dataset.
 #[utoipa::path(get, path = paths::DATASET, operation_id = "get_dataset", tag = "datasets",
     params(DatasetNumber), responses((status = 200, description = "The dataset", body = DatasetBody)))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<DatasetBody>> {
     Ok(Json(app.datasets.sight(key, which(&id)?).await?.dataset.into()))
@@ -27,8 +23,7 @@ pub(super) async fn get(
     params(DatasetNumber), request_body = UpdateDataset,
     responses((status = 200, description = "The dataset", body = DatasetBody)))]
 pub(super) async fn patch(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
     request: Request,
 ) -> Result<Json<DatasetBody>> {
@@ -43,8 +38,7 @@ pub(super) async fn patch(
     params(DatasetNumber), request_body = ReplaceDataset,
     responses((status = 200, description = "The dataset", body = DatasetBody)))]
 pub(super) async fn put(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
     request: Request,
 ) -> Result<Json<DatasetBody>> {
@@ -59,8 +53,7 @@ pub(super) async fn put(
 #[utoipa::path(delete, path = paths::DATASET, operation_id = "delete_dataset", tag = "producing",
     params(DatasetNumber), responses((status = 200, description = "It is gone", body = MessageBody)))]
 pub(super) async fn delete(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<MessageBody>> {
     app.datasets.delete(key, which(&id)?).await?;

@@ -1,11 +1,7 @@
 //! `/api/datasets/{id}/tags/` and `/api/datasets/{id}/tags/{tag_name}/`: lists, adds and removes the tags
 //! of a dataset.
 
-use axum::{
-    Json,
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{Json, extract::Request, response::Response};
 use model::dataset::DatasetId;
 use tsdb::catalog::DatasetRef;
 use wire::{
@@ -14,7 +10,7 @@ use wire::{
 };
 
 use super::{
-    App, Caller, PathParams, added_response,
+    Caller, PathParams, added_response,
     error::Result,
     openapi::{DatasetNumber, NamedTag},
     tags::envelope,
@@ -25,8 +21,7 @@ use crate::error::OperationError;
     params(DatasetNumber),
     responses((status = 200, description = "These tags", body = Envelope<TagBody>)))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<Envelope<TagBody>>> {
     let tags = app.datasets.dataset_tags(key, dataset_id(&id)?).await?;
@@ -40,8 +35,7 @@ pub(super) async fn get(
     responses((status = 201, description = "They may now", body = MessageBody),
         (status = 200, description = "They could before", body = MessageBody)))]
 pub(super) async fn post(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
     request: Request,
 ) -> Result<Response> {
@@ -56,8 +50,7 @@ pub(super) async fn post(
     params(DatasetNumber, NamedTag),
     responses((status = 200, description = "It is taken", body = MessageBody)))]
 pub(super) async fn delete(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams((id, tag_name)): PathParams<(String, String)>,
 ) -> Result<Json<MessageBody>> {
     app.datasets.remove_tag(key, dataset_id(&id)?, &tag_name).await?;

@@ -3,7 +3,7 @@
 
 use axum::{
     Json,
-    extract::{Request, State},
+    extract::Request,
     http::Uri,
     response::{IntoResponse as _, Response},
 };
@@ -16,11 +16,11 @@ use wire::{
 };
 
 use super::{
-    App, Caller,
+    Caller,
     columns::dtype_of,
     error::Result,
     openapi::{CreateDatasets, CreatedDatasets, PageOf},
-    single_page,
+    read_params, single_page,
 };
 use crate::query::{link, params::Params};
 
@@ -35,11 +35,10 @@ const NOT_COUNTED: i64 = -1;
         description = "Text to be found in names and descriptions, whatever its case."), PageOf),
     responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<DatasetBody>>> {
-    let params = Params(web::extract::pairs(&uri)?).check_names(&["search", "limit", "offset"])?;
+    let params = read_params(&uri, &["search", "limit", "offset"])?;
     let filter = params.get("search").map_or(Filter::All, |text| Filter::Text(text.to_owned()));
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
@@ -55,11 +54,7 @@ pub(super) async fn get(
 #[utoipa::path(post, path = paths::DATASETS, operation_id = "create_dataset", tag = "producing",
     request_body = CreateDatasets,
     responses((status = 201, description = "What is new", body = CreatedDatasets)))]
-pub(super) async fn post(
-    State(app): State<App>,
-    Caller(key): Caller,
-    request: Request,
-) -> Result<Response> {
+pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Result<Response> {
     let body = web::extract::bytes(request).await?;
     let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     if !is_list {

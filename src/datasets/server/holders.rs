@@ -1,27 +1,20 @@
 //! `/api/tags/{tag_name}/holders/`: lists the keys that hold a tag; its owner gives and takes it.
 
-use axum::{
-    Json,
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{Json, extract::Request, response::Response};
 use model::key::KeyId;
 use wire::{
     datasets::{Envelope, HolderBody, MessageBody},
     paths,
 };
 
-use super::{
-    App, Caller, PathParams, added_response, error::Result, openapi::NamedTag, single_page,
-};
+use super::{Caller, PathParams, added_response, error::Result, openapi::NamedTag, single_page};
 use crate::error::OperationError;
 /// Lists the keys that hold a tag, which the key owns.
 #[utoipa::path(get, path = paths::TAG_HOLDERS, operation_id = "list_tag_holders", tag = "datasets",
     params(NamedTag),
     responses((status = 200, description = "All holders", body = Envelope<HolderBody>)))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(tag_name): PathParams<String>,
 ) -> Result<Json<Envelope<HolderBody>>> {
     let holders = app.datasets.holders(key, &tag_name).await?;
@@ -36,8 +29,7 @@ pub(super) async fn get(
     responses((status = 201, description = "It holds the tag now", body = MessageBody),
         (status = 200, description = "It held the tag before", body = MessageBody)))]
 pub(super) async fn post(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams(tag_name): PathParams<String>,
     request: Request,
 ) -> Result<Response> {
@@ -56,8 +48,7 @@ pub(super) async fn post(
         ("key" = i64, Path, description = "The key's number, which is no secret.")),
     responses((status = 200, description = "It is taken", body = MessageBody)))]
 pub(super) async fn delete(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     PathParams((tag_name, other)): PathParams<(String, String)>,
 ) -> Result<Json<MessageBody>> {
     let other = other.parse().map_err(|_| OperationError::KeyUnknown)?;

@@ -1,7 +1,6 @@
 //! `GET /api/rows/live/`: the newest rows, newest first, as NDJSON unless asked otherwise.
 
 use axum::{
-    extract::State,
     http::{HeaderValue, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
@@ -10,11 +9,12 @@ use model::resolution::Resolution;
 use wire::paths;
 
 use super::{
-    App, Caller,
+    Caller,
     error::Result,
     openapi::{InBounds, WhichDataset},
+    read_params,
 };
-use crate::{query::params::Params, read::RowsPage};
+use crate::read::RowsPage;
 
 /// The parameters of the newest rows: those of document 2, and `output`.
 const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "output"];
@@ -26,8 +26,8 @@ const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "
         description = "Rows at most: held between 1 and 10 000; 100 where it is left out.")),
     responses((status = 200, description = "Rows, one JSON object in each line", body = String,
         content_type = "application/x-ndjson")))]
-pub(super) async fn get(State(app): State<App>, Caller(key): Caller, uri: Uri) -> Result<Response> {
-    let query = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?.live()?;
+pub(super) async fn get(Caller { app, key }: Caller, uri: Uri) -> Result<Response> {
+    let query = read_params(&uri, &PARAMS)?.live()?;
     let output = query.output;
     let body = app.datasets.newest(key, query, move |page| body(page, output)).await?;
     let content_type = HeaderValue::from_static(output.content_type());

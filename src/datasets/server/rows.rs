@@ -2,7 +2,6 @@
 
 use axum::{
     Json,
-    extract::State,
     http::{HeaderValue, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
@@ -15,10 +14,11 @@ use utoipa::openapi::schema::Object;
 use wire::{datasets::RowsDeleted, paths};
 
 use super::{
-    App, Caller,
+    Caller,
     conditional::{IfNoneMatch, not_modified, set_tag},
     error::{ApiError, Result},
     openapi::{AtResolution, InBounds, PageBody, PageOf, WhichDataset, one_of},
+    read_params,
 };
 use crate::{
     query::{link, params::Params},
@@ -75,12 +75,11 @@ fn orders() -> Object {
     params(WhichDataset, InBounds, AtResolution, PageOf, Position),
     responses((status = 200, description = "A page of rows or buckets", body = PageBody)))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     IfNoneMatch(known): IfNoneMatch,
     uri: Uri,
 ) -> Result<Response> {
-    let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
+    let params = read_params(&uri, &PARAMS)?;
     let query = params.rows()?;
     let (body, tag) =
         match app.datasets.rows(key, PageRequest { query, params, known }, render_body).await? {
@@ -105,12 +104,8 @@ pub(super) async fn get(
         ("start" = String, Query, format = DateTime, description = "The first timestamp, inclusive."),
         ("end" = String, Query, format = DateTime, description = "The last timestamp, inclusive.")),
     responses((status = 200, description = "How many rows are gone", body = RowsDeleted)))]
-pub(super) async fn delete(
-    State(app): State<App>,
-    Caller(key): Caller,
-    uri: Uri,
-) -> Result<Json<RowsDeleted>> {
-    let params = Params(web::extract::pairs(&uri)?).check_names(&DELETE_PARAMS)?;
+pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json<RowsDeleted>> {
+    let params = read_params(&uri, &DELETE_PARAMS)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);
     let (Some(first), Some(last)) = (bounds.start, bounds.end) else {
         return Err(ApiError::Unfit("start and end are required".to_owned()));

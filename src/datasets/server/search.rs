@@ -1,7 +1,7 @@
 //! `GET /api/datasets/search/`: the datasets with one metadata field at one value; with all of
 //! several, where the operator allows it.
 
-use axum::{Json, extract::State, http::Uri};
+use axum::{Json, http::Uri};
 use model::page::ROWS_DEFAULT;
 use tsdb::catalog::Filter;
 use wire::{
@@ -10,7 +10,7 @@ use wire::{
 };
 
 use super::{
-    App, Caller, MetadataFilters,
+    Caller, MetadataFilters,
     datasets::envelope,
     error::{ApiError, Result},
     openapi::PageOf,
@@ -25,8 +25,7 @@ use crate::{catalog::FIELDS_MAX, query::params::Params};
         PageOf),
     responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
+    Caller { app, key }: Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<DatasetBody>>> {
     let params = Params(web::extract::pairs(&uri)?);

@@ -4,7 +4,6 @@ use std::{convert::Infallible, time::Duration};
 
 use axum::{
     body::Body,
-    extract::State,
     http::{
         HeaderMap, HeaderValue, Uri,
         header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -34,11 +33,9 @@ use super::{
     App, Caller,
     error::Result,
     openapi::{KeyInQuery, WhichDataset},
+    read_params,
 };
-use crate::{
-    follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event},
-    query::params::Params,
-};
+use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
 /// The parameter that may carry the key, on this path alone: a browser's `EventSource` cannot send
 /// headers. Queries are not logged.
@@ -63,12 +60,11 @@ const RETRY: &[u8] = b"retry: 3000\n\n";
     params(WhichDataset, KeyInQuery), responses((status = 200, description = "Events", body = String,
         content_type = "text/event-stream")))]
 pub(super) async fn get(
-    State(app): State<App>,
-    Caller(caller): Caller,
+    Caller { app, key: caller }: Caller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response> {
-    let params = Params(web::extract::pairs(&uri)?).check_names(&PARAMS)?;
+    let params = read_params(&uri, &PARAMS)?;
     let key = match params.get(KEY_PARAM) {
         None => web::auth::api_key(&headers)?,
         Some(text) => text.parse().map_err(NoKey::Unreadable)?,

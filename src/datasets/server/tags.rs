@@ -1,20 +1,17 @@
 //! `GET /api/tags/`: the tags that a key knows of.
 
-use axum::{Json, extract::State};
+use axum::Json;
 use tsdb::catalog::Tag;
 use wire::{
     datasets::{Envelope, TagBody},
     paths,
 };
 
-use super::{App, Caller, error::Result, single_page};
+use super::{Caller, error::Result, single_page};
 /// Lists the tags that the key knows of: public ones, which any key may acquire, its own, and those it holds.
 #[utoipa::path(get, path = paths::TAGS, operation_id = "list_tags", tag = "datasets",
     responses((status = 200, description = "These tags", body = Envelope<TagBody>)))]
-pub(super) async fn get(
-    State(app): State<App>,
-    Caller(key): Caller,
-) -> Result<Json<Envelope<TagBody>>> {
+pub(super) async fn get(Caller { app, key }: Caller) -> Result<Json<Envelope<TagBody>>> {
     Ok(Json(envelope(app.datasets.known_tags(key).await?)))
 }
 
