@@ -126,10 +126,12 @@ enum TimestampShare {
 }
 
 /// What is known of a field so far.
+#[derive(Default)]
 struct Seen {
     name: String,
     example: Option<String>,
-    is_boolean: bool,
+    /// Values that are neither true nor false.
+    n_others: usize,
     /// Values that are no number but may be a text.
     n_dashes: usize,
     n_numbers: usize,
@@ -142,18 +144,14 @@ struct Seen {
     n_dates: usize,
     n_day_first: usize,
     n_clocks: usize,
-    whole: Whole,
-    /// How many of its numbers are of the size of each unit.
-    units: [(TimeUnit, usize); 5],
-}
-
-/// What is known of a field as whole numbers.
-struct Whole {
-    is_all: bool,
-    /// Whether one of them is too large for a float.
-    is_large: bool,
-    /// Whether all of them are written as such.
-    is_declared: bool,
+    /// Numbers that are not whole.
+    n_fractions: usize,
+    /// Whole numbers that are too large for a float.
+    n_large: usize,
+    /// Values that are not written as whole numbers.
+    n_undeclared: usize,
+    /// How many of its numbers are of the size of each of [`UNITS`].
+    units: [usize; 5],
 }
 
 impl SniffedFields {
@@ -308,7 +306,7 @@ pub fn sniff(
     for _ in 0..SNIFFED_RECORDS {
         let read = records.next(&mut |field, name, cell| {
             while seen.len() <= field {
-                seen.push(Seen::new(name));
+                seen.push(Seen { name: name.to_owned(), ..Seen::default() });
             }
             if let Some(seen) = seen.get_mut(field) {
                 seen.look(cell, texts);
@@ -334,26 +332,6 @@ pub fn sniff(
 }
 
 impl Seen {
-    fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            example: None,
-            is_boolean: true,
-            n_dashes: 0,
-            n_numbers: 0,
-            n_number_texts: 0,
-            marks: Marks::default(),
-            unfit: None,
-            n_values: 0,
-            n_timestamps: 0,
-            n_dates: 0,
-            n_day_first: 0,
-            n_clocks: 0,
-            whole: Whole { is_all: true, is_large: false, is_declared: true },
-            units: UNITS.map(|unit| (unit, 0)),
-        }
-    }
-
     fn look(&mut self, cell: Cell<'_>, texts: &TimeTexts) {
         if cell.is_absent() {
             return;
@@ -367,10 +345,10 @@ impl Seen {
             return;
         }
         self.example.get_or_insert_with(|| cell.describe());
-        self.is_boolean &= cell.boolean().is_some();
+        self.n_others += usize::from(cell.boolean().is_none());
         if cell.is_number() {
             self.n_numbers += 1;
-            self.whole.is_all &= cell.integer().is_some();
+            self.n_fractions += usize::from(cell.integer().is_none());
         }
         self.n_number_texts +=
             usize::from(matches!(cell, Cell::Text(text) if Cell::Bare(text).is_number()));
@@ -382,8 +360,9 @@ impl Seen {
                 Telling::Open => drop(self.marks.open.get_or_insert_with(|| cell.describe())),
             }
         }
-        self.whole.is_large |= cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
-        self.whole.is_declared &= matches!(cell, Cell::Integer(_) | Cell::Large(_));
+        let is_large = cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
+        self.n_large += usize::from(is_large);
+        self.n_undeclared += usize::from(!matches!(cell, Cell::Integer(_) | Cell::Large(_)));
         self.n_values += 1;
         self.n_timestamps += usize::from(timestamp(cell, None, texts).is_ok());
         if let Some(text) = cell.plain_text() {
@@ -393,8 +372,8 @@ impl Seen {
             self.n_clocks += usize::from(is_clock(&text, is_called_so));
         }
         let unit = number(cell).map(TimeUnit::guess);
-        if let Some((_, n_of)) = self.units.iter_mut().find(|(of, _)| Some(*of) == unit) {
-            *n_of += 1;
+        for (of, n_of) in UNITS.into_iter().zip(&mut self.units) {
+            *n_of += usize::from(Some(of) == unit);
         }
     }
 
@@ -411,8 +390,8 @@ impl Seen {
 
     /// The unit that most of the numbers are of the size of, the finer of two.
     fn unit(&self) -> Option<TimeUnit> {
-        let most = self.units.iter().filter(|(_, n_of)| *n_of > 0).max_by_key(|(_, n_of)| *n_of);
-        most.map(|(unit, _)| *unit)
+        let counted = UNITS.into_iter().zip(self.units).filter(|(_, n_of)| *n_of > 0);
+        counted.max_by_key(|(_, n_of)| *n_of).map(|(unit, _)| unit)
     }
 
     /// What it holds; `is_typed` says that the file itself tells whole numbers from others.
@@ -422,9 +401,9 @@ impl Seen {
         let dtype = match () {
             () if self.example.is_none() && self.n_dashes == 0 => Dtype::Float,
             () if self.example.is_none() => Dtype::String,
-            () if self.is_boolean => Dtype::Boolean,
-            () if is_typed && self.whole.is_declared => Dtype::Integer,
-            () if is_float && self.whole.is_all && self.whole.is_large => Dtype::Integer,
+            () if self.n_others == 0 => Dtype::Boolean,
+            () if is_typed && self.n_undeclared == 0 => Dtype::Integer,
+            () if is_float && self.n_fractions == 0 && self.n_large > 0 => Dtype::Integer,
             () if is_float => Dtype::Float,
             () => Dtype::String,
         };
