@@ -82,15 +82,16 @@
 //!
 //! # How to make a change
 //!
-//! - **An endpoint**: its path in `wire/paths.rs` (the last fixed segment names the files), its body
-//!   in `wire/<room>.rs`, a handler with its description in `<room>/server/<name>.rs`, its route in
-//!   `<room>/server.rs`, a method in `client/`, a test `tests/it/<room>/<name>.rs`. A handler
-//!   extracts, calls the room and converts; it sees no store.
+//! - **An endpoint**, six files: its path in `wire/paths.rs` (the last fixed segment names the files),
+//!   its body in `wire/<room>.rs`, a handler with its description in `<room>/server/<name>.rs`, its
+//!   route in `<room>/server.rs`, a method in `client/`, a test in `tests/it/<room>/<name>.rs`. A
+//!   handler extracts, calls the room and converts; it sees no store.
 //! - **A pane**: what it holds, what changes it and how it is drawn, in the `state`, `update` and
 //!   `view` of its folder in `tui/screens/`; keys in `tui/keymap/`, calls as effects in
 //!   `tui/effects/`, a snapshot in `tui/view/tests`.
-//! - **A loss function**: a variant of `LossMethod` with its name and arithmetic, and a line of its
-//!   table of tests, all in `inference/math/loss.rs`.
+//! - **A loss function**, three files: a variant of `LossMethod` with its name and arithmetic, and a
+//!   line of its table of tests, in `inference/math/loss.rs`; its name in the error of
+//!   `inference/network/topic/settings.rs` and in the doc of the setting in `wire/inference/network.rs`.
 //! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help; man pages,
 //!   completion and README examples are tested against it.
 //! - **A key**: an [`Action`](tui::action::Action) and its line in the table of `tui/keymap/`; footer,

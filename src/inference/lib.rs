@@ -120,25 +120,13 @@ pub enum SubmitError {
         /// The worker's address on the chain.
         worker: Address,
     },
-    /// The epoch holds as many payloads of such workers as it takes.
-    #[error("submit for nonce {nonce}: it has as many submissions as it takes")]
+    /// The epoch holds as much as it takes.
+    #[error("submit for nonce {nonce}: {limit}")]
     Full {
         /// The block at which the epoch opened.
         nonce: BlockHeight,
-    },
-    /// The epoch holds as many labels as it takes.
-    #[error("submit for nonce {nonce}: it has {} labels", store::LABELS_MAX)]
-    FullOfLabels {
-        /// The block at which the epoch opened.
-        nonce: BlockHeight,
-    },
-    /// The epoch holds as many workers of the submitter as it takes of one.
-    #[error("submit for nonce {nonce}: it has {n_max} workers of this account, the most of one")]
-    FullOfSubmitter {
-        /// The block at which the epoch opened.
-        nonce: BlockHeight,
-        /// The most workers that an account may have in an epoch.
-        n_max: u32,
+        /// What there is too much of.
+        limit: String,
     },
     /// The payload does not fit the topic.
     #[error("check the submission")]
@@ -260,7 +248,7 @@ impl Inference {
         payload: Payload,
     ) -> Result<(), SubmitError> {
         let Sender { topic, nonce, worker, name } = sender;
-        let Origin { submitter, quota, .. } = origin;
+        let submitter = origin.submitter;
         let settings = self.topic(topic).ok_or(SubmitError::UnknownTopic { topic })?;
         if !is_open(settings.timing, nonce, self.shared.chain.height()) {
             return Err(SubmitError::NotOpen { nonce });
@@ -285,11 +273,7 @@ impl Inference {
             SubmitOutcome::Taken => Ok(()),
             SubmitOutcome::Repeated => Err(SubmitError::Repeated { nonce }),
             SubmitOutcome::NotOpen => Err(SubmitError::NotOpen { nonce }),
-            SubmitOutcome::Full => Err(SubmitError::Full { nonce }),
-            SubmitOutcome::FullOfLabels => Err(SubmitError::FullOfLabels { nonce }),
-            SubmitOutcome::FullOfSubmitter => {
-                Err(SubmitError::FullOfSubmitter { nonce, n_max: quota.0 })
-            }
+            SubmitOutcome::Full { limit } => Err(SubmitError::Full { nonce, limit }),
         }
     }
 

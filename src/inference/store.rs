@@ -66,7 +66,7 @@ pub const EPOCHS_KEPT: u32 = 10_000;
 pub const LABELS_MAX: u32 = 32_768;
 
 /// Outcome of submitting a payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitOutcome {
     /// It is kept.
     Taken,
@@ -74,13 +74,11 @@ pub enum SubmitOutcome {
     Repeated,
     /// No such epoch is open.
     NotOpen,
-    /// The epoch holds [`SUBMISSIONS_MAX`] payloads of such workers, or [`NEWCOMERS_MAX`] of
-    /// newcomers.
-    Full,
-    /// The epoch holds [`LABELS_MAX`] labels, and this payload would add to them.
-    FullOfLabels,
-    /// The epoch holds as many workers of the submitter as it takes of one.
-    FullOfSubmitter,
+    /// The epoch holds as much as it takes.
+    Full {
+        /// What there is too much of.
+        limit: String,
+    },
 }
 
 /// Where an epoch is in its life.

@@ -35,6 +35,9 @@ const MODELS_AT_ONCE: usize = 4;
 /// How long the dataset service has for a few rows. It answers in milliseconds or not at all.
 pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
+/// What is asked of a dataset most often, as the beginning of an error.
+const READ: &str = "read rows of";
+
 /// The shortest pause between two looks at the chain, so that a clock that stands still does not
 /// keep a task busy.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -59,12 +62,10 @@ impl std::fmt::Debug for Runner {
 /// Why an epoch's workers were not asked, or gave nothing.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
-    #[error("find dataset {dataset}")]
-    Find { dataset: String, source: Cause },
-    #[error("read rows of dataset {dataset}")]
-    Rows { dataset: String, source: Cause },
-    #[error("read rows of dataset {dataset} within {ROWS_WITHIN:?}")]
-    RowsLate { dataset: String },
+    #[error("{task} dataset {dataset}")]
+    Rows { task: &'static str, dataset: String, source: Cause },
+    #[error("{task} dataset {dataset} within {ROWS_WITHIN:?}")]
+    RowsLate { task: &'static str, dataset: String },
     #[error("find a row with column {column} in dataset {dataset}")]
     NoRows { dataset: String, column: String },
     #[error("run the predictor")]
@@ -266,7 +267,7 @@ impl Runner {
     async fn outcome(&self, input: Input) -> Result<Option<f64>, AskError> {
         let dataset = self.dataset().await?;
         let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
-        self.in_time(truth).await
+        self.in_time(READ, truth).await
     }
 
     /// Whether the dataset is well past the time in which the truth of `nonce` would have been.
@@ -277,7 +278,7 @@ impl Runner {
         };
         let ends = input.at + source.horizon + source.horizon;
         let Ok(dataset) = self.dataset().await else { return false };
-        let newest = self.in_time(self.rows.newest(dataset, 1)).await.unwrap_or_default();
+        let newest = self.in_time(READ, self.rows.newest(dataset, 1)).await.unwrap_or_default();
         newest.iter().any(|row| row.timestamp > ends + source.horizon)
     }
 
@@ -286,7 +287,7 @@ impl Runner {
         let source = &self.topic.source;
         let n_rows = self.topic.predictor.as_ref().map_or(1, |predictor| predictor.n_rows);
         let dataset = self.dataset().await?;
-        let rows = self.in_time(self.rows.newest(dataset, n_rows)).await?;
+        let rows = self.in_time(READ, self.rows.newest(dataset, n_rows)).await?;
         let with_column = rows.iter().filter_map(|row| {
             Some(Input { at: row.timestamp, value: *row.values.get(&source.column)? })
         });
@@ -444,23 +445,21 @@ impl Runner {
             return Ok(dataset);
         }
         let name = source.dataset.clone();
-        let dataset = timeout(ROWS_WITHIN, self.rows.find(&name))
-            .await
-            .map_err(|_| AskError::RowsLate { dataset: name.clone() })?
-            .map_err(|source| AskError::Find { dataset: name.clone(), source })?;
+        let dataset = self.in_time("find", self.rows.find(&name)).await?;
         self.inference.put_dataset(self.topic.id, &name, dataset).await?;
         Ok(dataset)
     }
 
     async fn in_time<T>(
         &self,
+        task: &'static str,
         answer: impl Future<Output = Result<T, Cause>> + Send,
     ) -> Result<T, AskError> {
         let dataset = || self.topic.source.dataset.clone();
         timeout(ROWS_WITHIN, answer)
             .await
-            .map_err(|_| AskError::RowsLate { dataset: dataset() })?
-            .map_err(|source| AskError::Rows { dataset: dataset(), source })
+            .map_err(|_| AskError::RowsLate { task, dataset: dataset() })?
+            .map_err(|source| AskError::Rows { task, dataset: dataset(), source })
     }
 
     async fn ask_and_log(&mut self, nonce: BlockHeight) {

@@ -189,9 +189,7 @@ impl From<SubmitError> for ApiError {
                 Code::AlreadyExists,
                 format!("this worker has submitted for nonce {nonce} already"),
             ),
-            SubmitError::Full { .. }
-            | SubmitError::FullOfLabels { .. }
-            | SubmitError::FullOfSubmitter { .. } => Self::too_many(format!("cannot {error}")),
+            SubmitError::Full { .. } => Self::too_many(format!("cannot {error}")),
             SubmitError::NotWhitelisted { topic, worker } => Self::denied(format!(
                 "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \
                  is not on it: ask who created the topic to add it"

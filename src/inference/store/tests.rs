@@ -286,11 +286,16 @@ fn newcomers_leave_room_for_all_others_and_an_account_has_its_share() {
     for idx in 0..NEWCOMERS_MAX {
         assert_eq!(newcomer(idx), SubmitOutcome::Taken);
     }
-    assert_eq!(newcomer(NEWCOMERS_MAX), SubmitOutcome::Full);
+    let limit = "it has as many submissions as it takes".to_owned();
+    assert_eq!(newcomer(NEWCOMERS_MAX), SubmitOutcome::Full { limit });
     assert_eq!(newcomer(0), SubmitOutcome::Repeated);
     let scored = |name: &str| submit_as(&store, &topic, 9999, Record::Scored, name);
-    assert_eq!(["a", "b", "c"].map(scored), [SubmitOutcome::Taken; 3]);
-    assert_eq!(scored("d"), SubmitOutcome::FullOfSubmitter);
+    assert_eq!(["a", "b", "c"].map(scored), [const { SubmitOutcome::Taken }; 3]);
+    let outcome = scored("d");
+    assert!(
+        matches!(&outcome, SubmitOutcome::Full { limit } if limit.contains("of this account")),
+        "{outcome:?}"
+    );
     let own = submission(&topic, "own", "1");
     let own = store.submit(topic.id, 1, own, Origin::NETWORK, at(1)).unwrap();
     assert_eq!(own, SubmitOutcome::Taken);

@@ -50,6 +50,10 @@ impl Store {
     }
 }
 
+fn full<T>(limit: String) -> Result<T, StoreError> {
+    Err(StoreError::NotKept(SubmitOutcome::Full { limit }))
+}
+
 /// An epoch that is written to.
 struct Epoch<'a> {
     write: &'a Connection,
@@ -82,12 +86,13 @@ impl Epoch<'_> {
             Record::Trusted => ("trusted", SUBMISSIONS_MAX),
         };
         if self.count(counter, 1)? > n_max {
-            return Err(StoreError::NotKept(SubmitOutcome::Full));
+            return full("it has as many submissions as it takes".to_owned());
         }
         if let Some(counter) = origin.submitter.counter()
             && !origin.quota.allows(self.count(&counter, 1)?)
         {
-            return Err(StoreError::NotKept(SubmitOutcome::FullOfSubmitter));
+            let n_max = origin.quota.0;
+            return full(format!("it has {n_max} workers of this account, the most of one"));
         }
         if origin.is_dry_run {
             return Err(StoreError::NotKept(SubmitOutcome::Taken));
@@ -113,7 +118,7 @@ impl Epoch<'_> {
             n_labels += u32::from(added > 0);
         }
         if n_labels > LABELS_MAX {
-            return Err(StoreError::NotKept(SubmitOutcome::FullOfLabels));
+            return full(format!("it has {LABELS_MAX} labels"));
         }
         self.count(LABELS, n_labels - n_before).map(drop)
     }
