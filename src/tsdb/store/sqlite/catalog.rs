@@ -15,6 +15,7 @@ use super::{
     postings::{self, Term},
     progress::{self, Progress},
     search_texts::SearchTexts,
+    series::{checked_id, dataset_id},
     tags,
 };
 use crate::{
@@ -367,16 +368,6 @@ fn dataset_of(row: &Row<'_>) -> rusqlite::Result<Dataset> {
         created_at: Timestamp::from_micros(row.get(3)?),
         updated_at: Timestamp::from_micros(row.get(4)?),
     })
-}
-
-/// The dataset's number in the first column.
-pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
-    checked_id(row.get(0)?)
-}
-
-/// The dataset of a stored number.
-pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
-    DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
 
 fn dtype(row: &Row<'_>, idx: usize) -> rusqlite::Result<Dtype> {

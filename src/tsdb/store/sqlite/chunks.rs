@@ -8,8 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::{
     Result, StoreError,
-    catalog::checked_id,
-    series::{SeriesId, direction},
+    series::{SeriesId, checked_id, direction},
 };
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},

@@ -12,6 +12,7 @@ use super::{
     Result, catalog,
     postings::{self, Ids, Term},
     search_texts::hex,
+    series::checked_id,
     tags,
 };
 use crate::catalog::{Filter, Listed};
@@ -60,7 +61,7 @@ pub(super) fn list(
     };
     let mut datasets: Vec<Dataset> = Vec::with_capacity(found.page.len());
     for id in found.page {
-        datasets.extend(catalog::dataset(connection, catalog::checked_id(id)?)?);
+        datasets.extend(catalog::dataset(connection, checked_id(id)?)?);
     }
     Ok(Listed { count: found.count, is_last: found.is_last, datasets })
 }

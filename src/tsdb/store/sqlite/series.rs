@@ -1,6 +1,7 @@
 //! Which rows and buckets of a dataset are stored, and under which numbers.
 
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use rusqlite::Row;
 
 use crate::{
     codec::Packing,
@@ -71,4 +72,14 @@ pub(super) fn micros(resolution: Resolution) -> i64 {
 pub(super) fn span(resolution: Resolution, start: Timestamp) -> Span {
     let last = start.micros().saturating_add(micros(resolution) - 1);
     Span { first: start, last: Timestamp::from_micros(last) }
+}
+
+/// The dataset's number in the first column.
+pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
+    checked_id(row.get(0)?)
+}
+
+/// The dataset of a stored number.
+pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
+    DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }
