@@ -152,13 +152,9 @@ pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &T
 
 /// The first row, all between, and the last `n_last` rows.
 fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
-    let bottom = area.height.saturating_sub(1).min(n_last);
-    let middle = area.height.saturating_sub(1 + bottom);
-    [
-        Rect { height: area.height.min(1), ..area },
-        Rect { y: area.y.saturating_add(1), height: middle, ..area },
-        Rect { y: area.bottom().saturating_sub(bottom), height: bottom, ..area },
-    ]
+    let [top, rest] = split_rows(area, 1);
+    let [middle, bottom] = split_rows(rest, rest.height.saturating_sub(n_last));
+    [top, middle, bottom]
 }
 
 /// Parts `area` at row `at`, counted from its top.

@@ -3,7 +3,7 @@
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Modifier,
+    style::{Modifier, Style},
     text::{Line, Span},
 };
 
@@ -94,15 +94,7 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
         .into_iter()
         .flat_map(|service| {
             let health = state.services.health(service);
-            let (glyph, style) = match health {
-                Health::Absent => ('○', theme.faint),
-                Health::Unknown => ('◌', theme.muted),
-                Health::Idle { .. } => ('◉', theme.up),
-                Health::Live => ('●', theme.up),
-                Health::Refused { .. } => ('⊘', theme.down),
-                Health::Limited { .. } => ('◐', theme.warn),
-                Health::Down { .. } => ('✗', theme.down),
-            };
+            let (glyph, style) = mark(health, theme);
             let note = note(service, state);
             if is_narrow {
                 let name = service.short_name();
@@ -128,8 +120,21 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
         .collect()
 }
 
+/// The glyph and the color of a service's health.
+pub(crate) const fn mark(health: &Health, theme: &Theme) -> (char, Style) {
+    match health {
+        Health::Absent => ('○', theme.faint),
+        Health::Unknown => ('◌', theme.muted),
+        Health::Idle { .. } => ('◉', theme.up),
+        Health::Live => ('●', theme.up),
+        Health::Refused { .. } => ('⊘', theme.down),
+        Health::Limited { .. } => ('◐', theme.warn),
+        Health::Down { .. } => ('✗', theme.down),
+    }
+}
+
 /// How `service` is doing, in a word or two, and what to do about a key that it refuses.
-fn note(service: Service, state: &State) -> String {
+pub(crate) fn note(service: Service, state: &State) -> String {
     match state.services.health(service) {
         Health::Absent => "none".to_owned(),
         Health::Unknown => "unknown".to_owned(),

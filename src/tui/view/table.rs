@@ -6,7 +6,7 @@ use ratatui::{
     style::{Modifier, Style},
 };
 
-use super::hits::Hits;
+use super::{hits::Hits, split_rows};
 use crate::{
     event::Target,
     theme::Theme,
@@ -48,6 +48,30 @@ pub(crate) struct Table<'a> {
 pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize {
     let last = n_rows.saturating_sub(height);
     selected.saturating_sub(height / 2).min(last)
+}
+
+/// Draws those of `items` that fit below the head of a list in `area`, with row `selected` among
+/// them; returns the number and the place of each, as `draw` does.
+pub(crate) fn visible_rows<T>(
+    area: Rect,
+    selected: Option<usize>,
+    items: &[T],
+    mut draw: impl FnMut(Rect, &T) -> Rect,
+) -> Vec<(usize, Rect)> {
+    let [_, body] = split_rows(area, 1);
+    let first = selected.map_or(0, |idx| (idx + 1).saturating_sub(body.height.into()));
+    let shown = items.iter().enumerate().skip(first);
+    body.rows().zip(shown).map(|(row, (idx, item))| (idx, draw(row, item))).collect()
+}
+
+/// Lights `row` from border to border if it is selected; returns the whole of it, which can be
+/// clicked.
+pub(crate) fn light_row(row: Rect, buf: &mut Buffer, theme: &Theme, is_selected: bool) -> Rect {
+    let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
+    if is_selected {
+        paint::row_style(buf, whole, 0, theme.sel);
+    }
+    whole
 }
 
 impl Table<'_> {

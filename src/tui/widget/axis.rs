@@ -187,18 +187,18 @@ pub fn time_label(
     step: Duration,
     now: Timestamp,
 ) -> String {
-    let civil = format::Civil::from_timestamp(time);
     let seconds = step.as_secs();
     if seconds >= 91 * 86_400 {
-        return format!("{:04}-{:02}", civil.year, civil.month);
+        return format::strftime(time, "%Y-%m");
     }
     let is_first = before.is_none();
     let is_other_day = !format::is_same_day(time, before.unwrap_or(now));
-    let is_other_year = format::Civil::from_timestamp(now).year != civil.year;
+    let year = |time| format::strftime(time, "%Y");
+    let is_other_year = year(now) != year(time);
     let date = if is_first && is_other_year {
         format::date(time)
     } else {
-        format!("{} {:02}", civil.month_name(), civil.day)
+        format::strftime(time, "%b %d")
     };
     let clock = if seconds >= 60 { format::hour_minute(time) } else { format::clock(time) };
     match (seconds >= 86_400 || is_other_day, is_first && seconds < 86_400) {

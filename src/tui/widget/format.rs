@@ -141,8 +141,25 @@ pub fn compact(value: f64) -> String {
 /// Returns `value` in at most `width` columns: in full where it fits, else to four digits.
 #[must_use]
 pub fn short(value: f64, decimals: usize, width: usize) -> String {
-    let full = telling(value, decimals, grouped);
+    short_by(value, decimals, width, grouped)
+}
+
+/// As [`short`], in full as `write` does it.
+#[must_use]
+pub fn short_by(
+    value: f64,
+    decimals: usize,
+    width: usize,
+    write: impl Fn(f64, usize) -> String,
+) -> String {
+    let full = telling(value, decimals, write);
     if full.chars().count() <= width { full } else { compact(value) }
+}
+
+/// What `write` makes of a value, if there is one.
+#[must_use]
+pub fn or_none(value: Option<f64>, write: impl FnOnce(f64) -> String) -> String {
+    value.map_or_else(|| NONE.to_owned(), write)
 }
 
 /// Returns a count with its thousands apart: `4 812 377`.
@@ -322,71 +339,23 @@ pub fn right(text: &str, width: usize) -> String {
     format!("{:room$}{text}", "")
 }
 
-/// The date and the time of day of a timestamp, in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Civil {
-    /// The year, negative before the year 0.
-    pub year: i64,
-    /// The month, from 1.
-    pub month: u8,
-    /// The day of the month, from 1.
-    pub day: u8,
-    /// The hour, to 23.
-    pub hour: u8,
-    /// The minute, to 59.
-    pub minute: u8,
-    /// The second, to 59.
-    pub second: u8,
-}
-
-impl Civil {
-    /// The date and time of `time`.
-    #[must_use]
-    pub fn from_timestamp(time: Timestamp) -> Self {
-        /// Days in the 400 years after which the calendar repeats.
-        const ERA_DAYS: i64 = 146_097;
-        let seconds = time.seconds();
-        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // Days since the first of March of the year 0: leap days are last, so months are regular.
-        let days = days + 719_468;
-        let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
-        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-        let day = day - (365 * year + year / 4 - year / 100);
-        let month = (5 * day + 2) / 153;
-        let day = day - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        let part = |number: i64| u8::try_from(number).unwrap_or(0);
-        Self {
-            year: year + 400 * era + i64::from(month <= 2),
-            month: part(month),
-            day: part(day),
-            hour: part(second / 3_600),
-            minute: part(second / 60 % 60),
-            second: part(second % 60),
-        }
-    }
-
-    /// The month's name in three letters.
-    #[must_use]
-    pub fn month_name(self) -> &'static str {
-        const NAMES: [&str; 12] =
-            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        NAMES.get(usize::from(self.month).wrapping_sub(1)).copied().unwrap_or("?")
-    }
+/// `time` in UTC as a pattern of `strftime` says.
+#[must_use]
+pub fn strftime(time: Timestamp, pattern: &str) -> String {
+    let time = jiff::Timestamp::from_microsecond(time.micros()).unwrap_or_default();
+    time.strftime(pattern).to_string()
 }
 
 /// The time of day in UTC: `14:02:31`.
 #[must_use]
 pub fn clock(time: Timestamp) -> String {
-    let Civil { hour, minute, second, .. } = Civil::from_timestamp(time);
-    format!("{hour:02}:{minute:02}:{second:02}")
+    strftime(time, "%T")
 }
 
 /// The time of day in UTC to the minute: `14:02`.
 #[must_use]
 pub fn hour_minute(time: Timestamp) -> String {
-    let Civil { hour, minute, .. } = Civil::from_timestamp(time);
-    format!("{hour:02}:{minute:02}")
+    strftime(time, "%H:%M")
 }
 
 /// The time of day in UTC, after the date where that is not the day of `now`: `14:02:31`,
@@ -406,8 +375,7 @@ pub fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
 /// The date in UTC: `2026-07-30`.
 #[must_use]
 pub fn date(time: Timestamp) -> String {
-    let Civil { year, month, day, .. } = Civil::from_timestamp(time);
-    format!("{year:04}-{month:02}-{day:02}")
+    strftime(time, "%F")
 }
 
 #[cfg(test)]

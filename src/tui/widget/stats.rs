@@ -1,6 +1,8 @@
 //! Statistics of sets and series: quartiles, outliers, moving averages.
 
-use model::resolution::Resolution;
+use std::time::Duration;
+
+use model::{resolution::Resolution, timestamp::Timestamp};
 
 use super::candles::Candle;
 
@@ -42,6 +44,14 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
     let upper = sorted.get(idx + 1).unwrap_or(lower);
     let share = f64::from(u8::try_from(rest).unwrap_or(0)) / f64::from(u8::try_from(whole).ok()?);
     Some(lower * (1.0 - share) + upper * share)
+}
+
+/// The usual distance of `times`, oldest first: the median; zero for fewer than two.
+pub fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
+    let pairs = times.clone().zip(times.skip(1));
+    let mut apart: Vec<_> = pairs.map(|(one, next)| next.since(one)).collect();
+    apart.sort_unstable();
+    apart.get(apart.len() / 2).copied().unwrap_or_default()
 }
 
 /// Whether each of `values` is an outlier: further from the median than `OUTLIER_DEVIATIONS` times
@@ -135,8 +145,6 @@ pub fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use model::timestamp::Timestamp;
-
     use super::*;
 
     fn closes(values: &[f64]) -> Vec<Candle> {

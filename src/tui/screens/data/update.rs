@@ -52,7 +52,7 @@ pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 /// Rows shown a page up or down of the list.
-const PAGE_ROWS: usize = 20;
+const PAGE_ROWS: isize = 20;
 
 impl State {
     /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
@@ -184,7 +184,7 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
-        if let Some(n) = steps(action) {
+        if let Some(n) = steps(action, PAGE_ROWS) {
             return self.move_by(n, now);
         }
         match action {
@@ -319,9 +319,8 @@ impl State {
     }
 }
 
-/// How many rows down an action of lists moves.
-fn steps(action: Action) -> Option<isize> {
-    let page = PAGE_ROWS.cast_signed();
+/// How many rows down an action of lists moves, by `page` at most; none if it is no movement.
+pub(crate) fn steps(action: Action, page: isize) -> Option<isize> {
     Some(match action {
         Action::Up => -1,
         Action::Down => 1,

@@ -32,7 +32,7 @@ use crate::{
     keymap::{Keymap, Layer},
     state::{layout::Nudge, steps::Steps as _},
     theme::Theme,
-    view::{Frame, hits::Hits, spinner},
+    view::{Frame, focus_if, hits::Hits, spinner, split_columns, split_rows},
     widget::pane::Focus,
 };
 
@@ -86,7 +86,7 @@ impl Scene<'_> {
     }
 
     fn focus(&self, pane: Pane) -> Focus {
-        if self.state.pane == pane { Focus::Here } else { Focus::Elsewhere }
+        focus_if(self.state.pane == pane)
     }
 }
 
@@ -99,31 +99,27 @@ impl Places {
             Pane::Chart => Self { chart: area, ..Self::default() },
             Pane::Tape => Self { tape: area, ..Self::default() },
         };
-        let beside = |width: u16| {
-            let left = Rect { width, ..area };
-            (left, Rect { x: left.right(), width: area.width - width, ..area })
-        };
         if is_zoomed || area.width < 76 || area.height < 14 {
             return only;
         }
         if area.width < 108 || area.height < 26 {
-            let (left, chart) = beside(30);
+            let [left, chart] = split_columns(area, 30);
             return match pane {
                 Pane::List => Self { list: left, chart, ..Self::default() },
                 Pane::Chart => only,
                 Pane::Tape => Self { tape: left, chart, ..Self::default() },
             };
         }
-        let (left, chart) =
-            beside(nudge.column(if area.width < 148 { 40 } else { 58 }, area.width));
+        let at = nudge.column(if area.width < 148 { 40 } else { 58 }, area.width);
+        let [left, chart] = split_columns(area, at);
         // What a short list does not need is worth more rows of the tape.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
         let list_height = n_datasets.saturating_add(list::FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
         let at = nudge.left_row(left.height.saturating_sub(tape_height), left.height);
-        let [list, tape] = crate::view::split_rows(left, at);
+        let [list, tape] = split_rows(left, at);
         let pins_height = pins::height(state.pins.len(), chart.width).min(chart.height / 2);
-        let [chart, pins] = crate::view::split_rows(chart, chart.height - pins_height);
+        let [chart, pins] = split_rows(chart, chart.height - pins_height);
         Self { list, chart, tape, pins }
     }
 }

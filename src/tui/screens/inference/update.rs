@@ -13,6 +13,7 @@ use super::state::{
 use crate::{
     action::Action,
     event::{Effect, InferenceEvent, LatestBundle, Target, Timer},
+    screens::data::update::steps,
     state::{
         loadable::{Failure, Loadable},
         steps::Steps as _,
@@ -26,7 +27,7 @@ const PAST_BUNDLES: usize = past::VALUES_MAX;
 const PASTS_MAX: usize = 16;
 
 /// Rows shown a page up or down of the actors.
-const PAGE_ROWS: usize = 10;
+const PAGE_ROWS: isize = 10;
 
 impl State {
     /// Called when the services' addresses are known or have changed.
@@ -122,6 +123,9 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
+        if let Some(n) = steps(action, PAGE_ROWS) {
+            return self.move_by(n, now);
+        }
         match action {
             Action::NextTopic => return self.select_topic(self.topic_by(1), now),
             Action::PreviousLabel => self.label = self.label_by(-1),
@@ -148,14 +152,6 @@ impl State {
             Action::AskMore => return self.change_interval(-1),
             Action::NextPane => self.pane = self.pane.cycled(1),
             Action::PreviousPane => self.pane = self.pane.cycled(-1),
-            Action::Up => return self.move_by(-1, now),
-            Action::Down => return self.move_by(1, now),
-            Action::HalfPageUp => return self.move_by(-(PAGE_ROWS.cast_signed() / 2), now),
-            Action::HalfPageDown => return self.move_by(PAGE_ROWS.cast_signed() / 2, now),
-            Action::PageUp => return self.move_by(-PAGE_ROWS.cast_signed(), now),
-            Action::PageDown => return self.move_by(PAGE_ROWS.cast_signed(), now),
-            Action::First => return self.move_by(isize::MIN, now),
-            Action::Last => return self.move_by(isize::MAX, now),
             _ => {}
         }
         Vec::new()

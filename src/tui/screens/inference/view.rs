@@ -44,7 +44,7 @@ use crate::{
     screens::data::state::pins::PERCENT,
     state::{layout::Nudge, loadable::Loadable, steps::Steps as _},
     theme::Theme,
-    view::{Frame, hits::Hits, spinner},
+    view::{Frame, focus_if, hits::Hits, spinner, split_columns, split_rows},
     widget::{
         axis::Scale,
         format,
@@ -69,15 +69,11 @@ pub(crate) struct Scene<'a> {
     unit: &'a str,
 }
 
-/// Where the panes are; one without cells is not shown.
+/// Where the summary is, and each pane by its number; one without cells is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Places {
     summary: Rect,
-    distribution: Rect,
-    actors: Rect,
-    past: Rect,
-    losses: Rect,
-    topics: Rect,
+    panes: [Rect; Pane::ALL.len()],
 }
 
 /// Draws `frame.state.inference` into `area`.
@@ -87,30 +83,54 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let unit = frame.state.unit_of(state.topic());
     let scene = Scene { state, actors: &actors, now: frame.state.now, theme: frame.theme, unit };
     let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
-    for (pane, place) in [
-        (Pane::Topics, places.topics),
-        (Pane::Actors, places.actors),
-        (Pane::Distribution, places.distribution),
-        (Pane::Past, places.past),
-        (Pane::Losses, places.losses),
-    ] {
-        hits.add(place, Target::Pane(pane.number()));
+    for (pane, place) in places.panes.into_iter().enumerate() {
+        hits.add(place, Target::Pane(pane));
     }
     summary::draw(places.summary, buf, scene);
-    draw_distribution(places.distribution, buf, scene);
-    for (row, place) in actors::draw(places.actors, buf, scene) {
-        hits.add(place, Target::Row { pane: Pane::Actors.number(), row });
-    }
-    past::draw(places.past, buf, scene);
-    losses::draw(places.losses, buf, scene);
-    for (row, place) in topics::draw(places.topics, buf, scene) {
-        hits.add(place, Target::Row { pane: Pane::Topics.number(), row });
+    for (pane, place) in Pane::ALL.iter().zip(places.panes) {
+        if place.is_empty() {
+            continue;
+        }
+        let rows = match pane {
+            Pane::Topics => topics::draw(place, buf, scene),
+            Pane::Actors => actors::draw(place, buf, scene),
+            Pane::Distribution => draw_distribution(place, buf, scene),
+            Pane::Past => past::draw(place, buf, scene),
+            Pane::Losses => losses::draw(place, buf, scene),
+        };
+        for (row, place) in rows {
+            hits.add(place, Target::Row { pane: pane.number(), row });
+        }
     }
 }
 
 impl Scene<'_> {
     fn focus(&self, pane: Pane) -> Focus {
-        if self.state.pane == pane { Focus::Here } else { Focus::Elsewhere }
+        focus_if(self.state.pane == pane)
+    }
+
+    /// Draws the frame of a pane; returns the part of its inside for text.
+    fn draw_pane<'a>(
+        &self,
+        area: Rect,
+        buf: &mut Buffer,
+        pane: Pane,
+        title: impl Into<Line<'a>>,
+        info: impl Into<Line<'a>>,
+    ) -> Rect {
+        let frame = pane::Pane::new(title).info(info).focus(self.focus(pane));
+        padded(frame.draw(area, buf, self.theme))
+    }
+
+    /// What symbols stand for, each with its style and words.
+    fn legend(&self, parts: &[(&'static str, Style, &str)]) -> Line<'static> {
+        let mut gap = "";
+        let spans = parts.iter().flat_map(|(symbol, style, words)| {
+            let gap = std::mem::replace(&mut gap, "  ");
+            let words = Span::styled(format!(" {words}"), self.theme.muted);
+            [Span::raw(gap), Span::styled(*symbol, *style), words]
+        });
+        spans.collect()
     }
 
     /// The places that tell the values in view apart.
@@ -161,88 +181,77 @@ impl Places {
     /// Divides `area` by its size: all panes, the main ones, or only the one that keys go to.
     fn new(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = scene.state.pane;
-        let only = |place: Rect| match pane {
-            Pane::Topics => Self { topics: place, ..Self::default() },
-            Pane::Actors => Self { actors: place, ..Self::default() },
-            Pane::Distribution => Self { distribution: place, ..Self::default() },
-            Pane::Past => Self { past: place, ..Self::default() },
-            Pane::Losses => Self { losses: place, ..Self::default() },
+        let with = |places: &[(Pane, Rect)]| {
+            let mut panes = Self::default().panes;
+            for (pane, place) in places {
+                if let Some(pane) = panes.get_mut(pane.number()) {
+                    *pane = *place;
+                }
+            }
+            panes
         };
         if is_zoomed {
-            return only(area);
+            return Self { summary: Rect::default(), panes: with(&[(pane, area)]) };
         }
         let is_roomy = area.width >= 108 && area.height >= 26;
         let summary_height = summary::height(scene, area, is_roomy);
-        let [summary, rest] = crate::view::split_rows(area, summary_height);
+        let [summary, rest] = split_rows(area, summary_height);
         if area.height < 20 {
-            return Self { summary, ..only(rest) };
+            return Self { summary, panes: with(&[(pane, rest)]) };
         }
         // The strip gets a row for each stack of dots that a dozen inferers may make.
         let strip_height = if is_roomy { (rest.height / 4).clamp(7, 11) } else { 8 };
-        let [distribution, rest] = crate::view::split_rows(rest, strip_height);
+        let [distribution, rest] = split_rows(rest, strip_height);
         if !is_roomy {
             let lower = if pane == Pane::Distribution { Pane::Actors } else { pane };
-            let places = match lower {
-                Pane::Topics => Self { topics: rest, ..Self::default() },
-                Pane::Past => Self { past: rest, ..Self::default() },
-                Pane::Losses => Self { losses: rest, ..Self::default() },
-                Pane::Actors | Pane::Distribution => Self { actors: rest, ..Self::default() },
-            };
-            return Self { summary, distribution, ..places };
+            let panes = with(&[(Pane::Distribution, distribution), (lower, rest)]);
+            return Self { summary, panes };
         }
-        let [actors, right] =
-            crate::view::split_columns(rest, nudge.column(rest.width * 9 / 16, rest.width));
+        let [actors, right] = split_columns(rest, nudge.column(rest.width * 9 / 16, rest.width));
         let n_topics = scene.state.topics.value().map_or(1, |list| list.topics.len());
         let topics_height = u16::try_from(n_topics).unwrap_or(u16::MAX).saturating_add(3);
         let topics_height = topics_height.clamp(4, (right.height / 3).max(4));
-        let [past, topics] = crate::view::split_rows(
+        let [past, topics] = split_rows(
             right,
             nudge.right_row(right.height.saturating_sub(topics_height), right.height),
         );
         // With little room, the chart that keys go to is the one that is shown.
-        let (past, losses) = if past.height >= TWO_CHARTS_FROM {
-            let [past, losses] = crate::view::split_rows(past, past.height / 2);
-            (past, losses)
-        } else if pane == Pane::Past {
-            (past, Rect::default())
-        } else {
-            (Rect::default(), past)
+        let at = match pane {
+            _ if past.height >= TWO_CHARTS_FROM => past.height / 2,
+            Pane::Past => past.height,
+            _ => 0,
         };
-        Self { summary, distribution, actors, past, losses, topics }
+        let [past, losses] = split_rows(past, at);
+        let panes = with(&[
+            (Pane::Topics, topics),
+            (Pane::Actors, actors),
+            (Pane::Distribution, distribution),
+            (Pane::Past, past),
+            (Pane::Losses, losses),
+        ]);
+        Self { summary, panes }
     }
 }
 
 /// Draws how the values are spread.
-fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    if area.is_empty() {
-        return;
-    }
+fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     let (state, theme) = (scene.state, scene.theme);
-    let legend = [
-        ("●", theme.series(0), "inferer", "inf"),
-        ("▲", theme.series(3), "forecaster", "fc"),
-        ("◆", theme.series(1), "combined", "comb"),
-        ("◇", theme.text, "naive", "naive"),
-    ];
-    let words = |(symbol, style, name, short): (&'static str, Style, &str, &str)| {
-        let name = if area.width < 90 { short } else { name };
-        [Span::styled(symbol, style), Span::styled(format!(" {name}  "), theme.muted)]
-    };
-    let mut legend: Vec<_> = legend.into_iter().flat_map(words).collect();
-    legend.push(Span::styled("░", theme.faint));
-    legend.push(Span::styled(" p25–p75", theme.muted));
+    let name = |long, short| if area.width < 90 { short } else { long };
+    let legend = scene.legend(&[
+        ("●", theme.series(0), name("inferer", "inf")),
+        ("▲", theme.series(3), name("forecaster", "fc")),
+        ("◆", theme.series(1), name("combined", "comb")),
+        ("◇", theme.text, "naive"),
+        ("░", theme.faint, "p25–p75"),
+    ]);
     let title = match state.labels().len() {
         0 | 1 => "Distribution".to_owned(),
         _ => format!("Distribution of {}", state.label()),
     };
-    let inside = pane::Pane::new(title)
-        .info(Line::from(legend))
-        .focus(scene.focus(Pane::Distribution))
-        .draw(area, buf, theme);
-    let body = padded(inside);
+    let body = scene.draw_pane(area, buf, Pane::Distribution, title, legend);
     let Some(latest) = state.latest.value() else {
         scene.draw_nothing(body, buf);
-        return;
+        return Vec::new();
     };
     let values = |role| {
         let actors = scene.actors.iter().filter(move |actor| actor.role == role);
@@ -261,6 +270,7 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         theme,
     }
     .render(body, buf);
+    Vec::new()
 }
 
 #[cfg(test)]

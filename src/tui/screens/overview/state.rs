@@ -56,17 +56,7 @@ impl Topic {
     /// The values, oldest first, and none in the place of epochs that were not seen: at most one
     /// such place for a stretch.
     pub(crate) fn values_with_gaps(&self) -> Vec<Option<f64>> {
-        let pairs = || self.values.iter().zip(self.values.iter().skip(1));
-        let step = past::step_max(self.values.iter().map(|(nonce, _)| *nonce));
-        let mut all: Vec<Option<f64>> =
-            self.values.front().map(|it| Some(it.1)).into_iter().collect();
-        for ((one, _), (next, value)) in pairs() {
-            if next.saturating_sub(*one) > step {
-                all.push(None);
-            }
-            all.push(Some(*value));
-        }
-        all
+        past::with_gaps(self.values.iter().map(|(nonce, value)| (nonce, *value))).collect()
     }
 }
 

@@ -25,7 +25,6 @@ use crate::{
     app::NODES_HIDDEN_EVERY,
     event::Target,
     keymap::Layer,
-    local::Level,
     screens::{
         cluster,
         data::{self, update::DATASETS_EVERY},
@@ -37,7 +36,10 @@ use crate::{
         services::{Health, Service},
         stack,
     },
-    view::{Frame, Tier, draw_empty, focus_if, hits::Hits, spinner, split_columns, split_rows},
+    view::{
+        Frame, Tier, draw_empty, focus_if, header, hits::Hits, notices, spinner, split_columns,
+        split_rows,
+    },
     widget::{
         format, note, paint,
         pane::{self, Pane},
@@ -225,19 +227,16 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             Service::Data => &state.services.addresses.datasets,
             Service::Inference => &state.services.addresses.inference,
         };
-        let (glyph, style, words) = match state.services.health(service) {
-            Health::Absent => ('○', theme.faint, String::new()),
-            Health::Unknown => ('◌', theme.muted, "unknown".to_owned()),
-            Health::Idle { latency: Some(latency) } => {
-                ('◉', theme.up, format!("idle {} ms", latency.as_millis().max(1)))
-            }
-            Health::Idle { latency: None } => ('◉', theme.up, "idle".to_owned()),
-            Health::Refused { why } => ('⊘', theme.down, format!("refused: {}", why.why)),
-            Health::Live => ('●', theme.up, "live".to_owned()),
+        let health = state.services.health(service);
+        let (glyph, style) = header::mark(health, theme);
+        let words = match health {
+            Health::Absent => String::new(),
+            Health::Refused { why } => format!("refused: {}", why.why),
             Health::Limited { until, .. } => {
-                ('◐', theme.warn, format!("retry {}", format::age(until.since(state.now))))
+                format!("retry {}", format::age(until.since(state.now)))
             }
-            Health::Down { why } => ('✗', theme.down, why.why.clone()),
+            Health::Down { why } => why.why.clone(),
+            _ => header::note(service, state),
         };
         paint::put(buf, inside, (0, y), glyph, style);
         paint::text(buf, inside, (2, y), service.name(), theme.muted);
@@ -290,9 +289,8 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
             Phase::Failed(failure) => ('✗', theme.down, failure.why.clone()),
             Phase::Cancelled => ('·', theme.muted, "cancelled".to_owned()),
         };
-        let time: String = run.sent_at.to_string().chars().skip(11).take(8).collect();
         paint::put(buf, inside, (0, y), glyph, style);
-        paint::text(buf, inside, (2, y), &time, theme.muted);
+        paint::text(buf, inside, (2, y), &format::clock(run.sent_at), theme.muted);
         // A name leaves room for what a run came to, and how long it took.
         let name = state.execute.form.name_of(&run.request).unwrap_or(&run.request.method);
         let name = format::fit(name, usize::from(inside.width.saturating_sub(11)) * 2 / 5);
@@ -313,11 +311,7 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         .footer(frame.hints(Layer::Global, &[(Action::Notices, "all of them")]));
     let inside = pane::padded(of.draw(area, buf, theme));
     for (y, notice) in (0..inside.height).zip(state.notices.past()) {
-        let (glyph, style) = match notice.level {
-            Level::Error => ('✗', theme.down),
-            Level::Warn => ('!', theme.warn),
-            _ => ('✓', theme.up),
-        };
+        let (glyph, style) = notices::mark(notice.level, theme);
         paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
         paint::put(buf, inside, (9, y), glyph, style);
         let x = paint::text(buf, inside, (11, y), &notice.text, theme.text) + 2;

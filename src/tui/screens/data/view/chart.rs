@@ -16,11 +16,14 @@ use super::{Scene, table, tape};
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::data::state::{
-        ChartKind, Indicators, Pane, State,
-        chart::heikin,
-        export::{Export, Range},
-        pins::PERCENT,
+    screens::{
+        data::state::{
+            ChartKind, Indicators, Pane, State,
+            chart::heikin,
+            export::{Export, Range},
+            pins::PERCENT,
+        },
+        execute,
     },
     state::loadable::Loadable,
     theme::Theme,
@@ -117,7 +120,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let resolution = scene.state.chart.resolution();
     paint::text(buf, area, (0, 0), "export to", theme.muted);
     let place = Rect { x: area.x.saturating_add(10), width: area.width.saturating_sub(10), ..area };
-    super::list::draw_field(place, buf, &export.path, theme);
+    execute::view::draw_field(place, buf, theme, &export.path, theme.text);
     let mut spans = vec![Span::styled("↑↓ ", theme.key)];
     for range in [Range::Loaded, Range::Day, Range::Week, Range::All] {
         let style = if range == export.range {
@@ -368,15 +371,8 @@ fn guide(points: &[Point], style: Style) -> line::Line<'_> {
 
 /// The usual distance of rows.
 fn apart(seen: &[Candle], resolution: Resolution) -> Duration {
-    if let Some(bucket) = resolution.bucket() {
-        return bucket;
-    }
-    let mut apart: Vec<_> = seen
-        .windows(2)
-        .filter_map(|pair| Some(pair.last()?.time.since(pair.first()?.time)))
-        .collect();
-    apart.sort_unstable();
-    apart.get(apart.len() / 2).copied().unwrap_or_default()
+    let times = seen.iter().map(|candle| candle.time);
+    resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 
 /// Draws the newest value, and what it did over what is in view.

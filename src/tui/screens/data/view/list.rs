@@ -15,9 +15,12 @@ use unicode_width::UnicodeWidthStr;
 use super::Scene;
 use crate::{
     action::Action,
-    screens::data::state::{Pane, RecentValues, SPARK_VALUES, fresh_for},
+    screens::{
+        data::state::{Pane, RecentValues, SPARK_VALUES, fresh_for},
+        execute::view::draw_field,
+    },
     state::{field::Field, loadable::Loadable},
-    theme::Theme,
+    view::table::{light_row, visible_rows},
     widget::{
         format, note, paint,
         pane::{self, divider, padded},
@@ -115,7 +118,7 @@ fn draw_search(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> u16 {
     let from = paint::text(buf, area, (0, 0), &scene.key(mark), theme.key) + 1;
     let (x, width) = (area.x.saturating_add(from), area.width.saturating_sub(from));
     let room = Rect { x, width, ..area };
-    draw_field(room, buf, field, theme);
+    draw_field(room, buf, theme, field, theme.text);
     if !filter.text.is_edited() {
         return 2;
     }
@@ -135,21 +138,6 @@ fn draw_search(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> u16 {
         y += 1;
     }
     y + 1
-}
-
-/// Draws a text and its caret, as much of it as there is room for.
-pub(crate) fn draw_field(room: Rect, buf: &mut Buffer, field: &Field, theme: &Theme) {
-    let width = usize::from(room.width.saturating_sub(1));
-    let skipped = field.scroll(width);
-    let shown: String = field.value().chars().skip(skipped).collect();
-    paint::text(buf, room, (0, 0), &shown, theme.text);
-    if field.is_edited() {
-        let caret = field.cursor_column().saturating_sub(skipped);
-        let caret = u16::try_from(caret).unwrap_or(u16::MAX);
-        if let Some(cell) = paint::cell(buf, room, caret, 0) {
-            cell.set_style(theme.tag(theme.focus));
-        }
-    }
 }
 
 fn draw_rows(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
@@ -177,22 +165,11 @@ fn draw_rows(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect
     if columns.last > 0 {
         paint::text_before(buf, area, (area.width, 0), "LAST", header);
     }
-    let n_rows = usize::from(area.height.saturating_sub(1));
     let selected = list.iter().position(|dataset| Some(dataset.id) == state.selected);
-    let first = selected.map_or(0, |idx| (idx + 1).saturating_sub(n_rows));
-    let mut places = Vec::new();
-    for (idx, dataset) in list.iter().enumerate().skip(first).take(n_rows) {
-        let y = area.y + 1 + u16::try_from(idx - first).unwrap_or(0);
-        let row = Rect { y, height: 1, ..area };
+    visible_rows(area, selected, list, |row, dataset| {
         draw_row(row, buf, dataset, columns, scene);
-        // The whole row between the borders can be clicked, and is lit where it is selected.
-        let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
-        if Some(idx) == selected {
-            paint::row_style(buf, whole, 0, theme.sel);
-        }
-        places.push((idx, whole));
-    }
-    places
+        light_row(row, buf, theme, Some(dataset.id) == state.selected)
+    })
 }
 
 fn draw_row(row: Rect, buf: &mut Buffer, dataset: &Dataset, columns: Columns, scene: Scene<'_>) {

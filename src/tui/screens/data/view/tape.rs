@@ -123,9 +123,7 @@ impl<'a> Numbers<'a> {
         let values: Vec<_> = rows.iter().map(value).collect();
         let decimals = format::decimals_for(values.iter().copied().flatten());
         let text = |value: &Option<f64>| {
-            let Some(value) = *value else { return format::NONE.to_owned() };
-            let text = format::telling(value, decimals, format::grouped);
-            if text.chars().count() > NUMBER_MAX { format::compact(value) } else { text }
+            format::or_none(*value, |value| format::short(value, decimals, NUMBER_MAX))
         };
         let texts: Vec<String> = values.iter().map(text).collect();
         let widest = texts.iter().map(|text| text.chars().count()).max();

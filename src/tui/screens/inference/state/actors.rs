@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use model::topic::Address;
-use wire::inference::{ActorSummary, Bundle, TopicSummary, leaderboard::Leaderboard};
+use wire::inference::{Bundle, TopicSummary, leaderboard::Leaderboard};
 
 use super::{confidence::Confidence, past};
 use crate::{state::steps::Steps, widget::stats};
@@ -166,26 +166,25 @@ pub(crate) fn actors(
         topic.and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()))
     };
     let actor = |worker: &Address, role, value: Option<f64>| {
-        let ActorSummary { name, weight, loss, score, .. } =
-            known(worker).cloned().unwrap_or_else(no_summary);
+        let known = known(worker);
         let beside = confidence.and_then(|beside| beside.weights.get(worker.as_str()).copied());
         let without = one_out(bundle, worker, role, label);
         let ranked = rank_of(worker, role);
         Actor {
             worker: worker.clone(),
-            name,
+            name: known.and_then(|known| known.name.clone()),
             role,
             is_outlier: false,
             value,
             delta: value.zip(combined).map(|(value, combined)| value - combined),
             influence: combined.zip(without).map(|(combined, without)| combined - without),
-            weight: beside.or(weight),
+            weight: beside.or(known.and_then(|known| known.weight)),
             without,
             alone: one_in(bundle, worker, role, label),
             rank: ranked.map(|(idx, _)| idx + 1),
             mean_loss: ranked.map(|(_, actor)| actor.mean_loss),
-            loss,
-            score,
+            loss: known.and_then(|known| known.loss),
+            score: known.and_then(|known| known.score),
         }
     };
     let values = bundle.inferer_values.iter();
@@ -240,17 +239,4 @@ fn one_in(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<
     let mut values = bundle.one_in_forecaster_values.iter();
     let alone = values.find(|one| role == Role::Forecaster && one.forecaster == *worker)?;
     past::label_value(&alone.combined_inference, label)
-}
-
-/// The summary of an unknown actor.
-const fn no_summary() -> ActorSummary {
-    ActorSummary {
-        worker: String::new(),
-        role: String::new(),
-        name: None,
-        weight: None,
-        regret: None,
-        loss: None,
-        score: None,
-    }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use model::timestamp::Timestamp;
-
 use super::{LATEST_EVERY, State, TOPICS_EVERY};
 
 /// The status of the stream of the topic's bundles.
@@ -14,9 +12,7 @@ pub(crate) enum Feed {
     Opening,
     Up,
     /// Lost; it reconnects by itself.
-    Lost {
-        retry_at: Timestamp,
-    },
+    Lost,
     /// The service has none.
     NotServed,
 }

@@ -43,22 +43,7 @@ impl History {
 
     /// The epochs, oldest first, and none in the place of each stretch that was not seen.
     pub(crate) fn epochs_with_gaps(&self) -> Vec<Option<&Epoch>> {
-        let step = self.step();
-        let mut before = None;
-        let mut all = Vec::with_capacity(self.epochs.len());
-        for (nonce, epoch) in &self.epochs {
-            if before.is_some_and(|before| nonce.saturating_sub(before) > step) {
-                all.push(None);
-            }
-            all.push(Some(epoch));
-            before = Some(*nonce);
-        }
-        all
-    }
-
-    /// The most blocks between two epochs that follow one another.
-    fn step(&self) -> BlockHeight {
-        step_max(self.epochs.keys().copied())
+        with_gaps(&self.epochs).collect()
     }
 
     /// How many there are.
@@ -77,21 +62,17 @@ impl History {
     /// The same with when, as far as that is known; not a number where it said nothing, and in the
     /// place of epochs that were not seen.
     pub(crate) fn timeline_of(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
-        let step = self.step();
-        let mut before: Option<(BlockHeight, Timestamp)> = None;
-        let mut told = Vec::new();
-        for (nonce, actors) in &self.values {
-            let Some(epoch) = self.epochs.get(nonce) else { continue };
-            if let Some((before, time)) = before
-                && nonce.saturating_sub(before) > step
-            {
-                told.push((time, f64::NAN));
-            }
+        let told = self.values.iter().filter_map(|(nonce, actors)| {
             let value = actors.get(worker).and_then(|values| values.get(label)).copied();
-            told.push((epoch.time, value.unwrap_or(f64::NAN)));
-            before = Some((*nonce, epoch.time));
+            Some((*nonce, (self.epochs.get(nonce)?.time, value.unwrap_or(f64::NAN))))
+        });
+        let step = step_max(self.epochs.keys().copied());
+        let mut timeline: Vec<(Timestamp, f64)> = Vec::new();
+        for told in split_gaps(told, step) {
+            let gap = timeline.last().map(|(time, _)| (*time, f64::NAN));
+            timeline.extend(told.or(gap));
         }
-        told
+        timeline
     }
 
     /// Takes what the actors of a bundle said.
@@ -133,9 +114,31 @@ impl History {
     }
 }
 
+/// `values` by rising nonces, and none in the place of each stretch that was not seen.
+pub(crate) fn with_gaps<'a, T>(
+    values: impl IntoIterator<Item = (&'a BlockHeight, T), IntoIter: Clone>,
+) -> impl Iterator<Item = Option<T>> {
+    let values = values.into_iter().map(|(nonce, value)| (*nonce, value));
+    let step = step_max(values.clone().map(|(nonce, _)| nonce));
+    split_gaps(values, step)
+}
+
+/// As [`with_gaps`], where more than `step` blocks between two are such a stretch.
+fn split_gaps<T>(
+    values: impl Iterator<Item = (BlockHeight, T)>,
+    step: BlockHeight,
+) -> impl Iterator<Item = Option<T>> {
+    let mut before = None;
+    values.flat_map(move |(nonce, value)| {
+        let before: Option<BlockHeight> = before.replace(nonce);
+        let is_gap = before.is_some_and(|before| nonce.saturating_sub(before) > step);
+        is_gap.then_some(None).into_iter().chain([Some(value)])
+    })
+}
+
 /// The most blocks between two of `nonces`, in rising order, with no epoch missing in between: half
 /// more than is usual, for epochs open a block early or late. No limit where fewer than two are known.
-pub(crate) fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
+fn step_max(nonces: impl Iterator<Item = BlockHeight> + Clone) -> BlockHeight {
     let pairs = nonces.clone().zip(nonces.skip(1));
     let mut steps: Vec<BlockHeight> = pairs.map(|(one, next)| next.saturating_sub(one)).collect();
     steps.sort_unstable();

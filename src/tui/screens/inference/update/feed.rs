@@ -62,9 +62,7 @@ impl State {
             StreamEvent::Connected => self.feed = Feed::Up,
             StreamEvent::NotServed => self.feed = Feed::NotServed,
             StreamEvent::Reset | StreamEvent::Heartbeat => {}
-            StreamEvent::Lost { retry_in, .. } => {
-                self.feed = Feed::Lost { retry_at: now + retry_in }
-            }
+            StreamEvent::Lost { .. } => self.feed = Feed::Lost,
             StreamEvent::Item(latest) => {
                 self.feed = Feed::Up;
                 if self.is_resistant {

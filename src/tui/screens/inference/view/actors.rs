@@ -2,13 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Modifier,
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier, widgets::Widget as _};
 
 use super::{Scene, losses::loss_text, past::points};
 use crate::{
@@ -17,10 +11,13 @@ use crate::{
         actors::{Actor, Detail, Role, Sort},
         past::Epoch,
     },
-    view::split_rows,
+    view::{
+        split_rows,
+        table::{light_row, visible_rows},
+    },
     widget::{
         diverge::{self, DivergingBar},
-        format,
+        format::{self, or_none},
         line::{self, Lines, Point},
         paint,
         pane::{self, padded},
@@ -77,17 +74,12 @@ impl Columns {
 
 /// Draws the pane; returns where the row of each actor is.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
-    if area.is_empty() {
-        return Vec::new();
-    }
     let (state, theme) = (scene.state, scene.theme);
     let arrow = if state.is_reversed { '▴' } else { '▾' };
     let is_ranked = state.sort == Sort::MeanLoss && state.leaderboard.is_some();
-    let inside = pane::Pane::new(if is_ranked { "Leaderboard" } else { "Actors" })
-        .info(format!("{} · sort {} {arrow}", scene.actors.len(), state.sort.title()))
-        .focus(scene.focus(Pane::Actors))
-        .draw(area, buf, theme);
-    let body = padded(inside);
+    let title = if is_ranked { "Leaderboard" } else { "Actors" };
+    let info = format!("{} · sort {} {arrow}", scene.actors.len(), state.sort.title());
+    let body = scene.draw_pane(area, buf, Pane::Actors, title, info);
     if scene.actors.is_empty() {
         scene.draw_nothing(body, buf);
         return Vec::new();
@@ -109,22 +101,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     let deltas = scene.actors.iter().filter_map(|actor| actor.delta);
     let extreme =
         deltas.filter(|delta| delta.is_finite()).fold(0.0, |far: f64, d| far.max(d.abs()));
-    let n_rows = usize::from(body.height.saturating_sub(1));
     let is_chosen = |actor: &Actor| Some(&actor.worker) == state.actor.as_ref();
     let chosen = scene.actors.iter().position(is_chosen);
-    let first = chosen.map_or(0, |idx| (idx + 1).saturating_sub(n_rows));
-    let mut places = Vec::new();
-    for (idx, actor) in scene.actors.iter().enumerate().skip(first).take(n_rows) {
-        let y = body.y + 1 + u16::try_from(idx - first).unwrap_or(0);
-        let row = Rect { y, height: 1, ..body };
+    visible_rows(body, chosen, scene.actors, |row, actor| {
         draw_row(row, buf, actor, columns, extreme, scene);
-        let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
-        if is_chosen(actor) {
-            paint::row_style(buf, whole, 0, theme.sel);
-        }
-        places.push((idx, whole));
-    }
-    places
+        light_row(row, buf, theme, is_chosen(actor))
+    })
 }
 
 fn draw_header(area: Rect, buf: &mut Buffer, columns: Columns, scene: Scene<'_>) {
@@ -178,11 +160,11 @@ fn draw_row(
     };
     paint::text(buf, row, (2, 0), &format::fit(&name, columns.name.into()), style);
     if let Some(value) = actor.value {
-        let text = in_width(value, decimals, format::grouped);
+        let text = format::short(value, decimals, NUMBER.into());
         paint::text_before(buf, row, (columns.value_end(), 0), &text, style);
     }
     if let Some(delta) = actor.delta {
-        let text = in_width(delta, decimals, format::signed);
+        let text = format::short_by(delta, decimals, NUMBER.into(), format::signed);
         let style = if actor.role == Role::Inferer { theme.signed(delta) } else { theme.muted };
         paint::text_before(buf, row, (columns.delta_end(), 0), &text, style);
     }
@@ -215,23 +197,23 @@ fn draw_row(
 
 /// The two numbers of what is chosen to be shown of an actor.
 fn details(actor: &Actor, detail: Detail, decimals: usize) -> [String; 2] {
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| format::NONE.to_owned());
-    let value =
-        |value: Option<f64>| or_none(value.map(|value| in_width(value, decimals, format::grouped)));
-    let learned =
-        |value: Option<f64>| or_none(value.map(|value| format::telling(value, 4, format::grouped)));
-    let weight = || or_none(actor.weight.map(|weight| format!("{:.1}%", weight * 100.0)));
+    let width = usize::from(NUMBER);
+    let value = |value| or_none(value, |value| format::short(value, decimals, width));
+    let weight = or_none(actor.weight, |weight| format!("{:.1}%", weight * 100.0));
     match detail {
-        Detail::MeanLoss => {
-            [or_none(actor.mean_loss.map(|loss| loss_text(loss, NUMBER.into()))), weight()]
+        Detail::MeanLoss => [or_none(actor.mean_loss, |loss| loss_text(loss, width)), weight],
+        Detail::Influence => {
+            let signed = |it| format::short_by(it, decimals + 1, width, format::signed);
+            [or_none(actor.influence, signed), weight]
         }
-        Detail::Influence => [
-            or_none(actor.influence.map(|it| in_width(it, decimals + 1, format::signed))),
-            weight(),
-        ],
         Detail::LeaveOuts => [value(actor.without), value(actor.alone)],
         Detail::Learned => [learned(actor.loss), learned(actor.score)],
     }
+}
+
+/// A number that is learned, or that there is none.
+fn learned(value: Option<f64>) -> String {
+    or_none(value, |value| format::telling(value, 4, format::grouped))
 }
 
 /// Draws all that is known of the chosen actor, else of the first, from row `y` of the pane on.
@@ -244,30 +226,20 @@ fn draw_facts(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let known = state
         .topic()
         .and_then(|topic| topic.actors.iter().find(|known| known.worker == actor.worker.as_str()));
-    let number = |value: Option<f64>| {
-        value.map_or_else(
-            || format::NONE.to_owned(),
-            |value| format::telling(value, 4, format::grouped),
-        )
-    };
     let role = match actor.role {
         Role::Inferer => "inferer",
         Role::Forecaster => "forecaster",
     };
-    let weight = actor.weight.map(|weight| format!("{:.2} %", weight * 100.0));
-    let value = actor.value.map_or_else(|| format::NONE.to_owned(), |value| value.to_string());
+    let weight = or_none(actor.weight, |weight| format!("{:.2} %", weight * 100.0));
+    let value = or_none(actor.value, |value| value.to_string());
+    let name = actor.name.clone().unwrap_or_else(|| format::NONE.to_owned());
+    let (regret, score) = known.map_or((None, None), |known| (known.regret, known.score));
     let facts = [
         [("address", actor.worker.to_string()), ("", String::new())],
-        [
-            ("known as", actor.name.clone().unwrap_or_else(|| format::NONE.to_owned())),
-            ("", String::new()),
-        ],
-        [("role", role.to_owned()), ("weight", weight.unwrap_or_else(|| format::NONE.to_owned()))],
-        [("value", value), ("regret", number(known.and_then(|known| known.regret)))],
-        [
-            ("mean loss", number(actor.mean_loss)),
-            ("score", number(known.and_then(|known| known.score))),
-        ],
+        [("known as", name), ("", String::new())],
+        [("role", role.to_owned()), ("weight", weight)],
+        [("value", value), ("regret", learned(regret))],
+        [("mean loss", learned(actor.mean_loss)), ("score", learned(score))],
     ];
     let room = area.height.saturating_sub(y + 2);
     let body = Rect { y: area.y + y + 1, height: room, ..padded(area) };
@@ -302,16 +274,11 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, state.label(), of);
     let (combined, truth) = (line(|epoch| &epoch.combined), line(|epoch| &epoch.truth));
     let own = if actor.role == Role::Forecaster { theme.series(3) } else { theme.series(0) };
-    let legend = Line::from(vec![
-        Span::styled("●", own),
-        Span::styled(
-            format!(" said in {}  ", format::counted(told.iter().filter(is_told).count(), "epoch")),
-            theme.muted,
-        ),
-        Span::styled("◆", theme.series(1)),
-        Span::styled(" combined  ", theme.muted),
-        Span::styled("─", theme.up),
-        Span::styled(" truth", theme.muted),
+    let n_told = told.iter().filter(is_told).count();
+    let legend = scene.legend(&[
+        ("●", own, &format!("said in {}", format::counted(n_told, "epoch"))),
+        ("◆", theme.series(1), "combined"),
+        ("─", theme.up, "truth"),
     ]);
     let [top, chart] = split_rows(padded(area), 1);
     paint::line(buf, top, (0, 0), &legend);
@@ -334,10 +301,4 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         theme,
     }
     .render(chart, buf);
-}
-
-/// A number in as many columns as there are, to four digits where it is longer.
-fn in_width(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
-    let text = format::telling(value, decimals, write);
-    if text.chars().count() <= usize::from(NUMBER) { text } else { format::compact(value) }
 }

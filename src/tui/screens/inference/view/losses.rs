@@ -17,7 +17,6 @@ use crate::{
         format,
         line::{self, Lines, Point},
         note, paint,
-        pane::{self, padded},
     },
 };
 
@@ -29,30 +28,20 @@ struct Losses {
 }
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    if area.is_empty() {
-        return;
-    }
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     let (state, theme) = (scene.state, scene.theme);
     let styles = [theme.series(1), theme.text, theme.faint];
-    let legend = [("◆", "combined"), ("◇", "naive"), ("─", "uninformed")];
-    let words = legend.iter().zip(styles).enumerate().flat_map(|(idx, ((symbol, name), style))| {
-        let gap = if idx == 0 { "" } else { "  " };
-        [
-            Span::styled(format!("{gap}{symbol}"), style),
-            Span::styled(format!(" {name}"), theme.muted),
-        ]
-    });
-    let inside = pane::Pane::new("Cumulative loss")
-        .info(words.collect::<Line<'_>>())
-        .focus(scene.focus(Pane::Losses))
-        .draw(area, buf, theme);
-    let body = padded(inside);
+    let info = scene.legend(&[
+        ("◆", styles[0], "combined"),
+        ("◇", styles[1], "naive"),
+        ("─", styles[2], "uninformed"),
+    ]);
+    let body = scene.draw_pane(area, buf, Pane::Losses, "Cumulative loss", info);
     let epochs = state.leaderboard.iter().flat_map(|board| &board.epochs);
     let epochs: Vec<Losses> = epochs.filter_map(losses).collect();
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
         note::centered(buf, body, &[("no ground truth yet", theme.muted)]);
-        return;
+        return Vec::new();
     };
     let lines = [0, 1, 2].map(|idx| sums(&epochs, idx));
     let [combined, naive, uninformed] = lines.each_ref().map(Vec::as_slice);
@@ -66,7 +55,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         ],
         start: first.time,
         end: last.time,
-        gap: past::gap_of(epochs.iter().map(|epoch| epoch.time)),
+        gap: past::gap(epochs.iter().map(|epoch| epoch.time)),
         volumes: &[],
         now: scene.now,
         crosshair: None,
@@ -78,6 +67,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     .render(chart, buf);
     let row = Rect { y: body.bottom().saturating_sub(1), height: 1, ..body };
     draw_means(row, buf, &epochs, scene);
+    Vec::new()
 }
 
 /// Draws the mean losses, and by how much combined is below the others.

@@ -3,12 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use model::timestamp::Timestamp;
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-    widgets::Widget as _,
-};
+use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 
 use super::Scene;
 use crate::{
@@ -20,8 +15,8 @@ use crate::{
         format,
         line::{self, Lines, Point},
         note, paint,
-        pane::{self, padded},
         sparkline::{Floor, Sparkline},
+        stats,
     },
 };
 
@@ -29,31 +24,22 @@ use crate::{
 const ERROR_HEIGHT: u16 = 2;
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    if area.is_empty() {
-        return;
-    }
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
     let (state, theme) = (scene.state, scene.theme);
     let n_epochs = state.past().map_or(0, History::len);
-    let info = Line::from(vec![
-        Span::styled("◆", theme.series(1)),
-        Span::styled(" combined  ", theme.muted),
-        Span::styled("◇", theme.muted),
-        Span::styled(" naive  ", theme.muted),
-        Span::styled("─", theme.up),
-        Span::styled(format!(" truth · {}", format::counted(n_epochs, "epoch")), theme.muted),
+    let truth = format!("truth · {}", format::counted(n_epochs, "epoch"));
+    let info = scene.legend(&[
+        ("◆", theme.series(1), "combined"),
+        ("◇", theme.muted, "naive"),
+        ("─", theme.up, &truth),
     ]);
-    let inside = pane::Pane::new("Over time")
-        .info(info)
-        .focus(scene.focus(Pane::Past))
-        .draw(area, buf, theme);
-    let body = padded(inside);
+    let body = scene.draw_pane(area, buf, Pane::Past, "Over time", info);
     let label = state.label();
     let epochs: Vec<&Epoch> = state.past().map_or_else(Vec::new, |past| past.epochs().collect());
     let epochs = since_silence(&epochs);
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
         note::centered(buf, body, &[("no epochs yet", theme.muted)]);
-        return;
+        return Vec::new();
     };
     let all = state.past().map_or_else(Vec::new, History::epochs_with_gaps);
     let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, label, of);
@@ -87,6 +73,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         let row = Rect { y: body.bottom() - 1, height: 1, ..body };
         draw_difference(row, buf, &combined, &naive, scene);
     }
+    Vec::new()
 }
 
 /// The values of `label` from `start` on, not a number where there is none, and in the place of
@@ -115,7 +102,7 @@ pub(crate) fn points(
 fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
     /// About a line's worth of dots: with fewer, what was before is worth its gap.
     const ENOUGH: usize = 20;
-    let gap = gap(epochs);
+    let gap = gap(epochs.iter().map(|epoch| epoch.time));
     let is_silence = |pair: &[&Epoch]| {
         pair.first().zip(pair.last()).is_some_and(|(one, next)| next.time.since(one.time) > gap)
     };
@@ -123,20 +110,11 @@ fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
     if epochs.len() - start >= ENOUGH { epochs.get(start..).unwrap_or(epochs) } else { epochs }
 }
 
-/// The distance of epochs from which on a line is broken.
-fn gap(epochs: &[&Epoch]) -> Duration {
-    gap_of(epochs.iter().map(|epoch| epoch.time))
-}
-
-/// The same of epochs at `times`, oldest first.
-pub(crate) fn gap_of(times: impl Iterator<Item = Timestamp>) -> Duration {
+/// The distance of epochs at `times`, oldest first, from which on a line is broken.
+pub(crate) fn gap(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
     /// Epochs missing before a line is broken.
     const MISSING: u32 = 5;
-    let times: Vec<Timestamp> = times.collect();
-    let mut apart: Vec<_> =
-        times.windows(2).filter_map(|pair| Some(pair.last()?.since(*pair.first()?))).collect();
-    apart.sort_unstable();
-    apart.get(apart.len() / 2).copied().unwrap_or_default().saturating_mul(MISSING)
+    stats::usual_distance(times).saturating_mul(MISSING)
 }
 
 /// Draws by how much combined and naive differ, epoch by epoch.

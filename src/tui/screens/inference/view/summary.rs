@@ -14,7 +14,8 @@ use crate::{
     screens::inference::state::{Feed, actors::Role, past::label_value},
     state::loadable::Loadable,
     widget::{
-        format, paint,
+        format::{self, or_none},
+        paint,
         pane::{self, padded},
         share::ShareBar,
         stats::Quartiles,
@@ -95,10 +96,13 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
         if close_height.is_some_and(|close| close <= height) {
             parts.push("closing".into());
         } else if let Some(close) = close_height {
-            parts.push(format!("closes in {}", blocks(close.saturating_sub(height))).into());
+            parts.push(
+                format!("closes in {}", format::counted(close.saturating_sub(height), "block"))
+                    .into(),
+            );
         } else if let Some(topic) = state.topic() {
             let n_blocks = topic.next_epoch_height.saturating_sub(height);
-            parts.push(format!("next epoch in {}", blocks(n_blocks)).into());
+            parts.push(format!("next epoch in {}", format::counted(n_blocks, "block")).into());
         }
     }
     match &state.latest {
@@ -129,10 +133,6 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     Line::from(spans)
 }
 
-fn blocks(n_blocks: u64) -> String {
-    if n_blocks == 1 { "1 block".to_owned() } else { format!("{} blocks", format::count(n_blocks)) }
-}
-
 /// The numbers of a topic with a single output.
 fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let (state, theme) = (scene.state, scene.theme);
@@ -141,12 +141,7 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let combined = label_value(&latest.bundle.combined_value, label);
     let naive = label_value(&latest.bundle.naive_value, label);
     let decimals = scene.decimals();
-    let number = |value: Option<f64>| {
-        value.map_or_else(
-            || format::NONE.to_owned(),
-            |value| format::telling(value, decimals, format::grouped),
-        )
-    };
+    let number = |value| or_none(value, |value| format::telling(value, decimals, format::grouped));
     let above = combined.zip(naive).map(|(combined, naive)| combined - naive);
     let of_role = |role| scene.actors.iter().filter(move |actor| actor.role == role);
     let inferers: Vec<_> = of_role(Role::Inferer).filter_map(|actor| actor.value).collect();
@@ -157,12 +152,11 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
     // Shares differ by points.
     let points = if scene.is_percent() { " points" } else { "" };
     let reach = Quartiles::compute(&forecasters).map(|q| (q.upper - q.lower) / 2.0);
-    let bold = Modifier::BOLD;
     let mut figures = vec![
         Figure {
             name: "◆ combined",
             value: number(combined),
-            style: theme.series(1).add_modifier(bold),
+            style: theme.series(1),
             remark: above.map_or_else(String::new, |above| {
                 format!("{}{points} vs naive", format::telling(above, decimals, format::signed))
             }),
@@ -170,29 +164,28 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
         Figure {
             name: "◇ naive",
             value: number(naive),
-            style: theme.text.add_modifier(bold),
+            style: theme.text,
             remark: "inferers alone".to_owned(),
         },
         Figure {
             name: "spread p25–p75",
             value: number(spread),
-            style: theme.series(0).add_modifier(bold),
+            style: theme.series(0),
             remark: spread_remark(spread, combined, scene),
         },
         Figure {
             name: "● inferers",
             value: of_role(Role::Inferer).count().to_string(),
-            style: theme.series(0).add_modifier(bold),
+            style: theme.series(0),
             remark: match n_outliers {
                 0 => "no outlier".to_owned(),
-                1 => "1 outlier".to_owned(),
-                n => format!("{n} outliers"),
+                n => format::counted(n, "outlier"),
             },
         },
         Figure {
             name: "▲ forecasters",
             value: of_role(Role::Forecaster).count().to_string(),
-            style: theme.series(3).add_modifier(bold),
+            style: theme.series(3),
             remark: reach
                 .filter(|_| forecasters.len() > 1)
                 .map_or_else(String::new, |reach| format!("±{}", format::grouped(reach, decimals))),
@@ -220,7 +213,7 @@ fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     Some(Figure {
         name: "weighted range",
         value: format!("{} – {}", format::grouped(low, decimals), format::grouped(high, decimals)),
-        style: scene.theme.text.add_modifier(Modifier::BOLD),
+        style: scene.theme.text,
         remark: format!("{percent:.0} % of weights"),
     })
 }
@@ -238,7 +231,7 @@ fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     Some(Figure {
         name: "moved",
         value: format::telling(change, decimals, format::signed),
-        style: scene.theme.signed(change).add_modifier(Modifier::BOLD),
+        style: scene.theme.signed(change),
         remark: {
             let points = if scene.is_percent() { "points " } else { "" };
             format!("{points}over {}", format::span(newest_at.since(oldest_at)))
@@ -252,7 +245,8 @@ fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'
     for (idx, figure) in (0..n).zip(figures) {
         let place = Rect { x: area.x + idx * pitch, width: pitch, ..area };
         paint::text(buf, place, (0, 0), figure.name, scene.theme.muted);
-        paint::text(buf, place, (0, 1), &figure.value, figure.style);
+        let bold = figure.style.add_modifier(Modifier::BOLD);
+        paint::text(buf, place, (0, 1), &figure.value, bold);
         let remark = format::fit(&figure.remark, usize::from(pitch.saturating_sub(1)));
         paint::text(buf, place, (0, 2), &remark, scene.theme.muted);
     }
@@ -264,7 +258,7 @@ fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>
     for figure in figures {
         let line = Line::from(vec![
             Span::styled(format!("{} ", figure.name), scene.theme.muted),
-            Span::styled(figure.value.clone(), figure.style),
+            Span::styled(figure.value.clone(), figure.style.add_modifier(Modifier::BOLD)),
         ]);
         let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
         if x + width > area.width {
@@ -293,9 +287,7 @@ fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         paint::text(buf, area, (0, y), if is_chosen { "▸" } else { " " }, theme.focus);
         paint::text(buf, area, (2, y), &format::fit(label, name_width.into()), style);
         let naive = label_value(&latest.bundle.naive_value, label);
-        let number = |value: Option<f64>| {
-            value.map_or_else(|| format::NONE.to_owned(), |value| format::fixed(value, 4))
-        };
+        let number = |value| or_none(value, |value| format::fixed(value, 4));
         let start = name_width + 4;
         let bar_width = area.width.saturating_sub(start + 30);
         let bar = Rect { x: area.x + start, y: area.y + y, width: bar_width, height: 1 };

@@ -11,10 +11,8 @@ use wire::inference::TopicSummary;
 use super::Scene;
 use crate::{
     screens::inference::state::Pane,
-    widget::{
-        format, paint,
-        pane::{self, padded},
-    },
+    view::table::{light_row, visible_rows},
+    widget::{format, paint},
 };
 
 /// The columns of the bar that an epoch fills.
@@ -22,15 +20,8 @@ const BAR: u16 = 8;
 
 /// Draws the pane; returns where the row of each topic is.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
-    if area.is_empty() {
-        return Vec::new();
-    }
     let (state, theme) = (scene.state, scene.theme);
-    let inside = pane::Pane::new("Topics")
-        .info(state.topics.note(scene.now))
-        .focus(scene.focus(Pane::Topics))
-        .draw(area, buf, theme);
-    let body = padded(inside);
+    let body = scene.draw_pane(area, buf, Pane::Topics, "Topics", state.topics.note(scene.now));
     let topics = state.topics.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         scene.draw_nothing(body, buf);
@@ -45,15 +36,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         paint::text_before(buf, body, (name_end + 18, 0), "LEARNED", header);
     }
     paint::text_before(buf, body, (body.width, 0), "EPOCH", header);
-    let n_rows = usize::from(body.height.saturating_sub(1));
     let is_chosen =
         |topic: &TopicSummary| state.selected.is_some_and(|id| id.get() == topic.topic_id);
     let chosen = topics.iter().position(is_chosen);
-    let first = chosen.map_or(0, |idx| (idx + 1).saturating_sub(n_rows));
-    let mut places = Vec::new();
-    for (idx, topic) in topics.iter().enumerate().skip(first).take(n_rows) {
-        let y = body.y + 1 + u16::try_from(idx - first).unwrap_or(0);
-        let row = Rect { y, height: 1, ..body };
+    visible_rows(body, chosen, topics, |row, topic| {
         let style =
             if is_chosen(topic) { theme.text.add_modifier(Modifier::BOLD) } else { theme.text };
         paint::text_before(buf, row, (2, 0), &topic.topic_id.to_string(), theme.focus);
@@ -66,13 +52,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
             paint::text_before(buf, row, (name_end + 18, 0), &learned, theme.muted);
         }
         draw_epoch(row, buf, topic, scene);
-        let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
-        if is_chosen(topic) {
-            paint::row_style(buf, whole, 0, theme.sel);
-        }
-        places.push((idx, whole));
-    }
-    places
+        light_row(row, buf, theme, is_chosen(topic))
+    })
 }
 
 /// Draws how much of its epoch a topic has behind it.
