@@ -182,6 +182,17 @@ pub(crate) fn centered(area: Rect, width: u16, height: u16) -> Rect {
     }
 }
 
+/// Facts in `room` columns: the last ones matter most, and stay where there is not room for all.
+pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'static> {
+    const GAP: &str = " · ";
+    let width = |facts: &[Span<'_>]| facts.iter().map(|fact| fact.width() + 3).sum::<usize>();
+    while facts.len() > 1 && width(&facts) > room.saturating_add(3) {
+        facts.remove(0);
+    }
+    let gaps = std::iter::once(Span::raw("")).chain(std::iter::repeat(Span::raw(GAP)));
+    gaps.zip(facts).flat_map(|(gap, fact)| [gap, fact]).collect()
+}
+
 /// Whether keys go to a pane.
 pub(crate) fn focus_if(is_focused: bool) -> Focus {
     if is_focused { Focus::Here } else { Focus::Elsewhere }

@@ -64,53 +64,48 @@ impl State {
 
     /// Handles an answer of the service.
     pub(crate) fn on(&mut self, event: InferenceEvent, now: Timestamp) -> Vec<Effect> {
+        let selected = self.selected;
+        let is_selected = |topic| Some(topic) == selected;
         match event {
-            InferenceEvent::Topics(result) => self.on_topics(result, now),
-            InferenceEvent::Latest { topic, result }
-                if Some(topic) == self.selected && !self.is_resistant =>
-            {
-                self.on_latest(result, now)
-            }
-            InferenceEvent::Resistant { topic, result }
-                if Some(topic) == self.selected && self.is_resistant =>
-            {
-                self.on_latest(result, now)
-            }
-            InferenceEvent::Confidence { topic, result } if Some(topic) == self.selected => {
-                self.on_confidence(result, now);
-                Vec::new()
-            }
-            InferenceEvent::Leaderboard { topic, result } if Some(topic) == self.selected => {
-                self.on_leaderboard(result, now);
-                Vec::new()
-            }
-            InferenceEvent::Bundle { topic, news } if Some(topic) == self.selected => {
-                self.on_bundle(topic, news, now)
-            }
+            InferenceEvent::Topics(result) => return self.on_topics(result, now),
             InferenceEvent::PastBundles { topic, result: Ok(bundles) } => {
                 let past = self.past_mut(topic);
                 for bundle in &bundles {
                     past.take_values(bundle);
                 }
-                Vec::new()
             }
             InferenceEvent::History { topic, result: Ok(history) } => {
                 self.past_mut(topic).take_history(history);
-                Vec::new()
+            }
+            InferenceEvent::Latest { topic, result }
+                if is_selected(topic) && !self.is_resistant =>
+            {
+                return self.on_latest(result, now);
+            }
+            InferenceEvent::Resistant { topic, result }
+                if is_selected(topic) && self.is_resistant =>
+            {
+                return self.on_latest(result, now);
+            }
+            InferenceEvent::Confidence { topic, result } if is_selected(topic) => {
+                self.on_confidence(result, now);
+            }
+            InferenceEvent::Leaderboard { topic, result } if is_selected(topic) => {
+                self.on_leaderboard(result, now);
+            }
+            InferenceEvent::Bundle { topic, news } if is_selected(topic) => {
+                return self.on_bundle(topic, news, now);
             }
             InferenceEvent::History { topic, result: Err(why) }
-            | InferenceEvent::PastBundles { topic, result: Err(why) } => {
-                if Some(topic) == self.selected {
-                    self.note_limit(&why, now);
-                }
-                Vec::new()
+            | InferenceEvent::PastBundles { topic, result: Err(why) }
+                if is_selected(topic) =>
+            {
+                self.note_limit(&why, now);
             }
-            InferenceEvent::Latest { .. }
-            | InferenceEvent::Resistant { .. }
-            | InferenceEvent::Confidence { .. }
-            | InferenceEvent::Leaderboard { .. }
-            | InferenceEvent::Bundle { .. } => Vec::new(),
+            // Of a topic that is no longer in view.
+            _ => {}
         }
+        Vec::new()
     }
 
     /// Handles a due timer.

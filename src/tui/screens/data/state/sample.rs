@@ -37,27 +37,29 @@ impl Shape {
     pub(crate) fn from_columns(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
         let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
         let has = |name: &str| columns.iter().filter(is_number).any(|column| column.name == name);
-        if PRICES.into_iter().all(has) {
-            return Self::Bars;
-        }
-        let named = metadata.get(VALUE_COLUMN).filter(|name| has(name)).cloned();
-        let first = || columns.iter().find(|column| column.dtype == Dtype::Float);
-        named
-            .or_else(|| first().map(|column| column.name.clone()))
-            .map_or(Self::Nothing, Self::Value)
+        let first = columns.iter().find(|column| column.dtype == Dtype::Float);
+        Self::choose(metadata, has, first.map(|column| &column.name))
     }
 
     /// The shape that a row of a dataset with these facts suggests, as long as its columns are not
     /// known: without them the first is not, so it is the first by name.
     pub(crate) fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
         let has = |name: &str| number(row, name).is_some();
-        if PRICES.into_iter().all(has) {
+        let first = row.values.iter().find(|(_, value)| matches!(value, Value::Float(_)));
+        Self::choose(metadata, has, first.map(|(name, _)| name))
+    }
+
+    /// Bars where a dataset `has` all prices, else the column that its metadata names, else `first`.
+    fn choose(
+        metadata: &BTreeMap<String, String>,
+        has: impl Fn(&str) -> bool,
+        first: Option<&String>,
+    ) -> Self {
+        if PRICES.into_iter().all(&has) {
             return Self::Bars;
         }
-        let named = metadata.get(VALUE_COLUMN).filter(|name| has(name)).cloned();
-        let is_float = |value: &Value| matches!(value, Value::Float(_));
-        let first = || row.values.iter().find(|(_, value)| is_float(value));
-        named.or_else(|| first().map(|(name, _)| name.clone())).map_or(Self::Nothing, Self::Value)
+        let named = metadata.get(VALUE_COLUMN).filter(|name| has(name));
+        named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }
 
     /// The row as a candle of its own; none if it has no number to chart.

@@ -1,6 +1,9 @@
 //! The newest values of the datasets in the list, read in turn, one dataset at a time.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use model::{dataset::DatasetId, timestamp::Timestamp};
 
@@ -13,8 +16,7 @@ pub(crate) const SPARK_VALUES: usize = 64;
 /// The newest values of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecentValues {
-    /// Timestamps and values, oldest first.
-    values: VecDeque<(Timestamp, f64)>,
+    values: BTreeMap<Timestamp, f64>,
     /// When they were read.
     pub(crate) at: Timestamp,
     /// When the newest value arrived; its own timestamp if it was loaded.
@@ -26,23 +28,23 @@ pub(crate) struct RecentValues {
 impl RecentValues {
     /// Returns no values, of which `n_max` will be kept.
     pub(crate) const fn new(n_max: usize, now: Timestamp) -> Self {
-        Self { values: VecDeque::new(), at: now, came_at: Timestamp::MIN, n_max }
+        Self { values: BTreeMap::new(), at: now, came_at: Timestamp::MIN, n_max }
     }
 
     /// The values, oldest first.
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = f64> {
-        self.values.iter().map(|(_, value)| *value)
+        self.values.values().copied()
     }
 
     /// The time from the oldest value to the newest.
     pub(crate) fn length(&self) -> Duration {
-        let ends = self.values.front().zip(self.values.back());
-        ends.map_or(Duration::ZERO, |((first, _), (last, _))| last.since(*first))
+        let ends = self.values.keys().next().zip(self.values.keys().next_back());
+        ends.map_or(Duration::ZERO, |(first, last)| last.since(*first))
     }
 
     /// The newest timestamp and value.
     pub(crate) fn newest(&self) -> Option<(Timestamp, f64)> {
-        self.values.back().copied()
+        self.values.last_key_value().map(|(time, value)| (*time, *value))
     }
 
     /// How long ago the newest value came. Data of the past that is played back now is new, too.
@@ -54,16 +56,9 @@ impl RecentValues {
     pub(crate) fn take(&mut self, samples: impl IntoIterator<Item = Candle>, now: Timestamp) {
         let newest_before = self.newest().map(|(time, _)| time);
         for sample in samples {
-            match self.values.binary_search_by_key(&sample.time, |(time, _)| *time) {
-                Ok(idx) => {
-                    if let Some(value) = self.values.get_mut(idx) {
-                        value.1 = sample.close;
-                    }
-                }
-                Err(idx) => self.values.insert(idx, (sample.time, sample.close)),
-            }
+            self.values.insert(sample.time, sample.close);
             if self.values.len() > self.n_max {
-                self.values.pop_front();
+                self.values.pop_first();
             }
         }
         self.at = now;

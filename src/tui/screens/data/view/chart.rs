@@ -27,7 +27,7 @@ use crate::{
     },
     state::loadable::Loadable,
     theme::Theme,
-    view::split_rows,
+    view::{join_facts, split_rows},
     widget::{
         axis::Scale,
         candles::{Candle, Candles, Overlay},
@@ -149,9 +149,8 @@ fn export_note(export: &Export) -> Option<String> {
     Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.bytes)))
 }
 
-/// What the border says: the resolution, the bucket that is open, how live it is. What matters most
-/// is last, and stays where there is not room for all.
-fn info(scene: Scene<'_>, room: usize) -> String {
+/// What the border says: the resolution, the bucket that is open, how live it is.
+fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let state = scene.state;
     let resolution = state.chart.resolution();
     let mut parts = vec![resolution.to_string()];
@@ -170,10 +169,7 @@ fn info(scene: Scene<'_>, room: usize) -> String {
         parts.push(format!("429 · retry {}s", until.since(scene.now).as_secs()));
     }
     parts.push(state.live.note(scene.now));
-    while parts.len() > 1 && parts.iter().map(|part| part.width() + 3).sum::<usize>() > room + 3 {
-        parts.remove(0);
-    }
-    parts.join(" · ")
+    join_facts(parts.into_iter().map(Span::raw).collect(), room)
 }
 
 /// The start of the newest bucket, if it is not over: by the clock, or because rows of it come.

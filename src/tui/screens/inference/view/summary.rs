@@ -13,6 +13,7 @@ use super::Scene;
 use crate::{
     screens::inference::state::{Feed, actors::Role, past::label_value},
     state::loadable::Loadable,
+    view::join_facts,
     widget::{
         format::{self, or_none},
         paint,
@@ -82,8 +83,7 @@ fn title(scene: Scene<'_>) -> String {
     if state.is_resistant { format!("{title} · without outliers") } else { title }
 }
 
-/// When the values are from, where the epoch stands, and how often the service is asked: what
-/// matters most is last, and stays where there is not room for all.
+/// When the values are from, where the epoch stands, and how often the service is asked.
 fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let (state, theme, now) = (scene.state, scene.theme, scene.now);
     let mut parts: Vec<Span<'static>> = Vec::new();
@@ -119,18 +119,7 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
         _ if state.feed == Feed::Up => parts.push("stream".into()),
         None => parts.push(format!("polls every {}", format::age(state.poll_interval())).into()),
     }
-    let width = |parts: &[Span<'_>]| parts.iter().map(|part| part.width() + 3).sum::<usize>();
-    while width(&parts) > room.saturating_add(3) && parts.len() > 1 {
-        parts.remove(0);
-    }
-    let mut spans = Vec::new();
-    for part in parts {
-        if !spans.is_empty() {
-            spans.push(Span::raw(" · "));
-        }
-        spans.push(part);
-    }
-    Line::from(spans)
+    join_facts(parts, room)
 }
 
 /// The numbers of a topic with a single output.
