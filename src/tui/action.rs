@@ -2,218 +2,238 @@
 
 use crate::state::Screen;
 
-/// A command of the key table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
+/// The table of actions: each with what it does, as the help says it.
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident => $title:literal,)*) => {
+        /// A command of the key table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Action {
+            /// Shows a screen.
+            Show(Screen),
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Action {
+            /// What it does, as the help says it.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self {
+                    Self::Show(screen) => screen.title(),
+                    $(Self::$name => $title,)*
+                }
+            }
+        }
+    };
+}
+
+actions! {
     // Everywhere.
-    /// Shows a screen.
-    Show(Screen),
     /// Opens or closes the help.
-    Help,
+    Help => "this help",
     /// Goes back one step: overlay, filter, zoom.
-    Back,
+    Back => "back one step",
     /// Ends the program; asks first while a run is awaited, or a node that was started by hand runs.
-    Quit,
+    Quit => "quit (asks while work is running)",
     /// Ends the program, and leaves the nodes running that were started by hand.
-    QuitKeeping,
+    QuitKeeping => "quit, and leave added nodes running",
     /// Cancels the run in view; twice in a row, ends the program.
-    Interrupt,
+    Interrupt => "cancel the run; twice: quit now",
     /// Stops the program until the shell brings it back.
-    Suspend,
+    Suspend => "suspend",
     /// Moves the focus to the next pane.
-    NextPane,
+    NextPane => "next pane",
     /// Moves the focus to the pane before.
-    PreviousPane,
+    PreviousPane => "previous pane",
     /// Gives the focused pane the whole screen, or takes it back.
-    Zoom,
+    Zoom => "zoom pane",
     /// Reloads from the services.
-    Refresh,
+    Refresh => "refresh now",
     /// Opens the form that runs a function.
-    OpenForm,
+    OpenForm => "execute a function",
     /// Copies what is selected.
-    Copy,
+    Copy => "copy the selection",
     /// Chooses the form that what is selected is copied in.
-    CopyAs,
+    CopyAs => "copy as id, JSON, CSV or curl",
     /// Opens the palette, or closes it.
-    Palette,
+    Palette => "command palette",
     /// Labels everything that can be clicked, to be taken by a letter.
-    Jump,
+    Jump => "jump to a label",
     /// Opens the choice of a theme.
-    Themes,
+    Themes => "theme",
     /// Opens the notices there were.
-    Notices,
+    Notices => "notices",
     /// Opens the choice of a profile.
-    Profiles,
+    Profiles => "profile",
     /// Opens the form that takes an API key.
-    EnterKey,
+    EnterKey => "API key",
     /// Forgets the API key of a profile.
-    ForgetKey,
+    ForgetKey => "remove the API key",
     /// Moves the focus to the pane on the left.
-    PaneLeft,
+    PaneLeft => "pane on the left",
     /// Moves the focus to the pane below.
-    PaneDown,
+    PaneDown => "pane below",
     /// Moves the focus to the pane above.
-    PaneUp,
+    PaneUp => "pane above",
     /// Moves the focus to the pane on the right.
-    PaneRight,
+    PaneRight => "pane on the right",
     /// Makes the focused pane narrower.
-    Narrower,
+    Narrower => "narrower pane",
     /// Makes the focused pane wider.
-    Wider,
+    Wider => "wider pane",
     /// Makes the focused pane shorter.
-    Shorter,
+    Shorter => "shorter pane",
     /// Makes the focused pane taller.
-    Taller,
+    Taller => "taller pane",
     /// Puts the panes back to where they stand by themselves.
-    ResetLayout,
+    ResetLayout => "reset layout",
     /// Takes the mouse from the terminal, or gives it back.
-    ToggleMouse,
+    ToggleMouse => "mouse on / off (shift-drag selects)",
     /// Redraws the whole screen.
-    Redraw,
+    Redraw => "redraw",
     /// Edits the filter of the focused list.
-    Filter,
+    Filter => "filter",
 
     // Lists.
     /// Selects the row above.
-    Up,
+    Up => "up",
     /// Selects the row below.
-    Down,
+    Down => "down",
     /// Selects the first row.
-    First,
+    First => "first",
     /// Selects the last row.
-    Last,
+    Last => "last",
     /// Selects half a page up.
-    HalfPageUp,
+    HalfPageUp => "half a page up",
     /// Selects half a page down.
-    HalfPageDown,
+    HalfPageDown => "half a page down",
     /// Selects a page up.
-    PageUp,
+    PageUp => "page up",
     /// Selects a page down.
-    PageDown,
+    PageDown => "page down",
     /// Opens what is selected.
-    Open,
+    Open => "open",
     /// Sorts by the next column.
-    Sort,
+    Sort => "sort by the next column",
     /// Turns the order around.
-    Reverse,
+    Reverse => "reverse the order",
 
     // Cluster and Execute.
     /// Opens the form that starts a node on this machine.
-    AddNode,
+    AddNode => "add a node on this machine",
     /// Asks whether to stop the selected local process.
-    StopProcess,
+    StopProcess => "stop the local process",
     /// Stops the selected process, after the question.
-    StopNow,
+    StopNow => "stop it",
     /// Starts the node that the form describes.
-    StartNode,
+    StartNode => "start the node",
     /// Runs the selected run again, or starts the selected process again.
-    Again,
+    Again => "repeat the run / restart the process",
     /// Looks at the run before.
-    OlderRun,
+    OlderRun => "older run",
     /// Looks at the run after.
-    NewerRun,
+    NewerRun => "newer run",
     /// Lists the forms that are kept.
-    Presets,
+    Presets => "presets",
     /// Keeps the form under a name.
-    SavePreset,
+    SavePreset => "save as a preset",
     /// Removes what is selected.
-    Remove,
+    Remove => "remove",
     /// Shows stdout, stderr, or the whole answer.
-    NextOutput,
+    NextOutput => "stdout / stderr / raw JSON",
     /// Shows JSON a member a line, or as it was written.
-    Pretty,
+    Pretty => "JSON formatted / raw",
     /// Moves the output to the left.
-    OutputLeft,
+    OutputLeft => "scroll output left",
     /// Moves the output to the right.
-    OutputRight,
+    OutputRight => "scroll output right",
     /// Shows the output in the program that `PAGER` names.
-    OpenPager,
+    OpenPager => "output in $PAGER",
     /// Marks a result group, for others to be compared with it.
-    Mark,
+    Mark => "mark the group to compare with",
     /// Shows how two result groups differ.
-    Diff,
+    Diff => "compare two result groups",
 
     // The form.
     /// Goes to the next field.
-    NextField,
+    NextField => "next field",
     /// Goes to the field before.
-    PreviousField,
+    PreviousField => "previous field",
     /// Takes the next known value of a field.
-    NextChoice,
+    NextChoice => "next known value",
     /// Takes the known value before.
-    PreviousChoice,
+    PreviousChoice => "previous known value",
     /// Runs the function.
-    Run,
+    Run => "run",
     /// Copies the request as a command line for curl.
-    CopyCurl,
+    CopyCurl => "copy as curl",
 
     // Live things.
     /// Stops taking in what is new, or catches up.
-    Pause,
+    Pause => "pause / resume",
     /// Follows what is newest.
-    Follow,
+    Follow => "follow the newest",
 
     // Data.
     /// Moves the crosshair, then the chart, into the past.
-    Earlier,
+    Earlier => "move the crosshair left",
     /// Moves the crosshair, then the chart, towards now.
-    Later,
+    Later => "move the crosshair right",
     /// Shows a shorter span; the resolution follows.
-    ZoomIn,
+    ZoomIn => "zoom in (resolution follows)",
     /// Shows a longer span; the resolution follows.
-    ZoomOut,
+    ZoomOut => "zoom out (resolution follows)",
     /// Takes a coarser resolution.
-    Coarser,
+    Coarser => "coarser resolution",
     /// Takes a finer resolution.
-    Finer,
+    Finer => "finer resolution",
     /// Draws candles, a line, or smoothed candles.
-    NextChart,
+    NextChart => "candles / line / heikin",
     /// Shows or hides indicators.
-    Indicators,
+    Indicators => "averages / exponential / bands / none",
     /// Acquires the public tag.
-    AcquireTag,
+    AcquireTag => "acquire the tag public",
     /// Charts the next column of numbers.
-    NextColumn,
+    NextColumn => "chart the next column",
     /// Shows rows as numbers.
-    RowsTable,
+    RowsTable => "rows as a table",
     /// Edits the one field of metadata that the list is filtered by.
-    MetadataFilter,
+    MetadataFilter => "filter by one field of metadata",
     /// Watches what is selected, or no longer.
-    Pin,
+    Pin => "pin / unpin",
     /// Writes what is shown to a file.
-    Export,
+    Export => "export to a file",
 
     // Inference.
     /// Shows the next topic.
-    NextTopic,
+    NextTopic => "next topic",
     /// Shows the label before.
-    PreviousLabel,
+    PreviousLabel => "previous label",
     /// Shows the next label.
-    NextLabel,
+    NextLabel => "next label",
     /// Leaves outliers out of the bundle, or does not.
-    Resistant,
+    Resistant => "with / without outliers",
     /// Shows influence, leave-outs or losses of the actors.
-    LeaveOuts,
+    LeaveOuts => "influence / leave-outs / losses",
     /// Asks the service less often.
-    AskLess,
+    AskLess => "poll less often",
     /// Asks the service more often.
-    AskMore,
+    AskMore => "poll more often",
 
     // Logs.
     /// Shows lower log level.
-    LowerLevel,
+    LowerLevel => "lower log level",
     /// Shows higher log level.
-    HigherLevel,
+    HigherLevel => "higher log level",
     /// Shows the lines of one source, in turn.
-    NextSource,
+    NextSource => "next log source",
     /// Goes to the next line that fits what was searched for.
-    NextMatch,
+    NextMatch => "next match",
     /// Goes to the line before that fits.
-    PreviousMatch,
+    PreviousMatch => "previous match",
     /// Breaks long lines, or cuts them.
-    Wrap,
+    Wrap => "wrap long lines",
     /// Shows times, or not.
-    Times,
+    Times => "times on / off",
 }
 
 /// The name of a variant as files write it: `Show(Cluster)` is `show-cluster`.
@@ -258,115 +278,5 @@ impl Action {
                 | Self::PreviousChoice
                 | Self::Show(_)
         )
-    }
-
-    /// What it does, as the help says it.
-    #[must_use]
-    #[expect(clippy::too_many_lines, reason = "a table, a line for each")]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Show(Screen::Cluster) => "cluster",
-            Self::Show(Screen::Execute) => "execute",
-            Self::Show(Screen::Data) => "data",
-            Self::Show(Screen::Inference) => "inference",
-            Self::Show(Screen::Logs) => "logs",
-            Self::Show(Screen::Overview) => "overview",
-            Self::Help => "this help",
-            Self::Back => "back one step",
-            Self::Quit => "quit (asks while work is running)",
-            Self::QuitKeeping => "quit, and leave added nodes running",
-            Self::Interrupt => "cancel the run; twice: quit now",
-            Self::Suspend => "suspend",
-            Self::NextPane => "next pane",
-            Self::PreviousPane => "previous pane",
-            Self::Zoom => "zoom pane",
-            Self::Refresh => "refresh now",
-            Self::OpenForm => "execute a function",
-            Self::Copy => "copy the selection",
-            Self::CopyAs => "copy as id, JSON, CSV or curl",
-            Self::Palette => "command palette",
-            Self::Jump => "jump to a label",
-            Self::Themes => "theme",
-            Self::Notices => "notices",
-            Self::Profiles => "profile",
-            Self::EnterKey => "API key",
-            Self::ForgetKey => "remove the API key",
-            Self::PaneLeft => "pane on the left",
-            Self::PaneDown => "pane below",
-            Self::PaneUp => "pane above",
-            Self::PaneRight => "pane on the right",
-            Self::Narrower => "narrower pane",
-            Self::Wider => "wider pane",
-            Self::Shorter => "shorter pane",
-            Self::Taller => "taller pane",
-            Self::ResetLayout => "reset layout",
-            Self::ToggleMouse => "mouse on / off (shift-drag selects)",
-            Self::Redraw => "redraw",
-            Self::Filter => "filter",
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::First => "first",
-            Self::Last => "last",
-            Self::HalfPageUp => "half a page up",
-            Self::HalfPageDown => "half a page down",
-            Self::PageUp => "page up",
-            Self::PageDown => "page down",
-            Self::Open => "open",
-            Self::Sort => "sort by the next column",
-            Self::Reverse => "reverse the order",
-            Self::AddNode => "add a node on this machine",
-            Self::StopProcess => "stop the local process",
-            Self::StopNow => "stop it",
-            Self::StartNode => "start the node",
-            Self::Again => "repeat the run / restart the process",
-            Self::OlderRun => "older run",
-            Self::NewerRun => "newer run",
-            Self::Presets => "presets",
-            Self::SavePreset => "save as a preset",
-            Self::Remove => "remove",
-            Self::NextOutput => "stdout / stderr / raw JSON",
-            Self::Pretty => "JSON formatted / raw",
-            Self::OutputLeft => "scroll output left",
-            Self::OutputRight => "scroll output right",
-            Self::OpenPager => "output in $PAGER",
-            Self::Mark => "mark the group to compare with",
-            Self::Diff => "compare two result groups",
-            Self::NextField => "next field",
-            Self::PreviousField => "previous field",
-            Self::NextChoice => "next known value",
-            Self::PreviousChoice => "previous known value",
-            Self::Run => "run",
-            Self::CopyCurl => "copy as curl",
-            Self::Pause => "pause / resume",
-            Self::Follow => "follow the newest",
-            Self::Earlier => "move the crosshair left",
-            Self::Later => "move the crosshair right",
-            Self::ZoomIn => "zoom in (resolution follows)",
-            Self::ZoomOut => "zoom out (resolution follows)",
-            Self::Coarser => "coarser resolution",
-            Self::Finer => "finer resolution",
-            Self::NextChart => "candles / line / heikin",
-            Self::Indicators => "averages / exponential / bands / none",
-            Self::AcquireTag => "acquire the tag public",
-            Self::NextColumn => "chart the next column",
-            Self::RowsTable => "rows as a table",
-            Self::MetadataFilter => "filter by one field of metadata",
-            Self::Pin => "pin / unpin",
-            Self::Export => "export to a file",
-            Self::NextTopic => "next topic",
-            Self::PreviousLabel => "previous label",
-            Self::NextLabel => "next label",
-            Self::Resistant => "with / without outliers",
-            Self::LeaveOuts => "influence / leave-outs / losses",
-            Self::AskLess => "poll less often",
-            Self::AskMore => "poll more often",
-            Self::LowerLevel => "lower log level",
-            Self::HigherLevel => "higher log level",
-            Self::NextSource => "next log source",
-            Self::NextMatch => "next match",
-            Self::PreviousMatch => "previous match",
-            Self::Wrap => "wrap long lines",
-            Self::Times => "times on / off",
-        }
     }
 }

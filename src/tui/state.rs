@@ -159,6 +159,19 @@ impl Screen {
         }
     }
 
+    /// The name in a sentence.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Execute => "execute",
+            Self::Data => "data",
+            Self::Inference => "inference",
+            Self::Logs => "logs",
+            Self::Overview => "overview",
+        }
+    }
+
     /// The name in a narrow header.
     #[must_use]
     pub const fn short_name(self) -> &'static str {
