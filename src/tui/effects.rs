@@ -27,23 +27,6 @@ use crate::{
     state::{loadable::Failure, runs::RunId, services::Service},
 };
 
-/// What only the event loop, which owns the terminal, can do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TerminalRequest {
-    /// Put a text on the clipboard.
-    Copy(String),
-    /// Capture the mouse, or release it.
-    CaptureMouse(bool),
-    /// Show a text in a pager.
-    Page(String),
-    /// Write every cell in the next frame.
-    Redraw,
-    /// Stop the job until the shell continues it.
-    Suspend,
-    /// End the program.
-    Quit,
-}
-
 /// The subject of a call. A new call replaces an older one of the same subject, so that there are
 /// never more calls than there are subjects on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,7 +123,7 @@ impl Runner {
     }
 
     /// Starts to perform `effect`, without waiting; returns what only the event loop can do.
-    pub(crate) fn perform(&mut self, effect: Effect) -> Option<TerminalRequest> {
+    pub(crate) fn perform(&mut self, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::SetTimer(timer, wait) => self.timers.set(timer, Instant::now() + wait),
             Effect::ClearTimer(timer) => self.timers.forget(timer),
@@ -162,7 +145,6 @@ impl Runner {
             Effect::Cancel(id, request_id) => self.cancel(id, request_id),
             Effect::CloseStream { dataset } => self.drop_call(Subject::Stream(dataset)),
             Effect::DropTable => self.drop_call(Subject::Table),
-            Effect::Page(text) => return Some(TerminalRequest::Page(text)),
             Effect::Save { path, text, what } => {
                 let events = self.events.clone();
                 self.tasks.spawn("save", async move {
@@ -171,13 +153,12 @@ impl Runner {
                 });
             }
             Effect::DropExport => self.drop_call(Subject::Export),
-            Effect::Copy(text) => return Some(TerminalRequest::Copy(text)),
-            Effect::CaptureMouse(has_mouse) => {
-                return Some(TerminalRequest::CaptureMouse(has_mouse));
-            }
-            Effect::Redraw => return Some(TerminalRequest::Redraw),
-            Effect::Suspend => return Some(TerminalRequest::Suspend),
-            Effect::Quit => return Some(TerminalRequest::Quit),
+            effect @ (Effect::Copy(_)
+            | Effect::CaptureMouse(_)
+            | Effect::Page(_)
+            | Effect::Redraw
+            | Effect::Suspend
+            | Effect::Quit) => return Some(effect),
             effect @ (Effect::LoadNodes
             | Effect::LoadFunctions
             | Effect::FollowCluster

@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     app::{self, Start},
-    effects::{Runner, TerminalRequest},
+    effects::Runner,
     event::{Effect, Event, Target, Timer},
     guard,
     keymap::{Chord, Keymap},
@@ -170,7 +170,6 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let mut screen = Loop {
         state,
         depth,
-        asks_background: options.asks_background && depth != Depth::None,
         clock,
         pacer: Pacer::new(is_far),
         hits: Hits::default(),
@@ -187,10 +186,12 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         is_pressed: false,
         is_paging: false,
         stop_echo_until: None,
+        is_over: false,
         inbox,
         local_inbox,
     };
-    let result = screen.run(start).await;
+    let asks_background = options.asks_background && depth != Depth::None;
+    let result = screen.run(start, asks_background).await;
     let Loop { terminal, runner, mut local_inbox, state, .. } = screen;
     // The terminal first, so that the prompt is back at once.
     drop(terminal);
@@ -221,7 +222,6 @@ fn write_session(path: &Path, text: &str) -> std::io::Result<()> {
 struct Loop {
     state: State,
     depth: Depth,
-    asks_background: bool,
     clock: Clock,
     pacer: Pacer,
     hits: Hits,
@@ -240,6 +240,8 @@ struct Loop {
     is_paging: bool,
     /// Until when a stop signal is the one that we sent to the job.
     stop_echo_until: Option<Instant>,
+    /// Whether the program is to end.
+    is_over: bool,
     inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
 }
@@ -253,47 +255,34 @@ enum Next {
     Frame,
 }
 
-/// Whether the loop ends.
-enum Flow {
-    Continue,
-    End,
-}
-
 impl Loop {
-    async fn run(&mut self, start: Start) -> Result<(), RunError> {
+    async fn run(&mut self, start: Start, asks_background: bool) -> Result<(), RunError> {
         let effects = app::start(&mut self.state, start);
         self.draw()?;
-        if self.asks_background {
+        if asks_background {
             self.terminal.query_background().map_err(RunError::Terminal)?;
         }
         sleep(SHOWN_WITHIN).await;
-        if matches!(self.perform(effects)?, Flow::End) {
-            return Ok(());
-        }
-        loop {
+        self.perform(effects)?;
+        while !self.is_over {
             let next = self.wait().await;
             if self.terminal.is_lost() {
                 return Err(RunError::Panicked);
             }
             self.state.now = self.clock.now();
-            if matches!(self.handle(next)?, Flow::End) {
-                return Ok(());
-            }
-            if matches!(self.fire_timers()?, Flow::End) {
-                return Ok(());
-            }
-            let mut n_handled = 0;
-            while n_handled < BATCH_MAX
-                && let Some(next) = self.poll_next().await
-            {
-                n_handled += 1;
-                if matches!(self.handle(next)?, Flow::End) {
+            self.handle(next)?;
+            self.fire_timers()?;
+            for _ in 0..BATCH_MAX {
+                if self.is_over {
                     return Ok(());
                 }
+                let Some(next) = self.poll_next().await else { break };
+                self.handle(next)?;
             }
             self.pacer.mark_dirty(std::mem::take(&mut self.state.dirty));
             self.draw_if_due()?;
         }
+        Ok(())
     }
 
     /// Draws a frame if one is due and would show a change.
@@ -362,60 +351,54 @@ impl Loop {
     }
 
     /// Handles the timers that are due, so that a flood of other events cannot delay them.
-    fn fire_timers(&mut self) -> Result<Flow, RunError> {
+    fn fire_timers(&mut self) -> Result<(), RunError> {
         for timer in self.runner.take_due_timers(Instant::now()) {
-            let effects = app::update(&mut self.state, Event::TimerDue(timer));
-            if matches!(self.perform(effects)?, Flow::End) {
-                return Ok(Flow::End);
-            }
+            self.update(Event::TimerDue(timer))?;
         }
-        Ok(Flow::Continue)
+        Ok(())
     }
 
-    fn handle(&mut self, next: Next) -> Result<Flow, RunError> {
-        let event = match next {
+    fn update(&mut self, event: Event) -> Result<(), RunError> {
+        let effects = app::update(&mut self.state, event);
+        self.perform(effects)
+    }
+
+    fn handle(&mut self, next: Next) -> Result<(), RunError> {
+        match next {
             Next::Event(event) => {
                 if matches!(*event, Event::Paged(_)) {
                     self.is_paging = false;
                     self.terminal.reenter().map_err(RunError::Terminal)?;
                 }
-                *event
+                self.update(*event)?;
             }
-            Next::Term(Some(Ok(event))) => return self.handle_terminal(event),
+            Next::Term(Some(Ok(event))) => self.handle_terminal(event)?,
             Next::Term(Some(Err(error))) => return Err(RunError::Terminal(error)),
             // The terminal is gone, so that nobody can see or quit the screen.
-            Next::Term(None) => return Ok(Flow::End),
-            // A pager handles these itself.
-            Next::Signal(Signal::Interrupt | Signal::Continue) if self.is_paging => {
-                return Ok(Flow::Continue);
-            }
+            Next::Term(None) => self.is_over = true,
             Next::Signal(Signal::Stop) if self.is_paging => {
                 Tui::stop_beside_pager().map_err(RunError::Terminal)?;
-                return Ok(Flow::Continue);
             }
-            Next::Signal(Signal::Terminate | Signal::Interrupt) => Event::Terminate,
+            Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
+            // A pager handles an interrupt itself.
+            Next::Signal(Signal::Interrupt) if !self.is_paging => self.update(Event::Terminate)?,
             Next::Signal(Signal::Stop) => {
-                let is_echo =
-                    self.stop_echo_until.take().is_some_and(|until| Instant::now() < until);
-                return if is_echo {
-                    Ok(Flow::Continue)
-                } else {
-                    self.perform(vec![Effect::Suspend])
-                };
+                let echo_until = self.stop_echo_until.take();
+                if echo_until.is_none_or(|until| Instant::now() >= until) {
+                    self.perform(vec![Effect::Suspend])?;
+                }
             }
-            Next::Signal(Signal::Continue) => {
+            Next::Signal(Signal::Continue) if !self.is_paging => {
                 self.terminal.reenter().map_err(RunError::Terminal)?;
                 self.state.mark_dirty(Dirty::Input);
-                return Ok(Flow::Continue);
             }
-            Next::Timer | Next::Frame => return Ok(Flow::Continue),
-        };
-        let effects = app::update(&mut self.state, event);
-        self.perform(effects)
+            Next::Signal(Signal::Interrupt | Signal::Continue) | Next::Timer | Next::Frame => {}
+        }
+        Ok(())
     }
 
     /// Handles input: a reply of the terminal, or what the user did.
-    fn handle_terminal(&mut self, event: TermEvent) -> Result<Flow, RunError> {
+    fn handle_terminal(&mut self, event: TermEvent) -> Result<(), RunError> {
         if matches!(event, TermEvent::Resize(..)) {
             // Also at the size of the last frame: what a smaller size cut off meanwhile is gone.
             self.terminal.redraw().map_err(RunError::Terminal)?;
@@ -431,12 +414,12 @@ impl Loop {
                     && matches!(event, Event::Key(_))
                     && self.state.screen == Screen::Logs,
             );
-            let effects = app::update(&mut self.state, event);
-            if matches!(self.perform(effects)?, Flow::End) {
-                return Ok(Flow::End);
+            self.update(event)?;
+            if self.is_over {
+                break;
             }
         }
-        Ok(Flow::Continue)
+        Ok(())
     }
 
     /// The event that input stands for, by what the last frame showed; `None` if it is ignored.
@@ -470,28 +453,31 @@ impl Loop {
         })
     }
 
-    fn perform(&mut self, effects: Vec<Effect>) -> Result<Flow, RunError> {
+    fn perform(&mut self, effects: Vec<Effect>) -> Result<(), RunError> {
         for effect in effects {
             match self.runner.perform(effect) {
                 None => {}
-                Some(TerminalRequest::Quit) => return Ok(Flow::End),
-                Some(TerminalRequest::Page(text)) => {
+                Some(Effect::Quit) => {
+                    self.is_over = true;
+                    break;
+                }
+                Some(Effect::Page(text)) => {
                     self.terminal.leave();
                     // A stream that is not polled reads no keys, and dropping the old one ends it.
                     self.keys = EventStream::new();
                     self.is_paging = true;
                     self.runner.start_pager(text);
                 }
-                Some(request) => {
-                    self.terminal.fulfill(&request).map_err(RunError::Terminal)?;
-                    if matches!(request, TerminalRequest::Suspend) {
+                Some(effect) => {
+                    self.terminal.perform(&effect).map_err(RunError::Terminal)?;
+                    if matches!(effect, Effect::Suspend) {
                         self.stop_echo_until = Some(Instant::now() + STOP_ECHO_WITHIN);
                     }
                     self.state.mark_dirty(Dirty::Input);
                 }
             }
         }
-        Ok(Flow::Continue)
+        Ok(())
     }
 
     fn draw(&mut self) -> Result<(), RunError> {

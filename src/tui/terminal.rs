@@ -32,7 +32,7 @@ use ratatui::{
 
 use self::ansi::{AnsiBackend, FRAME_END, RESET_LOOK};
 pub(crate) use self::signals::{Signal, Signals};
-use crate::effects::TerminalRequest;
+use crate::event::Effect;
 
 /// The modes that are on, a bit for each: there is one terminal, and a panic hook finds it here.
 static MODES_ON: AtomicU8 = AtomicU8::new(0);
@@ -108,14 +108,14 @@ impl Tui {
     }
 
     /// Performs what only the terminal can.
-    pub(crate) fn fulfill(&mut self, request: &TerminalRequest) -> io::Result<()> {
-        match request {
-            TerminalRequest::Copy(text) => {
+    pub(crate) fn perform(&mut self, effect: &Effect) -> io::Result<()> {
+        match effect {
+            Effect::Copy(text) => {
                 let mut bytes = Vec::new();
                 queue!(bytes, CopyToClipboard::to_clipboard_from(text))?;
                 write_out(&bytes)
             }
-            TerminalRequest::CaptureMouse(has_mouse) => {
+            Effect::CaptureMouse(has_mouse) => {
                 self.has_mouse = *has_mouse;
                 if *has_mouse {
                     MODES_ON.fetch_or(MOUSE, Ordering::SeqCst);
@@ -125,13 +125,13 @@ impl Tui {
                     write_out(MOUSE_OFF)
                 }
             }
-            TerminalRequest::Redraw => self.redraw(),
-            TerminalRequest::Suspend => {
+            Effect::Redraw => self.redraw(),
+            Effect::Suspend => {
                 self.leave();
                 job::stop()?;
                 self.reenter()
             }
-            TerminalRequest::Quit | TerminalRequest::Page(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 

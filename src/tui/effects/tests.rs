@@ -182,8 +182,8 @@ async fn a_stack_that_fails_to_start_is_reported() {
 #[tokio::test]
 async fn requests_to_the_terminal_are_returned() {
     let mut rig = rig(None);
-    assert_eq!(rig.runner.perform(Effect::Quit), Some(TerminalRequest::Quit));
-    assert_eq!(rig.runner.perform(Effect::Redraw), Some(TerminalRequest::Redraw));
+    assert_eq!(rig.runner.perform(Effect::Quit), Some(Effect::Quit));
+    assert_eq!(rig.runner.perform(Effect::Redraw), Some(Effect::Redraw));
     let wait = Duration::from_secs(1);
     assert_eq!(rig.runner.perform(Effect::SetTimer(Timer::Nodes, wait)), None);
     assert!(rig.runner.next_timer().is_some());
