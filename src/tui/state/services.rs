@@ -57,9 +57,8 @@ pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Services {
     pub(crate) addresses: Addresses,
-    head: Health,
-    data: Health,
-    inference: Health,
+    /// In the order of [`Service::ALL`].
+    health: [Health; Service::ALL.len()],
 }
 
 impl Service {
@@ -104,17 +103,14 @@ impl Services {
             Some(_) => Health::Unknown,
             None => Health::Absent,
         };
-        self.head = asked(&addresses.head);
-        self.data = asked(&addresses.datasets);
-        self.inference = asked(&addresses.inference);
+        let Addresses { head, datasets, inference, .. } = addresses;
+        self.health = [head, datasets, inference].map(asked);
         self.addresses = addresses.clone();
     }
 
     /// Whether the address of any service is known.
     pub(crate) fn is_any_known(&self) -> bool {
-        [&self.head, &self.data, &self.inference]
-            .into_iter()
-            .any(|health| !matches!(health, Health::Absent))
+        self.health.iter().any(|health| *health != Health::Absent)
     }
 
     /// Whether a service asked to be left alone for a while so short that it is counted down.
@@ -122,31 +118,19 @@ impl Services {
         /// A quota of a day is not worth a frame each second.
         const COUNTED: Duration = Duration::from_mins(2);
         let is_short = |until: Timestamp| until.since(now) <= COUNTED;
-        [&self.head, &self.data, &self.inference]
-            .into_iter()
+        self.health
+            .iter()
             .any(|health| matches!(health, Health::Limited { until, .. } if is_short(*until)))
     }
 
     /// The health of `service`.
     pub(crate) const fn health(&self, service: Service) -> &Health {
-        match service {
-            Service::Head => &self.head,
-            Service::Data => &self.data,
-            Service::Inference => &self.inference,
-        }
-    }
-
-    const fn place(&mut self, service: Service) -> &mut Health {
-        match service {
-            Service::Head => &mut self.head,
-            Service::Data => &mut self.data,
-            Service::Inference => &mut self.inference,
-        }
+        &self.health[service as usize]
     }
 
     /// `service` is doing like this at `now`; returns whether that is news.
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
-        let place = self.place(service);
+        let place = &mut self.health[service as usize];
         // A single answer says nothing about a stream that is up.
         if *place == Health::Live && matches!(health, Health::Idle { .. }) {
             return false;
@@ -181,7 +165,7 @@ impl Services {
 
     /// No stream of `service` is open any more.
     pub(crate) fn stream_closed(&mut self, service: Service) {
-        let place = self.place(service);
+        let place = &mut self.health[service as usize];
         if *place == Health::Live {
             *place = Health::Idle { latency: None };
         }
