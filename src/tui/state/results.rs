@@ -232,44 +232,13 @@ pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
 fn changes<'a>(before: &'a str, after: &'a str) -> Vec<Change<'a>> {
     let old: Vec<&str> = before.lines().take(DIFF_LINES_MAX).collect();
     let new: Vec<&str> = after.lines().take(DIFF_LINES_MAX).collect();
-    // longest[i][j]: lines in common from i and j on.
-    let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
-    let at = |table: &Vec<Vec<u32>>, i: usize, j: usize| -> u32 {
-        table.get(i).and_then(|row| row.get(j)).copied().unwrap_or(0)
+    let steps = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
+    let change = |change: similar::Change<&'a str>| match change.tag() {
+        similar::ChangeTag::Equal => Change::Same(change.value()),
+        similar::ChangeTag::Delete => Change::Removed(change.value()),
+        similar::ChangeTag::Insert => Change::Added(change.value()),
     };
-    for (i, removed) in old.iter().enumerate().rev() {
-        for (j, added) in new.iter().enumerate().rev() {
-            let here = if removed == added {
-                at(&longest, i + 1, j + 1) + 1
-            } else {
-                at(&longest, i + 1, j).max(at(&longest, i, j + 1))
-            };
-            if let Some(cell) = longest.get_mut(i).and_then(|row| row.get_mut(j)) {
-                *cell = here;
-            }
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    let mut changes = Vec::new();
-    loop {
-        match (old.get(i), new.get(j)) {
-            (Some(removed), Some(added)) if removed == added => {
-                changes.push(Change::Same(removed));
-                (i, j) = (i + 1, j + 1);
-            }
-            (Some(removed), added)
-                if added.is_none() || at(&longest, i + 1, j) >= at(&longest, i, j + 1) =>
-            {
-                changes.push(Change::Removed(removed));
-                i += 1;
-            }
-            (_, Some(added)) => {
-                changes.push(Change::Added(added));
-                j += 1;
-            }
-            _ => return changes,
-        }
-    }
+    steps.iter().flat_map(|step| step.iter_changes(&old, &new)).map(change).collect()
 }
 
 #[cfg(test)]
