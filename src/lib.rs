@@ -41,6 +41,7 @@
 //! | [`datasets`] | document 2: catalog, queries, streams, sources | `tsdb`, `formats`, `accounts` |
 //! | [`inference`] | document 3: synthesis, epochs, bundles | `accounts`, `web` |
 //! | [`client`] | calling all three, as a library | `wire`, `task` |
+//! | [`transfer`] | moving rows: import, mirror, replay, the history of backtests | `client`, `formats` |
 //! | [`stack`] | the local stack: its processes, their supervision, folders of state | `client` |
 //! | [`tui`] | the screen | `client`, `stack` |
 //! | [`cli`] | the command line, which joins the rooms | all |

@@ -17,7 +17,6 @@ mod progress;
 mod replay;
 mod restore;
 mod retention;
-mod retry;
 mod rows;
 mod serve;
 mod show;

@@ -3,7 +3,6 @@
 mod backtest;
 mod compute;
 mod leaderboard;
-mod program;
 mod retention;
 mod signing;
 mod submit;

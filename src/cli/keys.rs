@@ -402,7 +402,7 @@ fn print_json(body: &impl Serialize) -> anyhow::Result<()> {
 
 /// What a count of things is called.
 fn counted(n: u64, one: &str) -> String {
-    format!("{n} {}", output::pluralize(n, one))
+    format!("{n} {}", model::count::pluralize(n, one))
 }
 
 /// Refuses to go on without `--yes`.

@@ -100,12 +100,6 @@ pub(super) fn redraw(text: &str) {
     drop(write!(err, "\r{}\x1b[K", escape_line(text)).and_then(|()| err.flush()));
 }
 
-/// Returns `one` or its plural: `row` or `rows`.
-pub(super) fn pluralize(number: impl TryInto<u64>, one: &str) -> String {
-    let is_one = number.try_into().is_ok_and(|number| number == 1);
-    if is_one { one.to_owned() } else { format!("{one}s") }
-}
-
 /// Lines of columns, each as wide as its widest cell; numbers of `right` stand to the right.
 ///
 /// Cells are escaped, so that each row is one line.

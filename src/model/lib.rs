@@ -6,6 +6,7 @@
 
 pub mod block;
 pub mod bundle;
+pub mod count;
 pub mod dataset;
 pub mod escape;
 pub mod function;

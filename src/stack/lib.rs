@@ -15,6 +15,7 @@ pub mod local;
 mod members;
 pub mod process;
 pub mod processes;
+pub mod program;
 pub mod running;
 pub mod start;
 pub mod supervise;

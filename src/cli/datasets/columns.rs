@@ -3,12 +3,10 @@
 use anyhow::{Context as _, bail};
 use clap::Args;
 use model::escape::escape_line;
+use transfer::find::find_dataset;
 use wire::datasets::{ColumnBody, CreateColumn};
 
-use super::{
-    connection::{DatasetServiceFlags, find_dataset},
-    create::parse_column,
-};
+use super::{connection::DatasetServiceFlags, create::parse_column};
 use crate::cli::output::{print, print_json, table, tell};
 use crate::cli::parse::parse_pair;
 

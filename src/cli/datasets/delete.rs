@@ -2,11 +2,13 @@
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use model::count::pluralize;
 use model::escape::escape_line;
 use model::timestamp::Timestamp;
+use transfer::find::find_dataset;
 
-use super::connection::{DatasetServiceFlags, find_dataset};
-use crate::cli::output::{pluralize, tell};
+use super::connection::DatasetServiceFlags;
+use crate::cli::output::tell;
 use crate::cli::parse::parse_timestamp;
 
 /// The flags of `datasets delete`.

@@ -12,11 +12,9 @@ use client::datasets::{
     row_counter::RowCounter,
 };
 use model::{resolution::Resolution, timestamp::Timestamp};
+use transfer::{event::Done, find::find_dataset};
 
-use super::{
-    connection::{DatasetServiceFlags, find_dataset},
-    progress::{Done, Progress},
-};
+use super::{connection::DatasetServiceFlags, progress::Progress};
 use crate::cli::output::write_data;
 use crate::cli::parse::parse_timestamp;
 use model::escape::escape_line;

@@ -17,9 +17,10 @@ use model::{
 };
 use task::group::Group;
 use tokio::sync::mpsc;
+use transfer::find::find_dataset;
 
 use super::{
-    connection::{DatasetServiceFlags, find_dataset},
+    connection::DatasetServiceFlags,
     rows::{json_of, value_text},
 };
 use crate::cli::parse::parse_timestamp;

@@ -1,39 +1,22 @@
 //! `triptych datasets import`: the rows of files, sent to datasets.
 
-mod checkpoint;
-mod columns;
-mod files;
-mod report;
-mod send;
-
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
-use client::datasets::{
-    Datasets,
-    insert::{InsertMode, MERGE_ROWS_MAX},
-};
+use client::datasets::insert::InsertMode;
 use formats::read::{
-    FileError, Format,
+    Format,
     number_text::Decimal,
     time_text::{TimeFormat, TimeTexts, Zone},
     timestamps::TimeUnit,
 };
 use model::dataset::Dtype;
+use stack::data_dir::project_dirs;
+use transfer::import::{ColumnOptions, Import, ImportOptions};
 
-use self::{
-    checkpoint::ImportCheckpoint,
-    files::{ImportFile, find_files},
-    report::{ImportReport, Repeats},
-    send::{FileReading, ImportTarget, SendOptions, SendState, send},
-};
-use super::{
-    connection::DatasetServiceFlags,
-    create::AboutFlags,
-    progress::{Progress, format_count},
-};
-use crate::cli::output::{pluralize, print_json, tell};
+use super::{connection::DatasetServiceFlags, create::AboutFlags, progress};
+use crate::cli::output::{print_json, tell};
 use crate::cli::parse::parse_pair;
 
 /// Shown below the help of `datasets import`.
@@ -158,131 +141,44 @@ struct ColumnFlags {
 /// If a file is not to be read, a row does not fit, or the service refuses. What was stored is kept,
 /// and the same command goes on after it.
 pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
-    let files = find_files(&command.files, command.dataset.as_deref(), command.format)?;
     if command.delimiter.is_some_and(|delimiter| !delimiter.is_ascii()) {
         bail!("use the delimiter: it is one character of ASCII");
     }
-    let service = command.connection.clone().connect().await?;
-    let reading = format!(
-        "{:?} {:?} {:?} {}",
-        command.columns,
-        command.delimiter,
-        command.has_header(),
-        command.merge
-    );
-    let mut checkpoint = ImportCheckpoint::open(service.address(), &reading, &files, command.again);
-    let (mut n_stored, mut n_skipped, mut n_files) = (0, 0, 0);
-    let mut repeats = Repeats::default();
-    for file in &files {
-        let one = import(&command, &service, file, &mut checkpoint, &mut repeats).await;
-        // One of many that is empty is no reason to leave out those after it.
-        if files.len() > 1 && one.as_ref().is_err_and(is_empty) {
-            tell(&format!("{} has no rows, and is left out", file.display_name()));
-            continue;
-        }
-        let one = one.with_context(|| format!("import {}", file.display_name()))?;
-        n_stored += one.n_stored();
-        n_skipped += one.skipped.n_rows;
-        n_files += 1;
-    }
-    if command.dry_run {
-        return Ok(());
-    }
-    checkpoint.remove();
-    if n_files == 0 {
-        bail!(
-            "find a row in {}",
-            if files.len() == 1 {
-                "the file".to_owned()
-            } else {
-                format!("any of {} files", files.len())
-            }
-        );
-    }
-    if n_files > 1 {
-        tell(&format!(
-            "imported {n_files} files: {} {}",
-            format_count(n_stored),
-            pluralize(n_stored, "row")
-        ));
-    }
-    if n_skipped > 0 {
-        tell(&format!(
-            "left out {n_skipped} {} not fit",
-            if n_skipped == 1 { "row that does" } else { "rows that do" }
-        ));
-    }
-    Ok(())
-}
-
-async fn import(
-    command: &ImportCommand,
-    service: &Datasets,
-    file: &ImportFile,
-    checkpoint: &mut ImportCheckpoint,
-    repeats: &mut Repeats,
-) -> anyhow::Result<ImportReport> {
-    let reading = file.read_options(command.delimiter, command.has_header());
-    let plan = columns::plan_import(service, &command.columns, file, reading).await?;
-    tell(&plan.preview(file));
-    if command.dry_run {
-        return Ok(ImportReport::default());
-    }
-    let dataset = plan.prepare_dataset(service, &command.about, file).await?;
-    // A dataset that was created just now has nothing of an earlier one with its number.
-    if !plan.exists() {
-        checkpoint.forget(dataset);
-    }
-    if checkpoint.is_done(file, dataset) {
-        tell(&format!("{} is stored already", file.display_name()));
-        return Ok(ImportReport::default());
-    }
-    let resume = checkpoint.resume_point(file, dataset);
-    if resume.n_rows > 0 {
-        tell(&format!("{} goes on after row {}", file.display_name(), resume.n_rows));
-    }
-    let progress =
-        Progress::new(format!("importing {}", file.display_name())).starting_at(resume.n_rows);
-    let (mode, batch_max) = if command.merge {
-        (InsertMode::Merge, MERGE_ROWS_MAX)
-    } else {
-        (InsertMode::Replace, usize::MAX)
-    };
-    let options = SendOptions {
-        batch_rows: command.batch.clamp(1, batch_max),
-        n_in_flight: command.in_flight.max(1),
+    let service = command.connection.connect().await?;
+    let options = ImportOptions {
+        paths: command.files,
+        dataset: command.dataset,
+        format: command.format,
+        delimiter: command.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok()),
+        has_header: (command.header || command.no_header).then_some(command.header),
+        columns: command.columns.into(),
+        mode: if command.merge { InsertMode::Merge } else { InsertMode::Replace },
         skips_bad: command.skip_bad,
-        mode,
+        batch_rows: command.batch,
+        n_in_flight: command.in_flight,
+        is_dry_run: command.dry_run,
+        is_again: command.again,
+        template: command.about.body("", Vec::new()),
+        checkpoints: project_dirs().ok().map(|it| it.data_local_dir().join("imports")),
     };
-    let report = ImportReport::starting_at(resume.n_rows);
-    let target = ImportTarget { service, dataset, file, options };
-    let state = SendState { progress, checkpoint: &mut *checkpoint, report, repeats };
-    let report =
-        send(target, FileReading { options: reading, plan: plan.plan }, resume, state).await?;
-    checkpoint.mark_done(file, dataset);
-    tell(&report.text(&file.display_name()));
-    if command.json {
-        print_json(&report.json(&file.display_name(), dataset).to_string())?;
+    let reporter = progress::reporter();
+    let mut import = Import::open(&options, &service, &reporter)?;
+    while let Some(imported) = import.next_file().await? {
+        tell(&imported.report.text(&imported.file));
+        if command.json {
+            print_json(&imported.report.json(&imported.file, imported.dataset).to_string())?;
+        }
     }
-    Ok(report)
+    import.finish()
 }
 
-impl ImportCommand {
-    /// What the flags say of a header; none: nothing.
-    fn has_header(&self) -> Option<bool> {
-        (self.header || self.no_header).then_some(self.header)
+impl From<ColumnFlags> for ColumnOptions {
+    fn from(flags: ColumnFlags) -> Self {
+        let ColumnFlags { time, time_unit, time_format, time_zone, names, types, .. } = flags;
+        let time_texts = TimeTexts { format: time_format, zone: time_zone };
+        let ColumnFlags { decimal, nulls, leave_out, .. } = flags;
+        Self { time, time_unit, time_texts, names, types, decimal, nulls, leave_out }
     }
-}
-
-impl ColumnFlags {
-    /// How texts are read as timestamps.
-    fn time_texts(&self) -> TimeTexts {
-        TimeTexts { format: self.time_format.clone(), zone: self.time_zone.clone() }
-    }
-}
-
-fn is_empty(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(FileError::Empty))
 }
 
 fn parse_format(text: &str) -> Result<Format, String> {

@@ -1,10 +1,13 @@
 //! Progress of a long command: one line that changes on a terminal, a line every 10 s elsewhere.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+use model::count::{format_count, pluralize};
+use parking_lot::Mutex;
 use tokio::time::Instant;
+use transfer::event::{Done, Event, Reporter};
 
-use crate::cli::output::{can_redraw, pluralize, redraw, tell};
+use crate::cli::output::{can_redraw, redraw, tell};
 
 /// How often the line changes on a terminal.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
@@ -26,13 +29,41 @@ pub(super) struct Progress {
     n_rows_before: u64,
 }
 
-/// What is done so far.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Done {
-    /// The number of rows so far.
-    pub(super) n_rows: u64,
-    /// How much of the whole, from 0 to 1, where that is known.
-    pub(super) share: Option<f64>,
+/// Draws the progress of a transfer.
+pub(super) fn reporter() -> Reporter {
+    draw(can_redraw())
+}
+
+/// As [`reporter`], with lines on a terminal, too: several works share it.
+pub(super) fn shared_reporter() -> Reporter {
+    draw(false)
+}
+
+fn draw(is_terminal: bool) -> Reporter {
+    let works: Mutex<HashMap<String, Progress>> = Mutex::default();
+    Reporter::new(move |event| {
+        let mut works = works.lock();
+        match event {
+            Event::Note(text) => {
+                works.values_mut().for_each(Progress::clear);
+                tell(text);
+            }
+            Event::Began { work, n_rows: n_rows_before } => {
+                let progress = Progress { is_terminal, n_rows_before, ..Progress::new(work) };
+                works.insert(work.to_owned(), progress);
+            }
+            Event::Progress { work, done } => {
+                if let Some(progress) = works.get_mut(work) {
+                    progress.update(done);
+                }
+            }
+            Event::Ended { work, total } => match (works.remove(work), total) {
+                (Some(progress), Some((n_rows, did))) => progress.finish(n_rows, did),
+                (Some(mut progress), None) => progress.clear(),
+                (None, _) => {}
+            },
+        }
+    })
 }
 
 impl Progress {
@@ -45,16 +76,6 @@ impl Progress {
             is_terminal: can_redraw(),
             n_rows_before: 0,
         }
-    }
-
-    /// Starts at `n_rows`, which an earlier command did.
-    pub(super) fn starting_at(self, n_rows: u64) -> Self {
-        Self { n_rows_before: n_rows, ..self }
-    }
-
-    /// Prints lines on a terminal, too: several commands share it.
-    pub(super) fn without_redraw(self) -> Self {
-        Self { is_terminal: false, ..self }
     }
 
     /// Shows the progress, at most once per interval.
@@ -140,24 +161,13 @@ fn format_rate(n_rows: u64, elapsed: Duration) -> String {
     format_count(rate)
 }
 
-/// A number of rows for people: whole up to 9999, then thousands and millions.
-pub(super) fn format_count(n_rows: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
-    let number = n_rows as f64;
-    match n_rows {
-        0..10_000 => n_rows.to_string(),
-        10_000..1_000_000 => format!("{:.1} k", number / 1e3),
-        _ => format!("{:.2} M", number / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_line_shows_share_rate_and_time_left() {
-        let progress = Progress::new("importing a.csv").starting_at(500);
+        let progress = Progress { n_rows_before: 500, ..Progress::new("importing a.csv") };
         tokio::time::advance(Duration::from_secs(100)).await;
         let line = progress.line(Done { n_rows: 100_500, share: Some(0.25) });
         let bar = "█████░░░░░░░░░░░░░░░";
@@ -170,9 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
-        let counts = [9_999, 10_000, 2_500_000].map(format_count);
-        assert_eq!(counts, ["9999", "10.0 k", "2.50 M"]);
+    fn a_duration_is_hours_minutes_and_seconds() {
         assert_eq!(format_clock(Duration::from_secs(3725)), "1:02:05");
     }
 }

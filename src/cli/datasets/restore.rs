@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use model::count::{format_count, pluralize};
 use tokio::task::spawn_blocking;
 use tsdb::admin;
 
-use super::{progress::format_count, verify::StoreFlags};
-use crate::cli::output::{pluralize, tell};
+use super::verify::StoreFlags;
+use crate::cli::output::tell;
 
 /// Shown below the help of `datasets restore`.
 pub(super) const EXAMPLES: &str = "\

@@ -6,8 +6,9 @@ use anyhow::Context as _;
 use clap::Args;
 use model::escape::escape_line;
 use serde_json::json;
+use transfer::find::find_dataset;
 
-use super::connection::{DatasetServiceFlags, find_dataset};
+use super::connection::DatasetServiceFlags;
 use crate::cli::{
     output::{print, print_json},
     parse::parse_bytes,

@@ -10,8 +10,9 @@ use model::{
     timestamp::Timestamp,
 };
 use serde_json::json;
+use transfer::find::find_dataset;
 
-use super::connection::{DatasetServiceFlags, find_dataset};
+use super::connection::DatasetServiceFlags;
 use crate::cli::output::{print, print_json, table};
 use crate::cli::parse::parse_timestamp;
 

@@ -9,12 +9,10 @@ use model::{
     page::Limit,
 };
 use serde_json::json;
+use transfer::find::find_dataset;
 use wire::datasets::{AccessBody, ColumnBody, DatasetBody, TagBody};
 
-use super::{
-    connection::{DatasetServiceFlags, find_dataset},
-    rows::value_text,
-};
+use super::{connection::DatasetServiceFlags, rows::value_text};
 use crate::cli::output::{print, print_json};
 
 /// The flags of `datasets show`.

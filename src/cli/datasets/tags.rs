@@ -4,9 +4,10 @@ use anyhow::Context as _;
 use clap::Args;
 use client::datasets::Acquired;
 use model::escape::escape_line;
+use transfer::find::find_dataset;
 use wire::datasets::TagBody;
 
-use super::connection::{DatasetServiceFlags, find_dataset};
+use super::connection::DatasetServiceFlags;
 use crate::cli::output::{print, print_json, tell};
 
 /// The flags of `datasets tags`.

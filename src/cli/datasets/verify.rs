@@ -4,14 +4,18 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::escape::escape_line;
+use model::{
+    count::{format_count, pluralize},
+    escape::escape_line,
+};
 use serde_json::json;
 use stack::data_dir::DataDir;
 use tokio::task::spawn_blocking;
+use transfer::event::Done;
 use tsdb::admin::{self, Report};
 
-use super::progress::{Done, Progress, format_count};
-use crate::cli::output::{pluralize, print, print_json, tell};
+use super::progress::Progress;
+use crate::cli::output::{print, print_json, tell};
 
 /// Shown below the help of `datasets verify`.
 pub(super) const EXAMPLES: &str = "\

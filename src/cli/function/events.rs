@@ -3,13 +3,13 @@
 use anyhow::bail;
 use clap::Args;
 use client::{executions::follow, stream::StreamEvent};
-use model::escape::escape_line;
+use model::{count::pluralize, escape::escape_line};
 use task::group::Group;
 use tokio::sync::mpsc;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 
 use super::backend::{HeadFlags, NOT_FOUND};
-use crate::cli::output::{pluralize, print, print_json, tell};
+use crate::cli::output::{print, print_json, tell};
 
 /// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
 const EVENTS_MAX: usize = 256;

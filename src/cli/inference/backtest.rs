@@ -24,29 +24,26 @@ use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
 use model::{
+    count::pluralize,
     dataset::DatasetId,
     escape::escape_line,
     timestamp::Timestamp,
     topic::{Address, TopicId},
 };
+use stack::program::Program;
 use task::group::Group;
+use transfer::history;
 
 use self::demo::DemoSize;
-use super::{program::Program, upstream::Series};
+use super::upstream::{Series, flat};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::{
     datasets::connection::DatasetServiceFlags,
-    output::{self, can_redraw, pluralize, print_json, redraw},
+    output::{self, can_redraw, print_json, redraw},
 };
 
 /// How long a command may take for one prediction.
 const PREDICT_WITHIN: Duration = Duration::from_secs(30);
-
-/// Rows of one answer of the dataset service: its limit.
-const PAGE: u32 = 10_000;
-
-/// The widest span of raw rows that is asked for at once, well within what the service allows.
-const SPAN: Duration = Duration::from_hours(24);
 
 /// How many rows a model sees where the topic does not say.
 pub(super) const N_ROWS: u32 = 120;
@@ -116,7 +113,7 @@ impl Model for CommandModel {
     }
 
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
-        let program = Program::start(&self.command, &BTreeMap::new(), &self.group);
+        let program = Program::start(&self.command, &BTreeMap::new(), &self.group, output::tell);
         let answer = async { program?.finish(&lines(rows), PREDICT_WITHIN).await };
         let answer = answer.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
         let values = prediction::parse(&answer)?;
@@ -150,21 +147,16 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     if !command.no_baselines {
         models.extend(baselines(&topic));
     }
-    let series = Series::new(command.connection.connect().await?);
+    let service = command.connection.connect().await?;
     let n_rows = topic.predictor.as_ref().map_or(N_ROWS, |predictor| predictor.n_rows);
     let every = Duration::from_secs(command.every);
     let earlier = from - every.saturating_mul(n_rows);
-    let dataset = dataset_id(&series, &topic).await?;
-    let rows = read_rows(&series, (dataset, &topic.source.dataset), earlier, to).await?;
+    let dataset = dataset_id(&Series::new(service.clone()), &topic).await?;
+    let name = &topic.source.dataset;
+    let rows = flat(history::read_rows(&service, dataset, name, earlier..=to).await?);
     if rows.last().is_none_or(|row| row.timestamp < from) {
-        let name = &topic.source.dataset;
         let what = format!("find rows of {name} from {from} to {to}");
-        match series
-            .range(dataset)
-            .await
-            .map_err(anyhow::Error::from_boxed)
-            .context(what.clone())?
-        {
+        match history::read_range(&service, dataset).await.context(what.clone())? {
             Some((first, last)) => {
                 bail!("{what}: it has rows from {first} to {last}; choose --from and --to in there")
             }
@@ -220,33 +212,6 @@ async fn dataset_id(series: &Series, topic: &Topic) -> anyhow::Result<DatasetId>
     }
     let found = series.find(dataset).await.map_err(anyhow::Error::from_boxed);
     found.with_context(|| format!("find {dataset}"))
-}
-
-/// All rows of the dataset `id`, which is called `name`, from `from` to `to`, oldest first.
-async fn read_rows(
-    series: &Series,
-    dataset: (DatasetId, &str),
-    from: Timestamp,
-    to: Timestamp,
-) -> anyhow::Result<Vec<FlatRow>> {
-    let (id, name) = dataset;
-    let mut by_timestamp: BTreeMap<Timestamp, FlatRow> = BTreeMap::new();
-    let mut start = from;
-    while start <= to {
-        let end = (start + SPAN).min(to);
-        let page = series.rows_between(id, start, end, PAGE).await;
-        let page = page.map_err(anyhow::Error::from_boxed);
-        let page = page.with_context(|| format!("read rows of {name}"))?;
-        let last = page.iter().map(|row| row.timestamp).max();
-        let is_full = u32::try_from(page.len()).unwrap_or(u32::MAX) >= PAGE;
-        by_timestamp.extend(page.into_iter().map(|row| (row.timestamp, row)));
-        // A full page ends before the span does: go on from its last row.
-        start = match last.filter(|last| is_full && *last > start) {
-            Some(last) => last,
-            None => end + Duration::from_micros(1),
-        };
-    }
-    Ok(by_timestamp.into_values().collect())
 }
 
 /// Draws how far it is, where somebody looks.

@@ -149,28 +149,6 @@ impl Series {
         Ok(if own.len() == 1 { own } else { ids })
     }
 
-    /// The timestamps of the oldest and the newest row of `dataset`; `None` where it has no rows.
-    pub(super) async fn range(
-        &self,
-        dataset: DatasetId,
-    ) -> Result<Option<(Timestamp, Timestamp)>, Cause> {
-        let query = RowsQuery {
-            // A cursor before the first row: the widest span is for queries without one.
-            after: Some(Timestamp::MIN),
-            start: None,
-            end: None,
-            order: Order::Ascending,
-            ..RowsQuery::newest(dataset, Resolution::Raw, rows_limit(1))
-        };
-        let first = match self.service.rows(&query).await?.rows {
-            PageRows::Raw(rows) => rows.first().map(|row| row.timestamp),
-            PageRows::Buckets(_) => None,
-        };
-        let newest = self.service.newest(dataset, rows_limit(1)).await?;
-        let last = newest.first().map(|row| row.timestamp);
-        Ok(last.map(|last| (first.unwrap_or(last), last)))
-    }
-
     /// Names of some datasets that the key may see.
     async fn some_names(&self) -> Result<Vec<String>, Cause> {
         let query = DatasetsQuery { limit: Some(SHOWN_NAMES), ..DatasetsQuery::default() };
@@ -252,7 +230,7 @@ fn rows_limit(limit: u32) -> Limit {
 }
 
 /// The rows with their numbers alone.
-fn flat(rows: Vec<NamedRow>) -> Vec<FlatRow> {
+pub(super) fn flat(rows: Vec<NamedRow>) -> Vec<FlatRow> {
     rows.into_iter()
         .map(|row| FlatRow {
             timestamp: row.timestamp,

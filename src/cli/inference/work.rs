@@ -12,6 +12,7 @@ use clap::Args;
 use client::{datasets::Datasets, error::ClientError, inference::Inference, transport::Transport};
 use model::{dataset::DatasetId, escape::escape_line, timestamp::Timestamp, topic::TopicId};
 use serde_json::{Value, json};
+use stack::program::Program;
 use task::{backoff::Backoff, clock::Clock, group::Group};
 use tokio::time::{Instant, sleep};
 use wire::inference::{
@@ -20,7 +21,7 @@ use wire::inference::{
     network::{Accepted, SubmissionBody},
 };
 
-use super::{program::Program, upstream::Series};
+use super::upstream::Series;
 use crate::cli::{
     config::AddressFlags,
     output::{print, print_json, tell},
@@ -289,12 +290,12 @@ impl Worker {
     ) -> anyhow::Result<String> {
         let command = &self.command.command;
         if !self.command.keep_running {
-            let program = Program::start(command, &environment(window), &self.group)?;
+            let program = Program::start(command, &environment(window), &self.group, tell)?;
             return program.finish(&lines(rows), within).await;
         }
         let mut program = match self.program.take() {
             Some(program) => program,
-            None => Program::start(command, &BTreeMap::new(), &self.group)?,
+            None => Program::start(command, &BTreeMap::new(), &self.group, tell)?,
         };
         let answer = program.ask(&epoch_line(window, rows)?, within).await?;
         self.program = Some(program);

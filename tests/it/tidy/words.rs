@@ -91,7 +91,7 @@ const FENCES: &[Fence] = &[
     Fence {
         word: "anyhow",
         within: "src/",
-        only: &["src/cli", "src/stack"],
+        only: &["src/cli", "src/stack", "src/transfer"],
         why: "errors have types where anything but a person reads them",
     },
     Fence {

@@ -5,19 +5,16 @@
 
 use anyhow::{Context as _, bail};
 use client::datasets::{Datasets, Order, RowsQuery};
-use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::{
+    count::format_count, dataset::DatasetId, page::Limit, resolution::Resolution,
+    timestamp::Timestamp,
+};
 
 use super::{
     copy::{Copy, chunks},
     fetch::STEP,
 };
-use crate::cli::{
-    datasets::{
-        progress::{Progress, format_count},
-        retry::retry_transient,
-    },
-    output::tell,
-};
+use crate::{event::Work, retry::retry_transient};
 
 /// Comparisons before a copy is given up that still gets rows at each: its source is being
 /// corrected faster than it is read, or does not serve the rows that it counts.
@@ -32,7 +29,7 @@ impl Copy {
     pub(super) async fn verify(
         &mut self,
         newest: Timestamp,
-        progress: &mut Progress,
+        progress: &Work<'_>,
     ) -> anyhow::Result<u64> {
         let Some(oldest) = self.oldest().await? else { return Ok(0) };
         let first = oldest.max(self.mirror.start.unwrap_or(Timestamp::MIN));
@@ -80,7 +77,8 @@ impl Copy {
         );
         if self.mirror.is_live {
             // The stream brings what is late.
-            tell(&format!("{}: {differ}; new and late rows follow", self.name()));
+            let text = format!("{}: {differ}; new and late rows follow", self.name());
+            self.mirror.reporter.note(&text);
             return Ok(());
         }
         bail!("{differ}; run the same command again, it copies what is missing")

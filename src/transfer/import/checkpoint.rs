@@ -5,19 +5,17 @@
 
 use std::{
     fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
 use formats::read::Place;
 use model::dataset::DatasetId;
 use serde_json::{Map, Value, json};
-use stack::data_dir::project_dirs;
-use task::file::{FileMode, write_atomic};
 use tokio::time::Instant;
 
 use super::files::ImportFile;
+use crate::checkpoint;
 
 /// The shortest time between two writes, which then cost nothing.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
@@ -39,20 +37,20 @@ pub(super) struct ImportCheckpoint {
 }
 
 impl ImportCheckpoint {
-    /// Reads the checkpoint of an import of the same files to the same datasets with the same flags
-    /// (`reading`), unless it is to begin `again`: rows read in another way are others.
-    pub(super) fn open(address: &str, reading: &str, files: &[ImportFile], again: bool) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (address, reading).hash(&mut hasher);
-        for file in files {
-            (&file.path, &file.dataset, format!("{:?}", file.format)).hash(&mut hasher);
-            std::env::current_dir().ok().hash(&mut hasher);
-        }
-        let name = format!("{:016x}.json", hasher.finish());
-        let path = project_dirs().ok().map(|it| it.data_local_dir().join("imports").join(name));
-        let text = path.as_ref().filter(|_| !again).and_then(|path| fs::read(path).ok());
-        let files = text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-        Self { path, files, written: None }
+    /// Reads the checkpoint in `folder` of an import of the same files to the same datasets with the
+    /// same flags (`reading`), unless it is to begin `again`: rows read in another way are others.
+    pub(super) fn open(
+        folder: Option<&Path>,
+        address_and_reading: (&str, &str),
+        files: &[ImportFile],
+        again: bool,
+    ) -> Self {
+        let all =
+            files.iter().map(|file| (&file.path, &file.dataset, format!("{:?}", file.format)));
+        let identity = (address_and_reading, all.collect::<Vec<_>>(), std::env::current_dir().ok());
+        let path = folder.map(|folder| folder.join(checkpoint::name(identity) + ".json"));
+        let read = path.as_deref().filter(|_| !again).map(checkpoint::read);
+        Self { path, files: read.unwrap_or_default(), written: None }
     }
 
     /// Whether all of the file is stored in `dataset`.
@@ -106,11 +104,7 @@ impl ImportCheckpoint {
     pub(super) fn write(&mut self) {
         self.written = Some(Instant::now());
         let Some(path) = &self.path else { return };
-        let text = Value::Object(self.files.clone()).to_string();
-        let folder = path.parent().map(fs::create_dir_all);
-        let written =
-            folder.transpose().and_then(|_| write_atomic(path, text.as_bytes(), FileMode::Private));
-        if let Err(error) = written {
+        if let Err(error) = checkpoint::write(path, &self.files) {
             tracing::debug!(%error, "cannot write the checkpoint of the import");
         }
     }

@@ -13,7 +13,7 @@ const TRIES_MAX: u32 = 8;
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
 /// Retries a call that may succeed later, with exponential backoff.
-pub(super) async fn retry_transient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
+pub(crate) async fn retry_transient<T, A>(mut ask: impl FnMut() -> A) -> Result<T, ClientError>
 where
     A: Future<Output = Result<T, ClientError>>,
 {
@@ -30,7 +30,7 @@ where
 }
 
 /// Whether a retry may succeed.
-pub(super) fn is_transient(error: &ClientError) -> bool {
+pub(crate) fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {
             true

@@ -3,10 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::{count::pluralize, dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Value, json};
-
-use crate::cli::output::pluralize;
 
 /// Examples of each kind: enough to find the pattern, few enough to read.
 const EXAMPLES_MAX: usize = 3;
@@ -16,7 +14,7 @@ const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 
 /// Counts the rows of a file by what the import did with them.
 #[derive(Debug, Default)]
-pub(super) struct ImportReport {
+pub struct ImportReport {
     /// Rows that an earlier import, which was stopped, has stored.
     pub(super) n_before: u64,
     /// Rows that were read, those that were skipped included.
@@ -97,8 +95,9 @@ impl ImportReport {
         self.n_taken() - self.replaced.n_rows
     }
 
-    /// It for people.
-    pub(super) fn text(&self, shown: &str) -> String {
+    /// The counts and examples for people; `shown` is the file.
+    #[must_use]
+    pub fn text(&self, shown: &str) -> String {
         let least = if self.is_least { "at least " } else { "" };
         let mut lines = vec![format!(
             "{shown}: {} {} read, {} stored, {least}{} replaced by a later one of the same \
@@ -117,8 +116,9 @@ impl ImportReport {
         lines.join("\n")
     }
 
-    /// It as JSON.
-    pub(super) fn json(&self, file: &str, dataset: DatasetId) -> Value {
+    /// The counts and examples as a JSON object.
+    #[must_use]
+    pub fn json(&self, file: &str, dataset: DatasetId) -> Value {
         json!({
             "file": file,
             "dataset": dataset.get(),

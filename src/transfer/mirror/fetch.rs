@@ -18,7 +18,7 @@ use model::{dataset::DatasetId, resolution::Resolution, row::Row, timestamp::Tim
 use task::backoff::Backoff;
 use tokio::time::sleep;
 
-use crate::cli::datasets::retry::is_transient;
+use crate::retry::is_transient;
 
 /// The most rows taken from a download: what one insert takes, and tens of megabytes of memory. A
 /// download with more is left off there.

@@ -14,7 +14,7 @@ use formats::read::{
     BadRow, FileError, PlacedRow, ReadOptions, Rows, column_mapping::ColumnMapping, judge,
 };
 use futures::{StreamExt as _, stream::FuturesOrdered};
-use model::{dataset::DatasetId, row::Row, timestamp::Timestamp};
+use model::{count::counted, dataset::DatasetId, row::Row, timestamp::Timestamp};
 use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::{
@@ -22,12 +22,9 @@ use super::{
     files::ImportFile,
     report::{AcceptedRow, ImportReport, Repeats},
 };
-use crate::cli::{
-    datasets::{
-        progress::{Done, Progress},
-        retry::retry_transient,
-    },
-    output::{pluralize, tell},
+use crate::{
+    event::{Reporter, Work},
+    retry::retry_transient,
 };
 
 /// Batches read ahead. Then reading waits for the service.
@@ -107,7 +104,8 @@ pub(super) struct ImportTarget<'a> {
 
 /// The progress of sending a file.
 pub(super) struct SendState<'a> {
-    pub(super) progress: Progress,
+    pub(super) progress: Work<'a>,
+    pub(super) reporter: &'a Reporter,
     pub(super) checkpoint: &'a mut ImportCheckpoint,
     pub(super) report: ImportReport,
     pub(super) repeats: &'a mut Repeats,
@@ -144,13 +142,12 @@ pub(super) async fn send(
         }
     });
     let sent = send_batches(&target, batches, &mut state).await;
-    state.progress.clear();
     state.checkpoint.write();
     reader.await?;
     let n_rows = state.report.n_taken();
-    sent.with_context(|| format!("go on after {n_rows} {}", pluralize(n_rows, "row")))?;
+    sent.with_context(|| format!("go on after {}", counted(n_rows, "row")))?;
     let n_stored = state.report.n_stored();
-    state.progress.finish(n_stored, &format!("imported {}", target.file.display_name()));
+    state.progress.finish(n_stored, format!("imported {}", target.file.display_name()));
     Ok(state.report)
 }
 
@@ -237,14 +234,14 @@ impl SendState<'_> {
             if self.report.skipped.n_rows > BAD_SHOWN_MAX {
                 continue;
             }
-            self.progress.clear();
-            tell(&format!("left out {}:{line}: {reason}", target.file.display_name()));
+            let name = target.file.display_name();
+            self.reporter.note(&format!("left out {name}:{line}: {reason}"));
             if self.report.skipped.n_rows == BAD_SHOWN_MAX {
-                tell("further rows that are left out are only counted");
+                self.reporter.note("further rows that are left out are only counted");
             }
         }
         self.checkpoint.record(target.file, target.dataset, stored.end);
-        self.progress.update(Done { n_rows: self.report.n_taken(), share: stored.share });
+        self.progress.update(self.report.n_taken(), stored.share);
     }
 }
 

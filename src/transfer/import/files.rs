@@ -40,10 +40,9 @@ impl ImportFile {
 
     pub(super) fn read_options(
         &self,
-        delimiter: Option<char>,
+        delimiter: Option<u8>,
         has_header: Option<bool>,
     ) -> ReadOptions {
-        let delimiter = delimiter.and_then(|delimiter| u8::try_from(delimiter).ok());
         ReadOptions { format: self.format, delimiter, has_header }
     }
 }

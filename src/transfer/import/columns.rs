@@ -16,10 +16,10 @@ use model::{
     escape::escape_line,
 };
 use tokio::task::spawn_blocking;
-use wire::datasets::CreateColumn;
+use wire::datasets::{CreateColumn, CreateDataset};
 
-use super::{ColumnFlags, files::ImportFile};
-use crate::cli::datasets::{connection::look_up_dataset, create::AboutFlags};
+use super::{ColumnOptions, files::ImportFile};
+use crate::find::look_up_dataset;
 
 /// How a file is imported.
 pub(super) struct ImportPlan {
@@ -41,7 +41,7 @@ pub(super) struct ImportPlan {
 /// If the file is not to be read, or the flags name what it does not have.
 pub(super) async fn plan_import(
     service: &Datasets,
-    flags: &ColumnFlags,
+    flags: &ColumnOptions,
     file: &ImportFile,
     options: ReadOptions,
 ) -> anyhow::Result<ImportPlan> {
@@ -61,7 +61,7 @@ pub(super) async fn plan_import(
     let mut time = surveyed.time(flags.time.as_deref())?;
     time.unit = flags.time_unit.or(time.unit);
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
-    let mut plan = ColumnMapping::with_time(&time, flags.time_texts())
+    let mut plan = ColumnMapping::with_time(&time, flags.time_texts.clone())
         .with_numbers(decimal, flags.nulls.clone());
     let (mut fields, mut lacks) = (Vec::new(), Vec::new());
     check_names(flags, &surveyed)?;
@@ -112,14 +112,14 @@ pub(super) async fn plan_import(
 
 /// Reads the head of a file, or what the flags say of standard input.
 async fn survey_file(
-    flags: &ColumnFlags,
+    flags: &ColumnOptions,
     file: &ImportFile,
     options: ReadOptions,
 ) -> anyhow::Result<SniffedFields> {
     if file.is_stdin() {
         return survey_from_flags(flags);
     }
-    let (path, texts) = (file.path.clone(), flags.time_texts());
+    let (path, texts) = (file.path.clone(), flags.time_texts.clone());
     Ok(spawn_blocking(move || sniff(&path, options, &texts)).await??)
 }
 
@@ -137,7 +137,7 @@ fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
 }
 
 /// Describes standard input, which can be read only once, by the flags.
-fn survey_from_flags(flags: &ColumnFlags) -> anyhow::Result<SniffedFields> {
+fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     let Some(time) = &flags.time else {
         bail!("find the timestamps of standard input: name their field with --time")
     };
@@ -153,7 +153,7 @@ fn survey_from_flags(flags: &ColumnFlags) -> anyhow::Result<SniffedFields> {
 }
 
 /// Checks that the flags name fields that there are.
-fn check_names(flags: &ColumnFlags, surveyed: &SniffedFields) -> anyhow::Result<()> {
+fn check_names(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let is_there = |name: &str| surveyed.fields.iter().any(|field| field.name == name);
     let named = flags.names.iter().map(|(field, _)| field).chain(&flags.leave_out);
     for name in named {
@@ -167,7 +167,7 @@ fn check_names(flags: &ColumnFlags, surveyed: &SniffedFields) -> anyhow::Result<
 }
 
 /// Checks that each field can be a column, or is left out.
-fn check_fit(flags: &ColumnFlags, surveyed: &SniffedFields) -> anyhow::Result<()> {
+fn check_fit(flags: &ColumnOptions, surveyed: &SniffedFields) -> anyhow::Result<()> {
     let kept = surveyed.fields.iter().filter(|field| !flags.leave_out.contains(&field.name));
     let unfit = kept.filter_map(|field| Some((escape_line(&field.name), field.unfit.as_ref()?)));
     let unfit: Vec<_> = unfit
@@ -181,7 +181,7 @@ fn check_fit(flags: &ColumnFlags, surveyed: &SniffedFields) -> anyhow::Result<()
 }
 
 /// Checks that the flags set the types of columns that there are.
-fn check_types(flags: &ColumnFlags, plan: &ColumnMapping) -> anyhow::Result<()> {
+fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()> {
     for (column, _) in &flags.types {
         if !plan.columns().iter().any(|planned| planned.name == *column) {
             let columns: Vec<_> =
@@ -247,7 +247,7 @@ impl ImportPlan {
     pub(super) async fn prepare_dataset(
         &self,
         service: &Datasets,
-        about: &AboutFlags,
+        template: &CreateDataset,
         file: &ImportFile,
     ) -> anyhow::Result<DatasetId> {
         let Some((dataset, lacks)) = &self.exists else {
@@ -255,7 +255,8 @@ impl ImportPlan {
                 name: column.name.clone(),
                 dtype: column.dtype.to_string(),
             });
-            let mut body = about.clone().body(&file.dataset, columns.collect());
+            let (name, columns) = (file.dataset.clone(), columns.collect());
+            let mut body = CreateDataset { name, columns, ..template.clone() };
             for (name, value) in &file.parts {
                 if !super::files::is_time_part(name) {
                     body.metadata.entry(name.clone()).or_insert_with(|| value.clone());

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// How much faster than it happened.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Speed {
+pub enum Speed {
     /// So many times.
     Times(f64),
     /// As fast as it goes.
@@ -16,7 +16,7 @@ pub(super) enum Speed {
 
 /// The timestamp that a row gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowTimes {
+pub enum RowTimes {
     /// The one at which it is due.
     Now,
     /// The one it has.

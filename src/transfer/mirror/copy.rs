@@ -24,11 +24,7 @@ use super::{
     checkpoint::CopyCheckpoint,
     fetch::{Fetched, STEP, fetch},
 };
-use crate::cli::datasets::{
-    progress::{Done, Progress},
-    replay::order_values,
-    retry::retry_transient,
-};
+use crate::{event::Work, replay::order_values, retry::retry_transient};
 
 /// The span of a download, as the public service's own clients have it.
 const CHUNK: Duration = Duration::from_hours(14 * 24);
@@ -115,6 +111,11 @@ impl Copy {
         escape_line(&self.dataset.name).into()
     }
 
+    /// Reports a message about it.
+    pub(super) fn note(&self, text: &str) {
+        self.mirror.reporter.note(text);
+    }
+
     /// Gives the target the columns that it lacks.
     async fn add_columns(&self) -> anyhow::Result<()> {
         let existing = read_columns(&self.mirror.target, self.target).await?;
@@ -157,22 +158,23 @@ impl Copy {
             None => self.oldest().await?,
         };
         let begin = begin.unwrap_or(newest).max(self.mirror.start.unwrap_or(Timestamp::MIN));
-        let mut progress = Progress::new(format!("copying {}", self.name())).without_redraw();
+        let mirror = Arc::clone(&self.mirror);
+        let progress = &mirror.reporter.begin(format!("copying {}", self.name()), 0);
         let copied = self.read_copied().await?;
         let earlier = self
             .checkpoint
             .done_until
             .filter(|_| !self.checkpoint.is_whole && !self.mirror.is_live);
-        let mut n_rows = self.copy_span(begin, newest, copied.as_ref(), &mut progress).await?;
+        let mut n_rows = self.copy_span(begin, newest, copied.as_ref(), progress).await?;
         if let Some(until) = earlier {
             // What was copied before a kill may have got late rows since, unnoticed.
             let first = self.oldest().await?.unwrap_or(until);
             let first = first.max(self.mirror.start.unwrap_or(Timestamp::MIN));
             for (start, end) in self.find_differences(first, until).await? {
-                n_rows += self.copy_span(start, end, copied.as_ref(), &mut progress).await?;
+                n_rows += self.copy_span(start, end, copied.as_ref(), progress).await?;
             }
         }
-        n_rows += self.verify(newest, &mut progress).await?;
+        n_rows += self.verify(newest, progress).await?;
         self.checkpoint.is_whole = true;
         self.checkpoint.done_until = self.checkpoint.done_until.max(Some(newest));
         self.write_checkpoint()?;
@@ -185,7 +187,7 @@ impl Copy {
         begin: Timestamp,
         newest: Timestamp,
         copied: Option<&CopiedRows>,
-        progress: &mut Progress,
+        progress: &Work<'_>,
     ) -> anyhow::Result<u64> {
         let source = self.mirror.source.clone();
         let plan = ColumnMapping::of_service(self.columns.iter().cloned());
@@ -207,7 +209,7 @@ impl Copy {
                 }
                 n_rows += fetched.rows.len() as u64;
                 self.store(fetched).await?;
-                progress.update(Done { n_rows, share: share(begin, newest, until) });
+                progress.update(n_rows, share(begin, newest, until));
                 if until >= end {
                     break;
                 }

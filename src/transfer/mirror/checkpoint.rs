@@ -4,15 +4,14 @@
 
 use std::{
     fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
 use model::{dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Value, json};
-use stack::data_dir::project_dirs;
-use task::file::{FileMode, write_atomic};
+
+use crate::checkpoint;
 
 /// The folder of checkpoints of one source and one target.
 #[derive(Debug)]
@@ -36,18 +35,8 @@ impl CheckpointFolder {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub(super) fn open(
-        folder: Option<PathBuf>,
-        source: &str,
-        target: &str,
-    ) -> anyhow::Result<Self> {
-        let base = match folder {
-            Some(folder) => folder,
-            None => project_dirs()?.data_local_dir().join("mirrors"),
-        };
-        let mut hasher = DefaultHasher::new();
-        (source, target).hash(&mut hasher);
-        let folder = base.join(format!("{:016x}", hasher.finish()));
+    pub(super) fn open(folder: &Path, source: &str, target: &str) -> anyhow::Result<Self> {
+        let folder = folder.join(checkpoint::name((source, target)));
         fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
         Ok(Self(folder))
     }
@@ -55,8 +44,7 @@ impl CheckpointFolder {
     /// Reads the checkpoint of the copy of `source` to `target`; the default without one.
     pub(super) fn read(&self, source: DatasetId, target: DatasetId) -> CopyCheckpoint {
         let checkpoint = || {
-            let text = fs::read(self.path(source)).ok()?;
-            let checkpoint: Value = serde_json::from_slice(&text).ok()?;
+            let checkpoint: Value = checkpoint::read(&self.path(source));
             // Another copy, such as one before that was deleted, has other rows.
             (checkpoint.get("target")?.as_i64()? == target.get()).then_some(())?;
             let text = |name: &str| Some(checkpoint.get(name)?.as_str()?.to_owned());
@@ -81,14 +69,14 @@ impl CheckpointFolder {
         checkpoint: &CopyCheckpoint,
     ) -> anyhow::Result<()> {
         let path = self.path(source);
-        let text = json!({
+        let checkpoint = json!({
             "target": target.get(),
             "start": checkpoint.start.map(|timestamp| timestamp.to_string()),
             "done_until": checkpoint.done_until.map(|timestamp| timestamp.to_string()),
             "is_whole": checkpoint.is_whole,
             "last_event_id": checkpoint.last_event_id,
         });
-        let written = write_atomic(&path, text.to_string().as_bytes(), FileMode::Private);
+        let written = checkpoint::write(&path, &checkpoint);
         written.with_context(|| format!("write the checkpoint {}", path.display()))
     }
 
@@ -104,8 +92,7 @@ mod tests {
     #[test]
     fn a_checkpoint_is_read_again_for_the_same_copy() {
         let base = tempfile::tempdir().unwrap();
-        let folder =
-            CheckpointFolder::open(Some(base.path().to_owned()), "http://a", "http://b").unwrap();
+        let folder = CheckpointFolder::open(base.path(), "http://a", "http://b").unwrap();
         let [one, two] = [1, 2].map(|number| DatasetId::new(number).unwrap());
         let checkpoint = CopyCheckpoint {
             done_until: Some("2026-07-30T21:57:00.000001Z".parse().unwrap()),
@@ -121,8 +108,7 @@ mod tests {
         folder.write(one, two, &checkpoint).unwrap();
         assert_eq!(folder.read(one, one), CopyCheckpoint::default());
         assert_eq!(folder.read(two, two), CopyCheckpoint::default());
-        let other =
-            CheckpointFolder::open(Some(base.path().to_owned()), "http://a", "http://c").unwrap();
+        let other = CheckpointFolder::open(base.path(), "http://a", "http://c").unwrap();
         assert_eq!(other.read(one, two), CopyCheckpoint::default());
     }
 }

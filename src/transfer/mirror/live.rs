@@ -17,7 +17,6 @@ use tokio::{
 };
 
 use super::copy::Copy;
-use crate::cli::output::tell;
 
 /// Batches of rows that wait. Then the source waits, too.
 const EVENTS_CAPACITY: usize = 8;
@@ -80,7 +79,7 @@ impl LiveCopy {
             };
             let Some(event) = event else { break };
             if let Err(error) = take(&mut copy, event, &mut is_lost).await {
-                tell(&format!("{} is no longer kept up to date: {error:#}", copy.name()));
+                copy.note(&format!("{} is no longer kept up to date: {error:#}", copy.name()));
                 break;
             }
         }
@@ -125,15 +124,22 @@ async fn take(copy: &mut Copy, event: RowEvent, is_lost: &mut bool) -> anyhow::R
         }
         StreamEvent::Connected if *is_lost => {
             *is_lost = false;
-            tell(&format!("the stream of {} is back", copy.name()));
+            copy.note(&format!("the stream of {} is back", copy.name()));
         }
         StreamEvent::Lost { why, .. } if is_final(why.status()) => return Err(why.into()),
         StreamEvent::Lost { why, .. } if !*is_lost => {
             *is_lost = true;
-            tell(&format!("the stream of {} is lost and tried again: {}", copy.name(), why.why()));
+            copy.note(&format!(
+                "the stream of {} is lost and tried again: {}",
+                copy.name(),
+                why.why()
+            ));
         }
         StreamEvent::Reset => {
-            tell(&format!("the stream of {} cannot go on: all rows are copied again", copy.name()));
+            copy.note(&format!(
+                "the stream of {} cannot go on: all rows are copied again",
+                copy.name()
+            ));
             copy.checkpoint.done_until = None;
             copy.checkpoint.is_whole = false;
             copy.checkpoint.last_event_id = None;

@@ -16,8 +16,6 @@ use tokio::{
     time::timeout,
 };
 
-use crate::cli::output::tell;
-
 /// The most bytes of standard output that are read for one answer. A forecast of the thousand
 /// inferers of a large topic has less than a tenth of it.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
@@ -36,7 +34,8 @@ const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 const ERRORS_WITHIN: Duration = Duration::from_millis(500);
 
 /// A running program.
-pub(super) struct Program {
+#[derive(Debug)]
+pub struct Program {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -46,7 +45,7 @@ pub(super) struct Program {
 }
 
 /// What came on standard error.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Said {
     /// Lines shown since the last question.
     n_shown: u32,
@@ -55,14 +54,15 @@ struct Said {
 
 impl Program {
     /// Starts `command` in a shell, with `environment` beside that of this process. What it writes
-    /// to standard error is shown as it comes, by a task of `group`.
+    /// to standard error goes to `tell` as it comes, by a task of `group`.
     ///
     /// # Errors
     /// If there is no shell, or no process is left.
-    pub(super) fn start(
+    pub fn start(
         command: &str,
         environment: &BTreeMap<&str, String>,
         group: &Group,
+        tell: fn(&str),
     ) -> anyhow::Result<Self> {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).envs(environment).kill_on_drop(true);
@@ -75,7 +75,7 @@ impl Program {
         let stderr = child.stderr.take().context("read the program's errors")?;
         let said = Arc::<Mutex<Said>>::default();
         let (open, errors_end) = oneshot::channel();
-        let show = show_errors(stderr, Arc::clone(&said));
+        let show = show_errors(stderr, Arc::clone(&said), tell);
         group.spawn("errors of a worker's program", async move {
             show.await;
             drop(open);
@@ -87,7 +87,7 @@ impl Program {
     ///
     /// # Errors
     /// If it ends, stays silent, or prints too much. It is of no more use then.
-    pub(super) async fn ask(&mut self, input: &str, within: Duration) -> anyhow::Result<String> {
+    pub async fn ask(&mut self, input: &str, within: Duration) -> anyhow::Result<String> {
         self.said.lock().n_shown = 0;
         let (stdin, stdout) = (&mut self.stdin, &mut self.stdout);
         let write = async {
@@ -115,7 +115,7 @@ impl Program {
     ///
     /// # Errors
     /// If it fails, does not end, or prints nothing or too much.
-    pub(super) async fn finish(mut self, input: &str, within: Duration) -> anyhow::Result<String> {
+    pub async fn finish(mut self, input: &str, within: Duration) -> anyhow::Result<String> {
         let (stdin, stdout) = (self.stdin.take(), &mut self.stdout);
         let write = async {
             if let Some(mut stdin) = stdin {
@@ -164,7 +164,7 @@ impl Drop for Program {
 }
 
 /// How a program ended.
-pub(super) struct Ended {
+struct Ended {
     is_success: bool,
     code: Option<i32>,
     last_line: Option<String>,
@@ -207,7 +207,11 @@ fn text(bytes: Vec<u8>) -> anyhow::Result<String> {
 }
 
 /// Shows what comes on standard error, line by line.
-async fn show_errors(stderr: impl AsyncRead + Send + Unpin + 'static, said: Arc<Mutex<Said>>) {
+async fn show_errors(
+    stderr: impl AsyncRead + Send + Unpin + 'static,
+    said: Arc<Mutex<Said>>,
+    tell: fn(&str),
+) {
     let mut lines = BufReader::new(stderr);
     loop {
         let mut line = Vec::new();

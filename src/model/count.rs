@@ -1,0 +1,38 @@
+//! Counts as people read them: `1 row`, `12.5 k`.
+
+/// Returns `one` or its plural: `row` or `rows`.
+#[must_use]
+pub fn pluralize(number: impl TryInto<u64>, one: &str) -> String {
+    let is_one = number.try_into().is_ok_and(|number| number == 1);
+    if is_one { one.to_owned() } else { format!("{one}s") }
+}
+
+/// Returns how many there are of what `one` names: `1 row`, `4812 rows`.
+#[must_use]
+pub fn counted(number: impl TryInto<u64>, one: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    format!("{number} {}", pluralize(number, one))
+}
+
+/// A count in few letters: whole up to 9999, then thousands and millions.
+#[must_use]
+pub fn format_count(number: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let short = number as f64;
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..1_000_000 => format!("{:.1} k", short / 1e3),
+        _ => format!("{:.2} M", short / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_short_and_in_the_plural_but_for_one() {
+        assert_eq!([9_999, 10_000, 2_500_000].map(format_count), ["9999", "10.0 k", "2.50 M"]);
+        assert_eq!([0, 1, 2].map(|n| counted(n, "row")), ["0 rows", "1 row", "2 rows"]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Finds datasets by number, name, text or metadata field.
+
+use anyhow::{Context as _, bail};
+use client::datasets::{Datasets, DatasetsQuery};
+use model::dataset::{Dataset, DatasetId};
+
+/// Datasets asked for in one page.
+const PAGE_DATASETS: usize = 250;
+
+/// What a service answers where there is no such dataset, or none for the key.
+const NOT_FOUND: u16 = 404;
+
+/// A filter of datasets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatasetFilter {
+    /// Those whose name or description contains the text; with none, all.
+    Search(String),
+    /// Those with a metadata field at a value.
+    Field(String, String),
+}
+
+impl DatasetFilter {
+    /// The filter of a field and its value; without one, of a text.
+    #[must_use]
+    pub fn new(field: Option<(String, String)>, text: Option<String>) -> Self {
+        match field {
+            Some((name, value)) => Self::Field(name, value),
+            None => Self::Search(text.unwrap_or_default()),
+        }
+    }
+}
+
+/// Finds the dataset called `name`, or of that number.
+///
+/// # Errors
+/// If the key sees none.
+pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Dataset> {
+    match look_up_dataset(service, name).await? {
+        Some(dataset) => Ok(dataset),
+        None => bail!(
+            "find dataset {name} at {}: there is none, or none that this key may see (perhaps \
+             `triptych datasets tags --acquire public` helps)",
+            service.address()
+        ),
+    }
+}
+
+/// Finds the dataset called `name`, or of that number; `None` where the key sees none.
+///
+/// # Errors
+/// Those of a broken line.
+pub(crate) async fn look_up_dataset(
+    service: &Datasets,
+    name: &str,
+) -> anyhow::Result<Option<Dataset>> {
+    let looking = || format!("look for dataset {name} at {}", service.address());
+    let Ok(id) = name.parse::<DatasetId>() else {
+        return service.find_by_name(name).await.with_context(looking);
+    };
+    match service.dataset(id).await {
+        Ok(dataset) => Ok(Some(dataset)),
+        // A name may be a number, too.
+        Err(error) if error.status() == Some(NOT_FOUND) => {
+            service.find_by_name(name).await.with_context(looking)
+        }
+        Err(error) => Err(error).with_context(looking),
+    }
+}
+
+/// The first `limit` of the datasets that are wanted, and how many more there are.
+///
+/// # Errors
+/// If the service cannot be asked.
+pub async fn list_datasets(
+    service: &Datasets,
+    wanted: &DatasetFilter,
+    limit: usize,
+) -> anyhow::Result<(Vec<Dataset>, u64)> {
+    let listing = || format!("list the datasets of {}", service.address());
+    let (mut datasets, mut n_all) = (Vec::new(), 0);
+    loop {
+        let n_wanted = PAGE_DATASETS.min(limit - datasets.len());
+        let page = match wanted {
+            DatasetFilter::Search(text) => {
+                let query = DatasetsQuery {
+                    search: text.clone(),
+                    limit: Some(n_wanted),
+                    offset: datasets.len(),
+                };
+                service.list(&query).await
+            }
+            DatasetFilter::Field(name, value) => service.search(name, value, datasets.len()).await,
+        };
+        let page = page.with_context(listing)?;
+        let is_last = page.datasets.is_empty() || !page.has_more;
+        datasets.extend(page.datasets);
+        n_all = page.n_datasets.unwrap_or(0).max(n_all).max(datasets.len() as u64);
+        datasets.truncate(limit);
+        if is_last || datasets.len() >= limit {
+            let n_more = n_all - datasets.len() as u64;
+            return Ok((datasets, n_more));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Mirror: datasets of another service of this API, copied and kept up to date.
+//!
+//! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the newest row,
+//! `verify` compares it with the source, `live` keeps it up to date, `checkpoint` records the progress
+//! of each. Timestamps are unique, so that a row that comes twice is stored once; a checkpoint only
+//! says where to resume.
+
+mod checkpoint;
+mod copy;
+mod fetch;
+mod live;
+mod verify;
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use client::datasets::{Acquired, Datasets};
+use futures::{StreamExt as _, stream};
+use model::{
+    count::{counted, format_count, pluralize},
+    dataset::{Dataset, PUBLIC_TAG},
+    escape::escape_line,
+    timestamp::Timestamp,
+};
+use parking_lot::Mutex;
+use task::group::Group;
+use tokio::sync::{Semaphore, mpsc};
+
+use self::{checkpoint::CheckpointFolder, copy::Copy, live::LiveCopy};
+use crate::{
+    event::Reporter,
+    find::{DatasetFilter, find_dataset, list_datasets},
+};
+
+/// The most datasets that are followed: each holds a connection on both sides.
+const FOLLOWED_MAX: usize = 500;
+
+/// What is copied, and how.
+#[derive(Debug)]
+pub struct MirrorOptions {
+    /// Numbers or names of the datasets; none for those of `filter`.
+    pub chosen: Vec<String>,
+    /// Which datasets, where none are chosen.
+    pub filter: DatasetFilter,
+    /// Only those with this tag, which is acquired first; `None` for the public tag and all datasets.
+    pub tag: Option<String>,
+    /// At most this many.
+    pub limit: Option<usize>,
+    /// What is put before the names of the copies.
+    pub prefix: String,
+    /// Tags of new copies.
+    pub give_tags: Vec<String>,
+    /// Rows before it are not copied.
+    pub start: Option<Timestamp>,
+    /// Whether the copies are kept up to date.
+    pub is_live: bool,
+    /// Downloads at a time, at least one.
+    pub n_parallel: usize,
+    /// The folder of checkpoints.
+    pub checkpoints: PathBuf,
+}
+
+/// What all copies share.
+struct Mirror {
+    source: Datasets,
+    target: Datasets,
+    reporter: Reporter,
+    downloads: Semaphore,
+    folder: CheckpointFolder,
+    prefix: String,
+    give_tags: Vec<String>,
+    start: Option<Timestamp>,
+    /// Whether the copies are to be kept up to date.
+    is_live: bool,
+    n_parallel: usize,
+}
+
+/// Copies datasets of `source` to `target`, and keeps them up to date by tasks of `group`.
+///
+/// # Errors
+/// If there is nothing to copy, or some of it could not be copied.
+pub async fn run(
+    options: MirrorOptions,
+    source: Datasets,
+    target: Datasets,
+    group: &Group,
+    reporter: Reporter,
+) -> anyhow::Result<()> {
+    if source.address() == target.address() && options.prefix.is_empty() {
+        bail!(
+            "copy datasets of {} onto themselves: give the copies a --prefix, or name the service \
+             to copy to with --datasets",
+            source.address()
+        );
+    }
+    let tag = options.tag.as_deref().unwrap_or(PUBLIC_TAG);
+    let acquired = source.acquire_tag(tag).await;
+    if acquired.with_context(|| format!("acquire tag {tag} at {}", source.address()))?
+        == Acquired::Now
+    {
+        reporter.note(&format!("the source's key holds tag {tag} now"));
+    }
+    let datasets = choose_datasets(&options, &source).await?;
+    if datasets.is_empty() {
+        bail!("find datasets to copy at {}: its key sees none such", source.address());
+    }
+    if options.is_live && datasets.len() > FOLLOWED_MAX {
+        bail!(
+            "follow {} datasets, which is more than {FOLLOWED_MAX}: ask for fewer, or copy --once",
+            datasets.len()
+        );
+    }
+    let folder = CheckpointFolder::open(&options.checkpoints, source.address(), target.address())?;
+    let datasets_text = counted(datasets.len(), "dataset");
+    reporter.note(&format!("copying {datasets_text} of {}", source.address()));
+    let n_parallel = options.n_parallel.max(1);
+    let mirror = Arc::new(Mirror {
+        source,
+        target,
+        reporter,
+        downloads: Semaphore::new(n_parallel),
+        folder,
+        prefix: options.prefix,
+        give_tags: options.give_tags,
+        start: options.start,
+        is_live: options.is_live,
+        n_parallel,
+    });
+    mirror.run(datasets, group).await
+}
+
+/// The datasets to copy.
+async fn choose_datasets(
+    options: &MirrorOptions,
+    source: &Datasets,
+) -> anyhow::Result<Vec<Dataset>> {
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let mut datasets = Vec::new();
+    if options.chosen.is_empty() {
+        datasets = list_datasets(source, &options.filter, limit).await?.0;
+    }
+    for name in options.chosen.iter().take(limit) {
+        datasets.push(find_dataset(source, name).await?);
+    }
+    let Some(tag) = &options.tag else { return Ok(datasets) };
+    let mut tagged = Vec::new();
+    for dataset in datasets {
+        let tags = source.dataset_tags(dataset.id).await.context("list the tags of a dataset")?;
+        if tags.iter().any(|of| of.name == *tag) {
+            tagged.push(dataset);
+        }
+    }
+    Ok(tagged)
+}
+
+impl Mirror {
+    /// Copies `datasets`, and keeps them up to date if that is wanted.
+    async fn run(self: &Arc<Self>, datasets: Vec<Dataset>, group: &Group) -> anyhow::Result<()> {
+        let failed = Mutex::new(Vec::new());
+        let (alive, mut all_ended) = mpsc::channel::<()>(1);
+        stream::iter(datasets)
+            .for_each_concurrent(self.n_parallel, |dataset| async {
+                let name = escape_line(&dataset.name).into_owned();
+                match self.copy(dataset, group).await {
+                    Ok(Some((following, copy))) => {
+                        let alive = alive.clone();
+                        group.spawn("mirror a dataset", async move {
+                            following.run(copy).await;
+                            drop(alive);
+                        });
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        self.reporter.note(&format!("dataset {name} is not copied: {error:#}"));
+                        failed.lock().push(name);
+                    }
+                }
+            })
+            .await;
+        drop(alive);
+        if self.is_live {
+            self.reporter.note("all copies are up to date; new rows follow");
+            // Nothing is ever sent: it ends when the last of them does.
+            while all_ended.recv().await.is_some() {}
+        }
+        let failed = failed.into_inner();
+        if failed.is_empty() { Ok(()) } else { bail!("copy {}", failed.join(", ")) }
+    }
+
+    /// Copies a dataset; returns what keeps it up to date.
+    async fn copy(
+        self: &Arc<Self>,
+        dataset: Dataset,
+        group: &Group,
+    ) -> anyhow::Result<Option<(LiveCopy, Copy)>> {
+        let mut copy = Copy::open(Arc::clone(self), dataset).await?;
+        let following = LiveCopy::begin(&mut copy, group).await?;
+        // A stream that goes on where an earlier one ended brings all that is missing.
+        let is_resumed = copy.checkpoint.is_whole && copy.checkpoint.last_event_id.is_some();
+        if !(self.is_live && is_resumed && following.is_some()) {
+            let n_rows = copy.backfill().await?;
+            let (name, n) = (copy.name(), format_count(n_rows));
+            self.reporter.note(&format!("{name} is copied: {n} {} came", pluralize(n_rows, "row")));
+        }
+        Ok(following.filter(|_| self.is_live).map(|following| (following, copy)))
+    }
+}
