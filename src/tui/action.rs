@@ -1,6 +1,6 @@
 //! What a key can do: one list, and the words that help and footer use for it.
 
-use crate::state::Screen;
+use crate::screens::Screen;
 
 /// The table of actions: each with what it does, as the help says it.
 macro_rules! actions {

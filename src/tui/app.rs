@@ -18,9 +18,9 @@ use crate::{
     keymap::{Chord, Layer, Resolved},
     local::{Addresses, Level, LocalEvent, LocalFunction},
     overlay::{self, Overlay, profiles},
-    screens::{cluster::update::processes, execute::update::runs, overview},
+    screens::{Screen, cluster::update::processes, execute::update::runs, overview},
     state::{
-        Dirty, Screen, State,
+        Dirty, State,
         loadable::Failure,
         services::{Health, PROBE_EVERY, Service},
         session, stack,

@@ -35,11 +35,12 @@ use crate::{
     keymap::Chord,
     local::{Addresses, LocalEvent, NodeWish, Usage},
     profiles::{KeyPlace, Opened},
-    screens::{
-        data::state::export::Progress,
-        execute::state::{Input, presets::Preset},
+    screens::execute::state::presets::Preset,
+    state::{
+        loadable::Failure,
+        runs::{Input, RunId},
+        services::Service,
     },
-    state::{loadable::Failure, runs::RunId, services::Service},
 };
 
 /// Everything that can change the state.
@@ -177,6 +178,15 @@ pub(crate) enum DataEvent {
     Stream { dataset: DatasetId, news: RowsEvent },
     /// The answer to [`Effect::AcquireTag`].
     Acquired { tag: String, result: Result<Acquired, Failure> },
+}
+
+/// How much of an export is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) rows: u64,
+    /// Total rows, if the service reports it.
+    pub(crate) total_rows: Option<u64>,
+    pub(crate) bytes: u64,
 }
 
 /// The progress of an export.
@@ -356,7 +366,7 @@ pub(crate) enum Timer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A screen's name in the header.
-    Screen(crate::state::Screen),
+    Screen(crate::screens::Screen),
     /// What a key would do.
     Action(crate::action::Action),
     /// A pane of the screen in view, by its number there.

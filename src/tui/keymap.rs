@@ -7,7 +7,7 @@ use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::{action::Action, state::Screen};
+use crate::{action::Action, screens::Screen};
 
 mod bindings;
 mod table;

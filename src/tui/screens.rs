@@ -7,3 +7,72 @@ pub(crate) mod execute;
 pub(crate) mod inference;
 pub(crate) mod logs;
 pub(crate) mod overview;
+
+/// One of the screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Screen {
+    /// Nodes, runs, result groups, local processes.
+    #[default]
+    Cluster,
+    /// The form, and the results of a run.
+    Execute,
+    /// Datasets and charts.
+    Data,
+    /// Topics and their combined values.
+    Inference,
+    /// Log lines of all local processes.
+    Logs,
+    /// A summary of all services.
+    Overview,
+}
+
+impl Screen {
+    /// All screens, in the order of their keys.
+    pub const ALL: [Self; 6] =
+        [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs, Self::Overview];
+
+    /// The name in the header.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Execute => "Execute",
+            Self::Data => "Data",
+            Self::Inference => "Inference",
+            Self::Logs => "Logs",
+            Self::Overview => "Overview",
+        }
+    }
+
+    /// The name in a sentence.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Execute => "execute",
+            Self::Data => "data",
+            Self::Inference => "inference",
+            Self::Logs => "logs",
+            Self::Overview => "overview",
+        }
+    }
+
+    /// The name in a narrow header.
+    #[must_use]
+    pub const fn short_name(self) -> &'static str {
+        match self {
+            Self::Cluster => "Clus",
+            Self::Execute => "Exec",
+            Self::Data => "Data",
+            Self::Inference => "Infer",
+            Self::Logs => "Logs",
+            Self::Overview => "All",
+        }
+    }
+
+    /// The index in [`Self::ALL`].
+    #[must_use]
+    pub fn number(self) -> usize {
+        Self::ALL.iter().position(|screen| *screen == self).unwrap_or(0)
+    }
+}

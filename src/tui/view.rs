@@ -30,8 +30,8 @@ use crate::{
     action::Action,
     keymap::Layer,
     overlay::{self, Overlay},
-    screens::{cluster, data, execute, inference, logs, overview},
-    state::{Screen, State},
+    screens::{Screen, cluster, data, execute, inference, logs, overview},
+    state::State,
     theme::Theme,
     widget::{
         note, paint,

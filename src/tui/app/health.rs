@@ -7,8 +7,9 @@ use crate::{
     action::Action,
     event::{Effect, Timer},
     keymap::Layer,
+    screens::Screen,
     state::{
-        Dirty, Screen, State,
+        Dirty, State,
         loadable::Failure,
         services::{Health, PROBE_EVERY, Service, Services},
     },

@@ -5,9 +5,9 @@ use crate::{
     action::Action,
     event::Effect,
     overlay::{Overlay, save::state::SaveForm},
-    screens::{cluster, execute::state::Pane},
+    screens::{Screen, cluster, execute::state::Pane},
     state::{
-        Screen, State,
+        State,
         results::{
             ResultView,
             text::{self, Position},

@@ -7,6 +7,7 @@ use crate::{
     keymap::Layer,
     overlay::{self, Overlay, copy_as::state::CopyMenu, save::state::SaveForm},
     screens::{
+        Screen,
         cluster::{self, state::ClusterContext, update::processes},
         execute::{
             state::{FormField, Pane},
@@ -14,7 +15,7 @@ use crate::{
         },
         overview,
     },
-    state::{Screen, State, loadable::Failure, runs::RunId},
+    state::{State, loadable::Failure, runs::RunId},
     widget::format::counted,
 };
 

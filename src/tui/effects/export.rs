@@ -12,8 +12,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{absent, failure};
 use crate::{
-    event::{DataEvent, Event, ExportNews},
-    screens::data::state::export::Progress,
+    event::{DataEvent, Event, ExportNews, Progress},
     state::loadable::Failure,
 };
 

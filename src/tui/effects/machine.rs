@@ -151,7 +151,7 @@ mod tests {
     use wire::functions::ExecuteRequest;
 
     use super::*;
-    use crate::screens::execute::state::Input;
+    use crate::state::runs::Input;
 
     #[tokio::test]
     async fn presets_are_read_as_they_were_written() {

@@ -20,8 +20,10 @@ use wire::{datasets::FlatRow, functions::ExecuteResponse};
 use super::{Clients, absent, calls::ask, failure};
 use crate::{
     event::{Event, RunOrder},
-    screens::execute::state::{Input, Window},
-    state::{loadable::Failure, runs::RunId},
+    state::{
+        loadable::Failure,
+        runs::{Input, RunId, Window},
+    },
 };
 
 /// The first wait for a result: a warm function of a local head takes about as long.

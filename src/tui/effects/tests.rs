@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     event::RunOrder,
     local::{LocalError, NodeWish, Packed, Usage},
-    screens::execute::state::Input,
+    state::runs::Input,
 };
 
 /// A deadline for what takes milliseconds.

@@ -1,7 +1,7 @@
 //! The table of keys. Its order is the order of the footer and of the help.
 
 use super::{Binding, Layer};
-use crate::{action::Action, state::Screen};
+use crate::{action::Action, screens::Screen};
 
 const fn bind(
     layer: Layer,

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::{harness::Harness, overlay::Overlay, state::Screen};
+use crate::{harness::Harness, overlay::Overlay, screens::Screen};
 
 /// Every chain of layers that is ever in force.
 fn chains() -> Vec<&'static [Layer]> {

@@ -17,8 +17,8 @@ use crate::{
     app::perform::{perform, send_copy, show},
     event::{Effect, Target},
     keymap::Chord,
-    screens::{cluster, data, execute::state::Pane, inference},
-    state::{Screen, State, steps::Steps as _},
+    screens::{Screen, cluster, data, execute::state::Pane, inference},
+    state::{State, steps::Steps as _},
     widget::format::counted,
 };
 

@@ -1,9 +1,9 @@
 //! Pane layout: how far the user moved the dividers, and which panes are adjacent.
 
-use super::{Screen, State, steps::Steps as _};
+use super::{State, steps::Steps as _};
 use crate::{
     action::Action,
-    screens::{cluster, data, execute, inference},
+    screens::{Screen, cluster, data, execute, inference},
 };
 
 /// Columns that a divider moves at once.

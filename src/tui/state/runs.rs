@@ -1,5 +1,6 @@
 //! Executions of this session, from the request to the result groups.
 
+mod input;
 pub(crate) mod live;
 
 use std::{collections::VecDeque, time::Duration};
@@ -10,9 +11,9 @@ use wire::{
     functions::{ExecuteRequest, ExecuteResponse},
 };
 
+pub(crate) use self::input::{Input, Source, Window};
 use self::live::{Early, RunProgress};
 use super::loadable::Failure;
-use crate::screens::execute::state::Input;
 
 /// Runs kept; the oldest is evicted. A result holds up to some hundred kilobytes.
 const RUNS_MAX: usize = 200;

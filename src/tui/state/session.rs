@@ -6,9 +6,10 @@
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
 
-use super::{Screen, State, layout::Nudge, steps::Steps as _};
+use super::{State, layout::Nudge, steps::Steps as _};
 use crate::{
     event::{Effect, Target},
+    screens::Screen,
     theme::{InitialTheme, Name},
 };
 

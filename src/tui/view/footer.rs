@@ -12,8 +12,8 @@ use crate::{
     action::Action,
     event::Target,
     keymap::{Bound, Chord, Layer},
-    screens::cluster,
-    state::{Screen, State},
+    screens::{Screen, cluster},
+    state::State,
     widget::paint,
 };
 

@@ -12,8 +12,9 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
+    screens::Screen,
     state::{
-        Screen, State,
+        State,
         services::{Health, Service},
     },
     theme::Theme,

@@ -18,9 +18,8 @@ use super::{
 };
 use crate::{
     event::Target,
-    screens::{cluster, execute::view::RESULTS},
+    screens::{Screen, cluster, execute::view::RESULTS},
     state::{
-        Screen,
         loadable::Failure,
         results::{self, Change, DIFF_LINES_MAX, text::Position},
         runs::{Phase, Run},

@@ -8,8 +8,8 @@ use crate::{
     action::Action,
     local::Addresses,
     overlay::{self, save::state::Table},
-    screens::{cluster::state::Pane, execute::state::words::quoted},
-    state::{Screen, State, runs::Run},
+    screens::{Screen, cluster::state::Pane, execute::state::words::quoted},
+    state::{State, runs::Run},
 };
 
 /// What stands for the key in a command line.

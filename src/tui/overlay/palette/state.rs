@@ -14,7 +14,8 @@ use nucleo_matcher::{
 use crate::{
     action::Action,
     overlay,
-    state::{Screen, field::Field, runs::RunId},
+    screens::Screen,
+    state::{field::Field, runs::RunId},
     theme::Name,
 };
 

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     local::LocalLog,
-    screens::inference::state::past::History,
-    state::{Screen, State, field::Field},
+    screens::{Screen, inference::state::past::History},
+    state::{State, field::Field},
 };
 
 /// The form that asks for a file.

@@ -23,8 +23,8 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{execute::view::peers, logs},
-    state::{Screen, runs::Phase, stack, steps::Steps as _},
+    screens::{Screen, execute::view::peers, logs},
+    state::{runs::Phase, stack, steps::Steps as _},
     view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
     widget::{format, pane},
 };

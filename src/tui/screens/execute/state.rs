@@ -1,12 +1,10 @@
 //! The Execute screen: the form, and the run that is looked at.
 
 mod form;
-pub(crate) mod input;
 pub(crate) mod presets;
 pub(crate) mod words;
 
 pub(crate) use form::{Check, Form, FormField};
-pub(crate) use input::{Input, Source, Window};
 
 use self::presets::Presets;
 use crate::state::{

@@ -9,12 +9,7 @@ use std::{
 
 use model::topic::{BlockHeight, TopicId};
 
-use crate::{
-    event::LatestBundle,
-    overlay::palette::state::Goal,
-    screens::inference::state::past,
-    state::{State as Whole, loadable::Loadable},
-};
+use crate::{event::LatestBundle, screens::inference::state::past, state::loadable::Loadable};
 
 /// How often topics are asked for while they are in view: as often as the Inference screen asks.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
@@ -70,29 +65,6 @@ impl State {
         });
         let last = n_rows.iter().rposition(|n| *n > 0).unwrap_or(0);
         ends.iter().position(|end| self.row < *end).unwrap_or(last)
-    }
-}
-
-impl Whole {
-    /// What each row of the Overview screen opens, left column first.
-    pub(crate) fn overview_rows(&self) -> Vec<Goal> {
-        let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
-        let watched = self.data.watched().into_iter();
-        let watched = watched.map(|watched| Goal::Dataset(watched.dataset));
-        let topics = self.topic_ids().into_iter().take(TOPICS_MAX).map(Goal::Topic);
-        runs.chain(watched).chain(topics).collect()
-    }
-
-    /// How many of those rows are in each pane: runs, datasets, topics.
-    pub(crate) fn overview_counts(&self) -> [usize; N_PANES] {
-        let n_runs = self.runs.iter().len().min(RUNS_MAX);
-        [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
-    }
-
-    /// The topics that are listed.
-    pub(crate) fn topic_ids(&self) -> Vec<TopicId> {
-        let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
-        topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()
     }
 }
 

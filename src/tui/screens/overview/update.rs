@@ -8,11 +8,11 @@ use model::{
 };
 use wire::inference::{HistoryEpoch, TopicHistory};
 
-use super::state::{N_PANES, State, TOPICS_EVERY, TOPICS_MAX, VALUES_MAX};
+use super::state::{N_PANES, RUNS_MAX, State, TOPICS_EVERY, TOPICS_MAX, VALUES_MAX};
 use crate::{
     action::Action,
     event::{Effect, LatestBundle, Timer},
-    overlay,
+    overlay::{self, palette::state::Goal},
     state::{
         State as Whole,
         loadable::{Failure, Loadable},
@@ -142,4 +142,27 @@ pub(crate) fn act(state: &mut Whole, action: Action) -> Vec<Effect> {
     let counts = state.overview_counts();
     state.overview.act(action, counts);
     Vec::new()
+}
+
+impl Whole {
+    /// What each row of the Overview screen opens, left column first.
+    pub(crate) fn overview_rows(&self) -> Vec<Goal> {
+        let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
+        let watched = self.data.watched().into_iter();
+        let watched = watched.map(|watched| Goal::Dataset(watched.dataset));
+        let topics = self.topic_ids().into_iter().take(TOPICS_MAX).map(Goal::Topic);
+        runs.chain(watched).chain(topics).collect()
+    }
+
+    /// How many of those rows are in each pane: runs, datasets, topics.
+    pub(crate) fn overview_counts(&self) -> [usize; N_PANES] {
+        let n_runs = self.runs.iter().len().min(RUNS_MAX);
+        [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
+    }
+
+    /// The topics that are listed.
+    pub(crate) fn topic_ids(&self) -> Vec<TopicId> {
+        let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
+        topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()
+    }
 }

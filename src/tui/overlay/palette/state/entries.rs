@@ -5,7 +5,8 @@ use crate::{
     action::Action,
     keymap::{Bound, Layer},
     overlay::themes::state::Themes,
-    state::{Screen, State, runs::Phase},
+    screens::Screen,
+    state::{State, runs::Phase},
     widget::format,
 };
 

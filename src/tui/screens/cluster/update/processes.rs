@@ -8,8 +8,8 @@ use crate::{
     keymap::Layer,
     local::{Level, LocalNode},
     overlay::Overlay,
-    screens::cluster::state::node_form::NodeForm,
-    state::{Screen, State, loadable::Failure},
+    screens::{Screen, cluster::state::node_form::NodeForm},
+    state::{State, loadable::Failure},
 };
 
 /// Handles an event.

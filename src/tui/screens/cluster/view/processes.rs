@@ -12,10 +12,11 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{
+        Screen,
         cluster::state::Pane,
         logs::{self, view::LineLook},
     },
-    state::{Screen, stack::Process, steps::Steps as _},
+    state::{stack::Process, steps::Steps as _},
     view::{
         Frame, draw_empty, focus_if,
         hits::Hits,

@@ -12,8 +12,8 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::cluster::state::Pane,
-    state::{Screen, services::Service, stack, steps::Steps as _},
+    screens::{Screen, cluster::state::Pane},
+    state::{services::Service, stack, steps::Steps as _},
     view::{Frame, focus_if, hits::Hits, split_rows},
     widget::{
         format::{self, NONE},

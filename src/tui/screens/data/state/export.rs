@@ -1,7 +1,7 @@
 //! Writing a range of the charted dataset to a file: which range, where to, and how far it is.
 
 use crate::{
-    event::ExportNews,
+    event::{ExportNews, Progress},
     state::{field::Field, steps::Steps},
 };
 
@@ -26,15 +26,6 @@ pub(crate) struct Export {
     pub(crate) range: Range,
     /// The progress; none without a running export.
     pub(crate) progress: Option<Progress>,
-}
-
-/// The progress of an export.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
-    pub(crate) rows: u64,
-    /// Total rows, if the service reports it.
-    pub(crate) total_rows: Option<u64>,
-    pub(crate) bytes: u64,
 }
 
 impl Steps for Range {

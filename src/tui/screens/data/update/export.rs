@@ -5,11 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use model::timestamp::Timestamp;
 
 use crate::{
-    event::{DownloadQuery, Effect},
-    screens::data::state::{
-        State,
-        export::{Progress, Range},
-    },
+    event::{DownloadQuery, Effect, Progress},
+    screens::data::state::{State, export::Range},
 };
 
 /// The longest name of a dataset within the name of a file.

@@ -9,11 +9,11 @@ use model::{
 use super::*;
 use crate::{
     event::{
-        Acquired, DatasetsPage, ExportNews, NamedRow, Rows, RowsEvent, RowsPage, RowsQuery,
-        StreamEvent,
+        Acquired, DatasetsPage, ExportNews, NamedRow, Progress, Rows, RowsEvent, RowsPage,
+        RowsQuery, StreamEvent,
     },
     keymap::Chord,
-    screens::data::state::{LiveStream, RecentValues, export::Progress, fresh_for},
+    screens::data::state::{LiveStream, RecentValues, fresh_for},
     state::loadable::Failure,
 };
 

@@ -11,7 +11,8 @@ use super::*;
 use crate::{
     action::Action,
     event::{DataEvent, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent},
-    state::{self, Screen, loadable::Failure},
+    screens::Screen,
+    state::{self, loadable::Failure},
     theme::{self, depth::Depth},
     view::Tier,
     widget::shot,

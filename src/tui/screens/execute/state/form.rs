@@ -10,13 +10,14 @@ use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, FunctionBody, Parameter, RuntimeConfig,
 };
 
-use super::{
-    input::{Input, Source},
-    words,
-};
+use super::words;
 use crate::{
     screens::cluster::state::ClusterContext,
-    state::{field::Field, steps::Steps as _},
+    state::{
+        field::Field,
+        runs::{Input, Source},
+        steps::Steps as _,
+    },
 };
 
 /// Nodes a first request asks for: as many as the local stack has workers.

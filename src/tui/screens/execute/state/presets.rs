@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use wire::functions::ExecuteRequest;
 
-use super::input::{Input, Source};
-use crate::state::field::Field;
+use crate::state::{
+    field::Field,
+    runs::{Input, Source},
+};
 
 /// The most presets kept; the user finds nothing among more.
 const PRESETS_MAX: usize = 200;

@@ -18,13 +18,13 @@ use crate::{
     local::{Level, LocalLog},
     overlay::{Overlay, copy_as::state::curl_of},
     screens::{
-        cluster,
-        execute::state::{Input, Pane, presets::Preset},
+        Screen, cluster,
+        execute::state::{Pane, presets::Preset},
     },
     state::{
-        Dirty, Screen, State,
+        Dirty, State,
         loadable::Failure,
-        runs::{Phase, RunId},
+        runs::{Input, Phase, RunId},
         services::Service,
         stack,
     },

@@ -12,7 +12,8 @@ use super::*;
 use crate::{
     action::Action,
     event::{InferenceEvent, LatestBundle},
-    state::{self, Screen, loadable::Failure},
+    screens::Screen,
+    state::{self, loadable::Failure},
     theme::{self, depth::Depth},
     view::Tier,
     widget::shot,

@@ -7,11 +7,8 @@ use model::{
 
 use super::{Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, variables};
 use crate::{
-    screens::{
-        cluster::state::ClusterContext,
-        execute::state::{input::Input, words},
-    },
-    state::stack,
+    screens::{cluster::state::ClusterContext, execute::state::words},
+    state::{runs::Input, stack},
     widget::format::counted,
 };
 
