@@ -1,43 +1,27 @@
 //! Routes events: (state, event) → effects. Does no I/O and reads no clock; effects request those.
 //!
-//! Screens and overlays handle their own events in their `update` modules; what they share is here.
+//! Screens and overlays handle their own events in their `update` modules.
 
-pub(crate) mod health;
-mod output;
 pub(crate) mod perform;
-mod services;
 
 use std::time::Duration;
 
-use wire::functions::{FunctionBody, NodeBody};
-
-use self::health::note;
 use crate::{
     action::Action,
     event::{Effect, Event, Target, Timer},
     keymap::{Chord, Layer, Resolved},
-    local::{Addresses, Level, LocalEvent, LocalFunction},
+    local::{Addresses, Level, LocalEvent},
     overlay::{self, Overlay, profiles},
-    screens::{Screen, cluster::update::processes, execute::update::runs, overview},
-    state::{
-        Dirty, State,
-        loadable::Failure,
-        services::{Health, PROBE_EVERY, Service},
-        session, stack,
+    screens::{
+        Screen,
+        cluster::update::{local, nodes, processes},
+        data,
+        execute::update::{output, runs},
+        inference, overview,
+        update::{PROCESS_SCREENS, connect, health, load_nodes, show},
     },
+    state::{Dirty, State, loadable::Failure, services::Service, session, stack},
 };
-
-/// How often the nodes are looked at while they are in view.
-const NODES_EVERY: Duration = Duration::from_secs(2);
-
-/// How often they are looked at otherwise, for the header's sake.
-pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
-
-/// The screens whose panes say what a run came to.
-pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
-
-/// The screens whose panes list the local processes.
-pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
 /// How long a second `^C` is waited for.
 const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
@@ -76,7 +60,7 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
             ..Failure::default()
         }),
     }
-    effects.extend(perform::show(state, state.screen));
+    effects.extend(show(state, state.screen));
     effects.extend([Effect::LoadPresets, Effect::FindDetachedNodes]);
     state.warn_low_contrast();
     state.mark_dirty(Dirty::Input);
@@ -106,14 +90,14 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::TimerDue(timer) => on_timer(state, timer),
         Event::Terminate => vec![Effect::Quit],
-        Event::Local(event) => on_local(state, event),
+        Event::Local(event) => local::on(state, event),
         Event::LocalFailed(failure) => {
             state.stack.phase = stack::Phase::Failed(failure.clone());
             let screens = if state.stack.has_processes() { &[] } else { PROCESS_SCREENS };
             state.notify_failure_unless_on(screens, &failure);
             Vec::new()
         }
-        Event::Nodes(result, latency) => on_nodes(state, result, latency),
+        Event::Nodes(result, latency) => nodes::on(state, result, latency),
         Event::Probed { service, answer, latency } => {
             health::on_probe(state, service, answer.as_ref(), latency)
         }
@@ -141,8 +125,8 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Executed(id, result) => runs::on_executed(state, id, result),
         Event::Profile(event) => profiles::update::on(state, event),
-        Event::Data(event) => services::on_data(state, event),
-        Event::Inference(event) => services::on_inference(state, event),
+        Event::Data(event) => data::update::answers::on(state, event),
+        Event::Inference(event) => inference::update::answers::on(state, event),
     };
     settled(state, effects)
 }
@@ -314,117 +298,6 @@ fn on_timer(state: &mut State, timer: Timer) -> Vec<Effect> {
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::update::load_topics(state),
         Timer::Topics | Timer::Latest => state.inference.on_timer(timer, now),
-    }
-}
-
-/// Connects to the services at `addresses`.
-pub(crate) fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
-    let now = state.now;
-    let before = state.services.addresses.datasets.take();
-    if before.is_some() && before != addresses.datasets {
-        state.data.clear_pins();
-    }
-    state.services.connect(addresses);
-    let mut effects = vec![Effect::Connect(addresses.clone())];
-    if addresses.head.is_some() {
-        state.nodes.is_asked = false;
-        state.nodes.listed.clear_error();
-        effects.extend(load_nodes(state));
-        effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
-    }
-    if addresses.datasets.is_some() {
-        effects.extend(state.data.connected(now));
-    }
-    if addresses.inference.is_some() {
-        effects.extend(state.inference.connected(now));
-    }
-    // What was asked for here is the first probe.
-    effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
-    effects
-}
-
-/// Asks for the nodes, unless that is under way, and for what local processes use where that is
-/// seen.
-pub(crate) fn load_nodes(state: &mut State) -> Vec<Effect> {
-    if state.nodes.is_asked || state.services.addresses.head.is_none() {
-        return Vec::new();
-    }
-    state.nodes.is_asked = true;
-    state.nodes.listed.begin(state.now);
-    let mut effects = vec![Effect::LoadNodes];
-    if matches!(state.screen, Screen::Cluster | Screen::Overview) && state.stack.has_processes() {
-        effects.push(Effect::LoadUsage);
-    }
-    effects
-}
-
-fn on_nodes(
-    state: &mut State,
-    result: Result<Vec<NodeBody>, Failure>,
-    latency: Duration,
-) -> Vec<Effect> {
-    state.nodes.is_asked = false;
-    let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
-    note(state, Service::Head, &result, Some(latency));
-    state.nodes.settle(result, state.now);
-    if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
-        let nodes = state.nodes.all(&state.stack);
-        state.cluster.node_form.learn(&nodes);
-    }
-    let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
-    let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };
-    // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
-    let wait =
-        wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
-    let mut effects = vec![Effect::SetTimer(Timer::Nodes, wait)];
-    // Another head may have come up at the address, with other functions.
-    if was_down && state.nodes.listed.failure().is_none() {
-        effects.push(Effect::LoadFunctions);
-    }
-    effects
-}
-
-/// A function of the local stack, in the shape of the head's list.
-fn function(function: &LocalFunction) -> FunctionBody {
-    let LocalFunction { name, function_id, method } = function.clone();
-    FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }
-}
-
-fn on_local(state: &mut State, event: LocalEvent) -> Vec<Effect> {
-    state.stack.on(&event, state.now);
-    match event {
-        LocalEvent::Node(node) => processes::started(state, node),
-        LocalEvent::Found(node) => {
-            let text = format!("{} still runs, pid {}", node.name, node.pid);
-            let key = state.keys.key_text(Layer::Cluster, Action::StopProcess);
-            state.notify(text, format!("it was left running; {key} stops it"));
-            Vec::new()
-        }
-        LocalEvent::Service { name, pid } => {
-            let text = format!("{name} runs, pid {pid}");
-            state.notify_unless_on(PROCESS_SCREENS, text, String::new());
-            Vec::new()
-        }
-        LocalEvent::Starting { what } => {
-            state.logs.log(Level::Info, state.now, format!("starting {what}"));
-            Vec::new()
-        }
-        LocalEvent::Ready(ready) => {
-            if let Some(summary) = state.stack.summary() {
-                state.notify_unless_on(PROCESS_SCREENS, "local stack".to_owned(), summary);
-            }
-            state.execute.form.know(ready.functions.iter().map(function).collect());
-            connect(state, &ready.addresses)
-        }
-        LocalEvent::Log(log) => {
-            runs::on_log(state, &log);
-            state.logs.push(log);
-            Vec::new()
-        }
-        LocalEvent::Restarting { process, code, restart_in } => {
-            processes::restarting(state, &process, code, restart_in)
-        }
-        LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod execute;
 pub(crate) mod inference;
 pub(crate) mod logs;
 pub(crate) mod overview;
+pub(crate) mod update;
 
 /// One of the screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,6 +1,6 @@
 //! Performs actions: those of every screen here, the rest in the screen or overlay in view.
 
-use super::{INTERRUPT_WITHIN, load_nodes, output, point};
+use super::{INTERRUPT_WITHIN, point};
 use crate::{
     action::Action,
     event::{Effect, Target, Timer},
@@ -11,16 +11,13 @@ use crate::{
         cluster::{self, state::ClusterContext, update::processes},
         execute::{
             state::{FormField, Pane},
-            update::runs,
+            update::{output, runs},
         },
         overview,
+        update::{load_nodes, send_copy, show},
     },
-    state::{State, loadable::Failure, runs::RunId},
-    widget::format::counted,
+    state::{State, runs::RunId},
 };
-
-/// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
-const COPY_BYTES_MAX: usize = 56_000;
 
 pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
     if action != Action::Interrupt {
@@ -96,44 +93,6 @@ fn enter_form(state: &mut State) -> Vec<Effect> {
     let effects = show(state, Screen::Execute);
     state.execute.focus = Pane::Form;
     state.execute.is_passing = true;
-    effects
-}
-
-/// Shows a screen and closes all overlays.
-pub(crate) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
-    while state.close() {}
-    enter(state, screen)
-}
-
-/// Shows a screen beneath the open overlays.
-pub(crate) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
-    let now = state.now;
-    let mut effects = match state.screen {
-        Screen::Data if screen != Screen::Data => state.data.hide(),
-        Screen::Inference if screen != Screen::Inference => state.inference.hide(),
-        Screen::Overview if screen != Screen::Overview => {
-            [state.overview.hide(), state.data.set_in_overview(false)].concat()
-        }
-        _ => Vec::new(),
-    };
-    let is_other = state.screen != screen;
-    state.screen = screen;
-    if is_other {
-        state.is_zoomed = false;
-    }
-    effects.extend(match screen {
-        Screen::Data if !state.data.is_shown => state.data.show(now),
-        Screen::Inference if !state.inference.is_shown => state.inference.show(now),
-        Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
-        Screen::Overview if !state.overview.is_shown => {
-            let topics = state.topic_ids();
-            let mut effects = load_nodes(state);
-            effects.extend(state.overview.show(&topics, now));
-            effects.extend(state.data.set_in_overview(true));
-            effects
-        }
-        _ => Vec::new(),
-    });
     effects
 }
 
@@ -313,26 +272,4 @@ fn copy_as(state: &mut State) -> Vec<Effect> {
     }
     state.open(Overlay::CopyAs(copy_as));
     Vec::new()
-}
-
-/// Sends `text` to the terminal's clipboard and notifies; the terminal gives no confirmation.
-pub(crate) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
-    let Some(text) = text.filter(|text| !text.is_empty()) else {
-        state.notify_refused("nothing to copy here".to_owned(), String::new());
-        return Vec::new();
-    };
-    if text.len() > COPY_BYTES_MAX {
-        state.notify_failure(&Failure {
-            what: "copy".to_owned(),
-            why: format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
-            ..Failure::default()
-        });
-        return Vec::new();
-    }
-    let n_letters = text.chars().count();
-    state.notify(
-        format!("sent {} to the terminal's clipboard", counted(n_letters, "letter")),
-        String::new(),
-    );
-    vec![Effect::Copy(text)]
 }

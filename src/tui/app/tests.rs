@@ -2,8 +2,11 @@ use super::*;
 use crate::{
     event::{DataEvent, InferenceEvent, StreamEvent},
     harness::{FUNCTION_ID, Harness, split_response},
-    screens::execute::state::FormField,
-    state::{loadable::Failure, stack},
+    screens::{
+        cluster::update::nodes::{NODES_EVERY, NODES_HIDDEN_EVERY},
+        execute::state::FormField,
+    },
+    state::{loadable::Failure, services::Health, stack},
 };
 
 fn failure() -> Failure {

@@ -14,10 +14,15 @@ use super::{
 };
 use crate::{
     action::Action,
-    app::perform::{perform, send_copy, show},
+    app::perform::perform,
     event::{Effect, Target},
     keymap::Chord,
-    screens::{Screen, cluster, data, execute::state::Pane, inference},
+    screens::{
+        Screen, cluster, data,
+        execute::state::Pane,
+        inference,
+        update::{send_copy, show},
+    },
     state::{State, steps::Steps as _},
     widget::format::counted,
 };

@@ -1,5 +1,5 @@
 //! The Inference screen: topics, combined values, actors and history.
 
 pub(crate) mod state;
-mod update;
+pub(crate) mod update;
 pub(crate) mod view;

@@ -3,9 +3,9 @@
 use super::state::{KeyForm, KeyStep};
 use crate::{
     action::Action,
-    app::{connect, perform},
     event::{Effect, ProfileEvent},
     overlay::Overlay,
+    screens::update::{connect, enter},
     state::{
         State,
         loadable::Failure,
@@ -160,7 +160,7 @@ fn opened(
             }
             state.profiles.key_place = opened.key_place;
             let mut effects = connect(state, &opened.addresses);
-            effects.extend(perform::enter(state, state.screen));
+            effects.extend(enter(state, state.screen));
             effects
         }
         Err(failure) => {

@@ -1,5 +1,7 @@
 //! Keys and clicks on the Cluster screen: move the selection, filter, sort.
 
+pub(crate) mod local;
+pub(crate) mod nodes;
 pub(crate) mod processes;
 
 use super::state::{ClusterContext, Pane, State, moved};

@@ -1,5 +1,6 @@
 //! Updates of the Data screen: answers of the service, timers, keys and clicks.
 
+pub(crate) mod answers;
 mod columns;
 mod crosshair;
 mod export;

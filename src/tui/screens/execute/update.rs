@@ -1,5 +1,6 @@
 //! Keys and clicks on the Execute screen.
 
+pub(crate) mod output;
 pub(crate) mod runs;
 
 use super::state::{Pane, State};

@@ -1,5 +1,6 @@
 //! Updates of the Inference screen: answers of the service, timers, keys and clicks.
 
+pub(crate) mod answers;
 mod feed;
 
 use model::{timestamp::Timestamp, topic::TopicId};

@@ -22,11 +22,10 @@ use ratatui::{
 use super::state::{RUNS_MAX, TOPICS_EVERY, Topic};
 use crate::{
     action::Action,
-    app::NODES_HIDDEN_EVERY,
     event::Target,
     keymap::Layer,
     screens::{
-        cluster,
+        cluster::{self, update::nodes::NODES_HIDDEN_EVERY},
         data::{self, update::DATASETS_EVERY},
     },
     state::{

@@ -94,15 +94,15 @@ pub(crate) fn restart(state: &mut State) -> Vec<Effect> {
 pub(crate) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
-    state.notify_unless_on(crate::app::PROCESS_SCREENS, text, detail.to_owned());
+    state.notify_unless_on(crate::screens::update::PROCESS_SCREENS, text, detail.to_owned());
     let is_head_wanted = state.services.addresses.head.is_none();
     match node.rest_api {
         Some(head) if is_head_wanted => {
             let mut addresses = state.services.addresses.clone();
             addresses.head = Some(head);
-            crate::app::connect(state, &addresses)
+            crate::screens::update::connect(state, &addresses)
         }
-        _ => crate::app::load_nodes(state),
+        _ => crate::screens::update::load_nodes(state),
     }
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn restarting(
         next: format!("it restarts in {:.1} s; see its log ({log})", restart_in.as_secs_f64()),
         ..Failure::default()
     });
-    crate::app::load_nodes(state)
+    crate::screens::update::load_nodes(state)
 }
 
 /// How a process ended, for people.
@@ -135,7 +135,11 @@ fn ending(code: Option<i32>) -> String {
 pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
     let how = ending(code);
     if state.stack.stopping.remove(name) {
-        state.notify_unless_on(crate::app::PROCESS_SCREENS, format!("{name} stopped"), how);
+        state.notify_unless_on(
+            crate::screens::update::PROCESS_SCREENS,
+            format!("{name} stopped"),
+            how,
+        );
     } else {
         let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
         let again = state.keys.key_text(Layer::Cluster, Action::Again);
@@ -146,7 +150,7 @@ pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Eff
             ..Failure::default()
         });
     }
-    crate::app::load_nodes(state)
+    crate::screens::update::load_nodes(state)
 }
 
 #[cfg(test)]

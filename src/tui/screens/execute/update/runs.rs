@@ -7,12 +7,6 @@ use wire::{
 
 use crate::{
     action::Action,
-    app::{
-        RUN_SCREENS,
-        health::{note, note_stream},
-        load_nodes,
-        perform::send_copy,
-    },
     event::{Effect, Event, HeadEvent, RunOrder, StreamEvent},
     keymap::Layer,
     local::{Level, LocalLog},
@@ -20,6 +14,11 @@ use crate::{
     screens::{
         Screen, cluster,
         execute::state::{Pane, presets::Preset},
+        update::{
+            RUN_SCREENS,
+            health::{note, note_stream},
+            load_nodes, send_copy,
+        },
     },
     state::{
         Dirty, State,

@@ -1,0 +1,61 @@
+//! The local stack: what its processes report.
+
+use wire::functions::FunctionBody;
+
+use super::processes;
+use crate::{
+    action::Action,
+    event::Effect,
+    keymap::Layer,
+    local::{Level, LocalEvent, LocalFunction},
+    screens::{
+        execute::update::runs,
+        update::{PROCESS_SCREENS, connect},
+    },
+    state::State,
+};
+
+/// A function of the local stack, in the shape of the head's list.
+fn function(function: &LocalFunction) -> FunctionBody {
+    let LocalFunction { name, function_id, method } = function.clone();
+    FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }
+}
+
+/// Handles an event of the local stack.
+pub(crate) fn on(state: &mut State, event: LocalEvent) -> Vec<Effect> {
+    state.stack.on(&event, state.now);
+    match event {
+        LocalEvent::Node(node) => processes::started(state, node),
+        LocalEvent::Found(node) => {
+            let text = format!("{} still runs, pid {}", node.name, node.pid);
+            let key = state.keys.key_text(Layer::Cluster, Action::StopProcess);
+            state.notify(text, format!("it was left running; {key} stops it"));
+            Vec::new()
+        }
+        LocalEvent::Service { name, pid } => {
+            let text = format!("{name} runs, pid {pid}");
+            state.notify_unless_on(PROCESS_SCREENS, text, String::new());
+            Vec::new()
+        }
+        LocalEvent::Starting { what } => {
+            state.logs.log(Level::Info, state.now, format!("starting {what}"));
+            Vec::new()
+        }
+        LocalEvent::Ready(ready) => {
+            if let Some(summary) = state.stack.summary() {
+                state.notify_unless_on(PROCESS_SCREENS, "local stack".to_owned(), summary);
+            }
+            state.execute.form.know(ready.functions.iter().map(function).collect());
+            connect(state, &ready.addresses)
+        }
+        LocalEvent::Log(log) => {
+            runs::on_log(state, &log);
+            state.logs.push(log);
+            Vec::new()
+        }
+        LocalEvent::Restarting { process, code, restart_in } => {
+            processes::restarting(state, &process, code, restart_in)
+        }
+        LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
+    }
+}

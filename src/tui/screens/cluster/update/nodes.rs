@@ -1,0 +1,49 @@
+//! The head's list of nodes, asked for again and again.
+
+use std::time::Duration;
+
+use wire::functions::NodeBody;
+
+use crate::{
+    event::{Effect, Timer},
+    overlay::Overlay,
+    screens::{Screen, update::health::note},
+    state::{
+        State,
+        loadable::Failure,
+        services::{Health, Service},
+    },
+};
+
+/// How often the nodes are looked at while they are in view.
+pub(crate) const NODES_EVERY: Duration = Duration::from_secs(2);
+
+/// How often they are looked at otherwise, for the header's sake.
+pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
+
+/// Takes the head's list of nodes, and sets the time of the next.
+pub(crate) fn on(
+    state: &mut State,
+    result: Result<Vec<NodeBody>, Failure>,
+    latency: Duration,
+) -> Vec<Effect> {
+    state.nodes.is_asked = false;
+    let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
+    note(state, Service::Head, &result, Some(latency));
+    state.nodes.settle(result, state.now);
+    if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
+        let nodes = state.nodes.all(&state.stack);
+        state.cluster.node_form.learn(&nodes);
+    }
+    let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
+    let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };
+    // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
+    let wait =
+        wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
+    let mut effects = vec![Effect::SetTimer(Timer::Nodes, wait)];
+    // Another head may have come up at the address, with other functions.
+    if was_down && state.nodes.listed.failure().is_none() {
+        effects.push(Effect::LoadFunctions);
+    }
+    effects
+}

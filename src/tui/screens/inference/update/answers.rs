@@ -1,0 +1,55 @@
+//! Answers of the inference service: notes how it does, then updates the screens that show topics.
+
+use crate::{
+    event::{Effect, InferenceEvent, LatestBundle, StreamEvent},
+    screens::update::health::{note, note_stream},
+    state::{State, services::Service},
+};
+
+/// Handles an event of the inference service.
+pub(crate) fn on(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
+    match &event {
+        InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
+        InferenceEvent::Latest { topic, result } => {
+            note(state, Service::Inference, result, None);
+            state.overview.on_latest(*topic, result, state.now);
+        }
+        InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
+        InferenceEvent::Bundle { topic, news: StreamEvent::Item(latest) } => {
+            note_stream(state, Service::Inference, None);
+            state.overview.on_latest(*topic, &Ok(LatestBundle::clone(latest)), state.now);
+        }
+        InferenceEvent::Bundle { news: StreamEvent::Connected, .. } => {
+            note_stream(state, Service::Inference, None);
+        }
+        InferenceEvent::Bundle { news: StreamEvent::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Inference, Some(why));
+        }
+        InferenceEvent::Confidence { result: Err(why), .. }
+        | InferenceEvent::PastBundles { result: Err(why), .. }
+        | InferenceEvent::Leaderboard { result: Err(why), .. }
+            if why.retry_after.is_some() =>
+        {
+            note(state, Service::Inference, &Err::<(), _>(why.clone()), None);
+        }
+        // Otherwise what not every service has says nothing about how it is doing.
+        InferenceEvent::Confidence { .. }
+        | InferenceEvent::PastBundles { .. }
+        | InferenceEvent::Leaderboard { .. }
+        | InferenceEvent::Bundle { .. } => {}
+        InferenceEvent::History { topic, result } => {
+            note(state, Service::Inference, result, None);
+            if let Ok(history) = result {
+                state.overview.on_history(*topic, history);
+            }
+        }
+    }
+    let now = state.now;
+    let is_listed = matches!(event, InferenceEvent::Topics(_));
+    let mut effects = state.inference.on(event, now);
+    if is_listed {
+        let topics = state.topic_ids();
+        effects.extend(state.overview.load(&topics, now));
+    }
+    effects
+}
