@@ -10,7 +10,6 @@ use utoipa::{
     ToSchema,
     openapi::{Components, OpenApi},
 };
-use wire::paths::API_KEY_HEADER;
 
 use crate::api_docs;
 
@@ -84,7 +83,7 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &Ab
     schemas.push((NoKey::name().into_owned(), NoKey::schema()));
     components.schemas.extend(schemas);
     let mut document = serde_json::to_value(&api).unwrap_or_default();
-    unwrap_lines(&mut document);
+    tidy_schemas(&mut document);
     share_items(&mut document["components"]["schemas"]);
     let paths = document["paths"].as_object_mut();
     for (path, methods) in paths.into_iter().flatten() {
@@ -151,7 +150,7 @@ fn describe_bytes(body: &mut Value) {
 /// The ways in that any operation asks for.
 fn schemes(document: &Value, session_cookie: &str) -> Value {
     let mut schemes = json!({
-        "key": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER},
+        "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         "session": {"type": "apiKey", "in": "cookie", "name": session_cookie},
         "operator": {"type": "http", "scheme": "bearer"},
         "token": {"type": "http", "scheme": "bearer"},
@@ -189,25 +188,39 @@ fn share_items(schemas: &mut Value) {
     }
 }
 
-/// Makes lines of each paragraph one, since docs are wrapped for readers of the code; and says what a
-/// value is that may be null beside its types, not within the first.
-fn unwrap_lines(value: &mut Value) {
-    if value["oneOf"][1] == json!({"type": "null"}) {
-        value["description"] = value["oneOf"][0]["description"].take();
-    }
+/// Makes lines of each paragraph one, since docs are wrapped for readers of the code; says what a
+/// value is that may be null beside its types, not within the first; and lets a value be of several
+/// alternatives at once, as an empty page is of rows and of buckets.
+fn tidy_schemas(value: &mut Value) {
     match value {
         Value::Object(members) => {
+            if let Some(mut alternatives) = members.remove("oneOf") {
+                if alternatives[1] == json!({"type": "null"})
+                    && let Some(first) = alternatives[0].as_object_mut()
+                    && let Some(text) = first.remove("description")
+                {
+                    members.insert("description".to_owned(), text);
+                }
+                members.insert("anyOf".to_owned(), alternatives);
+            }
+            // A flattened part that is none leaves its fields out.
+            for part in members.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                if part["oneOf"][1] == json!({"type": "null"}) {
+                    part["oneOf"][1] = json!({"type": "object"});
+                }
+            }
             for (name, member) in members {
                 match (name.as_str(), member) {
                     ("summary" | "description", Value::String(text)) => {
                         let paragraphs = text.split("\n\n").map(|one| one.replace('\n', " "));
                         *text = paragraphs.collect::<Vec<_>>().join("\n\n");
                     }
-                    (_, member) => unwrap_lines(member),
+                    (_, member) => tidy_schemas(member),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(unwrap_lines),
+        Value::Array(items) => items.iter_mut().for_each(tidy_schemas),
         _ => {}
     }
 }

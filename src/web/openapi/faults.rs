@@ -6,7 +6,8 @@ use serde_json::Value;
 
 /// What `document` leaves out or does not explain. A reader can rely on one without faults: no two
 /// operations have one id, each group is described, each reference leads to a schema, each schema is
-/// used, each field says what it is, and examples have the fields of their schema.
+/// used, each field says what it is, no description is null, and examples have the fields of their
+/// schema.
 #[must_use]
 pub fn find_faults(document: &Value) -> Vec<String> {
     let mut faults = Vec::new();
@@ -23,6 +24,9 @@ pub fn find_faults(document: &Value) -> Vec<String> {
         }
     }
     let text = document.to_string();
+    if text.contains(r#""description":null"#) {
+        faults.push("a description is null".to_owned());
+    }
     let schemas = &document["components"]["schemas"];
     let mut used = BTreeSet::new();
     for reference in text.split("#/components/schemas/").skip(1) {
@@ -88,13 +92,14 @@ mod tests {
                     "properties": {"x": {"description": "a number"}, "y": {}},
                     "required": ["x"], "example": {"y": 1, "z": 2},
                 },
-                "Zero": {},
+                "Zero": {"anyOf": [{"description": null}]},
             }},
         });
         let found = find_faults(&document).join("; ");
         let want = [
             r#""a" is the id of two operations"#,
             r#""a" is in no group"#,
+            "a description is null",
             "Unknown is no schema",
             "Known.y does not say what it is: {}",
             "Known.z is in an example alone",

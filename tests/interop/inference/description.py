@@ -12,4 +12,4 @@ def check(network):
     OpenAPIV31SpecValidator(document).validate()
     page = requests.get(f"{network.url}/api/docs/", timeout=15)
     assert page.status_code == 200 and all(path in page.text for path in document["paths"])
-    schema.run(network.url, of.HERE / "schemathesis.toml", f"x-api-key: {network.key}", network.folder, examples=4)
+    schema.run(network.url, of.HERE / "schemathesis.toml", f"X-API-Key: {network.key}", network.folder, examples=4)
