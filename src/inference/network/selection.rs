@@ -93,36 +93,36 @@ pub fn select(
             }
         }
     }
-    split_active(topic, labels, arrivals, |submission| {
-        let mut part = submission.clone();
-        if !active.inferer.contains(&part.worker) {
-            part.inference = Vec::new();
-        }
-        if !active.forecaster.contains(&part.worker) {
-            part.forecast = Arc::default();
-        }
-        part
-    })
+    split_active(topic, labels, arrivals, &active)
 }
 
-/// The parts of `arrivals` that `active_part` leaves, and what goes.
+/// The parts of `arrivals` by which their actors are `active`, and what goes.
 fn split_active(
     topic: &Topic,
     labels: &[String],
     arrivals: Vec<Arrival>,
-    active_part: impl Fn(&Submission) -> Submission,
+    active: &ByRole<BTreeSet<Address>>,
 ) -> Selection {
-    let mut active = Vec::new();
     let mut withdrawn = Withdrawn::default();
-    for Arrival { submission, .. } in arrivals {
-        let part = active_part(&submission);
-        if part != submission {
+    let mut parts = Vec::new();
+    for Arrival { submission: mut part, .. } in arrivals {
+        let rests_as_inferer = !part.inference.is_empty() && !active.inferer.contains(&part.worker);
+        let rests_as_forecaster =
+            !part.forecast.is_empty() && !active.forecaster.contains(&part.worker);
+        if rests_as_inferer {
+            part.inference = Vec::new();
+        }
+        if rests_as_forecaster {
+            part.forecast = Arc::default();
+        }
+        if rests_as_inferer || rests_as_forecaster {
             withdrawn.submissions.push(part.clone());
         }
-        if !part.inference.is_empty() || !part.forecast.is_empty() {
-            active.push(part);
+        if !part.is_empty() {
+            parts.push(part);
         }
     }
+    let active = parts;
     if !topic.takes_any_label() {
         return Selection { active, labels: topic.labels.clone(), withdrawn };
     }

@@ -1,9 +1,12 @@
 //! Records: the JSON that the inference file keeps, and its conversions.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
 use model::topic::Address;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, DeserializeSeed, MapAccess, Visitor},
+};
 use wire::inference::{Bundle, LabeledValue, LatestBundle};
 
 use super::{StoreError, pairs, past_epochs};
@@ -21,8 +24,12 @@ use crate::{
 #[derive(Clone, Copy)]
 struct Exact(f64);
 
-/// Numbers by address.
-type Numbers = BTreeMap<String, Exact>;
+/// Numbers by address. They are read without a map of texts in between: a thousand inferers and fifty
+/// forecasters have 50 000 in each epoch.
+struct Numbers<'a>(Cow<'a, ByActor<f64>>);
+
+/// Reads numbers by address, in whose order they are. Names that are among these are shared.
+struct NumbersReader<'k>(&'k ByActor<f64>);
 
 impl Serialize for Exact {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -34,6 +41,62 @@ impl<'de> Deserialize<'de> for Exact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&str>::deserialize(deserializer)?;
         text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for Numbers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, number)| (name.as_str(), Exact(*number))))
+    }
+}
+
+impl<'de> Deserialize<'de> for Numbers<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        NumbersReader(&ByActor::new())
+            .deserialize(deserializer)
+            .map(|numbers| Self(Cow::Owned(numbers)))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for NumbersReader<'_> {
+    type Value = ByActor<f64>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NumbersReader<'_> {
+    type Value = ByActor<f64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("numbers by address")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut known = self.0.keys().peekable();
+        let mut numbers = Vec::with_capacity(self.0.len());
+        while let Some((text, Exact(number))) = map.next_entry::<&str, Exact>()? {
+            while known.next_if(|name| name.as_str() < text).is_some() {}
+            let name = match known.next_if(|name| name.as_str() == text) {
+                Some(name) => name.clone(),
+                None => text.parse().map_err(de::Error::custom)?,
+            };
+            numbers.push((name, number));
+        }
+        Ok(numbers.into_iter().collect())
+    }
+}
+
+impl<'a> From<&'a ByActor<f64>> for Numbers<'a> {
+    fn from(numbers: &'a ByActor<f64>) -> Self {
+        Self(Cow::Borrowed(numbers))
+    }
+}
+
+impl From<Numbers<'_>> for ByActor<f64> {
+    fn from(numbers: Numbers<'_>) -> Self {
+        numbers.0.into_owned()
     }
 }
 
@@ -70,15 +133,15 @@ struct ActorRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct RoleValuesRecord {
-    inferer: Numbers,
-    forecaster: Numbers,
+struct RoleValuesRecord<'a> {
+    inferer: Numbers<'a>,
+    forecaster: Numbers<'a>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct RegretsRecord {
-    ordinary: RoleValuesRecord,
-    naive: Numbers,
+struct RegretsRecord<'a> {
+    ordinary: RoleValuesRecord<'a>,
+    naive: Numbers<'a>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -88,16 +151,16 @@ struct ExperienceRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct LearnedRecord {
+struct LearnedRecord<'a> {
     nonce: Option<u64>,
     n_learned: u64,
-    regrets: RegretsRecord,
+    regrets: RegretsRecord<'a>,
     regret_scale: Option<Exact>,
     initial_regret: Exact,
     combined_loss: Option<Exact>,
-    losses: RoleValuesRecord,
-    scores: RoleValuesRecord,
-    loss_averages: Numbers,
+    losses: RoleValuesRecord<'a>,
+    scores: RoleValuesRecord<'a>,
+    loss_averages: Numbers<'a>,
     resting_target_inferer: Option<Exact>,
     resting_target_forecaster: Option<Exact>,
     inferers: BTreeMap<String, ExperienceRecord>,
@@ -105,14 +168,14 @@ struct LearnedRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct LossesRecord {
+struct LossesRecord<'a> {
     combined: Exact,
     naive: Exact,
-    inferer: Numbers,
-    forecaster: Numbers,
-    one_out_inferer: Numbers,
-    one_out_forecaster: Numbers,
-    one_in_forecaster: Numbers,
+    inferer: Numbers<'a>,
+    forecaster: Numbers<'a>,
+    one_out_inferer: Numbers<'a>,
+    one_out_forecaster: Numbers<'a>,
+    one_in_forecaster: Numbers<'a>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,54 +199,15 @@ pub(super) fn word<T: FromStr>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|_| StoreError::Word { text: text.chars().take(90).collect() })
 }
 
-/// `values` under the texts of their addresses.
-fn texts<T, U>(values: &BTreeMap<Address, T>, convert: impl Fn(&T) -> U) -> BTreeMap<String, U> {
-    values.iter().map(|(name, value)| (name.to_string(), convert(value))).collect()
-}
-
-/// `values` under the addresses that their texts are.
-fn addresses<T, U>(
-    values: BTreeMap<String, T>,
-    convert: impl Fn(T) -> Result<U, StoreError>,
-) -> Result<BTreeMap<Address, U>, StoreError> {
-    values.into_iter().map(|(name, value)| Ok((word(&name)?, convert(value)?))).collect()
-}
-
-fn numbers(by_actor: &ByActor<f64>) -> Numbers {
-    texts(by_actor, |number| Exact(*number))
-}
-
-fn by_actor(numbers: Numbers) -> Result<ByActor<f64>, StoreError> {
-    addresses(numbers, |Exact(number)| Ok(number))
-}
-
-impl From<&RoleValues> for RoleValuesRecord {
-    fn from(values: &RoleValues) -> Self {
-        let RoleValues { inferer, forecaster } = values;
-        Self { inferer: numbers(inferer), forecaster: numbers(forecaster) }
+impl<'a> From<&'a RoleValues> for RoleValuesRecord<'a> {
+    fn from(values: &'a RoleValues) -> Self {
+        Self { inferer: (&values.inferer).into(), forecaster: (&values.forecaster).into() }
     }
 }
 
-impl TryFrom<RoleValuesRecord> for RoleValues {
-    type Error = StoreError;
-
-    fn try_from(record: RoleValuesRecord) -> Result<Self, Self::Error> {
-        Ok(Self { inferer: by_actor(record.inferer)?, forecaster: by_actor(record.forecaster)? })
-    }
-}
-
-impl From<&Regrets> for RegretsRecord {
-    fn from(regrets: &Regrets) -> Self {
-        Self { ordinary: (&regrets.ordinary).into(), naive: numbers(&regrets.naive) }
-    }
-}
-
-impl TryFrom<RegretsRecord> for Regrets {
-    type Error = StoreError;
-
-    fn try_from(record: RegretsRecord) -> Result<Self, Self::Error> {
-        let (ordinary, naive) = (record.ordinary.try_into()?, by_actor(record.naive)?);
-        Ok(Self { ordinary, naive, ..Self::default() })
+impl From<RoleValuesRecord<'_>> for RoleValues {
+    fn from(record: RoleValuesRecord<'_>) -> Self {
+        Self { inferer: record.inferer.into(), forecaster: record.forecaster.into() }
     }
 }
 
@@ -195,24 +219,30 @@ pub(super) fn write_learned(learned: &Learned) -> Result<LearnedColumns, StoreEr
 
 /// The first of the columns of what was learned.
 pub(super) fn write_learned_record(learned: &Learned) -> Result<String, StoreError> {
-    let experience = |seen: &Experience| ExperienceRecord {
-        n_epochs: seen.n_epochs,
-        last_nonce: seen.last_nonce,
+    let experience = |by_actor: &ByActor<Experience>| {
+        let record = |(name, seen): (&Address, &Experience)| {
+            let Experience { n_epochs, last_nonce } = *seen;
+            (name.to_string(), ExperienceRecord { n_epochs, last_nonce })
+        };
+        by_actor.iter().map(record).collect()
     };
     write(&LearnedRecord {
         nonce: learned.nonce,
         n_learned: learned.n_learned,
-        regrets: (&learned.regrets).into(),
+        regrets: RegretsRecord {
+            ordinary: (&learned.regrets.ordinary).into(),
+            naive: (&learned.regrets.naive).into(),
+        },
         regret_scale: learned.regret_scale.map(Exact),
         initial_regret: Exact(learned.initial_regret),
         combined_loss: learned.combined_loss.map(Exact),
         losses: (&learned.losses).into(),
         scores: (&learned.scores).into(),
-        loss_averages: numbers(&learned.loss_averages),
+        loss_averages: (&learned.loss_averages).into(),
         resting_target_inferer: learned.resting_targets.inferer.map(Exact),
         resting_target_forecaster: learned.resting_targets.forecaster.map(Exact),
-        inferers: texts(&learned.experience.inferer, experience),
-        forecasters: texts(&learned.experience.forecaster, experience),
+        inferers: experience(&learned.experience.inferer),
+        forecasters: experience(&learned.experience.forecaster),
     })
 }
 
@@ -223,11 +253,17 @@ pub(super) type LearnedColumns = (String, Vec<u8>, Vec<u8>);
 /// What was learned, in `columns`.
 pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned, StoreError> {
     let (text, pairs, past) = columns;
-    let record: LearnedRecord = read(&text)?;
-    let mut regrets = record.regrets.try_into()?;
+    let record: LearnedRecord<'_> = read(&text)?;
+    let RegretsRecord { ordinary, naive } = record.regrets;
+    let mut regrets =
+        Regrets { ordinary: ordinary.into(), naive: naive.into(), ..Regrets::default() };
     pairs::read_regrets(&pairs, &mut regrets)?;
-    let experience = |seen: ExperienceRecord| {
-        Ok(Experience { n_epochs: seen.n_epochs, last_nonce: seen.last_nonce })
+    let experience = |by_actor: BTreeMap<String, ExperienceRecord>| {
+        let seen = |(name, record): (String, ExperienceRecord)| {
+            let ExperienceRecord { n_epochs, last_nonce } = record;
+            Ok((word(&name)?, Experience { n_epochs, last_nonce }))
+        };
+        by_actor.into_iter().map(seen).collect::<Result<_, StoreError>>()
     };
     Ok(Learned {
         nonce: record.nonce,
@@ -236,17 +272,17 @@ pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned, StoreErro
         regret_scale: record.regret_scale.map(|Exact(number)| number),
         initial_regret: record.initial_regret.0,
         combined_loss: record.combined_loss.map(|Exact(number)| number),
-        losses: record.losses.try_into()?,
-        scores: record.scores.try_into()?,
-        loss_averages: by_actor(record.loss_averages)?,
+        losses: record.losses.into(),
+        scores: record.scores.into(),
+        loss_averages: record.loss_averages.into(),
         past: past_epochs::read(&past)?,
         resting_targets: ByRole {
             inferer: record.resting_target_inferer.map(|Exact(number)| number),
             forecaster: record.resting_target_forecaster.map(|Exact(number)| number),
         },
         experience: ByRole {
-            inferer: addresses(record.inferers, experience)?,
-            forecaster: addresses(record.forecasters, experience)?,
+            inferer: experience(record.inferers)?,
+            forecaster: experience(record.forecasters)?,
         },
     })
 }
@@ -255,11 +291,11 @@ pub(super) fn write_losses(losses: &Losses) -> Result<String, StoreError> {
     write(&LossesRecord {
         combined: Exact(losses.combined),
         naive: Exact(losses.naive),
-        inferer: numbers(&losses.inferer),
-        forecaster: numbers(&losses.forecaster),
-        one_out_inferer: numbers(&losses.one_out_inferer),
-        one_out_forecaster: numbers(&losses.one_out_forecaster),
-        one_in_forecaster: numbers(&losses.one_in_forecaster),
+        inferer: (&losses.inferer).into(),
+        forecaster: (&losses.forecaster).into(),
+        one_out_inferer: (&losses.one_out_inferer).into(),
+        one_out_forecaster: (&losses.one_out_forecaster).into(),
+        one_in_forecaster: (&losses.one_in_forecaster).into(),
     })
 }
 
@@ -270,15 +306,15 @@ pub(super) fn write_pairs(losses: &Losses) -> Option<Vec<u8>> {
 
 /// The losses in `text`, with those of pairs in `bytes`.
 pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, StoreError> {
-    let record: LossesRecord = read(text)?;
+    let record: LossesRecord<'_> = read(text)?;
     Ok(Losses {
         combined: record.combined.0,
         naive: record.naive.0,
-        inferer: by_actor(record.inferer)?,
-        forecaster: by_actor(record.forecaster)?,
-        one_out_inferer: by_actor(record.one_out_inferer)?,
-        one_out_forecaster: by_actor(record.one_out_forecaster)?,
-        one_in_forecaster: by_actor(record.one_in_forecaster)?,
+        inferer: record.inferer.into(),
+        forecaster: record.forecaster.into(),
+        one_out_inferer: record.one_out_inferer.into(),
+        one_out_forecaster: record.one_out_forecaster.into(),
+        one_in_forecaster: record.one_in_forecaster.into(),
         one_out_inferer_forecaster: pairs::read(bytes)?,
     })
 }
@@ -305,7 +341,7 @@ pub(super) fn write_role_values(values: &RoleValues) -> Result<String, StoreErro
 }
 
 pub(super) fn read_role_values(text: &str) -> Result<RoleValues, StoreError> {
-    read::<RoleValuesRecord>(text)?.try_into()
+    Ok(read::<RoleValuesRecord<'_>>(text)?.into())
 }
 
 /// What `submission` infers, and what it forecasts if it does.
@@ -317,24 +353,25 @@ pub(super) fn write_submission(
         inference: submission.inference.clone(),
     })?;
     let forecast = Some(&*submission.forecast).filter(|forecast| !forecast.is_empty());
-    let forecast = forecast.map(|forecast| write(&numbers(forecast))).transpose()?;
+    let forecast = forecast.map(|forecast| write(&Numbers::from(forecast))).transpose()?;
     Ok((own, forecast))
 }
 
+/// The submission of `worker`, whose forecast shares the names that are `known` from another one.
 pub(super) fn read_submission(
     worker: &str,
     text: &str,
     forecast: Option<&str>,
+    known: &ByActor<f64>,
 ) -> Result<Submission, StoreError> {
-    let record: SubmissionRecord = read(text)?;
-    let forecast: BTreeMap<&str, Exact> = forecast.map(read).transpose()?.unwrap_or_default();
-    let forecast = forecast.into_iter().map(|(name, Exact(loss))| Ok((word(name)?, loss)));
-    Ok(Submission {
-        worker: word(worker)?,
-        name: record.name,
-        inference: record.inference,
-        forecast: Arc::new(forecast.collect::<Result<_, StoreError>>()?),
-    })
+    let SubmissionRecord { name, inference } = read(text)?;
+    let forecast = forecast.map(|text| {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let forecast = NumbersReader(known).deserialize(&mut json);
+        forecast.and_then(|forecast| json.end().map(|()| forecast)).map_err(StoreError::Record)
+    });
+    let forecast = Arc::new(forecast.transpose()?.unwrap_or_default());
+    Ok(Submission { worker: word(worker)?, name, inference, forecast })
 }
 
 /// Who a submission in `text` says it is from.

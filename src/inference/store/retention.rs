@@ -18,9 +18,9 @@ use crate::network::retention::Retention;
 const AT_ONCE: u32 = 16;
 
 /// The bytes of the epoch `?2` of topic `?1`. What is long has pages of its own, the last of which is
-/// half empty; what is short is in pages that are two thirds full, beside an index of the workers.
+/// half empty; what is short is in pages that are two thirds full.
 const N_BYTES: &str = "
-    coalesce((SELECT sum((octet_length(record) + 150) * 3 / 2
+    coalesce((SELECT sum((octet_length(record) + 90) * 3 / 2
                          + coalesce(octet_length(forecast)
                                     + iif(octet_length(forecast) > 900, 4096, 0), 0))
               FROM submissions WHERE topic_id = ?1 AND nonce = ?2), 0)

@@ -29,10 +29,13 @@ use db::connection::{RETRIED_OPEN_WAIT, Schema};
 ///   forecasters remember. `stamp` changes with every write.
 /// - `snapshots`: what a topic had learned before some of its epochs.
 /// - `holdings`: the sums of a topic's epochs.
+///
+/// The cache holds the pages of an epoch of a thousand inferers and fifty forecasters, which are read
+/// when it closes soon after they were written.
 pub(super) const SCHEMA: Schema = Schema {
     name: "inference file",
     version: 1,
-    pragmas: "",
+    pragmas: "PRAGMA cache_size = -16384",
     open_wait: RETRIED_OPEN_WAIT,
     tables: "
 CREATE TABLE chain (
@@ -70,7 +73,6 @@ CREATE TABLE submissions (
     forecast TEXT,
     PRIMARY KEY (topic_id, nonce, worker)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX submissions_by_worker ON submissions (topic_id, worker, nonce);
 CREATE TABLE labels (
     topic_id INTEGER NOT NULL,
     nonce INTEGER NOT NULL,

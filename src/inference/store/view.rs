@@ -16,7 +16,7 @@ use crate::{
     math::{
         outlier::Baseline,
         pair_values::FullBundle,
-        regret::{Losses, RoleValues},
+        regret::{ByActor, Losses, RoleValues},
     },
     network::{
         close::{Interval, Signed},
@@ -122,12 +122,19 @@ impl Store {
         topic: TopicId,
         worker: &Address,
     ) -> Result<Option<Received>, StoreError> {
-        let sql = "SELECT nonce, record, forecast FROM submissions
-                   WHERE topic_id = ?1 AND worker = ?2 ORDER BY nonce DESC LIMIT 1";
+        // Epoch by epoch: an index of the workers would be most of what a submission writes.
+        let sql = "SELECT s.nonce, s.record, s.forecast FROM epochs e CROSS JOIN submissions s
+                   ON s.topic_id = e.topic_id AND s.nonce = e.nonce AND s.worker = ?2
+                   WHERE e.topic_id = ?1 ORDER BY e.nonce DESC LIMIT 1";
         let values = params![number(topic.get()), worker.as_str()];
         let found = self.reader()?.find(sql, values, |row| row.try_into())?;
         let received = |(nonce, own, forecast): (i64, String, Option<String>)| {
-            let submission = record::read_submission(worker.as_str(), &own, forecast.as_deref())?;
+            let submission = record::read_submission(
+                worker.as_str(),
+                &own,
+                forecast.as_deref(),
+                &ByActor::new(),
+            )?;
             Ok(Received { nonce: height(nonce), submission })
         };
         found.map(received).transpose()
@@ -170,13 +177,13 @@ impl Store {
         nonce: BlockHeight,
         pair: [&Address; 2],
     ) -> Result<Option<BlockHeight>, StoreError> {
-        let sql = "SELECT a.nonce FROM submissions a
-             WHERE a.topic_id = ?1 AND a.worker = ?2 AND a.nonce <= ?4
-               AND EXISTS (SELECT 1 FROM submissions b
-                           WHERE b.topic_id = ?1 AND b.nonce = a.nonce AND b.worker = ?3)
-               AND EXISTS (SELECT 1 FROM epochs e
-                           WHERE e.topic_id = ?1 AND e.nonce = a.nonce AND e.state = 3)
-             ORDER BY a.nonce DESC LIMIT 1";
+        let sql = "SELECT e.nonce FROM epochs e
+             WHERE e.topic_id = ?1 AND e.nonce <= ?4 AND e.state = 3
+               AND EXISTS (SELECT 1 FROM submissions
+                           WHERE topic_id = ?1 AND nonce = e.nonce AND worker = ?2)
+               AND EXISTS (SELECT 1 FROM submissions
+                           WHERE topic_id = ?1 AND nonce = e.nonce AND worker = ?3)
+             ORDER BY e.nonce DESC LIMIT 1";
         let [one, other] = pair.map(Address::as_str);
         let values = params![number(topic.get()), one, other, number(nonce)];
         Ok(self.reader()?.find(sql, values, |row| row.get(0))?.map(height))
@@ -300,11 +307,16 @@ pub(super) fn arrivals(
     )?;
     let mut rows = statement.query(key(topic, nonce))?;
     let mut arrivals = Vec::new();
+    let mut known: Arc<ByActor<f64>> = Arc::default();
     while let Some(row) = rows.next()? {
         let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
         let forecast: Option<String> = row.get(4)?;
+        let submission = record::read_submission(&worker, &text, forecast.as_deref(), &known)?;
+        if !submission.forecast.is_empty() {
+            known = Arc::clone(&submission.forecast);
+        }
         arrivals.push(Arrival {
-            submission: record::read_submission(&worker, &text, forecast.as_deref())?,
+            submission,
             received_at: Timestamp::from_micros(row.get(2)?),
             is_trusted: row.get(3)?,
         });

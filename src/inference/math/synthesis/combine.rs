@@ -117,8 +117,13 @@ pub fn walk<'n, 'm, T>(
 ) -> impl Iterator<Item = Option<&'m T>> {
     let mut known = map.iter().peekable();
     names.map(move |name| {
-        while known.next_if(|(other, _)| *other < name).is_some() {}
-        known.next_if(|(other, _)| *other == name).map(|(_, value)| value)
+        loop {
+            // Most often it is the next one, which is told without a look at its text.
+            if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
+                return Some(value);
+            }
+            known.next_if(|(other, _)| *other < name)?;
+        }
     })
 }
 
@@ -131,9 +136,7 @@ pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     let (weight_fours, weight_rest) = weights.as_chunks::<4>();
     let mut sums = [0.0; 4];
     for (four, weights) in fours.iter().zip(weight_fours) {
-        for ((sum, value), weight) in sums.iter_mut().zip(four).zip(weights) {
-            *sum += value * weight;
-        }
+        sums = [0, 1, 2, 3].map(|idx| sums[idx] + four[idx] * weights[idx]);
     }
     let rest: f64 = rest.iter().zip(weight_rest).map(|(value, weight)| value * weight).sum();
     sums.iter().sum::<f64>() + rest

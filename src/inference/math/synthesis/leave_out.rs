@@ -71,7 +71,8 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     let n_inferers = table.inferers().len();
     let Some(withheld) = table.inferers().get(withheld_idx) else { return Values::new() };
     let mut line = against.line(withheld);
-    let has_value = |idx: usize| implied.without(idx, withheld_idx).is_some();
+    let implied: Vec<Option<&[f64]>> =
+        (0..line.len() - n_inferers).map(|idx| implied.without(idx, withheld_idx)).collect();
     let (inferers, forecasters) = line.split_at_mut(n_inferers);
     if let Some(place) = inferers.get_mut(withheld_idx) {
         *place = ABSENT;
@@ -79,23 +80,23 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     // A forecaster that forecast nobody else has no value. In 2024 it still had a say in the
     // scale; where the scale is common, it could only push the others' weights to nothing.
     let has_common_scale = table.epoch().params.common_scale().is_some();
-    for (idx, place) in forecasters.iter_mut().enumerate() {
-        if has_common_scale && !has_value(idx) {
+    for (place, value) in forecasters.iter_mut().zip(&implied) {
+        if has_common_scale && value.is_none() {
             *place = ABSENT;
         }
     }
     table.weigh(&mut line);
     let (inferers, forecasters) = line.split_at_mut(n_inferers);
-    for (idx, place) in forecasters.iter_mut().enumerate() {
-        if !has_value(idx) {
+    for (place, value) in forecasters.iter_mut().zip(&implied) {
+        if value.is_none() {
             *place = 0.0;
         }
     }
     let weight = inferers.iter().chain(forecasters.iter()).sum();
     let sums = table.values().iter().enumerate().map(|(label_idx, values)| {
-        let implied = forecasters.iter().enumerate().filter_map(|(idx, weight)| {
-            Some(implied.without(idx, withheld_idx)?.get(label_idx)? * weight)
-        });
+        let implied = forecasters.iter().zip(&implied);
+        let implied =
+            implied.filter_map(|(weight, value)| Some((*value)?.get(label_idx)? * weight));
         dot(values, inferers) + implied.sum::<f64>()
     });
     table.mean(weight, sums)
