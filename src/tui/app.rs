@@ -2,7 +2,7 @@
 //!
 //! Screens and overlays handle their own events in their `update` modules.
 
-pub(crate) mod perform;
+mod perform;
 
 use std::time::Duration;
 
@@ -41,17 +41,16 @@ pub enum Start {
 
 /// Returns the effects for opening the screen.
 pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
-    let mut effects = Vec::new();
     match start {
-        Start::Connect(addresses) => effects.extend(connect(state, &addresses)),
+        Start::Connect(addresses) => connect(state, &addresses),
         Start::Profile(name) => {
             state.profiles.opening = Some(name.clone());
-            effects.push(Effect::OpenProfile(name));
+            state.effects.push(Effect::OpenProfile(name));
         }
         Start::Local => {
             state.stack.begin();
             state.logs.log(Level::Info, state.now, "starting the local stack".to_owned());
-            effects.push(Effect::StartLocal);
+            state.effects.push(Effect::StartLocal);
         }
         Start::Nowhere => state.notify_failure(&Failure {
             what: "find the services".to_owned(),
@@ -60,51 +59,38 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
             ..Failure::default()
         }),
     }
-    effects.extend(show(state, state.screen));
-    effects.extend([Effect::LoadPresets, Effect::FindDetachedNodes]);
+    show(state, state.screen);
+    state.effects.extend([Effect::LoadPresets, Effect::FindDetachedNodes]);
     state.warn_low_contrast();
     state.mark_dirty(Dirty::Input);
-    settled(state, effects)
+    settle(state)
 }
 
 /// The reducer: changes the state for `event` and returns the effects to perform.
 pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let dirty = urgency(state, &event);
     state.mark_dirty(dirty);
-    let effects = match event {
+    match event {
         Event::Key(chord) => press(state, chord),
         Event::Paste(text) => paste(state, &text),
         Event::Click(target) => click(state, target),
         Event::Wheel(target, rows) => wheel(state, target, rows),
-        Event::Resized { width, height } => {
-            state.size = (width, height);
-            Vec::new()
-        }
-        Event::Focused(is_focused) => {
-            state.is_behind = !is_focused;
-            Vec::new()
-        }
-        Event::Background(color) => {
-            state.background = Some(color);
-            Vec::new()
-        }
+        Event::Resized { width, height } => state.size = (width, height),
+        Event::Focused(is_focused) => state.is_behind = !is_focused,
+        Event::Background(color) => state.background = Some(color),
         Event::TimerDue(timer) => on_timer(state, timer),
-        Event::Terminate => vec![Effect::Quit],
+        Event::Terminate => state.effects.push(Effect::Quit),
         Event::Local(event) => local::on(state, event),
         Event::LocalFailed(failure) => {
             state.stack.phase = stack::Phase::Failed(failure.clone());
             let screens = if state.stack.has_processes() { &[] } else { PROCESS_SCREENS };
             state.notify_failure_unless_on(screens, &failure);
-            Vec::new()
         }
         Event::Nodes(result, latency) => nodes::on(state, result, latency),
         Event::Probed { service, answer, latency } => {
-            health::on_probe(state, service, answer.as_ref(), latency)
+            health::on_probe(state, service, answer.as_ref(), latency);
         }
-        Event::Functions(result) => {
-            runs::on_functions(state, result);
-            Vec::new()
-        }
+        Event::Functions(result) => runs::on_functions(state, result),
         Event::RunAccepted(..)
         | Event::RunUnreachable(..)
         | Event::RunReport(..)
@@ -113,22 +99,20 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         | Event::Presets(_)
         | Event::PresetsNotSaved(_) => runs::on(state, event),
         Event::Usage(_) | Event::ProcessFailed(_) => processes::on(state, event),
-        Event::Paged(Ok(())) => Vec::new(),
+        Event::Paged(Ok(())) => {}
         Event::Saved(path, Ok(what)) => {
             let text = format!("saved to {}", path.display());
             state.notify(text, what);
-            Vec::new()
         }
         Event::Saved(_, Err(failure)) | Event::Paged(Err(failure)) => {
             state.notify_failure(&failure);
-            Vec::new()
         }
         Event::Executed(id, result) => runs::on_executed(state, id, result),
         Event::Profile(event) => profiles::update::on(state, event),
         Event::Data(event) => data::update::answers::on(state, event),
         Event::Inference(event) => inference::update::answers::on(state, event),
-    };
-    settled(state, effects)
+    }
+    settle(state)
 }
 
 /// How urgent a redraw after `event` is.
@@ -161,23 +145,30 @@ fn urgency(state: &State, event: &Event) -> Dirty {
     }
 }
 
-/// Adds the effects that follow every event: expiring notices, closed streams, the saved selection.
-fn settled(state: &mut State, mut effects: Vec<Effect>) -> Vec<Effect> {
+/// Returns what was asked for, with what follows every event: the actions that an overlay chose,
+/// closed streams, the saved selection, expiring notices.
+fn settle(state: &mut State) -> Vec<Effect> {
+    let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
+    while let Some(idx) = state.effects.iter().position(is_action) {
+        if let Effect::Perform(action) = state.effects.remove(idx) {
+            perform::perform(state, action);
+        }
+    }
     let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
-    if effects.iter().any(is_close) && !state.data.has_streams() {
+    if state.effects.iter().any(is_close) && !state.data.has_streams() {
         state.services.stream_closed(Service::Data);
     }
-    if effects.contains(&Effect::CloseBundles) {
+    if state.effects.contains(&Effect::CloseBundles) {
         state.services.stream_closed(Service::Inference);
     }
-    effects.extend(session::select(state));
+    session::select(state);
     if let Some(wait) = state.notices.expire(state.now) {
-        effects.push(Effect::SetTimer(Timer::Notice, wait));
+        state.effects.push(Effect::SetTimer(Timer::Notice, wait));
     }
-    effects
+    std::mem::take(&mut state.effects)
 }
 
-fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
+fn press(state: &mut State, chord: Chord) {
     let is_passing = std::mem::take(&mut state.execute.is_passing);
     if is_passing
         && state.layers().contains(&Layer::Form)
@@ -193,70 +184,64 @@ fn press(state: &mut State, chord: Chord) -> Vec<Effect> {
         Resolved::Pending => {
             state.pending = pending;
             state.pending.push(chord);
-            Vec::new()
         }
         // What does not go on with a sequence may start something by itself.
         Resolved::Nothing if !pending.is_empty() => press(state, chord),
         Resolved::Nothing if matches!(state.overlays.last(), Some(Overlay::Jump(_))) => {
             overlay::update::spell(state, chord);
-            Vec::new()
         }
         Resolved::Nothing => {
-            let is_changed = state.field().is_some_and(|field| field.press(chord));
-            if is_changed { edited(state) } else { Vec::new() }
+            if state.field().is_some_and(|field| field.press(chord)) {
+                edited(state);
+            }
         }
     }
 }
 
-fn paste(state: &mut State, text: &str) -> Vec<Effect> {
+fn paste(state: &mut State, text: &str) {
     let is_form = state.screen == Screen::Execute && state.field().is_some();
     let is_taken = is_form && state.overlays.is_empty() && state.execute.form.paste_command(text);
-    let is_changed = is_taken || state.field().is_some_and(|field| field.paste(text));
-    if is_changed { edited(state) } else { Vec::new() }
+    if is_taken || state.field().is_some_and(|field| field.paste(text)) {
+        edited(state);
+    }
 }
 
-fn edited(state: &mut State) -> Vec<Effect> {
+fn edited(state: &mut State) {
     if overlay::update::edited(state) {
-        return Vec::new();
+        return;
     }
     match state.screen {
-        Screen::Data => state.data.edited(state.now),
+        Screen::Data => state.effects.extend(state.data.edited(state.now)),
         Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
-            output::search(state);
-            Vec::new()
+            output::search(state)
         }
-        Screen::Execute if state.overlays.is_empty() => {
-            state.execute.form.edited();
-            Vec::new()
-        }
-        _ => Vec::new(),
+        Screen::Execute if state.overlays.is_empty() => state.execute.form.edited(),
+        _ => {}
     }
 }
 
-fn click(state: &mut State, target: Target) -> Vec<Effect> {
+fn click(state: &mut State, target: Target) {
     if matches!(state.overlays.last(), Some(Overlay::Jump(_))) {
         state.close();
     }
     match target {
         Target::Screen(screen) => perform::perform(state, Action::Show(screen)),
         Target::Action(action) => perform::perform(state, action),
-        Target::Pane(_) | Target::Row { .. } => match overlay::update::click(state, target) {
-            Some(effects) => effects,
-            None => point(state, target),
-        },
+        Target::Pane(_) | Target::Row { .. } if overlay::update::click(state, target) => {}
+        Target::Pane(_) | Target::Row { .. } => point(state, target),
     }
 }
 
 /// Handles a click on the current screen.
-fn point(state: &mut State, target: Target) -> Vec<Effect> {
+fn point(state: &mut State, target: Target) {
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let page = 1;
     let known = crate::screens::cluster::state::ClusterContext { nodes, stack, runs, page };
     match state.screen {
         Screen::Cluster => cluster.click(target, known),
         Screen::Execute => execute.click(target),
-        Screen::Data => return state.data.click(target, state.now),
-        Screen::Inference => return state.inference.click(target, state.now),
+        Screen::Data => state.effects.extend(state.data.click(target, state.now)),
+        Screen::Inference => state.effects.extend(state.inference.click(target, state.now)),
         Screen::Logs => {}
         Screen::Overview => {
             let counts = state.overview_counts();
@@ -267,37 +252,33 @@ fn point(state: &mut State, target: Target) -> Vec<Effect> {
             }
         }
     }
-    Vec::new()
 }
 
-fn wheel(state: &mut State, target: Target, rows: i32) -> Vec<Effect> {
-    let mut effects = Vec::new();
+fn wheel(state: &mut State, target: Target, rows: i32) {
     if state.overlays.is_empty()
         && let Target::Pane(pane) | Target::Row { pane, .. } = target
     {
-        effects.extend(point(state, Target::Pane(pane)));
+        point(state, Target::Pane(pane));
     }
     let action = if rows < 0 { Action::Up } else { Action::Down };
     for _ in 0..rows.unsigned_abs().min(10) {
-        effects.extend(perform::perform(state, action));
+        perform::perform(state, action);
     }
-    effects
 }
 
-fn on_timer(state: &mut State, timer: Timer) -> Vec<Effect> {
+fn on_timer(state: &mut State, timer: Timer) {
     let now = state.now;
     match timer {
         Timer::Nodes => load_nodes(state),
         Timer::Probe => health::probe(state),
-        Timer::Interrupt => {
-            state.is_interrupted = false;
-            Vec::new()
-        }
+        Timer::Interrupt => state.is_interrupted = false,
         // Ages are drawn, and notices looked at, after each event, these too.
-        Timer::Age | Timer::Notice => Vec::new(),
-        Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
+        Timer::Age | Timer::Notice => {}
+        Timer::Datasets | Timer::Rows => state.effects.extend(state.data.on_timer(timer, now)),
         Timer::Overview => overview::update::load_topics(state),
-        Timer::Topics | Timer::Latest => state.inference.on_timer(timer, now),
+        Timer::Topics | Timer::Latest => {
+            state.effects.extend(state.inference.on_timer(timer, now));
+        }
     }
 }
 

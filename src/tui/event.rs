@@ -319,6 +319,8 @@ pub(crate) enum Effect {
         /// At most so many, the newest.
         limit: usize,
     },
+    /// Does what a key for the action would do, once the update under way is over.
+    Perform(crate::action::Action),
     /// Sends [`Event::TimerDue`] after a while.
     SetTimer(Timer, Duration),
     /// Takes a timer back.

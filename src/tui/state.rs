@@ -26,6 +26,7 @@ use self::{
     profiles::Profiles, runs::Runs, services::Services, session::SavedSelection, stack::Stack,
 };
 use crate::{
+    event::Effect,
     keymap::{Chord, Keymap, Layer},
     local::Level,
     overlay::{Overlay, profiles::state::KeyStep},
@@ -94,6 +95,8 @@ pub(crate) struct State {
     pub(crate) pending: Vec<Chord>,
     /// Whether `^C` was the last key, and not long ago.
     pub(crate) is_interrupted: bool,
+    /// What the update under way asks for.
+    pub(crate) effects: Vec<Effect>,
     /// Why the next frame is needed.
     pub(crate) dirty: Dirty,
     /// When the last frame was drawn; ages in view refer to it.

@@ -19,7 +19,7 @@ use crate::{
     state::{State, runs::RunId},
 };
 
-pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn perform(state: &mut State, action: Action) {
     if action != Action::Interrupt {
         state.is_interrupted = false;
     }
@@ -28,44 +28,32 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Show(screen) => show(state, screen),
         Action::Help | Action::Palette | Action::Themes | Action::Notices | Action::Profiles => {
             overlay::update::toggle(state, action);
-            Vec::new()
         }
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
             match SaveForm::for_screen(state) {
                 Some(save) => state.open(Overlay::Save(save)),
                 None => state.notify_refused("nothing to export yet".to_owned(), String::new()),
             }
-            Vec::new()
         }
-        Action::Jump => {
-            state.open(Overlay::Jump(String::new()));
-            Vec::new()
-        }
+        Action::Jump => state.open(Overlay::Jump(String::new())),
         Action::Back => {
             back(state);
-            state.data.reload_after_search(state.now)
+            state.effects.extend(state.data.reload_after_search(state.now));
         }
         Action::Quit => quit(state),
-        Action::QuitKeeping => vec![Effect::DetachNodes, Effect::Quit],
+        Action::QuitKeeping => state.effects.extend([Effect::DetachNodes, Effect::Quit]),
         Action::Interrupt => interrupt(state),
-        Action::Suspend => vec![Effect::Suspend],
-        Action::Zoom => {
-            state.is_zoomed = !state.is_zoomed;
-            Vec::new()
-        }
+        Action::Suspend => state.effects.push(Effect::Suspend),
+        Action::Zoom => state.is_zoomed ^= true,
         Action::EnterKey | Action::ForgetKey => overlay::update::key(state, action),
         Action::Narrower
         | Action::Wider
         | Action::Shorter
         | Action::Taller
-        | Action::ResetLayout => {
-            state.resize_pane(action);
-            Vec::new()
-        }
+        | Action::ResetLayout => state.resize_pane(action),
         Action::PaneLeft | Action::PaneDown | Action::PaneUp | Action::PaneRight => {
-            match state.pane_beside(action) {
-                Some(pane) => point(state, Target::Pane(pane)),
-                None => Vec::new(),
+            if let Some(pane) = state.pane_beside(action) {
+                point(state, Target::Pane(pane));
             }
         }
         Action::Refresh => refresh(state),
@@ -74,14 +62,14 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
         Action::CopyAs => copy_as(state),
         Action::ToggleMouse => {
             state.has_mouse = !state.has_mouse;
-            vec![Effect::CaptureMouse(state.has_mouse)]
+            state.effects.push(Effect::CaptureMouse(state.has_mouse));
         }
-        Action::Redraw => vec![Effect::Redraw],
+        Action::Redraw => state.effects.push(Effect::Redraw),
         Action::Run => runs::run(state),
         Action::CopyCurl => runs::copy_as_curl(state),
         Action::Presets | Action::SavePreset | Action::Remove => runs::presets(state, action),
         Action::AddNode | Action::StopProcess | Action::StopNow | Action::StartNode => {
-            processes::act(state, action)
+            processes::act(state, action);
         }
         Action::Again => again(state),
         _ => in_view(state, action),
@@ -89,46 +77,46 @@ pub(crate) fn perform(state: &mut State, action: Action) -> Vec<Effect> {
 }
 
 /// Shows the form with focus, unless the next key selects another screen.
-fn enter_form(state: &mut State) -> Vec<Effect> {
-    let effects = show(state, Screen::Execute);
+fn enter_form(state: &mut State) {
+    show(state, Screen::Execute);
     state.execute.focus = Pane::Form;
     state.execute.is_passing = true;
-    effects
 }
 
 /// Handles an action in the overlay, the focused filter, or the current screen.
-fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
+fn in_view(state: &mut State, action: Action) {
     match state.overlays.last() {
         Some(Overlay::AddNode) => return processes::in_form(state, action),
         Some(Overlay::Presets | Overlay::PresetName) => return runs::in_presets(state, action),
         _ => {}
     }
-    if let Some(effects) = overlay::update::act(state, action) {
-        return effects;
+    if overlay::update::act(state, action) {
+        return;
     }
     let (now, page) = (state.now, state.page());
     if action == Action::Open && state.screen == Screen::Data && state.data.is_edited() {
-        return state.data.confirm_input(now);
+        state.effects.extend(state.data.confirm_input(now));
+        return;
     }
     if action == Action::Open
         && let Some(field) = state.field()
         && field.is_edited()
     {
         field.confirm();
-        return Vec::new();
+        return;
     }
     if action == Action::NextField
         && state.screen == Screen::Execute
         && state.execute.form.focused() == FormField::Function
         && !state.execute.is_adding
-        && let Some(effects) = runs::upload_file(state)
+        && runs::upload_file(state)
     {
         // The key goes on while the head is given the file.
         state.execute.form.move_focus(1);
-        return effects;
+        return;
     }
-    if let Some(effects) = output::act(state, action) {
-        return effects;
+    if output::act(state, action) {
+        return;
     }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let known = ClusterContext { nodes, stack, runs, page };
@@ -139,12 +127,11 @@ fn in_view(state: &mut State, action: Action) -> Vec<Effect> {
             state.is_zoomed ^= is_zoom;
         }
         Screen::Execute => execute.act(action, known),
-        Screen::Data => return state.data.act(action, now),
-        Screen::Inference => return state.inference.act(action, now),
+        Screen::Data => state.effects.extend(state.data.act(action, now)),
+        Screen::Inference => state.effects.extend(state.inference.act(action, now)),
         Screen::Logs => state.logs.act(action, page),
-        Screen::Overview => return overview::update::act(state, action),
+        Screen::Overview => overview::update::act(state, action),
     }
-    Vec::new()
 }
 
 /// Goes back one step; returns whether there was one.
@@ -175,7 +162,7 @@ fn back(state: &mut State) -> bool {
 }
 
 /// Repeats the selected run, or restarts the selected process, by focus.
-fn again(state: &mut State) -> Vec<Effect> {
+fn again(state: &mut State) {
     let is_process = state.screen == Screen::Cluster
         && matches!(
             state.cluster.focus,
@@ -184,74 +171,69 @@ fn again(state: &mut State) -> Vec<Effect> {
     if is_process { processes::restart(state) } else { runs::repeat(state) }
 }
 
-fn quit(state: &mut State) -> Vec<Effect> {
-    if matches!(state.overlays.last(), Some(Overlay::ConfirmQuit)) {
-        return vec![Effect::Quit];
-    }
+fn quit(state: &mut State) {
+    let is_asked = matches!(state.overlays.last(), Some(Overlay::ConfirmQuit));
     // A notice or a filter is no reason to stay; an overlay is closed by keys of its own.
-    if state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0 {
+    if !is_asked && (state.runs.n_waiting() > 0 || state.stack.n_leaving() > 0) {
         state.open(Overlay::ConfirmQuit);
-        return Vec::new();
+    } else {
+        state.effects.push(Effect::Quit);
     }
-    vec![Effect::Quit]
 }
 
-fn interrupt(state: &mut State) -> Vec<Effect> {
+fn interrupt(state: &mut State) {
     if state.is_interrupted {
-        return vec![Effect::Quit];
+        state.effects.push(Effect::Quit);
+        return;
     }
     state.is_interrupted = true;
-    let mut effects = vec![Effect::SetTimer(Timer::Interrupt, INTERRUPT_WITHIN)];
+    state.effects.push(Effect::SetTimer(Timer::Interrupt, INTERRUPT_WITHIN));
     let waiting: Vec<RunId> =
         state.runs.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
     for id in waiting {
         let request_id = state.runs.get(id).and_then(|run| run.request_id.clone());
         state.runs.cancel(id, state.now);
-        effects.push(Effect::Cancel(id, request_id));
+        state.effects.push(Effect::Cancel(id, request_id));
     }
-    effects
 }
 
-fn refresh(state: &mut State) -> Vec<Effect> {
+fn refresh(state: &mut State) {
     let now = state.now;
     match state.screen {
         Screen::Cluster | Screen::Execute => {
             state.nodes.listed.clear_error();
-            let mut effects = load_nodes(state);
+            load_nodes(state);
             if state.services.addresses.head.is_some() {
-                effects.push(Effect::LoadFunctions);
+                state.effects.push(Effect::LoadFunctions);
             }
-            effects
         }
-        Screen::Data => state.data.act(Action::Refresh, now),
-        Screen::Inference => state.inference.act(Action::Refresh, now),
-        Screen::Logs => Vec::new(),
+        Screen::Data => state.effects.extend(state.data.act(Action::Refresh, now)),
+        Screen::Inference => state.effects.extend(state.inference.act(Action::Refresh, now)),
+        Screen::Logs => {}
         Screen::Overview => {
             state.nodes.listed.clear_error();
             state.inference.topics.clear_error();
-            let mut effects = load_nodes(state);
-            effects.extend(overview::update::load_topics(state));
+            load_nodes(state);
+            overview::update::load_topics(state);
             if state.data.list().is_empty() {
-                effects.extend(state.data.reload_list(now));
+                state.effects.extend(state.data.reload_list(now));
             }
-            effects
         }
     }
 }
 
 /// Opens the form, filled in from the selected run where one is selected by hand.
-fn open_form(state: &mut State) -> Vec<Effect> {
+fn open_form(state: &mut State) {
     let is_chosen = state.screen == Screen::Cluster
         && matches!(state.cluster.focus, cluster::state::Pane::Runs | cluster::state::Pane::Groups);
     if is_chosen && let Some(run) = state.cluster.selected_run(&state.runs) {
         state.execute.form.fill(&run.request.clone(), &run.input.clone());
     }
-    let effects = show(state, Screen::Execute);
+    show(state, Screen::Execute);
     state.execute.focus = Pane::Form;
-    effects
 }
 
-fn copy(state: &mut State) -> Vec<Effect> {
+fn copy(state: &mut State) {
     let known = state.cluster_context();
     let text = match state.screen {
         Screen::Cluster => state.cluster.selection(known),
@@ -261,15 +243,14 @@ fn copy(state: &mut State) -> Vec<Effect> {
         Screen::Logs => state.logs.selection(),
         Screen::Overview => None,
     };
-    send_copy(state, text)
+    send_copy(state, text);
 }
 
 /// Opens the choice of a format to copy the selection in.
-fn copy_as(state: &mut State) -> Vec<Effect> {
+fn copy_as(state: &mut State) {
     let copy_as = CopyMenu::for_selection(state);
     if copy_as.forms.is_empty() {
         return send_copy(state, None);
     }
     state.open(Overlay::CopyAs(copy_as));
-    Vec::new()
 }

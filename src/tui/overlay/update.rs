@@ -1,6 +1,5 @@
 //! Updates of overlays: opening, moving the selection, confirming it.
 
-use model::timestamp::Timestamp;
 use wire::functions::FunctionBody;
 
 use super::{
@@ -14,7 +13,6 @@ use super::{
 };
 use crate::{
     action::Action,
-    app::perform::perform,
     event::{Effect, Target},
     keymap::Chord,
     screens::{
@@ -64,13 +62,18 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
     state.open(overlay);
 }
 
-/// Handles an action in the topmost overlay; none if there is no overlay.
-pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
+/// Handles an action in the topmost overlay; returns whether there is one.
+pub(crate) fn act(state: &mut State, action: Action) -> bool {
+    if state.overlays.is_empty() {
+        return false;
+    }
     if action == Action::Open {
-        return take(state);
+        take(state);
+        return true;
     }
     let (n_notices, n_choices) = (state.notices.past().len(), state.profiles.choices().len());
-    match state.overlays.last_mut()? {
+    let Some(overlay) = state.overlays.last_mut() else { return false };
+    match overlay {
         Overlay::Help(help) => help.act(action),
         Overlay::Palette(palette) => palette.act(action),
         Overlay::Themes(themes) => state.theme = themes.act(action, &state.custom_themes),
@@ -86,16 +89,16 @@ pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
         | Overlay::Presets
         | Overlay::PresetName => {}
     }
-    Some(Vec::new())
+    true
 }
 
 /// Opens the form for a key, or forgets it: of the profile selected, else of the one in use.
-pub(crate) fn key(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn key(state: &mut State, action: Action) {
     let row = match state.overlays.last() {
         Some(Overlay::Profiles(row)) => Some(*row),
         _ => None,
     };
-    profiles::update::act(state, action, row)
+    profiles::update::act(state, action, row);
 }
 
 /// Handles a typed character of a jump label; any other key closes the labels.
@@ -120,76 +123,73 @@ pub(crate) fn edited(state: &mut State) -> bool {
     true
 }
 
-/// Handles a click in the topmost overlay; none if there is no overlay.
-pub(crate) fn click(state: &mut State, target: Target) -> Option<Vec<Effect>> {
-    let overlay = state.overlays.last_mut()?;
-    let Target::Row { row, .. } = target else { return Some(Vec::new()) };
+/// Handles a click in the topmost overlay; returns whether there is one.
+pub(crate) fn click(state: &mut State, target: Target) -> bool {
+    let Some(overlay) = state.overlays.last_mut() else { return false };
+    let Target::Row { row, .. } = target else { return true };
     match overlay {
-        Overlay::Palette(palette) => palette.row = row,
-        Overlay::CopyAs(copy_as) => copy_as.row = row,
+        Overlay::Palette(palette) => {
+            palette.row = row;
+            take(state);
+        }
+        Overlay::CopyAs(copy_as) => {
+            copy_as.row = row;
+            take(state);
+        }
         Overlay::Themes(themes) => {
             themes.row = row;
             state.theme = themes.selected(&state.custom_themes);
-            return Some(Vec::new());
         }
-        Overlay::Notices(selected) | Overlay::Profiles(selected) => {
-            *selected = row;
-            return Some(Vec::new());
-        }
-        _ => return Some(Vec::new()),
+        Overlay::Notices(selected) | Overlay::Profiles(selected) => *selected = row,
+        _ => {}
     }
-    take(state)
+    true
 }
 
 /// Confirms the selection and closes the overlay.
-fn take(state: &mut State) -> Option<Vec<Effect>> {
-    match state.overlays.last()? {
-        Overlay::Help(help) if help.filter.value().is_empty() => Some(Vec::new()),
-        Overlay::Help(help) => {
+fn take(state: &mut State) {
+    match state.overlays.last() {
+        Some(Overlay::Help(help)) if !help.filter.value().is_empty() => {
             let bindings = state.keys.in_force(state.layers_beneath());
-            let first = bindings.into_iter().find(|binding| help.shows(binding))?.action;
-            state.close();
-            Some(perform(state, first))
+            let first = bindings.into_iter().find(|binding| help.shows(binding));
+            if let Some(action) = first.map(|binding| binding.action) {
+                state.close();
+                state.effects.push(Effect::Perform(action));
+            }
         }
-        Overlay::Palette(palette) => {
-            let Some(goal) = palette.selected().map(|entry| entry.goal.clone()) else {
-                return Some(Vec::new());
-            };
-            while state.close() {}
-            Some(reach(state, goal))
+        Some(Overlay::Palette(palette)) => {
+            if let Some(goal) = palette.selected().map(|entry| entry.goal.clone()) {
+                while state.close() {}
+                reach(state, goal);
+            }
         }
-        Overlay::Themes(themes) => {
+        Some(Overlay::Themes(themes)) => {
             let chosen = themes.selected(&state.custom_themes);
             state.close();
             state.theme = chosen;
             state.warn_low_contrast();
-            Some(Vec::new())
         }
-        Overlay::Notices(_) => {
+        Some(Overlay::Notices(_)) => {
             state.close();
-            Some(Vec::new())
         }
-        Overlay::Profiles(row) => {
-            let row = *row;
-            Some(profiles::update::take(state, row))
-        }
-        Overlay::CopyAs(copy_as) => {
+        Some(Overlay::Profiles(row)) => profiles::update::take(state, *row),
+        Some(Overlay::CopyAs(copy_as)) => {
             let text = copy_as.selected();
             state.close();
-            Some(send_copy(state, text))
+            send_copy(state, text);
         }
-        Overlay::Key(_) => Some(profiles::update::try_key(state)),
-        Overlay::Save(_) => Some(save(state)),
-        _ => Some(Vec::new()),
+        Some(Overlay::Key(_)) => profiles::update::try_key(state),
+        Some(Overlay::Save(_)) => save(state),
+        _ => {}
     }
 }
 
 /// Writes the current view to the named file; does nothing without a name.
-fn save(state: &mut State) -> Vec<Effect> {
-    let Some(Overlay::Save(form)) = state.overlays.last() else { return Vec::new() };
+fn save(state: &mut State) {
+    let Some(Overlay::Save(form)) = state.overlays.last() else { return };
     let (path, is_json) = (form.path.value().trim().to_owned(), form.is_json());
     if path.is_empty() {
-        return Vec::new();
+        return;
     }
     let text = form.text.clone();
     state.close();
@@ -200,74 +200,61 @@ fn save(state: &mut State) -> Vec<Effect> {
         let table = Table::for_screen(state);
         (table.text(is_json), counted(table.rows.len(), "row"))
     };
-    vec![Effect::Save { path: path.into(), text, what }]
+    state.effects.push(Effect::Save { path: path.into(), text, what });
 }
 
 /// Opens or does what a palette entry is for.
-pub(crate) fn reach(state: &mut State, goal: Goal) -> Vec<Effect> {
-    let now = state.now;
+pub(crate) fn reach(state: &mut State, goal: Goal) {
     match goal {
         Goal::Act(screen, action) => {
-            let mut effects = screen.map_or_else(Vec::new, |screen| show(state, screen));
+            if let Some(screen) = screen {
+                show(state, screen);
+            }
             if screen == Some(Screen::Execute) && !binds_here(state, action) {
                 state.execute.focus = Pane::Form;
             }
-            effects.extend(perform(state, action));
-            effects
+            state.effects.push(Effect::Perform(action));
         }
-        Goal::Theme(theme) => {
-            state.theme = theme;
-            Vec::new()
-        }
+        Goal::Theme(theme) => state.theme = theme,
         Goal::Dataset(dataset) => {
-            let mut effects = show(state, Screen::Data);
-            let row = state.data.list().iter().position(|listed| listed.id == dataset);
-            effects.extend(row.map_or_else(Vec::new, |row| {
+            show(state, Screen::Data);
+            if let Some(row) = state.data.list().iter().position(|listed| listed.id == dataset) {
                 let pane = data::state::Pane::List.number();
-                state.data.click(Target::Row { pane, row }, now)
-            }));
-            effects
+                state.effects.extend(state.data.click(Target::Row { pane, row }, state.now));
+            }
         }
         Goal::Topic(topic) => {
-            let mut effects = show(state, Screen::Inference);
-            effects.extend(show_topic(state, topic.get(), now));
-            effects
+            show(state, Screen::Inference);
+            let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
+            let row = topics.iter().position(|listed| listed.topic_id == topic.get());
+            if let Some(row) = row {
+                let pane = inference::state::Pane::Topics.number();
+                state.effects.extend(state.inference.click(Target::Row { pane, row }, state.now));
+            }
         }
         Goal::Node(peer_id) => {
-            let effects = show(state, Screen::Cluster);
+            show(state, Screen::Cluster);
             state.cluster.filter.clear();
             state.cluster.node = Some(peer_id);
             state.cluster.focus = cluster::state::Pane::Nodes;
-            effects
         }
         Goal::Function(id, method) => {
-            let effects = show(state, Screen::Execute);
+            show(state, Screen::Execute);
             state.execute.focus = Pane::Form;
             let functions = state.execute.form.functions.iter();
             let is_it = |it: &&FunctionBody| (&it.function_id, &it.method) == (&id, &method);
             if let Some(function) = functions.clone().find(is_it).cloned() {
                 state.execute.form.added(&function);
             }
-            effects
         }
         Goal::Run(id) => {
-            let effects = show(state, Screen::Cluster);
+            show(state, Screen::Cluster);
             state.cluster.run = Some(id);
             state.cluster.focus = cluster::state::Pane::Groups;
-            effects
         }
     }
 }
 
 fn binds_here(state: &State, action: Action) -> bool {
     state.keys.in_force(state.layers_beneath()).iter().any(|binding| binding.action == action)
-}
-
-fn show_topic(state: &mut State, topic: u64, now: Timestamp) -> Vec<Effect> {
-    let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
-    let Some(row) = topics.iter().position(|listed| listed.topic_id == topic) else {
-        return Vec::new();
-    };
-    let pane = inference::state::Pane::Topics.number();
-    state.inference.click(Target::Row { pane, row }, now)
 }

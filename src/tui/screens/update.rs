@@ -21,89 +21,87 @@ pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overvie
 const COPY_BYTES_MAX: usize = 56_000;
 
 /// Shows a screen and closes all overlays.
-pub(crate) fn show(state: &mut State, screen: Screen) -> Vec<Effect> {
+pub(crate) fn show(state: &mut State, screen: Screen) {
     while state.close() {}
-    enter(state, screen)
+    enter(state, screen);
 }
 
 /// Shows a screen beneath the open overlays.
-pub(crate) fn enter(state: &mut State, screen: Screen) -> Vec<Effect> {
+pub(crate) fn enter(state: &mut State, screen: Screen) {
     let now = state.now;
-    let mut effects = match state.screen {
+    state.effects.extend(match state.screen {
         Screen::Data if screen != Screen::Data => state.data.hide(),
         Screen::Inference if screen != Screen::Inference => state.inference.hide(),
         Screen::Overview if screen != Screen::Overview => {
             [state.overview.hide(), state.data.set_in_overview(false)].concat()
         }
         _ => Vec::new(),
-    };
+    });
     let is_other = state.screen != screen;
     state.screen = screen;
     if is_other {
         state.is_zoomed = false;
     }
-    effects.extend(match screen {
-        Screen::Data if !state.data.is_shown => state.data.show(now),
-        Screen::Inference if !state.inference.is_shown => state.inference.show(now),
+    match screen {
+        Screen::Data if !state.data.is_shown => state.effects.extend(state.data.show(now)),
+        Screen::Inference if !state.inference.is_shown => {
+            state.effects.extend(state.inference.show(now));
+        }
         Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
         Screen::Overview if !state.overview.is_shown => {
             let topics = state.topic_ids();
-            let mut effects = load_nodes(state);
-            effects.extend(state.overview.show(&topics, now));
-            effects.extend(state.data.set_in_overview(true));
-            effects
+            load_nodes(state);
+            state.effects.extend(state.overview.show(&topics, now));
+            state.effects.extend(state.data.set_in_overview(true));
         }
-        _ => Vec::new(),
-    });
-    effects
+        _ => {}
+    }
 }
 
 /// Connects to the services at `addresses`.
-pub(crate) fn connect(state: &mut State, addresses: &Addresses) -> Vec<Effect> {
+pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     let now = state.now;
     let before = state.services.addresses.datasets.take();
     if before.is_some() && before != addresses.datasets {
         state.data.clear_pins();
     }
     state.services.connect(addresses);
-    let mut effects = vec![Effect::Connect(addresses.clone())];
+    state.effects.push(Effect::Connect(addresses.clone()));
     if addresses.head.is_some() {
         state.nodes.is_asked = false;
         state.nodes.listed.clear_error();
-        effects.extend(load_nodes(state));
-        effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
+        load_nodes(state);
+        state.effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
     }
     if addresses.datasets.is_some() {
-        effects.extend(state.data.connected(now));
+        state.effects.extend(state.data.connected(now));
     }
     if addresses.inference.is_some() {
-        effects.extend(state.inference.connected(now));
+        state.effects.extend(state.inference.connected(now));
     }
     // What was asked for here is the first probe.
-    effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
-    effects
+    state.effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
 }
 
 /// Asks for the nodes, unless that is under way, and for what local processes use where that is
 /// seen.
-pub(crate) fn load_nodes(state: &mut State) -> Vec<Effect> {
+pub(crate) fn load_nodes(state: &mut State) {
     if state.nodes.is_asked || state.services.addresses.head.is_none() {
-        return Vec::new();
+        return;
     }
     state.nodes.is_asked = true;
     state.nodes.listed.begin(state.now);
-    let mut effects = vec![Effect::LoadNodes];
+    state.effects.push(Effect::LoadNodes);
     if matches!(state.screen, Screen::Cluster | Screen::Overview) && state.stack.has_processes() {
-        effects.push(Effect::LoadUsage);
+        state.effects.push(Effect::LoadUsage);
     }
-    effects
 }
 
 /// Sends `text` to the terminal's clipboard and notifies; the terminal gives no confirmation.
-pub(crate) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> {
+pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         state.notify_refused("nothing to copy here".to_owned(), String::new());
-        return Vec::new();
+        return;
     };
     if text.len() > COPY_BYTES_MAX {
         state.notify_failure(&Failure {
@@ -111,12 +109,12 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) -> Vec<Effect> 
             why: format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
             ..Failure::default()
         });
-        return Vec::new();
+        return;
     }
     let n_letters = text.chars().count();
     state.notify(
         format!("sent {} to the terminal's clipboard", counted(n_letters, "letter")),
         String::new(),
     );
-    vec![Effect::Copy(text)]
+    state.effects.push(Effect::Copy(text));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{State, layout::Nudge, steps::Steps as _};
 use crate::{
-    event::{Effect, Target},
+    event::Target,
     screens::Screen,
     theme::{InitialTheme, Name},
 };
@@ -106,8 +106,8 @@ pub fn has_mouse(text: &str) -> Option<bool> {
 }
 
 /// Restores the selection once it is listed.
-pub(crate) fn select(state: &mut State) -> Vec<Effect> {
-    let (now, mut effects) = (state.now, Vec::new());
+pub(crate) fn select(state: &mut State) {
+    let now = state.now;
     if let Some(dataset) = state.saved_selection.dataset
         && state.data.datasets.value().is_some()
     {
@@ -116,7 +116,7 @@ pub(crate) fn select(state: &mut State) -> Vec<Effect> {
         if let Some(row) = row.filter(|_| state.data.selected != Some(dataset)) {
             let focus = state.data.pane;
             let pane = crate::screens::data::state::Pane::List.number();
-            effects.extend(state.data.click(Target::Row { pane, row }, now));
+            state.effects.extend(state.data.click(Target::Row { pane, row }, now));
             state.data.pane = focus;
         }
     }
@@ -128,11 +128,10 @@ pub(crate) fn select(state: &mut State) -> Vec<Effect> {
         if let Some(row) = row.filter(|_| state.inference.selected != Some(topic)) {
             let focus = state.inference.pane;
             let pane = crate::screens::inference::state::Pane::Topics.number();
-            effects.extend(state.inference.click(Target::Row { pane, row }, now));
+            state.effects.extend(state.inference.click(Target::Row { pane, row }, now));
             state.inference.pane = focus;
         }
     }
-    effects
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) fn choose(state: &mut State) {
 }
 
 /// Handles an action on the profile at `row`, or on the current one.
-pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) -> Vec<Effect> {
+pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
     let named = row.map_or_else(
         || Some(state.profiles.key_name().to_owned()),
         |row| match state.profiles.choices().get(row)? {
@@ -36,29 +36,29 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) -> Vec<
     );
     let Some(name) = named else {
         state.notify_refused("the local stack has its own key".to_owned(), String::new());
-        return Vec::new();
+        return;
     };
     if action == Action::ForgetKey {
-        return vec![Effect::ForgetKey(name)];
+        state.effects.push(Effect::ForgetKey(name));
+    } else {
+        state.open(Overlay::Key(KeyForm::new(&name)));
     }
-    state.open(Overlay::Key(KeyForm::new(&name)));
-    Vec::new()
 }
 
 /// Uses the profile of `row`.
-pub(crate) fn take(state: &mut State, row: usize) -> Vec<Effect> {
+pub(crate) fn take(state: &mut State, row: usize) {
     let choice = match state.profiles.choices().get(row) {
-        None => return Vec::new(),
+        None => return,
         Some(Choice::Local) => None,
         Some(Choice::Named(profile)) => Some(profile.name.clone()),
     };
     while state.close() {}
     let Some(name) = choice else { return take_local(state) };
     state.profiles.opening = Some(name.clone());
-    vec![Effect::OpenProfile(name)]
+    state.effects.push(Effect::OpenProfile(name));
 }
 
-fn take_local(state: &mut State) -> Vec<Effect> {
+fn take_local(state: &mut State) {
     state.profiles.opening = None;
     state.profiles.current = None;
     state.profiles.key_place = None;
@@ -66,37 +66,37 @@ fn take_local(state: &mut State) -> Vec<Effect> {
         stack::Phase::Ready => {
             let addresses = state.stack.ready.addresses.clone();
             state.notify("using this machine".to_owned(), String::new());
-            connect(state, &addresses)
+            connect(state, &addresses);
         }
-        stack::Phase::Starting => Vec::new(),
+        stack::Phase::Starting => {}
         stack::Phase::Absent | stack::Phase::Failed(_) => {
             state.stack.begin();
-            vec![Effect::StartLocal]
+            state.effects.push(Effect::StartLocal);
         }
     }
 }
 
 /// Checks the typed key and stores it.
-pub(crate) fn try_key(state: &mut State) -> Vec<Effect> {
+pub(crate) fn try_key(state: &mut State) {
     let current = state.services.addresses.clone();
     let is_current = |name: &str| name == state.profiles.key_name();
-    let Some(Overlay::Key(form)) = state.overlays.last_mut() else { return Vec::new() };
+    let Some(Overlay::Key(form)) = state.overlays.last_mut() else { return };
     if form.step == KeyStep::Tried {
-        return Vec::new();
+        return;
     }
     let profile = form.profile.clone();
     let listed = state.profiles.list.iter().find(|listed| listed.name == profile);
     let addresses = match listed {
         Some(listed) => listed.addresses.clone(),
         None if is_current(&profile) => current,
-        None => return Vec::new(),
+        None => return,
     };
-    let Some(key) = form.key() else { return Vec::new() };
-    vec![Effect::KeepKey { profile, addresses, key }]
+    let Some(key) = form.key() else { return };
+    state.effects.push(Effect::KeepKey { profile, addresses, key });
 }
 
 /// Handles an event of a profile.
-pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: ProfileEvent) {
     match event {
         ProfileEvent::Opened { name, result } => opened(state, name, result),
         ProfileEvent::Kept { profile, result: Ok((place, key)) } => {
@@ -107,43 +107,33 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) -> Vec<Effect> {
             }
             state.notify(format!("the key of {profile} is valid"), format!("kept {place}"));
             if state.profiles.key_name() != profile {
-                return Vec::new();
+                return;
             }
             state.profiles.key_place = Some(place);
             let mut addresses = state.services.addresses.clone();
             addresses.api_key = Some(key);
-            connect(state, &addresses)
+            connect(state, &addresses);
         }
-        ProfileEvent::Kept { profile, result: Err(failure) } => {
-            match state.overlays.last_mut() {
-                Some(Overlay::Key(form)) if form.profile == profile => {
-                    form.step = KeyStep::Refused(failure);
-                }
-                _ => state.notify_failure(&failure),
+        ProfileEvent::Kept { profile, result: Err(failure) } => match state.overlays.last_mut() {
+            Some(Overlay::Key(form)) if form.profile == profile => {
+                form.step = KeyStep::Refused(failure);
             }
-            Vec::new()
-        }
-        ProfileEvent::Forgotten { profile, result } => {
-            match result {
-                Ok(true) => {
-                    state.notify(format!("removed the key of {profile}"), String::new());
-                }
-                Ok(false) => state.notify(format!("no key of {profile} was stored"), String::new()),
-                Err(failure) => state.notify_failure(&failure),
+            _ => state.notify_failure(&failure),
+        },
+        ProfileEvent::Forgotten { profile, result } => match result {
+            Ok(true) => {
+                state.notify(format!("removed the key of {profile}"), String::new());
             }
-            Vec::new()
-        }
+            Ok(false) => state.notify(format!("no key of {profile} was stored"), String::new()),
+            Err(failure) => state.notify_failure(&failure),
+        },
     }
 }
 
-fn opened(
-    state: &mut State,
-    name: String,
-    result: Result<crate::profiles::Opened, Failure>,
-) -> Vec<Effect> {
+fn opened(state: &mut State, name: String, result: Result<crate::profiles::Opened, Failure>) {
     // Another one was chosen meanwhile.
     if state.profiles.opening.as_ref() != Some(&name) {
-        return Vec::new();
+        return;
     }
     state.profiles.opening = None;
     match result {
@@ -159,14 +149,10 @@ fn opened(
                 state.profiles.current = Some(name);
             }
             state.profiles.key_place = opened.key_place;
-            let mut effects = connect(state, &opened.addresses);
-            effects.extend(enter(state, state.screen));
-            effects
+            connect(state, &opened.addresses);
+            enter(state, state.screen);
         }
-        Err(failure) => {
-            state.notify_failure(&failure);
-            Vec::new()
-        }
+        Err(failure) => state.notify_failure(&failure),
     }
 }
 

@@ -122,26 +122,25 @@ impl State {
 }
 
 /// Asks for what the Overview screen shows of topics, and for their list where that is not there.
-pub(crate) fn load_topics(state: &mut Whole) -> Vec<Effect> {
+pub(crate) fn load_topics(state: &mut Whole) {
     let (now, topics) = (state.now, state.topic_ids());
-    let mut effects = state.overview.load(&topics, now);
+    state.effects.extend(state.overview.load(&topics, now));
     let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
     if state.overview.is_shown && (topics.is_empty() || is_old) {
-        effects.extend(state.inference.reload_list(now));
+        state.effects.extend(state.inference.reload_list(now));
     }
-    effects
 }
 
 /// Handles an action on the Overview screen, whose rows lead to where the palette's do.
-pub(crate) fn act(state: &mut Whole, action: Action) -> Vec<Effect> {
-    let rows = state.overview_rows();
+pub(crate) fn act(state: &mut Whole, action: Action) {
     if action == Action::Open {
-        let goal = rows.into_iter().nth(state.overview.row);
-        return goal.map_or_else(Vec::new, |goal| overlay::update::reach(state, goal));
+        if let Some(goal) = state.overview_rows().into_iter().nth(state.overview.row) {
+            overlay::update::reach(state, goal);
+        }
+        return;
     }
     let counts = state.overview_counts();
     state.overview.act(action, counts);
-    Vec::new()
 }
 
 impl Whole {

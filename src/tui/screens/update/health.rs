@@ -16,11 +16,10 @@ use crate::{
 };
 
 /// Probes every service whose address is known, and again after [`PROBE_EVERY`].
-pub(crate) fn probe(state: &State) -> Vec<Effect> {
-    if !state.services.is_any_known() {
-        return Vec::new();
+pub(crate) fn probe(state: &mut State) {
+    if state.services.is_any_known() {
+        state.effects.extend([Effect::Probe, Effect::SetTimer(Timer::Probe, PROBE_EVERY)]);
     }
-    vec![Effect::Probe, Effect::SetTimer(Timer::Probe, PROBE_EVERY)]
 }
 
 /// Handles the outcome of a probe; `answer` is none after a timeout.
@@ -29,28 +28,28 @@ pub(crate) fn on_probe(
     service: Service,
     answer: Option<&Result<(), Failure>>,
     latency: Duration,
-) -> Vec<Effect> {
+) {
     let before = state.services.health(service).clone();
     let health = state.services.health_by_probe(service, answer, latency, state.now);
     note_health(state, service, health);
     if *state.services.health(service) == before {
-        return Vec::new();
+        return;
     }
     state.mark_dirty(Dirty::Data);
-    let is_back = matches!(before, Health::Down { .. }) && matches!(answer, Some(Ok(())));
-    if is_back { load_again(state, service) } else { Vec::new() }
+    if matches!(before, Health::Down { .. }) && matches!(answer, Some(Ok(()))) {
+        load_again(state, service);
+    }
 }
 
 /// Reloads the lists of `service` after it recovered.
-fn load_again(state: &mut State, service: Service) -> Vec<Effect> {
+fn load_again(state: &mut State, service: Service) {
     match service {
         Service::Head => {
-            let mut effects = load_nodes(state);
-            effects.push(Effect::LoadFunctions);
-            effects
+            load_nodes(state);
+            state.effects.push(Effect::LoadFunctions);
         }
-        Service::Data => state.data.reload_list(state.now),
-        Service::Inference => state.inference.reload_list(state.now),
+        Service::Data => state.effects.extend(state.data.reload_list(state.now)),
+        Service::Inference => state.effects.extend(state.inference.reload_list(state.now)),
     }
 }
 

@@ -5,7 +5,6 @@ use wire::functions::FunctionBody;
 use super::processes;
 use crate::{
     action::Action,
-    event::Effect,
     keymap::Layer,
     local::{Level, LocalEvent, LocalFunction},
     screens::{
@@ -22,7 +21,7 @@ fn function(function: &LocalFunction) -> FunctionBody {
 }
 
 /// Handles an event of the local stack.
-pub(crate) fn on(state: &mut State, event: LocalEvent) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: LocalEvent) {
     state.stack.on(&event, state.now);
     match event {
         LocalEvent::Node(node) => processes::started(state, node),
@@ -30,31 +29,27 @@ pub(crate) fn on(state: &mut State, event: LocalEvent) -> Vec<Effect> {
             let text = format!("{} still runs, pid {}", node.name, node.pid);
             let key = state.keys.key_text(Layer::Cluster, Action::StopProcess);
             state.notify(text, format!("it was left running; {key} stops it"));
-            Vec::new()
         }
         LocalEvent::Service { name, pid } => {
             let text = format!("{name} runs, pid {pid}");
             state.notify_unless_on(PROCESS_SCREENS, text, String::new());
-            Vec::new()
         }
         LocalEvent::Starting { what } => {
             state.logs.log(Level::Info, state.now, format!("starting {what}"));
-            Vec::new()
         }
         LocalEvent::Ready(ready) => {
             if let Some(summary) = state.stack.summary() {
                 state.notify_unless_on(PROCESS_SCREENS, "local stack".to_owned(), summary);
             }
             state.execute.form.know(ready.functions.iter().map(function).collect());
-            connect(state, &ready.addresses)
+            connect(state, &ready.addresses);
         }
         LocalEvent::Log(log) => {
             runs::on_log(state, &log);
             state.logs.push(log);
-            Vec::new()
         }
         LocalEvent::Restarting { process, code, restart_in } => {
-            processes::restarting(state, &process, code, restart_in)
+            processes::restarting(state, &process, code, restart_in);
         }
         LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
     }

@@ -22,11 +22,7 @@ pub(crate) const NODES_EVERY: Duration = Duration::from_secs(2);
 pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
 
 /// Takes the head's list of nodes, and sets the time of the next.
-pub(crate) fn on(
-    state: &mut State,
-    result: Result<Vec<NodeBody>, Failure>,
-    latency: Duration,
-) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, result: Result<Vec<NodeBody>, Failure>, latency: Duration) {
     state.nodes.is_asked = false;
     let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
     note(state, Service::Head, &result, Some(latency));
@@ -40,10 +36,9 @@ pub(crate) fn on(
     // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
     let wait =
         wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
-    let mut effects = vec![Effect::SetTimer(Timer::Nodes, wait)];
+    state.effects.push(Effect::SetTimer(Timer::Nodes, wait));
     // Another head may have come up at the address, with other functions.
     if was_down && state.nodes.listed.failure().is_none() {
-        effects.push(Effect::LoadFunctions);
+        state.effects.push(Effect::LoadFunctions);
     }
-    effects
 }

@@ -13,17 +13,16 @@ use crate::{
 };
 
 /// Handles an event.
-pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: Event) {
     match event {
         Event::Usage(usage) => state.stack.measured(usage),
         Event::ProcessFailed(failure) => state.notify_failure(&failure),
         _ => {}
     }
-    Vec::new()
 }
 
 /// Handles an action on local processes.
-pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn act(state: &mut State, action: Action) {
     match action {
         Action::AddNode => {
             let nodes = state.nodes.all(&state.stack);
@@ -34,7 +33,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
             if let Some(wish) = state.cluster.node_form.options() {
                 state.close();
                 state.logs.log(Level::Info, state.now, format!("starting a {}", wish.role));
-                return vec![Effect::AddNode(wish)];
+                state.effects.push(Effect::AddNode(wish));
             }
         }
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
@@ -46,7 +45,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
                 state.stack.forget(&process.name);
                 // One that is about to be restarted is not.
                 if process.is_restarting {
-                    return vec![Effect::StopProcess(process.name)];
+                    state.effects.push(Effect::StopProcess(process.name));
                 }
             }
             Some(_) => state.open(Overlay::ConfirmStop),
@@ -55,16 +54,15 @@ pub(crate) fn act(state: &mut State, action: Action) -> Vec<Effect> {
             state.close();
             if let Some(process) = state.cluster.selected_process(&state.stack) {
                 state.stack.stopping.insert(process.name.clone());
-                return vec![Effect::StopProcess(process.name)];
+                state.effects.push(Effect::StopProcess(process.name));
             }
         }
         _ => {}
     }
-    Vec::new()
 }
 
 /// Handles an action while the node form is open.
-pub(crate) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn in_form(state: &mut State, action: Action) {
     let form = &mut state.cluster.node_form;
     match action {
         Action::NextField => form.move_focus(1),
@@ -73,25 +71,24 @@ pub(crate) fn in_form(state: &mut State, action: Action) -> Vec<Effect> {
         Action::PreviousChoice => form.choose(-1),
         _ => {}
     }
-    Vec::new()
 }
 
 /// Starts the selected process again.
-pub(crate) fn restart(state: &mut State) -> Vec<Effect> {
+pub(crate) fn restart(state: &mut State) {
     let Some(process) = state.cluster.selected_process(&state.stack) else {
         let detail = "only processes of this screen can be restarted".to_owned();
         state.notify_refused("no local process is selected".to_owned(), detail);
-        return Vec::new();
+        return;
     };
     if process.exited.is_none() {
         state.stack.stopping.insert(process.name.clone());
     }
     state.logs.log(Level::Info, state.now, format!("restarting {}", process.name));
-    vec![Effect::RestartProcess(process.name)]
+    state.effects.push(Effect::RestartProcess(process.name));
 }
 
 /// A node was started.
-pub(crate) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
+pub(crate) fn started(state: &mut State, node: LocalNode) {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
     state.notify_unless_on(crate::screens::update::PROCESS_SCREENS, text, detail.to_owned());
@@ -100,19 +97,14 @@ pub(crate) fn started(state: &mut State, node: LocalNode) -> Vec<Effect> {
         Some(head) if is_head_wanted => {
             let mut addresses = state.services.addresses.clone();
             addresses.head = Some(head);
-            crate::screens::update::connect(state, &addresses)
+            crate::screens::update::connect(state, &addresses);
         }
         _ => crate::screens::update::load_nodes(state),
     }
 }
 
 /// Handles a crashed process that is about to be restarted.
-pub(crate) fn restarting(
-    state: &mut State,
-    name: &str,
-    code: Option<i32>,
-    restart_in: Duration,
-) -> Vec<Effect> {
+pub(crate) fn restarting(state: &mut State, name: &str, code: Option<i32>, restart_in: Duration) {
     let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
     state.notify_failure(&Failure {
         what: format!("keep {name} running"),
@@ -120,7 +112,7 @@ pub(crate) fn restarting(
         next: format!("it restarts in {:.1} s; see its log ({log})", restart_in.as_secs_f64()),
         ..Failure::default()
     });
-    crate::screens::update::load_nodes(state)
+    crate::screens::update::load_nodes(state);
 }
 
 /// How a process ended, for people.
@@ -132,7 +124,7 @@ fn ending(code: Option<i32>) -> String {
 }
 
 /// A process ended.
-pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Effect> {
+pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) {
     let how = ending(code);
     if state.stack.stopping.remove(name) {
         state.notify_unless_on(
@@ -150,7 +142,7 @@ pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) -> Vec<Eff
             ..Failure::default()
         });
     }
-    crate::screens::update::load_nodes(state)
+    crate::screens::update::load_nodes(state);
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Answers of the dataset service: notes how it does, then updates the screen.
 
 use crate::{
-    event::{Acquired, DataEvent, Effect, ExportNews, StreamEvent},
+    event::{Acquired, DataEvent, ExportNews, StreamEvent},
     screens::update::health::{note, note_stream},
     state::{State, services::Service},
     widget::format::counted,
 };
 
 /// Handles an event of the dataset service.
-pub(crate) fn on(state: &mut State, event: DataEvent) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: DataEvent) {
     match &event {
         DataEvent::Datasets { search, result } => {
             if let Ok(page) = result
@@ -50,5 +50,5 @@ pub(crate) fn on(state: &mut State, event: DataEvent) -> Vec<Effect> {
         DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
     }
     let now = state.now;
-    state.data.on(event, now)
+    state.effects.extend(state.data.on(event, now));
 }

@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// Handles an action on the text in view; none if the action is another or no text is in view.
-pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
+/// Handles an action on the text in view; returns whether it was one, and such a text is in view.
+pub(crate) fn act(state: &mut State, action: Action) -> bool {
     if !state.is_output_focused() {
-        return None;
+        return false;
     }
     match action {
         Action::Filter => state.output_search.edit(),
@@ -37,12 +37,12 @@ pub(crate) fn act(state: &mut State, action: Action) -> Option<Vec<Effect>> {
             None => state.notify_refused("nothing to save yet".to_owned(), String::new()),
         },
         Action::OpenPager => match state.output() {
-            Some((_, text)) => return Some(vec![Effect::Page(text)]),
+            Some((_, text)) => state.effects.push(Effect::Page(text)),
             None => state.notify_refused("nothing to page through yet".to_owned(), String::new()),
         },
-        _ => return None,
+        _ => return false,
     }
-    Some(Vec::new())
+    true
 }
 
 /// The search was edited: shows the first line that fits, from what is in view on.

@@ -37,7 +37,7 @@ const RUNS_WAITING_MAX: usize = 16;
 const FETCHES: &str = "roll call but function not installed, installing now";
 
 /// Handles an event.
-pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: Event) {
     match event {
         Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
         Event::RunUnreachable(id, trouble) => {
@@ -51,15 +51,14 @@ pub(crate) fn on(state: &mut State, event: Event) -> Vec<Effect> {
             }
         }
         Event::RunReport(id, body) => state.runs.add_report(id, &body),
-        Event::Cluster(news) => return on_cluster(state, news),
-        Event::FunctionAdded(result) => return on_function_added(state, result),
+        Event::Cluster(news) => on_cluster(state, news),
+        Event::FunctionAdded(result) => on_function_added(state, result),
         Event::Presets(Ok(list)) => state.execute.presets.list = list,
         Event::Presets(Err(failure)) | Event::PresetsNotSaved(failure) => {
             state.notify_failure(&failure);
         }
         _ => {}
     }
-    Vec::new()
 }
 
 /// How urgent a redraw after an event of the head is.
@@ -75,7 +74,7 @@ pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     }
 }
 
-fn on_cluster(state: &mut State, news: HeadEvent) -> Vec<Effect> {
+fn on_cluster(state: &mut State, news: HeadEvent) {
     let is_live = state.nodes.is_live;
     state.nodes.is_live = match news {
         StreamEvent::Connected => {
@@ -87,7 +86,7 @@ fn on_cluster(state: &mut State, news: HeadEvent) -> Vec<Effect> {
             if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
                 event.kind
             {
-                return load_nodes(state);
+                load_nodes(state);
             }
             is_live
         }
@@ -102,7 +101,6 @@ fn on_cluster(state: &mut State, news: HeadEvent) -> Vec<Effect> {
         StreamEvent::NotServed => false,
         StreamEvent::Reset | StreamEvent::Heartbeat => is_live,
     };
-    Vec::new()
 }
 
 /// Handles a log line of a local process: a worker may report progress.
@@ -118,7 +116,7 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
 }
 
 /// Runs the form's request; uploads a module of this machine first, if the form names one.
-pub(crate) fn run(state: &mut State) -> Vec<Effect> {
+pub(crate) fn run(state: &mut State) {
     let State { nodes, stack, runs, execute, size, .. } = state;
     let page = crate::state::page_rows(*size);
     let known = cluster::state::ClusterContext { nodes, stack, runs, page };
@@ -128,30 +126,31 @@ pub(crate) fn run(state: &mut State) -> Vec<Effect> {
             let why = "the head is starting; its functions are listed then";
             state.notify_refused("cannot run yet".to_owned(), why.to_owned());
         }
-        return Vec::new();
+        return;
     };
-    if let Some(effects) = upload_file(state) {
+    if upload_file(state) {
         state.execute.is_run_next = true;
-        return effects;
+        return;
     }
     let input = state.execute.form.input();
-    send(state, request, input)
+    send(state, request, input);
 }
 
-/// Uploads the local module that the form names; none if it names none.
-pub(crate) fn upload_file(state: &mut State) -> Option<Vec<Effect>> {
+/// Uploads the local module that the form names; returns whether it names one.
+pub(crate) fn upload_file(state: &mut State) -> bool {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
-    let path = form.file().filter(|_| is_asked)?.to_owned();
+    let Some(path) = form.file().filter(|_| is_asked).map(str::to_owned) else { return false };
     if state.services.addresses.head.is_none() {
         state.notify_failure(&no_head(state));
-        return Some(Vec::new());
+    } else {
+        state.execute.is_adding = true;
+        state.effects.push(Effect::AddFunction { path });
     }
-    state.execute.is_adding = true;
-    Some(vec![Effect::AddFunction { path }])
+    true
 }
 
-fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) -> Vec<Effect> {
+fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) {
     state.execute.is_adding = false;
     let is_run = std::mem::take(&mut state.execute.is_run_next);
     match result {
@@ -164,39 +163,35 @@ fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) -
             }
             form.added(&function);
             state.notify(format!("uploaded {}", function.name), function.function_id);
-            let mut effects = vec![Effect::LoadFunctions];
+            state.effects.push(Effect::LoadFunctions);
             if is_run {
-                effects.extend(run(state));
+                run(state);
             }
-            effects
         }
-        Err(failure) => {
-            state.notify_failure(&failure);
-            Vec::new()
-        }
+        Err(failure) => state.notify_failure(&failure),
     }
 }
 
 /// Repeats the selected run with the same request.
-pub(crate) fn repeat(state: &mut State) -> Vec<Effect> {
+pub(crate) fn repeat(state: &mut State) {
     let run = match state.screen {
         Screen::Cluster => state.cluster.selected_run(&state.runs),
         _ => state.execute.selected_run(&state.runs),
     };
     let Some(run) = run else {
         state.notify_refused("no run yet".to_owned(), String::new());
-        return Vec::new();
+        return;
     };
     let (request, input) = (run.request.clone(), run.input.clone());
-    send(state, request, input)
+    send(state, request, input);
 }
 
-fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Input) -> Vec<Effect> {
+fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Input) {
     if state.runs.n_waiting() >= RUNS_WAITING_MAX {
         let text = format!("{RUNS_WAITING_MAX} runs are already waiting");
         let key = state.keys.key_text(Layer::Always, Action::Interrupt);
         state.notify_refused(text, format!("{key} cancels them"));
-        return Vec::new();
+        return;
     }
     let id = state.runs.start(request.clone(), input.clone(), state.now);
     state.execute.started(id);
@@ -215,11 +210,11 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
         let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
         state.notify_failure_unless_on(RUN_SCREENS, &failure);
-        return Vec::new();
+        return;
     }
     // A head that lists its nodes also reports progress.
     let is_followed = state.nodes.listed.value().is_some();
-    vec![Effect::Execute(id, Box::new(RunOrder { request, input, is_followed }))]
+    state.effects.push(Effect::Execute(id, Box::new(RunOrder { request, input, is_followed })));
 }
 
 fn no_head(state: &State) -> Failure {
@@ -238,21 +233,20 @@ fn no_head(state: &State) -> Failure {
 }
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
-pub(crate) fn copy_as_curl(state: &mut State) -> Vec<Effect> {
+pub(crate) fn copy_as_curl(state: &mut State) {
     let (request, input) = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
         (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
         _ => (state.execute.form.preview(), state.execute.form.input()),
     };
     let text = curl_of(&state.services.addresses, &request);
-    let effects = send_copy(state, Some(text));
+    send_copy(state, Some(text));
     if input != Input::Typed {
         state.notify("standard input is not included".to_owned(), String::new());
     }
-    effects
 }
 
 /// Handles an action on presets.
-pub(crate) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn presets(state: &mut State, action: Action) {
     match action {
         Action::Presets => state.open(Overlay::Presets),
         Action::SavePreset => {
@@ -268,16 +262,15 @@ pub(crate) fn presets(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Remove => {
             if let Some(name) = state.execute.presets.remove() {
                 state.notify(format!("preset \"{name}\" removed"), String::new());
-                return vec![Effect::SavePresets(state.execute.presets.list.clone())];
+                state.effects.push(Effect::SavePresets(state.execute.presets.list.clone()));
             }
         }
         _ => {}
     }
-    Vec::new()
 }
 
 /// Handles an action while the presets are shown or one is named.
-pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
+pub(crate) fn in_presets(state: &mut State, action: Action) {
     let presets = &mut state.execute.presets;
     match (state.overlays.last(), action) {
         (Some(Overlay::PresetName), Action::Open) => {
@@ -285,7 +278,7 @@ pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
             let preset = Preset { request: form.preview(), input: form.input() };
             let Some((name, left_out)) = presets.keep(preset) else {
                 state.notify("a name is required".to_owned(), String::new());
-                return Vec::new();
+                return;
             };
             state.close();
             let detail = match left_out.as_slice() {
@@ -293,7 +286,7 @@ pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
                 names => format!("without the value of {}", names.join(", ")),
             };
             state.notify(format!("preset \"{name}\" saved"), detail);
-            return vec![Effect::SavePresets(state.execute.presets.list.clone())];
+            state.effects.push(Effect::SavePresets(state.execute.presets.list.clone()));
         }
         (Some(Overlay::Presets), Action::Open) => {
             if let Some((_, preset)) = presets.selected() {
@@ -310,7 +303,6 @@ pub(crate) fn in_presets(state: &mut State, action: Action) -> Vec<Effect> {
             }
         }
     }
-    Vec::new()
 }
 
 #[cfg(test)]
@@ -320,7 +312,7 @@ pub(crate) fn on_executed(
     state: &mut State,
     id: RunId,
     result: Result<Box<ExecuteResponse>, Failure>,
-) -> Vec<Effect> {
+) {
     let now = state.now;
     // A run that fails says little about the head; the nodes are asked for next, and will tell.
     if let Ok(response) = &result {
@@ -328,9 +320,9 @@ pub(crate) fn on_executed(
         state.nodes.saw(response, now);
     }
     if !state.runs.finish(id, result, now) {
-        return Vec::new();
+        return;
     }
-    let Some(run) = state.runs.get(id) else { return Vec::new() };
+    let Some(run) = state.runs.get(id) else { return };
     let took = crate::widget::format::elapsed(run.elapsed(now));
     match run.phase.clone() {
         Phase::Done(response) => {
@@ -344,7 +336,7 @@ pub(crate) fn on_executed(
         Phase::Waiting | Phase::Cancelled => {}
     }
     // Counts of runs and agreement are worth a fresh look.
-    load_nodes(state)
+    load_nodes(state);
 }
 
 /// Takes the head's list of functions; other implementations list none.

@@ -1,13 +1,13 @@
 //! Answers of the inference service: notes how it does, then updates the screens that show topics.
 
 use crate::{
-    event::{Effect, InferenceEvent, LatestBundle, StreamEvent},
+    event::{InferenceEvent, LatestBundle, StreamEvent},
     screens::update::health::{note, note_stream},
     state::{State, services::Service},
 };
 
 /// Handles an event of the inference service.
-pub(crate) fn on(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
+pub(crate) fn on(state: &mut State, event: InferenceEvent) {
     match &event {
         InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
         InferenceEvent::Latest { topic, result } => {
@@ -46,10 +46,9 @@ pub(crate) fn on(state: &mut State, event: InferenceEvent) -> Vec<Effect> {
     }
     let now = state.now;
     let is_listed = matches!(event, InferenceEvent::Topics(_));
-    let mut effects = state.inference.on(event, now);
+    state.effects.extend(state.inference.on(event, now));
     if is_listed {
         let topics = state.topic_ids();
-        effects.extend(state.overview.load(&topics, now));
+        state.effects.extend(state.overview.load(&topics, now));
     }
-    effects
 }
