@@ -213,7 +213,7 @@ fn edited(state: &mut State) {
     match state.screen {
         Screen::Data => state.effects.extend(state.data.edited(state.now)),
         Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
-            output::search(state)
+            output::search(state);
         }
         Screen::Execute if state.overlays.is_empty() => state.execute.form.edited(),
         _ => {}
