@@ -1,34 +1,32 @@
 //! Processor time and memory of processes, on systems that report them.
 
-use std::{collections::HashMap, time::Duration};
-
-use task::process;
-use tokio::time::Instant;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::local::Usage;
 
 /// Measures processes, and remembers the last measurement: processor time is counted since then.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    last: HashMap<u32, (Duration, Instant)>,
+    system: Option<System>,
 }
 
 impl Meter {
-    /// What each of `processes`, by name and number, uses now.
+    /// What each of `processes`, by name and number, uses now; nothing where the system does not tell.
     pub(crate) fn measure(&mut self, processes: &[(String, u32)]) -> Vec<(String, Usage)> {
-        self.last.retain(|pid, _| processes.iter().any(|(_, running)| running == pid));
-        let now = Instant::now();
+        let Some(system) = self.system.take().or_else(|| System::new().ok()) else {
+            return Vec::new();
+        };
+        let system = self.system.insert(system);
+        let pids: Vec<Pid> = processes.iter().map(|(_, pid)| Pid::from_u32(*pid)).collect();
+        let were_measured: Vec<bool> =
+            pids.iter().map(|pid| system.process(*pid).is_some()).collect();
+        let what = ProcessRefreshKind::nothing().with_memory().with_cpu();
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&pids), true, what);
         let mut all = Vec::new();
-        for (name, pid) in processes {
-            let Some(usage) = process::usage(*pid) else { continue };
-            let memory_bytes = usage.memory_bytes;
-            let before = self.last.insert(*pid, (usage.cpu, now));
-            let cpu_percent = before.and_then(|(cpu_before, at)| {
-                let seconds = now.duration_since(at).as_secs_f64();
-                let used = usage.cpu.saturating_sub(cpu_before).as_secs_f64();
-                (seconds > 0.0).then(|| 100.0 * used / seconds)
-            });
-            all.push((name.clone(), Usage { cpu_percent, memory_bytes }));
+        for (((name, _), pid), was_measured) in processes.iter().zip(&pids).zip(were_measured) {
+            let Some(process) = system.process(*pid) else { continue };
+            let cpu_percent = was_measured.then(|| f64::from(process.cpu_usage()));
+            all.push((name.clone(), Usage { cpu_percent, memory_bytes: process.memory() }));
         }
         all
     }
