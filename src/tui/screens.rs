@@ -32,48 +32,37 @@ impl Screen {
     pub const ALL: [Self; 6] =
         [Self::Cluster, Self::Execute, Self::Data, Self::Inference, Self::Logs, Self::Overview];
 
+    /// The name of each in the header, in a sentence, and in a narrow header.
+    const NAMES: [[&str; 3]; Self::ALL.len()] = [
+        ["Cluster", "cluster", "Clus"],
+        ["Execute", "execute", "Exec"],
+        ["Data", "data", "Data"],
+        ["Inference", "inference", "Infer"],
+        ["Logs", "logs", "Logs"],
+        ["Overview", "overview", "All"],
+    ];
+
     /// The name in the header.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cluster => "Cluster",
-            Self::Execute => "Execute",
-            Self::Data => "Data",
-            Self::Inference => "Inference",
-            Self::Logs => "Logs",
-            Self::Overview => "Overview",
-        }
+        Self::NAMES[self as usize][0]
     }
 
     /// The name in a sentence.
     #[must_use]
     pub const fn title(self) -> &'static str {
-        match self {
-            Self::Cluster => "cluster",
-            Self::Execute => "execute",
-            Self::Data => "data",
-            Self::Inference => "inference",
-            Self::Logs => "logs",
-            Self::Overview => "overview",
-        }
+        Self::NAMES[self as usize][1]
     }
 
     /// The name in a narrow header.
     #[must_use]
     pub const fn short_name(self) -> &'static str {
-        match self {
-            Self::Cluster => "Clus",
-            Self::Execute => "Exec",
-            Self::Data => "Data",
-            Self::Inference => "Infer",
-            Self::Logs => "Logs",
-            Self::Overview => "All",
-        }
+        Self::NAMES[self as usize][2]
     }
 
     /// The index in [`Self::ALL`].
     #[must_use]
-    pub fn number(self) -> usize {
-        Self::ALL.iter().position(|screen| *screen == self).unwrap_or(0)
+    pub const fn number(self) -> usize {
+        self as usize
     }
 }

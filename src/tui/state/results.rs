@@ -200,16 +200,6 @@ impl ResultView {
     }
 }
 
-/// One line of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change<'a> {
-    Same(&'a str),
-    /// In the first alone.
-    Removed(&'a str),
-    /// In the second alone.
-    Added(&'a str),
-}
-
 /// The most lines of either text that are compared; the cost is their product.
 pub(crate) const DIFF_LINES_MAX: usize = 400;
 
@@ -217,7 +207,7 @@ pub(crate) const DIFF_LINES_MAX: usize = 400;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Comparison<'a> {
     /// Line by line.
-    pub(crate) changes: Vec<Change<'a>>,
+    pub(crate) changes: Vec<similar::Change<&'a str>>,
     /// Lines of the first and of the second that were not compared, behind those that were.
     pub(crate) n_left_out: (usize, usize),
 }
@@ -229,31 +219,31 @@ pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
     Comparison { changes: changes(before, after), n_left_out }
 }
 
-fn changes<'a>(before: &'a str, after: &'a str) -> Vec<Change<'a>> {
+fn changes<'a>(before: &'a str, after: &'a str) -> Vec<similar::Change<&'a str>> {
     let old: Vec<&str> = before.lines().take(DIFF_LINES_MAX).collect();
     let new: Vec<&str> = after.lines().take(DIFF_LINES_MAX).collect();
     let steps = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
-    let change = |change: similar::Change<&'a str>| match change.tag() {
-        similar::ChangeTag::Equal => Change::Same(change.value()),
-        similar::ChangeTag::Delete => Change::Removed(change.value()),
-        similar::ChangeTag::Insert => Change::Added(change.value()),
-    };
-    steps.iter().flat_map(|step| step.iter_changes(&old, &new)).map(change).collect()
+    steps.iter().flat_map(|step| step.iter_changes(&old, &new)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check(before: &str, after: &str, want: &[&str]) {
+        let changes = diff(before, after).changes;
+        let lines: Vec<String> =
+            changes.iter().map(|it| format!("{}{}", it.tag(), it.value())).collect();
+        assert_eq!(lines, want);
+    }
+
     #[test]
     fn a_changed_line_is_removed_and_added() {
-        assert_eq!(
-            diff("a\nb\nc", "a\nx\nc").changes,
-            [Change::Same("a"), Change::Removed("b"), Change::Added("x"), Change::Same("c")]
-        );
-        assert_eq!(diff("", "x").changes, [Change::Added("x")]);
-        assert_eq!(diff("x", "").changes, [Change::Removed("x")]);
-        assert_eq!(diff("", "").changes, []);
+        check("a\nb\nc", "a\nx\nc", &[" a", "-b", "+x", " c"]);
+        check("", "x", &["+x"]);
+        check("x", "", &["-x"]);
+        check("", "", &[]);
     }
 
     #[test]

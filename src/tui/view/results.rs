@@ -7,6 +7,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget as _,
 };
+use similar::ChangeTag;
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 use super::{
@@ -21,7 +22,7 @@ use crate::{
     screens::{Screen, cluster, execute::view::RESULTS},
     state::{
         loadable::Failure,
-        results::{self, Change, DIFF_LINES_MAX, text::Position},
+        results::{self, DIFF_LINES_MAX, text::Position},
         runs::{Phase, Run},
         steps::Steps as _,
     },
@@ -254,12 +255,12 @@ fn draw_diff(
     }
     let mut y = 1;
     for change in changes.iter().skip(first).take(n_fit) {
-        let (mark, text, style) = match change {
-            Change::Same(text) => (' ', text, theme.muted),
-            Change::Removed(text) => ('-', text, theme.down),
-            Change::Added(text) => ('+', text, theme.up),
+        let (mark, style) = match change.tag() {
+            ChangeTag::Equal => (' ', theme.muted),
+            ChangeTag::Delete => ('-', theme.down),
+            ChangeTag::Insert => ('+', theme.up),
         };
-        let line = format!("{mark} {}", printable(text));
+        let line = format!("{mark} {}", printable(change.value()));
         paint::text(buf, area, (0, y), &format::fit(&line, area.width.into()), style);
         y += 1;
     }
