@@ -52,12 +52,11 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
             state.logs.log(Level::Info, state.now, "starting the local stack".to_owned());
             state.effects.push(Effect::StartLocal);
         }
-        Start::Nowhere => state.notify_failure(&Failure {
-            what: "find the services".to_owned(),
-            why: "no profile names them, and no local stack can be started".to_owned(),
-            next: "name them with --head, --datasets and --inference".to_owned(),
-            ..Failure::default()
-        }),
+        Start::Nowhere => state.notify_failure(&Failure::new(
+            "find the services",
+            "no profile names them, and no local stack can be started",
+            "name them with --head, --datasets and --inference",
+        )),
     }
     show(state, state.screen);
     state.effects.extend([Effect::LoadPresets, Effect::FindDetachedNodes]);

@@ -406,12 +406,7 @@ fn failure(what: &str, error: &ClientError) -> Failure {
 
 /// The failure of a call to a service whose address is not known.
 fn absent(what: &str) -> Failure {
-    Failure {
-        what: what.to_owned(),
-        why: "no address of the service is known".to_owned(),
-        next: "name one in the profile".to_owned(),
-        ..Failure::default()
-    }
+    Failure::new(what.to_owned(), "no address of the service is known", "name one in the profile")
 }
 
 /// The text of the first cause of `error`.

@@ -1,6 +1,10 @@
 //! Writes a range of a dataset to a file, with events of its progress.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use client::{
     datasets::{
@@ -19,26 +23,6 @@ use crate::{
 /// The least time between two events of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// Why an export ended early.
-enum ExportError {
-    Service(ClientError),
-    File(io::Error),
-    /// There is no receiver of events any more.
-    Cancelled,
-}
-
-impl From<ClientError> for ExportError {
-    fn from(error: ClientError) -> Self {
-        Self::Service(error)
-    }
-}
-
-impl From<io::Error> for ExportError {
-    fn from(error: io::Error) -> Self {
-        Self::File(error)
-    }
-}
-
 /// Writes the rows of `query` to `path`. Dropped early, it leaves no file.
 pub(super) async fn export(
     service: Option<Datasets>,
@@ -47,19 +31,13 @@ pub(super) async fn export(
     events: mpsc::Sender<Event>,
 ) {
     let what = format!("export to {}", path.display());
-    let news = match service {
-        None => ExportNews::Failed(absent(&what)),
-        Some(service) => match write(&service, &query, &path, &events).await {
-            Ok(progress) => ExportNews::Done { progress, path },
-            Err(ExportError::Service(error)) => ExportNews::Failed(failure(&what, &error)),
-            Err(ExportError::File(error)) => ExportNews::Failed(Failure {
-                what,
-                why: error.to_string(),
-                next: "name another file".to_owned(),
-                ..Failure::default()
-            }),
-            Err(ExportError::Cancelled) => return,
-        },
+    let written = match service {
+        None => Err(absent(&what)),
+        Some(service) => write(&service, &query, &path, &what, &events).await,
+    };
+    let news = match written {
+        Ok(progress) => ExportNews::Done { progress, path },
+        Err(failure) => ExportNews::Failed(failure),
     };
     events.send(Event::Data(DataEvent::Export(news))).await.ok();
 }
@@ -67,42 +45,46 @@ pub(super) async fn export(
 async fn write(
     service: &Datasets,
     query: &DownloadQuery,
-    path: &std::path::Path,
+    path: &Path,
+    what: &str,
     events: &mpsc::Sender<Event>,
-) -> Result<Progress, ExportError> {
-    let mut file = DownloadFile::create(path).await?;
-    let mut download = service.download(query).await?;
+) -> Result<Progress, Failure> {
+    let refused = |error: ClientError| failure(what, &error);
+    let unwritten = |error: io::Error| unwritten(what, &error);
+    let mut file = DownloadFile::create(path).await.map_err(unwritten)?;
+    let mut download = service.download(query).await.map_err(refused)?;
     let mut counter = RowCounter::new(query.output);
     let mut progress = Progress { total_rows: download.n_rows(), ..Progress::default() };
     let mut sent_at = Instant::now();
-    while let Some(bytes) = download.next().await? {
-        file.write(&bytes).await?;
+    while let Some(bytes) = download.next().await.map_err(refused)? {
+        file.write(&bytes).await.map_err(unwritten)?;
         counter.count(&bytes);
         progress.bytes += bytes.len() as u64;
         progress.rows = counter.n_rows().unwrap_or(0);
         if sent_at.elapsed() >= PROGRESS_EVERY {
             sent_at = Instant::now();
             let news = ExportNews::Written(progress.clone());
-            let event = Event::Data(DataEvent::Export(news));
-            events.send(event).await.map_err(|_| ExportError::Cancelled)?;
+            // Without a receiver this task is dropped soon.
+            events.send(Event::Data(DataEvent::Export(news))).await.ok();
         }
     }
     progress.rows = counter.n_rows().or(download.n_rows()).unwrap_or(0);
-    file.finish().await?;
+    file.finish().await.map_err(unwritten)?;
     Ok(progress)
 }
 
+/// The failure of a file that cannot be written.
+fn unwritten(what: &str, error: &io::Error) -> Failure {
+    Failure::new(what, error.to_string(), "name another file")
+}
+
 /// Writes `text` to `path`, all of it or nothing.
-pub(super) async fn save(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+pub(super) async fn save(path: &Path, text: &str) -> Result<(), Failure> {
     let done = async {
         let mut file = DownloadFile::create(path).await?;
         file.write(text.as_bytes()).await?;
         file.finish().await
     };
-    done.await.map_err(|error: io::Error| Failure {
-        what: format!("save to {}", path.display()),
-        why: error.to_string(),
-        next: "name another file".to_owned(),
-        ..Failure::default()
-    })
+    let what = format!("save to {}", path.display());
+    done.await.map_err(|error| unwritten(&what, &error))
 }

@@ -78,11 +78,11 @@ pub(super) async fn add_function(
         if function.function_id == function_id {
             return Ok(function);
         }
-        Err(Failure {
+        Err(Failure::new(
             what,
-            why: format!("the head computed another id, {}", function.function_id),
-            ..Failure::default()
-        })
+            format!("the head computed another id, {}", function.function_id),
+            "",
+        ))
     }))
 }
 
@@ -91,29 +91,15 @@ fn process_event(result: Result<(), LocalError>) -> Option<Event> {
 }
 
 fn describe(error: &LocalError) -> Failure {
-    Failure {
-        what: error.to_string(),
-        why: innermost(error),
-        next: "look at the logs (5)".to_owned(),
-        ..Failure::default()
-    }
+    Failure::new(error.to_string(), innermost(error), "look at the logs (5)")
 }
 
 fn no_local_stack() -> Failure {
-    Failure {
-        what: "manage local processes".to_owned(),
-        why: "this screen was opened without a local stack".to_owned(),
-        ..Failure::default()
-    }
+    Failure::new("manage local processes", "this screen was opened without a local stack", "")
 }
 
 fn no_preset_file() -> Failure {
-    Failure {
-        what: "save the presets".to_owned(),
-        why: "no folder for them is known".to_owned(),
-        next: "set HOME".to_owned(),
-        ..Failure::default()
-    }
+    Failure::new("save the presets", "no folder for them is known", "set HOME")
 }
 
 async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
@@ -122,11 +108,12 @@ async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => Err(error.to_string()),
     };
-    text.and_then(|text| presets::read(&text)).map_err(|why| Failure {
-        what: format!("read the presets in {}", path.display()),
-        why,
-        next: "correct the file, or remove it".to_owned(),
-        ..Failure::default()
+    text.and_then(|text| presets::read(&text)).map_err(|why| {
+        Failure::new(
+            format!("read the presets in {}", path.display()),
+            why,
+            "correct the file, or remove it",
+        )
     })
 }
 
@@ -139,10 +126,8 @@ async fn write_presets(path: &Path, list: &BTreeMap<String, Preset>) -> Result<(
         let writing = move || write_atomic(&path, text.as_bytes(), FileMode::Private);
         spawn_blocking(writing).await?
     };
-    done.await.map_err(|error: io::Error| Failure {
-        what: format!("save the presets in {}", path.display()),
-        why: error.to_string(),
-        ..Failure::default()
+    done.await.map_err(|error: io::Error| {
+        Failure::new(format!("save the presets in {}", path.display()), error.to_string(), "")
     })
 }
 

@@ -20,11 +20,12 @@ const NOT_STARTED: [i32; 2] = [126, 127];
 pub(super) async fn show(text: &str) -> Result<(), Failure> {
     let pager = env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
     let pager = pager.unwrap_or_else(|| PAGER.to_owned());
-    let failed = |why: String| Failure {
-        what: format!("page through the output with `{pager}`"),
-        why,
-        next: "set PAGER to a program that reads standard input".to_owned(),
-        ..Failure::default()
+    let failed = |why: String| {
+        Failure::new(
+            format!("page through the output with `{pager}`"),
+            why,
+            "set PAGER to a program that reads standard input",
+        )
     };
     // A pager may pass control sequences on, and the text may be a guest's.
     let mut lines: Vec<String> =

@@ -77,5 +77,5 @@ pub(super) async fn forget(keeper: Keeper, profile: String) -> Event {
 }
 
 fn refused(error: &ProfileError) -> Failure {
-    Failure { what: error.to_string(), why: innermost(error), ..Failure::default() }
+    Failure::new(error.to_string(), innermost(error), "")
 }

@@ -104,12 +104,11 @@ async fn wait_for_result(
             Ok(response) if response.code != CODE_UNDER_WAY => return Ok(response),
             Ok(_) => None,
             Err(error) if error.status() == Some(NOT_FOUND) => {
-                return Err(Failure {
+                return Err(Failure::new(
                     what,
-                    why: "the head does not know it, since it restarted meanwhile".to_owned(),
-                    next: "^R runs it again".to_owned(),
-                    ..Failure::default()
-                });
+                    "the head does not know it, since it restarted meanwhile",
+                    "^R runs it again",
+                ));
             }
             Err(error) => Some(failure(&what, &error)),
         };
@@ -130,12 +129,7 @@ async fn wait_for_result(
 
 /// Reads a file as standard input.
 async fn read_file(path: &str) -> Result<String, Failure> {
-    let failed = |why: String| Failure {
-        what: format!("read {path}"),
-        why,
-        next: "correct the path".to_owned(),
-        ..Failure::default()
-    };
+    let failed = |why: String| Failure::new(format!("read {path}"), why, "correct the path");
     let opened = tokio::fs::File::open(path).await.map_err(|error| failed(error.to_string()))?;
     let mut text = String::new();
     let mut start = opened.take(INPUT_BYTES_MAX + 1);
@@ -154,11 +148,8 @@ async fn read_rows(
 ) -> Result<String, Failure> {
     let what = format!("read rows of {name}");
     let read = |service: Datasets| async move { read_newest(&service, name, window).await };
-    let rows = ask(datasets, &what, read).await?.ok_or_else(|| Failure {
-        what: what.clone(),
-        why: "no such dataset is visible".to_owned(),
-        next: "choose one with ↑↓".to_owned(),
-        ..Failure::default()
+    let rows = ask(datasets, &what, read).await?.ok_or_else(|| {
+        Failure::new(what.clone(), "no such dataset is visible", "choose one with ↑↓")
     })?;
     let lines = rows.into_iter().filter_map(|row| {
         let values = row.values.into_iter().map(|(name, value)| (name, value.into()));

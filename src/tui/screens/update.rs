@@ -104,11 +104,11 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
         return;
     };
     if text.len() > COPY_BYTES_MAX {
-        state.notify_failure(&Failure {
-            what: "copy".to_owned(),
-            why: format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
-            ..Failure::default()
-        });
+        state.notify_failure(&Failure::new(
+            "copy",
+            format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
+            "",
+        ));
         return;
     }
     let n_letters = text.chars().count();

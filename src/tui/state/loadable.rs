@@ -19,6 +19,18 @@ pub(crate) struct Failure {
     pub(crate) retry_after: Option<Duration>,
 }
 
+impl Failure {
+    /// A failure that no service reported: what was tried, why it failed, what to do next.
+    pub(crate) fn new(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        let (what, why, next) = (what.into(), why.into(), next.into());
+        Self { what, why, next, ..Self::default() }
+    }
+}
+
 /// A value loaded from a service, and how fresh it is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Loadable<T> {

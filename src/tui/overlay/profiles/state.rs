@@ -40,11 +40,11 @@ impl KeyForm {
         let key = self.input.value().parse().ok();
         self.step = match key {
             Some(_) => KeyStep::Tried,
-            None => KeyStep::Refused(Failure {
-                what: "read the key".to_owned(),
-                why: "a key is UP- and 24 hexadecimal digits".to_owned(),
-                ..Failure::default()
-            }),
+            None => KeyStep::Refused(Failure::new(
+                "read the key",
+                "a key is UP- and 24 hexadecimal digits",
+                "",
+            )),
         };
         key
     }

@@ -229,7 +229,7 @@ fn no_head(state: &State) -> Failure {
         ("cannot find a head to ask", next)
     };
     let (what, why) = ("run the function".to_owned(), why.to_owned());
-    Failure { what, why, next, ..Failure::default() }
+    Failure::new(what, why, next)
 }
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
