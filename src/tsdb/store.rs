@@ -143,7 +143,7 @@ pub enum StoreError {
     Open(OpenError),
     /// Another version of the program wrote it.
     #[error(
-        "read format {found} of the dataset store, where this program knows format {known} alone; export its rows with the version that wrote it"
+        "read format {found} of the dataset store, where this program knows format {known} alone; export its rows with the version that wrote it, or move its folder away to start with an empty one"
     )]
     Format {
         /// The store's format.

@@ -15,7 +15,7 @@ use client::{
     transport::Transport,
 };
 use model::{dataset::DatasetId, key::ApiKey, topic::TopicId};
-use task::group::Group;
+use task::{causes::chain, group::Group};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -209,7 +209,7 @@ impl Runner {
             if let Err(error) = local.start(local_events).await {
                 let failure = Failure {
                     what: error.to_string(),
-                    why: innermost(&error),
+                    why: chain(&*error.source),
                     next: "look at the logs (5), or name services with --head".to_owned(),
                     ..Failure::default()
                 };

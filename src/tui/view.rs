@@ -145,9 +145,7 @@ pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &T
     let inside = padded(pane::Pane::new(name.to_owned()).draw(middle, buf, theme));
     let title = format!("✗ the {name} screen failed to draw: a bug in this program");
     let next = "other screens still work; any other key retries this one, then the program ends";
-    let lines: Vec<String> =
-        [&title, why, next].iter().flat_map(|text| wrap::wrapped(text, inside.width)).collect();
-    draw_empty(inside, buf, theme, &lines);
+    draw_empty(inside, buf, theme, &[title, why.to_owned(), next.to_owned()]);
 }
 
 /// The first row, all between, and the last `n_last` rows.
@@ -198,8 +196,13 @@ pub(crate) fn focus_if(is_focused: bool) -> Focus {
     if is_focused { Focus::Here } else { Focus::Elsewhere }
 }
 
-/// Writes a few lines in the middle of a pane that is empty: what it waits for, or what to do.
+/// Writes a few lines in the middle of a pane that is empty, wrapped to its width: what it waits
+/// for, or what to do.
 pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[String]) {
+    let lines: Vec<String> =
+        lines.iter().flat_map(|line| wrap::wrapped(line, area.width)).collect();
+    let lines: Vec<String> =
+        lines.iter().flat_map(|line| wrap::wrapped(line, area.width)).collect();
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), theme.muted)).collect();
     note::centered(buf, area, &lines);
 }

@@ -1,10 +1,15 @@
 //! The health of the services in the header: true on every screen within five seconds.
 
-use std::time::Duration;
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    time::Duration,
+};
 
-use super::{PAINT_WITHIN, SHOWN_WITHIN};
+use super::{PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_gone};
 use crate::support::{
     TUI,
+    command::Home,
     datasets::Service,
     pty::{Place, Session},
 };
@@ -43,4 +48,46 @@ fn a_refused_key_is_told_from_a_service_that_is_down() {
     let place = Place { environment: &environment, ..Place::default() };
     let session = Session::start_in(&place, TUI, &["--datasets", &address]);
     session.wait_text("data ⊘ refused · P", SHOWN_WITHIN);
+}
+
+/// Where SQLite keeps the number of a schema in a file, `user_version`.
+const VERSION_AT: u64 = 60;
+
+/// The accounts or the datasets of a stack were written by another version of the program.
+#[track_caller]
+fn check_other_format(name: &str) {
+    let place = Place::default();
+    let folder = place.home.path().join("data/triptych/stack");
+    let written = Home::new();
+    written.done(&["keys", "create", "it", "--data-dir", &folder.display().to_string()]);
+    let path = folder.join(name);
+    fs::rename(folder.join("accounts.db"), &path).unwrap();
+    // The file itself has no tables yet: its log has.
+    fs::remove_file(folder.join("accounts.db-wal")).unwrap();
+    fs::remove_file(folder.join("accounts.db-shm")).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&99_u32.to_be_bytes(), VERSION_AT).unwrap();
+
+    let session = Session::start_in(&place, TUI, &[]);
+    let shown = session.wait_text("failed to start the local stack", READY_WITHIN);
+    // The panes at the left, whose lines break anywhere in a path.
+    let left = shown.lines().filter_map(|line| line.split('│').nth(1));
+    let said = left.collect::<String>().replace(' ', "");
+    for wanted in [&*path.display().to_string(), "99", "awaytostartwithanemptyone"] {
+        assert!(said.contains(wanted), "{wanted} in {shown}");
+    }
+    for (key, shown) in [("5", "╭─ Logs"), ("1", "╭─ Nodes"), ("?", "╭─ Keys")] {
+        session.press(key);
+        session.wait_text(shown, SEEN_WITHIN);
+    }
+    session.press("esc");
+    wait_gone(&session, "╭─ Keys");
+    session.press("q");
+    session.wait_exit(SHOWN_WITHIN);
+}
+
+#[test]
+fn a_file_of_another_format_is_named_with_what_to_do_and_keys_are_answered() {
+    check_other_format("accounts.db");
+    check_other_format("datasets.db");
 }

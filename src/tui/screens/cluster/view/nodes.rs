@@ -368,9 +368,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
             failure.next.clone(),
             format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
         ],
-        (stack::Phase::Failed(failure), _) => {
-            vec![format!("✗ failed to {}", failure.what), failure.why.clone()]
-        }
+        (stack::Phase::Failed(_), _) => super::start_lines(frame),
         _ if state.nodes.listed.is_loading() => vec![format!("{picture} loading from the head")],
         _ if state.services.addresses.head.is_none() => {
             vec![
