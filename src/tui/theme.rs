@@ -16,11 +16,7 @@ use ratatui::{
     style::{Color, Modifier, Style},
 };
 
-use self::{
-    custom::CustomTheme,
-    depth::Depth,
-    palette::{Palette, Rgb},
-};
+use self::{custom::CustomTheme, depth::Depth, palette::Palette};
 
 /// The themes there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -136,18 +132,6 @@ impl Name {
         text.parse().ok().or_else(|| own.iter().find(is_it).map(|own| Self::Custom(own)))
     }
 
-    /// Its colors, where it has any of its own.
-    pub(self) const fn palette(self) -> Option<&'static Palette> {
-        match self {
-            Self::Dark => Some(&palette::DARK),
-            Self::Light => Some(&palette::LIGHT),
-            Self::Cvd => Some(&palette::CVD),
-            Self::HighContrast => Some(&palette::HIGH_CONTRAST),
-            Self::Custom(own) => Some(&own.palette),
-            Self::Mono | Self::Ansi16 => None,
-        }
-    }
-
     /// The theme that suits a background of this red, green and blue.
     #[must_use]
     pub fn for_background(rgb: [u8; 3]) -> Self {
@@ -190,7 +174,7 @@ impl Theme {
     /// background.
     #[must_use]
     pub fn new(name: Name, depth: Depth) -> Self {
-        let Some(palette) = name.palette() else {
+        let Some(palette) = Palette::of_theme(name) else {
             let is_plain = name == Name::Mono || depth == Depth::None;
             return if is_plain { Self::mono(name) } else { Self::ansi16(name) };
         };
@@ -198,20 +182,18 @@ impl Theme {
             Depth::None => Self::mono(name),
             Depth::Ansi16 => Self::ansi16(name),
             Depth::Indexed256 => {
-                let shown = |rgb: Rgb| depth::rgb_of_256(depth::nearest_of_256(rgb.parts()));
-                let behind = [shown(palette.bg), shown(palette.bar), shown(palette.sel)];
-                Self::painted(name, palette, |rgb, part| {
+                let shown = |token| depth::rgb_of_256(depth::nearest_of_256(palette.rgb(token)));
+                let behind = ["bg", "bar", "sel"].map(shown);
+                Self::painted(name, |token, part| {
+                    let rgb = palette.rgb(token);
                     Color::Indexed(match part {
-                        Part::Background => depth::nearest_of_256(rgb.parts()),
-                        Part::Mark => depth::nearest_legible_of_256(rgb.parts(), &behind[..1]),
-                        Part::Text => depth::nearest_legible_of_256(rgb.parts(), &behind),
+                        Part::Background => depth::nearest_of_256(rgb),
+                        Part::Mark => depth::nearest_legible_of_256(rgb, &behind[..1]),
+                        Part::Text => depth::nearest_legible_of_256(rgb, &behind),
                     })
                 })
             }
-            Depth::TrueColor => Self::painted(name, palette, |rgb, _| {
-                let [r, g, b] = rgb.parts();
-                Color::Rgb(r, g, b)
-            }),
+            Depth::TrueColor => Self::painted(name, |token, _| palette.rgb(token).into()),
         }
     }
 
@@ -282,29 +264,31 @@ impl Theme {
         buf.set_style(area, style);
     }
 
-    fn painted(name: Name, palette: &Palette, color: impl Fn(Rgb, Part) -> Color) -> Self {
-        let fg = |rgb| Style::new().fg(color(rgb, Part::Text));
-        let mark = |rgb| Style::new().fg(color(rgb, Part::Mark));
-        let rule = |rgb| Style::new().fg(color(rgb, Part::Background));
-        let bg = |rgb| Style::new().bg(color(rgb, Part::Background));
+    /// The theme whose tokens have the colors that `color` gives them.
+    fn painted(name: Name, color: impl Fn(&str, Part) -> Color) -> Self {
+        let fg = |token| Style::new().fg(color(token, Part::Text));
+        let mark = |token| Style::new().fg(color(token, Part::Mark));
+        let rule = |token| Style::new().fg(color(token, Part::Background));
+        let bg = |token| Style::new().bg(color(token, Part::Background));
         Self {
             name,
-            bg: bg(palette.bg),
-            bar: bg(palette.bar),
-            sel: bg(palette.sel),
-            text: fg(palette.text),
-            muted: fg(palette.muted),
-            faint: rule(palette.faint),
-            border: rule(palette.border),
-            focus: fg(palette.focus),
-            accent2: fg(palette.accent2),
-            up: fg(palette.up),
-            down: fg(palette.down),
-            warn: fg(palette.warn),
-            key: fg(palette.key),
-            info: fg(palette.info),
-            series: palette.series.map(mark),
-            overlay: palette.overlay.map(mark),
+            bg: bg("bg"),
+            bar: bg("bar"),
+            sel: bg("sel"),
+            text: fg("text"),
+            muted: fg("muted"),
+            faint: rule("faint"),
+            border: rule("border"),
+            focus: fg("focus"),
+            accent2: fg("accent2"),
+            up: fg("up"),
+            down: fg("down"),
+            warn: fg("warn"),
+            key: fg("key"),
+            info: fg("info"),
+            series: ["series-1", "series-2", "series-3", "series-4", "series-5", "series-6"]
+                .map(mark),
+            overlay: ["overlay-1", "overlay-2", "overlay-3"].map(mark),
             fill_down: Fill::Solid,
         }
     }

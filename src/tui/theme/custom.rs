@@ -3,7 +3,7 @@
 use super::{
     Name,
     depth::{CONTRAST_MIN, contrast},
-    palette::{self, Palette, Rgb},
+    palette::Palette,
 };
 
 /// A theme of the user's own.
@@ -43,33 +43,6 @@ const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 /// The token that names the theme beneath.
 const BASE: &str = "base";
 
-/// Every token, in the order of a theme's file.
-const TOKENS: [&str; 23] = [
-    "bg",
-    "bar",
-    "sel",
-    "text",
-    "muted",
-    "faint",
-    "border",
-    "focus",
-    "accent2",
-    "up",
-    "down",
-    "warn",
-    "key",
-    "info",
-    "series-1",
-    "series-2",
-    "series-3",
-    "series-4",
-    "series-5",
-    "series-6",
-    "overlay-1",
-    "overlay-2",
-    "overlay-3",
-];
-
 impl CustomTheme {
     /// The theme `name` of these tokens and colors, such as `("focus", "#6ea8fe")`.
     ///
@@ -79,7 +52,7 @@ impl CustomTheme {
     /// # Errors
     /// A [`Fault`] for every token that cannot be followed.
     pub fn read(name: &str, tokens: &[(String, String)]) -> Result<Self, Vec<Fault>> {
-        let mut palette = palette::DARK;
+        let mut palette = Palette::default();
         let mut faults = Vec::new();
         let mut ordered: Vec<_> = tokens.iter().enumerate().collect();
         ordered.sort_by_key(|(_, (key, _))| key != BASE);
@@ -91,20 +64,16 @@ impl CustomTheme {
         faults.sort_by_key(|fault| fault.token);
         if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
     }
-}
 
-impl CustomTheme {
     /// What of it is hard to read, the worst first: text on any background, lines on that of panes,
     /// each held to what the themes of the program reach.
     #[must_use]
     pub fn low_contrast(&self) -> Vec<LowContrast> {
-        let mut palette = self.palette.clone();
-        let lines = TOKENS.iter().filter(|token| token.contains('-'));
+        let lines = Palette::tokens().filter(|token| token.contains('-'));
         let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));
-        let pairs: Vec<_> = texts.chain(lines.map(|token| (*token, "bg"))).collect();
-        let mut rgb = |token| slot(&mut palette, token).map(|color| color.parts());
+        let pairs: Vec<_> = texts.chain(lines.map(|token| (token, "bg"))).collect();
         let ratio = |(token, on)| {
-            let ratio = contrast(rgb(token)?, rgb(on)?);
+            let ratio = contrast(self.palette.rgb(token), self.palette.rgb(on));
             (ratio < CONTRAST_MIN).then_some(LowContrast { token, on, ratio })
         };
         let mut faint: Vec<_> = pairs.into_iter().filter_map(ratio).collect();
@@ -116,7 +85,7 @@ impl CustomTheme {
 /// The colors of the theme `name` as a theme's file; none if it paints nothing itself.
 #[must_use]
 pub fn text_of(name: Name) -> Option<String> {
-    let mut palette = name.palette()?.clone();
+    let palette = Palette::of_theme(name)?;
     let mut text = format!(
         "# The colors of the theme {name}. Put a file like this into the folder themes beside the\n\
          # configuration file; what is left out is as in the base.\n{BASE} = {:?}\n",
@@ -125,62 +94,34 @@ pub fn text_of(name: Name) -> Option<String> {
             name => name.to_string(),
         }
     );
-    for token in TOKENS {
-        if let Some(Rgb(color)) = slot(&mut palette, token) {
-            text.extend([token, " = \"", &format!("#{color:06x}"), "\"\n"]);
-        }
+    for token in Palette::tokens() {
+        let [r, g, b] = palette.rgb(token);
+        text.extend([token, " = \"#", &format!("{r:02x}{g:02x}{b:02x}"), "\"\n"]);
     }
     Some(text)
 }
 
 fn set(palette: &mut Palette, token: &str, value: &str) -> Result<(), String> {
     if token == BASE {
-        let base = value.parse::<Name>().ok().and_then(Name::palette);
-        *palette = base.cloned().ok_or_else(|| {
+        let base = value.parse().ok().and_then(Palette::of_theme);
+        *palette = base.ok_or_else(|| {
             format!("`{value}` is no theme to start from: dark, light, cvd or high-contrast")
         })?;
         return Ok(());
     }
-    let Some(place) = slot(palette, token) else {
+    let Some(place) = palette.color_mut(token) else {
+        let tokens: Vec<&str> = Palette::tokens().collect();
         return Err(format!(
             "there is no token `{token}`; there are {BASE}, {}",
-            TOKENS.join(", ")
+            tokens.join(", ")
         ));
     };
     let digits = value.strip_prefix('#').filter(|digits| digits.len() == 6);
     let color = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    *place = Rgb(color.ok_or_else(|| {
+    *place = color.ok_or_else(|| {
         format!("`{value}` is no color: write red, green and blue as \"#rrggbb\"")
-    })?);
+    })?;
     Ok(())
-}
-
-fn slot<'a>(palette: &'a mut Palette, token: &str) -> Option<&'a mut Rgb> {
-    Some(match token {
-        "bg" => &mut palette.bg,
-        "bar" => &mut palette.bar,
-        "sel" => &mut palette.sel,
-        "text" => &mut palette.text,
-        "muted" => &mut palette.muted,
-        "faint" => &mut palette.faint,
-        "border" => &mut palette.border,
-        "focus" => &mut palette.focus,
-        "accent2" => &mut palette.accent2,
-        "up" => &mut palette.up,
-        "down" => &mut palette.down,
-        "warn" => &mut palette.warn,
-        "key" => &mut palette.key,
-        "info" => &mut palette.info,
-        _ => {
-            let (kind, number) = token.split_once('-')?;
-            let idx = number.parse::<usize>().ok()?.checked_sub(1)?;
-            return match kind {
-                "series" => palette.series.get_mut(idx),
-                "overlay" => palette.overlay.get_mut(idx),
-                _ => None,
-            };
-        }
-    })
 }
 
 #[cfg(test)]
@@ -195,8 +136,9 @@ mod tests {
     fn tokens_override_the_base_in_any_order() {
         let own =
             CustomTheme::read("mine", &tokens(&[("focus", "#010203"), ("base", "light")])).unwrap();
-        let light = &palette::LIGHT;
-        assert_eq!((own.palette.focus, own.palette.bg), (Rgb(0x0001_0203), light.bg));
+        let light = Palette::of_theme(Name::Light).unwrap();
+        assert_eq!(own.palette.rgb("focus"), [1, 2, 3]);
+        assert_eq!(own.palette.rgb("bg"), light.rgb("bg"));
     }
 
     #[test]
@@ -236,7 +178,7 @@ mod tests {
             let lines = text.lines().filter_map(|line| line.split_once(" = "));
             let read: Vec<_> = lines.map(|(a, b)| (a, b.trim_matches('"'))).collect();
             let own = CustomTheme::read("again", &tokens(&read)).unwrap();
-            assert_eq!(Some(&own.palette), name.palette(), "{name}");
+            assert_eq!(Some(own.palette), Palette::of_theme(name), "{name}");
         }
         assert_eq!(text_of(Name::Mono), None);
     }

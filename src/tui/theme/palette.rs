@@ -3,128 +3,84 @@
 //! The ratios beside the colors in the design are checked by the tests of [`super`]: text reaches
 //! 4.5 to one against every background it may stand on.
 
-/// A color as 0xRRGGBB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Rgb(pub(super) u32);
+use super::Name;
 
-impl Rgb {
-    /// The color as red, green and blue.
-    pub(super) const fn parts(self) -> [u8; 3] {
-        let [_, r, g, b] = self.0.to_be_bytes();
-        [r, g, b]
+/// Every token of [`super::Theme`], in the order of a theme's file, and its color as 0xRRGGBB: dark,
+/// light, cvd, high-contrast.
+///
+/// Series of the dark theme are those of Okabe and Ito, which differ for every kind of sight. In the
+/// light one `up`, `warn` and `info` are a shade darker than a background alone would need, because
+/// they also stand on the selected row. The third has blue for rises and orange for falls, a violet
+/// focus, and no line over candles in blue or orange: on candles of nearly their own color such lines
+/// were unreadable. The last is white on black, with borders and grids that can be seen.
+const COLORS: [(&str, [u32; 4]); 23] = [
+    ("bg", [0x0011_131a, 0x00fb_fbfd, 0x0011_131a, 0x0000_0000]),
+    ("bar", [0x0017_1a23, 0x00ee_f1f7, 0x0017_1a23, 0x000f_0f0f]),
+    ("sel", [0x0023_2a3b, 0x00df_e8fb, 0x0023_2a3b, 0x0010_2f57]),
+    ("text", [0x00d5_d9e6, 0x001c_2030, 0x00d5_d9e6, 0x00ff_ffff]),
+    ("muted", [0x008a_92a8, 0x0056_6079, 0x008a_92a8, 0x00d0_d4dc]),
+    ("faint", [0x004b_5166, 0x00a3_abbd, 0x004b_5166, 0x007f_858f]),
+    ("border", [0x0033_3a4c, 0x00c3_c9d8, 0x0033_3a4c, 0x0097_9da8]),
+    ("focus", [0x006e_a8fe, 0x001d_5fd1, 0x00b7_94f6, 0x0084_cfff]),
+    ("accent2", [0x00b7_94f6, 0x006b_3fc4, 0x00b7_94f6, 0x00d9_bfff]),
+    ("up", [0x003f_c294, 0x000b_7049, 0x0056_b4e9, 0x004d_f0a5]),
+    ("down", [0x00f2_707b, 0x00b4_232f, 0x00f5_9e42, 0x00ff_a3a8]),
+    ("warn", [0x00f2_b84b, 0x0084_5600, 0x00f0_e442, 0x00ff_d75f]),
+    ("key", [0x00f2_b84b, 0x0084_5600, 0x00f2_b84b, 0x00ff_d75f]),
+    ("info", [0x0056_c7e8, 0x000b_6b8a, 0x0056_c7e8, 0x007f_e9ff]),
+    ("series-1", [0x0056_b4e9, 0x000b_6b8a, 0x0056_b4e9, 0x007c_c8ff]),
+    ("series-2", [0x00e6_9f00, 0x00a0_5a00, 0x00e6_9f00, 0x00ff_b833]),
+    ("series-3", [0x003f_c294, 0x000d_7a50, 0x003f_c294, 0x004d_f0a5]),
+    ("series-4", [0x00cc_79a7, 0x00a0_3a78, 0x00cc_79a7, 0x00f2_a6d0]),
+    ("series-5", [0x00f0_e442, 0x006b_6200, 0x00f0_e442, 0x00ff_f066]),
+    ("series-6", [0x00d5_5e00, 0x00a8_420a, 0x00d5_5e00, 0x00ff_9a57]),
+    ("overlay-1", [0x00e6_9f00, 0x00a0_5a00, 0x00f0_e442, 0x00ff_b833]),
+    ("overlay-2", [0x00b7_94f6, 0x006b_3fc4, 0x00cc_79a7, 0x00d9_bfff]),
+    ("overlay-3", [0x00f0_e442, 0x006b_6200, 0x00d5_d9e6, 0x00ff_f066]),
+];
+
+/// A color for each token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Palette([u32; COLORS.len()]);
+
+impl Default for Palette {
+    /// The colors of the dark theme.
+    fn default() -> Self {
+        Self::of_column(0)
     }
 }
 
-/// A color for each token of [`super::Theme`].
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Palette {
-    pub(super) bg: Rgb,
-    pub(super) bar: Rgb,
-    pub(super) sel: Rgb,
-    pub(super) text: Rgb,
-    pub(super) muted: Rgb,
-    pub(super) faint: Rgb,
-    pub(super) border: Rgb,
-    pub(super) focus: Rgb,
-    pub(super) accent2: Rgb,
-    pub(super) up: Rgb,
-    pub(super) down: Rgb,
-    pub(super) warn: Rgb,
-    pub(super) key: Rgb,
-    pub(super) info: Rgb,
-    pub(super) series: [Rgb; 6],
-    pub(super) overlay: [Rgb; 3],
+impl Palette {
+    fn of_column(column: usize) -> Self {
+        Self(COLORS.map(|(_, colors)| colors.get(column).copied().unwrap_or_default()))
+    }
+
+    /// The colors of the theme `name`, where it has any of its own.
+    pub(super) fn of_theme(name: Name) -> Option<Self> {
+        let column = match name {
+            Name::Dark => 0,
+            Name::Light => 1,
+            Name::Cvd => 2,
+            Name::HighContrast => 3,
+            Name::Custom(own) => return Some(own.palette),
+            Name::Mono | Name::Ansi16 => return None,
+        };
+        Some(Self::of_column(column))
+    }
+
+    /// The tokens, in the order of a theme's file.
+    pub(super) fn tokens() -> impl Iterator<Item = &'static str> {
+        COLORS.iter().map(|(token, _)| *token)
+    }
+
+    /// The color of a token as 0xRRGGBB; none if there is no such token.
+    pub(super) fn color_mut(&mut self, token: &str) -> Option<&mut u32> {
+        self.0.get_mut(Self::tokens().position(|known| known == token)?)
+    }
+
+    /// The color of a token as red, green and blue; black if there is no such token.
+    pub(super) fn rgb(mut self, token: &str) -> [u8; 3] {
+        let [_, r, g, b] = self.color_mut(token).copied().unwrap_or_default().to_be_bytes();
+        [r, g, b]
+    }
 }
-
-/// The default. Series are those of Okabe and Ito, which differ for every kind of sight.
-pub(super) const DARK: Palette = Palette {
-    bg: Rgb(0x0011_131a),
-    bar: Rgb(0x0017_1a23),
-    sel: Rgb(0x0023_2a3b),
-    text: Rgb(0x00d5_d9e6),
-    muted: Rgb(0x008a_92a8),
-    faint: Rgb(0x004b_5166),
-    border: Rgb(0x0033_3a4c),
-    focus: Rgb(0x006e_a8fe),
-    accent2: Rgb(0x00b7_94f6),
-    up: Rgb(0x003f_c294),
-    down: Rgb(0x00f2_707b),
-    warn: Rgb(0x00f2_b84b),
-    key: Rgb(0x00f2_b84b),
-    info: Rgb(0x0056_c7e8),
-    series: [
-        Rgb(0x0056_b4e9),
-        Rgb(0x00e6_9f00),
-        Rgb(0x003f_c294),
-        Rgb(0x00cc_79a7),
-        Rgb(0x00f0_e442),
-        Rgb(0x00d5_5e00),
-    ],
-    overlay: [Rgb(0x00e6_9f00), Rgb(0x00b7_94f6), Rgb(0x00f0_e442)],
-};
-
-/// For light terminals. `up`, `warn` and `info` are a shade darker than a background alone would
-/// need, because they also stand on the selected row.
-pub(super) const LIGHT: Palette = Palette {
-    bg: Rgb(0x00fb_fbfd),
-    bar: Rgb(0x00ee_f1f7),
-    sel: Rgb(0x00df_e8fb),
-    text: Rgb(0x001c_2030),
-    muted: Rgb(0x0056_6079),
-    faint: Rgb(0x00a3_abbd),
-    border: Rgb(0x00c3_c9d8),
-    focus: Rgb(0x001d_5fd1),
-    accent2: Rgb(0x006b_3fc4),
-    up: Rgb(0x000b_7049),
-    down: Rgb(0x00b4_232f),
-    warn: Rgb(0x0084_5600),
-    key: Rgb(0x0084_5600),
-    info: Rgb(0x000b_6b8a),
-    series: [
-        Rgb(0x000b_6b8a),
-        Rgb(0x00a0_5a00),
-        Rgb(0x000d_7a50),
-        Rgb(0x00a0_3a78),
-        Rgb(0x006b_6200),
-        Rgb(0x00a8_420a),
-    ],
-    overlay: [Rgb(0x00a0_5a00), Rgb(0x006b_3fc4), Rgb(0x006b_6200)],
-};
-
-/// As [`DARK`], with blue for rises and orange for falls. Its focus is violet, and no line over
-/// candles is blue or orange: on candles of nearly their own color such lines were unreadable.
-pub(super) const CVD: Palette = Palette {
-    focus: Rgb(0x00b7_94f6),
-    up: Rgb(0x0056_b4e9),
-    down: Rgb(0x00f5_9e42),
-    warn: Rgb(0x00f0_e442),
-    overlay: [Rgb(0x00f0_e442), Rgb(0x00cc_79a7), Rgb(0x00d5_d9e6)],
-    ..DARK
-};
-
-/// White on black, with borders and grids that can be seen.
-pub(super) const HIGH_CONTRAST: Palette = Palette {
-    bg: Rgb(0x0000_0000),
-    bar: Rgb(0x000f_0f0f),
-    sel: Rgb(0x0010_2f57),
-    text: Rgb(0x00ff_ffff),
-    muted: Rgb(0x00d0_d4dc),
-    faint: Rgb(0x007f_858f),
-    border: Rgb(0x0097_9da8),
-    focus: Rgb(0x0084_cfff),
-    accent2: Rgb(0x00d9_bfff),
-    up: Rgb(0x004d_f0a5),
-    down: Rgb(0x00ff_a3a8),
-    warn: Rgb(0x00ff_d75f),
-    key: Rgb(0x00ff_d75f),
-    info: Rgb(0x007f_e9ff),
-    series: [
-        Rgb(0x007c_c8ff),
-        Rgb(0x00ff_b833),
-        Rgb(0x004d_f0a5),
-        Rgb(0x00f2_a6d0),
-        Rgb(0x00ff_f066),
-        Rgb(0x00ff_9a57),
-    ],
-    overlay: [Rgb(0x00ff_b833), Rgb(0x00d9_bfff), Rgb(0x00ff_f066)],
-};
