@@ -85,6 +85,17 @@ impl Overlay {
         }
     }
 
+    /// The selected row, where it is a list.
+    pub(crate) const fn row(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Palette(palette) => Some(&mut palette.row),
+            Self::Themes(themes) => Some(&mut themes.row),
+            Self::CopyAs(copy_as) => Some(&mut copy_as.row),
+            Self::Notices(row) | Self::Profiles(row) => Some(row),
+            _ => None,
+        }
+    }
+
     /// Whether the screen beneath is dimmed.
     const fn is_fading(&self) -> bool {
         // A theme is chosen by what it does to the rest of the screen.

@@ -1,4 +1,3 @@
 //! The form that asks for a file to write to.
 
 pub(crate) mod state;
-pub(crate) mod view;

@@ -71,25 +71,34 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
         take(state);
         return true;
     }
-    let (n_notices, n_choices) = (state.notices.past().len(), state.profiles.choices().len());
+    let n_rows = n_rows(state);
     let Some(overlay) = state.overlays.last_mut() else { return false };
-    match overlay {
-        Overlay::Help(help) => help.act(action),
-        Overlay::Palette(palette) => palette.act(action),
-        Overlay::Themes(themes) => state.theme = themes.act(action, &state.custom_themes),
-        Overlay::Notices(row) => *row = moved(action, *row, n_notices),
-        Overlay::Profiles(row) => *row = moved(action, *row, n_choices),
-        Overlay::CopyAs(copy_as) => copy_as.act(action),
-        Overlay::Key(_)
-        | Overlay::Jump(_)
-        | Overlay::Save(_)
-        | Overlay::ConfirmQuit
-        | Overlay::AddNode
-        | Overlay::ConfirmStop
-        | Overlay::Presets
-        | Overlay::PresetName => {}
+    if let Overlay::Help(help) = overlay {
+        help.act(action);
+    } else if let Some(row) = overlay.row() {
+        *row = moved(action, *row, n_rows);
     }
+    preview_theme(state);
     true
+}
+
+/// How many rows the topmost overlay has, where it is a list.
+fn n_rows(state: &State) -> usize {
+    match state.overlays.last() {
+        Some(Overlay::Palette(palette)) => palette.matches.len(),
+        Some(Overlay::Themes(_)) => Themes::rows(&state.custom_themes).count(),
+        Some(Overlay::CopyAs(copy_as)) => copy_as.forms.len(),
+        Some(Overlay::Notices(_)) => state.notices.past().len(),
+        Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
+        _ => 0,
+    }
+}
+
+/// Shows what the selected theme does, where one is chosen.
+fn preview_theme(state: &mut State) {
+    if let Some(Overlay::Themes(themes)) = state.overlays.last() {
+        state.theme = themes.selected(&state.custom_themes);
+    }
 }
 
 /// Opens the form for a key, or forgets it: of the profile selected, else of the one in use.
@@ -126,22 +135,12 @@ pub(crate) fn edited(state: &mut State) -> bool {
 /// Handles a click in the topmost overlay; returns whether there is one.
 pub(crate) fn click(state: &mut State, target: Target) -> bool {
     let Some(overlay) = state.overlays.last_mut() else { return false };
-    let Target::Row { row, .. } = target else { return true };
-    match overlay {
-        Overlay::Palette(palette) => {
-            palette.row = row;
-            take(state);
-        }
-        Overlay::CopyAs(copy_as) => {
-            copy_as.row = row;
-            take(state);
-        }
-        Overlay::Themes(themes) => {
-            themes.row = row;
-            state.theme = themes.selected(&state.custom_themes);
-        }
-        Overlay::Notices(selected) | Overlay::Profiles(selected) => *selected = row,
-        _ => {}
+    let (Target::Row { row, .. }, Some(selected)) = (target, overlay.row()) else { return true };
+    *selected = row;
+    if matches!(overlay, Overlay::Palette(_) | Overlay::CopyAs(_)) {
+        take(state);
+    } else {
+        preview_theme(state);
     }
     true
 }

@@ -1,16 +1,17 @@
 //! Draws the topmost overlay, with the screen beneath dimmed.
 
-use ratatui::{buffer::Buffer, layout::Rect};
+use ratatui::{buffer::Buffer, layout::Rect, text::Line};
 
-use super::{Overlay, copy_as, help, notices, palette, profiles, save, themes};
+use super::{Overlay, copy_as, help, notices, palette, profiles, themes};
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
     screens::{cluster, execute},
-    view::{Frame, centered, hits::Hits},
+    state::field::Field,
+    view::{Frame, centered, hits::Hits, split_columns, split_rows},
     widget::{
-        paint,
+        format, paint,
         pane::{self, Focus, Pane},
     },
 };
@@ -35,10 +36,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         Overlay::Palette(palette) => palette::view::draw(area, buf, frame, palette, hits),
         Overlay::Themes(themes) => themes::view::draw(area, buf, frame, *themes, hits),
         Overlay::AddNode => cluster::view::node_form::draw(area, buf, frame, hits),
-        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(area, buf, frame),
-        Overlay::Presets => execute::view::presets::draw(area, buf, frame),
-        Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame),
-        Overlay::Save(save) => save::view::draw(area, buf, frame, save, hits),
+        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(area, buf, frame, hits),
+        Overlay::Presets => execute::view::presets::draw(area, buf, frame, hits),
+        Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame, hits),
+        Overlay::Save(save) => save.prompt(frame).draw(area, buf, frame, hits),
         Overlay::CopyAs(copy_as) => copy_as::view::draw(area, buf, frame, copy_as, hits),
         Overlay::Profiles(row) => profiles::view::draw(area, buf, frame, *row, hits),
         Overlay::Key(form) => profiles::view::draw_key(area, buf, frame, form, hits),
@@ -60,17 +61,86 @@ pub(crate) fn raise(
     pane::padded(of.focus(Focus::Here).draw(place, buf, frame.theme))
 }
 
-/// Rows of a list of `n_rows` that are shown in `height` rows when row `row` is to be among them.
-pub(crate) fn window(row: usize, n_rows: usize, height: u16) -> std::ops::Range<usize> {
-    let height = usize::from(height);
-    let first = row.saturating_sub(height.saturating_sub(1)).min(n_rows.saturating_sub(height));
-    first..n_rows.min(first + height)
+/// A list in an overlay.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct List {
+    pub(crate) n_rows: usize,
+    pub(crate) selected: usize,
+    /// Rows of the screen from one row of the list to the next.
+    pub(crate) pitch: u16,
 }
 
-/// Highlights row `y` of a list as selected.
-pub(crate) fn mark(inside: Rect, buf: &mut Buffer, y: u16, frame: Frame<'_>) {
-    paint::row_style(buf, inside, y, frame.theme.sel);
-    paint::put(buf, inside, (0, y), '▌', frame.theme.focus);
+impl List {
+    /// Draws as many rows as fit, the selected one among them; `draw_row` draws each at its place.
+    pub(crate) fn draw(
+        self,
+        area: Rect,
+        buf: &mut Buffer,
+        frame: Frame<'_>,
+        hits: &mut Hits,
+        draw_row: impl Fn(&mut Buffer, Rect, usize),
+    ) {
+        let n_fit = usize::from(area.height.div_ceil(self.pitch));
+        let first = self.selected.saturating_sub(n_fit.saturating_sub(1));
+        let shown = first.min(self.n_rows.saturating_sub(n_fit))..self.n_rows;
+        for (y, row) in (0..area.height).step_by(self.pitch.into()).zip(shown) {
+            let place = Rect { y: area.y.saturating_add(y), height: 1, ..area };
+            draw_row(buf, place, row);
+            if row == self.selected {
+                paint::row_style(buf, place, 0, frame.theme.sel);
+                paint::put(buf, place, (0, 0), '▌', frame.theme.focus);
+            }
+            hits.add(place, Target::Row { pane: 0, row });
+        }
+    }
+}
+
+/// A question, and the keys that answer it.
+pub(crate) struct Question<'a> {
+    pub(crate) title: &'static str,
+    pub(crate) width: u16,
+    pub(crate) lines: Vec<Line<'a>>,
+    pub(crate) keys: Line<'a>,
+}
+
+impl Question<'_> {
+    /// Draws it in the middle of `area`.
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+        let n_rows = u16::try_from(self.lines.len()).unwrap_or(u16::MAX);
+        let place = centered(area, self.width, n_rows.saturating_add(4));
+        let inside = raise(place, buf, frame, Pane::new(self.title), hits);
+        for (y, line) in (0..).zip(&self.lines) {
+            paint::line(buf, inside, (0, y), line);
+        }
+        paint::line(buf, inside, (0, n_rows.saturating_add(1)), &self.keys);
+    }
+}
+
+/// A box that asks for a text.
+pub(crate) struct Prompt<'a> {
+    pub(crate) title: &'static str,
+    /// What stands before the field.
+    pub(crate) label: &'static str,
+    pub(crate) field: &'a Field,
+    pub(crate) note: String,
+}
+
+impl Prompt<'_> {
+    /// Draws it in the middle of `area`.
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+        /// Columns of the box.
+        const WIDTH: u16 = 64;
+        let theme = frame.theme;
+        let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
+        let inside = raise(place, buf, frame, Pane::new(self.title), hits);
+        let x = paint::text(buf, inside, (0, 1), self.label, theme.muted) + 2;
+        let [_, row] = split_rows(inside, 1);
+        let [_, room] = split_columns(split_rows(row, 1)[0], x);
+        buf.set_style(room, theme.sel);
+        execute::view::draw_field(pane::padded(room), buf, theme, self.field, theme.text);
+        let note = format::fit(&self.note, inside.width.into());
+        paint::text(buf, inside, (0, 3), &note, theme.muted);
+    }
 }
 
 /// Asks whether to quit although a run is awaited, or an added node would end.
@@ -91,13 +161,12 @@ fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         keys.push((Action::QuitKeeping, "quit, and keep them running "));
     }
     keys.push((Action::Back, "stay"));
-    let reasons: Vec<String> = runs.into_iter().chain(nodes).collect();
-    let n_rows = u16::try_from(reasons.len()).unwrap_or(u16::MAX);
-    let place = centered(area, 60, n_rows.saturating_add(4));
-    let inside = raise(place, buf, frame, Pane::new("Quit?"), hits);
-    for (y, reason) in (0..).zip(&reasons) {
-        paint::text(buf, inside, (0, y), reason, theme.text);
+    let reasons = runs.into_iter().chain(nodes);
+    Question {
+        title: "Quit?",
+        width: 60,
+        lines: reasons.map(|reason| Line::styled(reason, theme.text)).collect(),
+        keys: frame.hints(Layer::Confirm, &keys),
     }
-    let keys = frame.hints(Layer::Confirm, &keys);
-    paint::line(buf, inside, (0, n_rows.saturating_add(1)), &keys);
+    .draw(area, buf, frame, hits);
 }

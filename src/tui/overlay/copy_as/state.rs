@@ -5,9 +5,8 @@
 use wire::{functions::ExecuteRequest, paths};
 
 use crate::{
-    action::Action,
     local::Addresses,
-    overlay::{self, save::state::Table},
+    overlay::save::state::Table,
     screens::{Screen, cluster::state::Pane, execute::state::words::quoted},
     state::{State, runs::Run},
 };
@@ -40,11 +39,6 @@ impl CopyMenu {
         };
         forms.retain(|(_, text)| !text.is_empty());
         Self { row: 0, forms }
-    }
-
-    /// Handles an action.
-    pub(crate) fn act(&mut self, action: Action) {
-        self.row = overlay::moved(action, self.row, self.forms.len());
     }
 
     /// The text of the selected format.

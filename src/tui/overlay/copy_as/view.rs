@@ -5,9 +5,8 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use super::state::CopyMenu;
 use crate::{
     action::Action,
-    event::Target,
     keymap::Layer,
-    overlay::view::{mark, raise},
+    overlay::view::{List, raise},
     view::{Frame, centered, hits::Hits},
     widget::{format, paint, pane::Pane},
 };
@@ -32,18 +31,15 @@ pub(crate) fn draw(
         frame.hints(Layer::Choice, &[(Action::Open, "copies it"), (Action::Back, "goes back")]),
     );
     let inside = raise(place, buf, frame, of, hits);
-    for ((y, row), (name, text)) in (0..inside.height).zip(0..).zip(&copy_as.forms) {
-        paint::text(buf, inside, (2, y), name, theme.text);
-        let room = usize::from(inside.width.saturating_sub(TEXT_FROM));
+    let list = List { n_rows: copy_as.forms.len(), selected: copy_as.row, pitch: 1 };
+    list.draw(inside, buf, frame, hits, |buf, place, row| {
+        let Some((name, text)) = copy_as.forms.get(row) else { return };
+        paint::text(buf, place, (2, 0), name, theme.text);
+        let room = usize::from(place.width.saturating_sub(TEXT_FROM));
         // No more than fits is looked at: a text may be long.
         let start: String = text.chars().take(usize::from(WIDTH)).collect();
         let words: Vec<&str> = start.split_whitespace().collect();
         let words = words.join(" ");
-        paint::text(buf, inside, (TEXT_FROM, y), &format::fit(&words, room), theme.muted);
-        if row == copy_as.row {
-            mark(inside, buf, y, frame);
-        }
-        let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
-        hits.add(place, Target::Row { pane: 0, row });
-    }
+        paint::text(buf, place, (TEXT_FROM, 0), &format::fit(&words, room), theme.muted);
+    });
 }

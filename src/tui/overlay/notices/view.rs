@@ -3,10 +3,9 @@
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
-    event::Target,
     local::Level,
-    overlay::view::{mark, raise, window},
-    view::{Frame, centered, hits::Hits, wrap::wrapped},
+    overlay::view::{List, raise},
+    view::{Frame, centered, hits::Hits, split_rows, wrap::wrapped},
     widget::{format, paint, pane::Pane},
 };
 
@@ -34,28 +33,23 @@ pub(crate) fn draw(
         paint::text(buf, inside, (0, 0), "No notices yet.", theme.muted);
         return;
     }
-    let list = Rect { height: inside.height.saturating_sub(DETAIL_ROWS + 1), ..inside };
-    for (y, row) in (0..list.height).zip(window(selected, n_rows, list.height)) {
-        let Some(notice) = past.past().nth(row) else { continue };
+    let [upper, below] = split_rows(inside, inside.height.saturating_sub(DETAIL_ROWS + 1));
+    let list = List { n_rows, selected, pitch: 1 };
+    list.draw(upper, buf, frame, hits, |buf, place, row| {
+        let Some(notice) = past.past().nth(row) else { return };
         let (glyph, style) = match notice.level {
             Level::Error => ("✗", theme.down),
             Level::Warn => ("!", theme.warn),
             _ => ("✓", theme.up),
         };
-        paint::text(buf, list, (2, y), &format::clock(notice.at), theme.muted);
-        paint::text(buf, list, (11, y), glyph, style);
-        let x = paint::text(buf, list, (13, y), &notice.text, theme.text);
-        paint::text(buf, list, (x.saturating_add(2), y), &notice.detail, theme.muted);
-        if row == selected {
-            mark(list, buf, y, frame);
-        }
-        let place = Rect { y: list.y.saturating_add(y), height: 1, ..list };
-        hits.add(place, Target::Row { pane: 0, row });
-    }
+        paint::text(buf, place, (2, 0), &format::clock(notice.at), theme.muted);
+        paint::text(buf, place, (11, 0), glyph, style);
+        let x = paint::text(buf, place, (13, 0), &notice.text, theme.text);
+        paint::text(buf, place, (x.saturating_add(2), 0), &notice.detail, theme.muted);
+    });
     let Some(notice) = past.past().nth(selected) else { return };
     let whole = format!("{} · {}", notice.text, notice.detail);
-    let from = list.height.saturating_add(1);
-    for (y, line) in (from..inside.height).zip(wrapped(&whole, inside.width)) {
-        paint::text(buf, inside, (0, y), &line, theme.text);
+    for (y, line) in (1..below.height).zip(wrapped(&whole, below.width)) {
+        paint::text(buf, below, (0, y), &line, theme.text);
     }
 }

@@ -13,7 +13,6 @@ use nucleo_matcher::{
 
 use crate::{
     action::Action,
-    overlay,
     screens::Screen,
     state::{field::Field, runs::RunId},
     theme::Name,
@@ -159,11 +158,6 @@ impl Palette {
         // Stable: what is as good stays in the order of the entries.
         found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
         self.matches = found.into_iter().map(|(_, found)| found).collect();
-    }
-
-    /// Handles an action.
-    pub(crate) fn act(&mut self, action: Action) {
-        self.row = overlay::moved(action, self.row, self.matches.len());
     }
 
     /// The selected entry.

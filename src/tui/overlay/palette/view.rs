@@ -10,8 +10,7 @@ use ratatui::{
 
 use super::state::{Entry, Kind, Match, Palette};
 use crate::{
-    event::Target,
-    overlay::view::{mark, raise, window},
+    overlay::view::{List, raise},
     screens::execute,
     view::{Frame, hits::Hits},
     widget::{format, paint, pane::Pane},
@@ -62,7 +61,17 @@ pub(crate) fn draw(
     // A line for what is typed, a rule above and a blank below the list, a line for the signs.
     let list =
         Rect { y: inside.y.saturating_add(2), height: inside.height.saturating_sub(4), ..inside };
-    draw_list(list, buf, frame, palette, hits);
+    if palette.matches.is_empty() {
+        paint::text(buf, list, (2, 0), "no matches", theme.muted);
+    }
+    let rows = List { n_rows: palette.matches.len(), selected: palette.row, pitch: 1 };
+    rows.draw(list, buf, frame, hits, |buf, place, row| {
+        let found = palette.matches.get(row);
+        let entry = found.and_then(|found| palette.entries.get(found.entry_idx));
+        if let (Some(found), Some(entry)) = (found, entry) {
+            draw_entry(place, buf, frame, entry, found);
+        }
+    });
     if inside.height > 4 {
         let y = inside.height - 1;
         let mut signs = Line::default();
@@ -71,24 +80,6 @@ pub(crate) fn draw(
             signs.push_span(Span::styled(format!(" {}   ", kind.plural()), theme.muted));
         }
         paint::line(buf, inside, (0, y), &signs);
-    }
-}
-
-fn draw_list(list: Rect, buf: &mut Buffer, frame: Frame<'_>, palette: &Palette, hits: &mut Hits) {
-    let theme = frame.theme;
-    if palette.matches.is_empty() && list.height > 0 {
-        paint::text(buf, list, (2, 0), "no matches", theme.muted);
-    }
-    let shown = window(palette.row, palette.matches.len(), list.height);
-    for (y, row) in (0..list.height).zip(shown) {
-        let Some(found) = palette.matches.get(row) else { continue };
-        let Some(entry) = palette.entries.get(found.entry_idx) else { continue };
-        let place = Rect { y: list.y.saturating_add(y), height: 1, ..list };
-        draw_entry(place, buf, frame, entry, found);
-        if row == palette.row {
-            mark(list, buf, y, frame);
-        }
-        hits.add(place, Target::Row { pane: 0, row });
     }
 }
 

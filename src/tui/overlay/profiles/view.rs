@@ -9,11 +9,10 @@ use ratatui::{
 use super::state::{KeyForm, KeyStep};
 use crate::{
     action::Action,
-    event::Target,
     keymap::Layer,
-    overlay::view::{mark, raise},
+    overlay::view::{List, raise},
     state::profiles::Choice,
-    view::{Frame, centered, hits::Hits, spinner, wrap::wrapped},
+    view::{Frame, centered, hits::Hits, spinner, split_rows, wrap::wrapped},
     widget::{format, paint, pane::Pane},
 };
 
@@ -47,27 +46,20 @@ pub(crate) fn draw(
         ],
     ));
     let inside = raise(place, buf, frame, of, hits);
-    for (row, choice) in choices.iter().enumerate() {
-        let y = u16::try_from(row).unwrap_or(u16::MAX).saturating_mul(2).saturating_add(1);
-        if y >= inside.height {
-            break;
-        }
+    let list = List { n_rows: choices.len(), selected, pitch: 2 };
+    list.draw(split_rows(inside, 1)[1], buf, frame, hits, |buf, place, row| {
+        let Some(choice) = choices.get(row) else { return };
         let (name, words) = words(*choice);
         let is_current = match choice {
             Choice::Local => profiles.current.is_none() && frame.state.stack.summary().is_some(),
             Choice::Named(profile) => profiles.current.as_deref() == Some(profile.name.as_str()),
         };
         let (glyph, style) = if is_current { ('●', theme.up) } else { ('○', theme.faint) };
-        paint::put(buf, inside, (2, y), glyph, style);
+        paint::put(buf, place, (2, 0), glyph, style);
         let name = format::left(&name, usize::from(NAME_WIDTH) - 1);
-        paint::text(buf, inside, (4, y), &name, theme.text);
-        paint::text(buf, inside, (4 + NAME_WIDTH, y), &words, theme.muted);
-        if row == selected {
-            mark(inside, buf, y, frame);
-        }
-        let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
-        hits.add(place, Target::Row { pane: 0, row });
-    }
+        paint::text(buf, place, (4, 0), &name, theme.text);
+        paint::text(buf, place, (4 + NAME_WIDTH, 0), &words, theme.muted);
+    });
     if choices.is_empty() {
         paint::text(buf, inside, (2, 1), "The configuration file names no profile.", theme.muted);
     }

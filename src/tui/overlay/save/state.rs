@@ -6,9 +6,13 @@ use model::timestamp::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::{
+    action::Action,
+    keymap::Layer,
     local::LocalLog,
+    overlay::view::Prompt,
     screens::{Screen, inference::state::past::History},
     state::{State, field::Field},
+    view::Frame,
 };
 
 /// The form that asks for a file.
@@ -48,6 +52,17 @@ impl SaveForm {
         let mut path = Field::new(name);
         path.edit();
         Self { path, text: Some(text) }
+    }
+
+    /// The box that asks for the path.
+    pub(crate) fn prompt(&self, frame: Frame<'_>) -> Prompt<'_> {
+        let form = match &self.text {
+            Some(_) => "it is shown",
+            None if self.is_json() => "JSON",
+            None => "CSV, or JSON for .json",
+        };
+        let note = format!("{} writes it as {form}", frame.key(Layer::Save, Action::Open));
+        Prompt { title: "Save the current view", label: "file", field: &self.path, note }
     }
 
     /// Whether the path's ending asks for JSON; it is CSV otherwise.

@@ -1,10 +1,6 @@
 //! The choice of a theme: what is selected is shown at once.
 
-use crate::{
-    action::Action,
-    overlay,
-    theme::{Name, custom::CustomTheme},
-};
+use crate::theme::{Name, custom::CustomTheme};
 
 /// The choice of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +22,6 @@ impl Themes {
     pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
         let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
         std::iter::once(None).chain(all.map(Some))
-    }
-
-    /// Handles an action; returns the selected theme.
-    pub(crate) fn act(&mut self, action: Action, own: &[&'static CustomTheme]) -> Option<Name> {
-        self.row = overlay::moved(action, self.row, Self::rows(own).count());
-        self.selected(own)
     }
 
     /// The selected entry.

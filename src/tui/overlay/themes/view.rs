@@ -9,11 +9,10 @@ use ratatui::{
 use super::state::Themes;
 use crate::{
     action::Action,
-    event::Target,
     keymap::Layer,
-    overlay::view::{mark, raise},
+    overlay::view::{List, raise},
     theme::Name,
-    view::{Frame, hits::Hits},
+    view::{Frame, hits::Hits, split_rows},
     widget::{paint, pane::Pane},
 };
 
@@ -41,22 +40,16 @@ pub(crate) fn draw(
         frame.hints(Layer::Choice, &[(Action::Open, "takes it"), (Action::Back, "goes back")]),
     );
     let inside = raise(place, buf, frame, of, hits);
-    for ((y, row), name) in (1..).zip(0..).zip(Themes::rows(own)) {
-        if y >= inside.height {
-            break;
-        }
+    let list = List { n_rows: n_rows.into(), selected: themes.row, pitch: 1 };
+    list.draw(split_rows(inside, 1)[1], buf, frame, hits, |buf, place, row| {
+        let Some(name) = Themes::rows(own).nth(row) else { return };
         let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
-        paint::text(buf, inside, (2, y), &text, theme.text);
+        paint::text(buf, place, (2, 0), &text, theme.text);
         let is_faint = matches!(name, Some(Name::Custom(own)) if !own.low_contrast().is_empty());
         let (words, style) =
             if is_faint { ("! hard to read", theme.warn) } else { (words(name), theme.muted) };
-        paint::text(buf, inside, (17, y), words, style);
-        if row == themes.row {
-            mark(inside, buf, y, frame);
-        }
-        let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
-        hits.add(place, Target::Row { pane: 0, row });
-    }
+        paint::text(buf, place, (17, 0), words, style);
+    });
     let swatches = [
         ("focus ", theme.focus),
         ("▲ up ", theme.up),

@@ -238,20 +238,6 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::text(buf, area, (width + 2, area.height - 1), &text, theme.muted);
 }
 
-/// Draws the one field of a box that asks for something, with what it is before it.
-pub(crate) fn draw_asked(inside: Rect, buf: &mut Buffer, theme: &Theme, what: &str, field: &Field) {
-    let x = paint::text(buf, inside, (0, 1), what, theme.muted) + 2;
-    let room = Rect {
-        x: inside.x.saturating_add(x),
-        y: inside.y.saturating_add(1),
-        width: inside.width.saturating_sub(x),
-        height: 1,
-    }
-    .intersection(inside);
-    buf.set_style(room, theme.sel);
-    draw_field(pane::padded(room), buf, theme, field, theme.text);
-}
-
 /// Draws a field's text with its caret, scrolled so that the caret is in view.
 pub(crate) fn draw_field(area: Rect, buf: &mut Buffer, theme: &Theme, field: &Field, style: Style) {
     if area.width < 2 || area.height == 0 {

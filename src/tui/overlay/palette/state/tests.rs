@@ -1,5 +1,5 @@
 use super::*;
-use crate::{event::Event, harness::Harness};
+use crate::{event::Event, harness::Harness, overlay::Overlay};
 
 #[track_caller]
 fn check(typed: &str, want: &str) {
@@ -7,7 +7,7 @@ fn check(typed: &str, want: &str) {
     screen.run_split();
     screen.press("esc ctrl-p");
     screen.take(Event::Paste(typed.to_owned()));
-    let Some(overlay::Overlay::Palette(palette)) = screen.state.overlays.last() else {
+    let Some(Overlay::Palette(palette)) = screen.state.overlays.last() else {
         panic!("no palette")
     };
     let found = palette.selected().map_or_else(String::new, |entry| {

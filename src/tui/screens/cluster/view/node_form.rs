@@ -1,16 +1,17 @@
 //! The form of a node to be started, and the question whether to stop one.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier, text::Line};
 
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
+    overlay::view::{Question, raise},
     screens::{cluster::state::node_form::NodeField, execute::view::draw_field},
     view::{Frame, centered, hits::Hits, wrap::wrapped},
     widget::{
         format, paint,
-        pane::{self, Focus},
+        pane::{self, Pane},
     },
 };
 
@@ -32,11 +33,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let height = n_fields.saturating_mul(step).saturating_add(if is_roomy { 5 } else { 4 });
     let width = WIDTH_MAX.min(area.width.saturating_sub(2));
     let place = centered(area, width, height.min(area.height));
-    theme.clear(place, buf);
-    buf.set_style(place, theme.bar);
     let title = if form.is_head { "Start a head" } else { "Start a worker" };
-    let frame_of_pane = pane::Pane::new(title).info("a process of this machine").focus(Focus::Here);
-    let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
+    let of = Pane::new(title).info("a process of this machine");
+    let inside = raise(place, buf, frame, of, hits);
     let mut y = u16::from(is_roomy);
     for field in form.fields() {
         draw_node_field(inside, buf, frame, field, y, is_roomy);
@@ -125,12 +124,8 @@ fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
 }
 
 /// Asks whether to stop the selected process.
-pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    let place = centered(area, 52, 6);
-    theme.clear(place, buf);
-    buf.set_style(place, theme.bar);
-    let inside = pane::padded(pane::Pane::new("Stop?").focus(Focus::Here).draw(place, buf, theme));
     let process = state.cluster.selected_process(&state.stack);
     let (what, note) = match &process {
         None => ("It has already stopped.".to_owned(), ""),
@@ -144,9 +139,12 @@ pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             (format!("Stop {}, pid {}?", process.name, process.pid), note)
         }
     };
-    paint::text(buf, inside, (0, 0), &what, theme.text);
-    paint::text(buf, inside, (0, 1), note, theme.muted);
     let hints = [(Action::StopNow, "stop it "), (Action::Back, "leave it")];
-    let keys = frame.hints(Layer::ConfirmStop, &hints);
-    paint::line(buf, inside, (0, 3), &keys);
+    Question {
+        title: "Stop?",
+        width: 52,
+        lines: vec![Line::styled(what, theme.text), Line::styled(note, theme.muted)],
+        keys: frame.hints(Layer::ConfirmStop, &hints),
+    }
+    .draw(area, buf, frame, hits);
 }

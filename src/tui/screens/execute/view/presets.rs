@@ -2,20 +2,17 @@
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::draw_asked;
 use crate::{
     action::Action,
     keymap::Layer,
+    overlay::view::{Prompt, raise},
     screens::execute::state::presets::Preset,
     view::{
         Frame, centered, draw_empty,
         hits::Hits,
         table::{Column, Side, Table},
     },
-    widget::{
-        format, paint,
-        pane::{self, Focus},
-    },
+    widget::{format, pane::Pane},
 };
 
 /// The columns of the table, left to right.
@@ -28,18 +25,18 @@ const COLUMNS: [Column; 5] = [
 ];
 
 /// Draws the list of presets over `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let presets = &state.execute.presets;
     let n_presets = presets.list.len();
     let height = u16::try_from(n_presets.max(3)).unwrap_or(u16::MAX).saturating_add(3);
     let place = centered(area, 84.min(area.width.saturating_sub(4)), height.min(area.height));
-    theme.clear(place, buf);
-    buf.set_style(place, theme.bar);
-    let frame_of_pane = pane::Pane::new("Presets")
-        .info(if n_presets == 0 { String::new() } else { n_presets.to_string() })
-        .focus(Focus::Here);
-    let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
+    let of = Pane::new("Presets").info(if n_presets == 0 {
+        String::new()
+    } else {
+        n_presets.to_string()
+    });
+    let inside = raise(place, buf, frame, of, hits);
     if n_presets == 0 {
         let key = frame.key(Layer::Form, Action::SavePreset);
         let lines = ["No presets yet.".to_owned(), format!("{key} in the form saves one.")];
@@ -63,17 +60,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 }
 
 /// Asks for the name of a preset.
-pub(crate) fn draw_name(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let Frame { state, theme, .. } = frame;
-    let place = centered(area, 64.min(area.width.saturating_sub(2)), 6);
-    theme.clear(place, buf);
-    buf.set_style(place, theme.bar);
-    let frame_of_pane = pane::Pane::new("Save preset").focus(Focus::Here);
-    let inside = pane::padded(frame_of_pane.draw(place, buf, theme));
-    draw_asked(inside, buf, theme, "name", &state.execute.presets.name);
-    let note = format!(
-        "{} saves it; values of variables named KEY, TOKEN etc. are left out",
-        frame.key(Layer::PresetName, Action::Open)
-    );
-    paint::text(buf, inside, (0, 3), &format::fit(&note, inside.width.into()), theme.muted);
+pub(crate) fn draw_name(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let key = frame.key(Layer::PresetName, Action::Open);
+    Prompt {
+        title: "Save preset",
+        label: "name",
+        field: &frame.state.execute.presets.name,
+        note: format!("{key} saves it; values of variables named KEY, TOKEN etc. are left out"),
+    }
+    .draw(area, buf, frame, hits);
 }
