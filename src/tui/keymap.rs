@@ -15,6 +15,25 @@ mod table;
 pub use bindings::{Bound, Fault, KeyOverride, Keymap, defaults_text};
 pub use table::TABLE;
 
+/// Keys that are not letters: the name in a file of keys, and what people read.
+const NAMED: [(&str, KeyCode, &str); 15] = [
+    ("space", KeyCode::Char(' '), "space"),
+    ("enter", KeyCode::Enter, "⏎"),
+    ("esc", KeyCode::Esc, "esc"),
+    ("tab", KeyCode::Tab, "⇥"),
+    ("shift-tab", KeyCode::BackTab, "⇧⇥"),
+    ("up", KeyCode::Up, "↑"),
+    ("down", KeyCode::Down, "↓"),
+    ("left", KeyCode::Left, "←"),
+    ("right", KeyCode::Right, "→"),
+    ("home", KeyCode::Home, "home"),
+    ("end", KeyCode::End, "end"),
+    ("pgup", KeyCode::PageUp, "PgUp"),
+    ("pgdn", KeyCode::PageDown, "PgDn"),
+    ("backspace", KeyCode::Backspace, "⌫"),
+    ("delete", KeyCode::Delete, "del"),
+];
+
 /// One press of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chord {
@@ -181,12 +200,7 @@ impl Layer {
             Self::Secret => "API KEY",
             Self::Jump => "LABELS",
             Self::Save => "FILE",
-            Self::Cluster
-            | Self::Execute
-            | Self::Data
-            | Self::Inference
-            | Self::Logs
-            | Self::Overview => "THIS SCREEN",
+            _ => "THIS SCREEN",
         }
     }
 }
@@ -215,23 +229,9 @@ impl Chord {
         let code = match (letters.next(), letters.next()) {
             (Some(letter), None) if is_ctrl => KeyCode::Char(letter.to_ascii_lowercase()),
             (Some(letter), None) => KeyCode::Char(letter),
-            _ => match word {
-                "space" => KeyCode::Char(' '),
-                "enter" => KeyCode::Enter,
-                "esc" => KeyCode::Esc,
-                "tab" => KeyCode::Tab,
-                "shift-tab" => KeyCode::BackTab,
-                "up" => KeyCode::Up,
-                "down" => KeyCode::Down,
-                "left" => KeyCode::Left,
-                "right" => KeyCode::Right,
-                "home" => KeyCode::Home,
-                "end" => KeyCode::End,
-                "pgup" => KeyCode::PageUp,
-                "pgdn" => KeyCode::PageDown,
-                "backspace" => KeyCode::Backspace,
-                "delete" => KeyCode::Delete,
-                _ => match word.strip_prefix('f')?.parse() {
+            _ => match NAMED.iter().find(|(name, ..)| *name == word) {
+                Some((_, code, _)) => *code,
+                None => match word.strip_prefix('f')?.parse() {
                     Ok(number @ 1..=12) => KeyCode::F(number),
                     _ => return None,
                 },
@@ -258,30 +258,16 @@ impl fmt::Display for Chord {
         if self.is_alt {
             f.write_str("alt-")?;
         }
-        let name = match self.code {
-            KeyCode::Char(' ') => "space",
-            KeyCode::Char(letter) if self.is_ctrl => {
-                return write!(f, "{}", letter.to_ascii_uppercase());
+        let named = NAMED.iter().find(|(_, code, _)| *code == self.code);
+        match (self.code, named) {
+            (_, Some((.., text))) => f.write_str(text),
+            (KeyCode::Char(letter), _) if self.is_ctrl => {
+                write!(f, "{}", letter.to_ascii_uppercase())
             }
-            KeyCode::Char(letter) => return write!(f, "{letter}"),
-            KeyCode::F(number) => return write!(f, "F{number}"),
-            KeyCode::Enter => "⏎",
-            KeyCode::Esc => "esc",
-            KeyCode::Tab => "⇥",
-            KeyCode::BackTab => "⇧⇥",
-            KeyCode::Up => "↑",
-            KeyCode::Down => "↓",
-            KeyCode::Left => "←",
-            KeyCode::Right => "→",
-            KeyCode::Home => "home",
-            KeyCode::End => "end",
-            KeyCode::PageUp => "PgUp",
-            KeyCode::PageDown => "PgDn",
-            KeyCode::Backspace => "⌫",
-            KeyCode::Delete => "del",
-            _ => "?",
-        };
-        f.write_str(name)
+            (KeyCode::Char(letter), _) => write!(f, "{letter}"),
+            (KeyCode::F(number), _) => write!(f, "F{number}"),
+            _ => f.write_str("?"),
+        }
     }
 }
 

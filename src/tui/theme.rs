@@ -264,100 +264,80 @@ impl Theme {
         buf.set_style(area, style);
     }
 
-    /// The theme whose tokens have the colors that `color` gives them.
-    fn painted(name: Name, color: impl Fn(&str, Part) -> Color) -> Self {
-        let fg = |token| Style::new().fg(color(token, Part::Text));
-        let mark = |token| Style::new().fg(color(token, Part::Mark));
-        let rule = |token| Style::new().fg(color(token, Part::Background));
-        let bg = |token| Style::new().bg(color(token, Part::Background));
+    /// The theme whose tokens look as `style` says.
+    fn of_styles(name: Name, fill_down: Fill, style: impl Fn(&str) -> Style) -> Self {
         Self {
             name,
-            bg: bg("bg"),
-            bar: bg("bar"),
-            sel: bg("sel"),
-            text: fg("text"),
-            muted: fg("muted"),
-            faint: rule("faint"),
-            border: rule("border"),
-            focus: fg("focus"),
-            accent2: fg("accent2"),
-            up: fg("up"),
-            down: fg("down"),
-            warn: fg("warn"),
-            key: fg("key"),
-            info: fg("info"),
+            bg: style("bg"),
+            bar: style("bar"),
+            sel: style("sel"),
+            text: style("text"),
+            muted: style("muted"),
+            faint: style("faint"),
+            border: style("border"),
+            focus: style("focus"),
+            accent2: style("accent2"),
+            up: style("up"),
+            down: style("down"),
+            warn: style("warn"),
+            key: style("key"),
+            info: style("info"),
             series: ["series-1", "series-2", "series-3", "series-4", "series-5", "series-6"]
-                .map(mark),
-            overlay: ["overlay-1", "overlay-2", "overlay-3"].map(mark),
-            fill_down: Fill::Solid,
+                .map(&style),
+            overlay: ["overlay-1", "overlay-2", "overlay-3"].map(&style),
+            fill_down,
         }
+    }
+
+    fn painted(name: Name, color: impl Fn(&str, Part) -> Color) -> Self {
+        Self::of_styles(name, Fill::Solid, |token| match token {
+            "bg" | "bar" | "sel" => Style::new().bg(color(token, Part::Background)),
+            "faint" | "border" => Style::new().fg(color(token, Part::Background)),
+            _ if token.contains('-') => Style::new().fg(color(token, Part::Mark)),
+            _ => Style::new().fg(color(token, Part::Text)),
+        })
     }
 
     fn ansi16(name: Name) -> Self {
         let fg = |color| Style::new().fg(color);
-        let plain = Style::new().fg(Color::Reset);
-        let (up, down) = match name {
-            Name::Cvd => (Color::Blue, Color::Yellow),
-            _ => (Color::Green, Color::Red),
-        };
-        let (series, overlay) = match name {
-            Name::Cvd => (
-                [Color::Cyan, Color::Magenta, Color::Green, Color::Red, Color::Blue, Color::Yellow],
-                [Color::Magenta, Color::Cyan, Color::Green],
-            ),
-            _ => (
-                [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::Blue, Color::Red],
-                [Color::Yellow, Color::Magenta, Color::Cyan],
-            ),
-        };
-        Self {
-            name,
-            bg: Style::new().bg(Color::Reset),
-            bar: Style::new().bg(Color::Reset),
+        let plain = fg(Color::Reset);
+        let is_cvd = name == Name::Cvd;
+        Self::of_styles(name, Fill::Solid, |token| match (token, is_cvd) {
+            ("bg" | "bar", _) => Style::new().bg(Color::Reset),
             // One color for the whole row: in its own colors it would be a row of patches.
-            sel: plain.add_modifier(Modifier::REVERSED),
-            text: plain,
-            muted: plain.add_modifier(Modifier::DIM),
-            faint: fg(Color::DarkGray),
-            border: fg(Color::DarkGray),
+            ("sel", _) => plain.add_modifier(Modifier::REVERSED),
+            ("muted", _) => plain.add_modifier(Modifier::DIM),
+            ("faint" | "border", _) => fg(Color::DarkGray),
             // The plain blue of many terminals is too dark to be seen on black.
-            focus: fg(Color::LightBlue),
-            accent2: fg(Color::Magenta),
-            up: fg(up),
-            down: fg(down),
-            warn: fg(Color::Yellow),
-            key: fg(Color::Yellow).add_modifier(Modifier::BOLD),
-            info: fg(Color::Cyan),
-            series: series.map(fg),
-            overlay: overlay.map(fg),
-            fill_down: Fill::Solid,
-        }
+            ("focus", _) => fg(Color::LightBlue),
+            ("key", _) => fg(Color::Yellow).add_modifier(Modifier::BOLD),
+            ("info" | "series-1", _) | ("overlay-3", false) | ("overlay-2", true) => {
+                fg(Color::Cyan)
+            }
+            ("accent2", _)
+            | ("series-4" | "overlay-2", false)
+            | ("series-2" | "overlay-1", true) => fg(Color::Magenta),
+            ("up", false) | ("series-3", _) | ("overlay-3", true) => fg(Color::Green),
+            ("down" | "series-6", false) | ("series-4", true) => fg(Color::Red),
+            ("up", true) | ("series-5", _) => fg(Color::Blue),
+            ("warn", _) | ("series-2" | "overlay-1", false) | ("down" | "series-6", true) => {
+                fg(Color::Yellow)
+            }
+            _ => plain,
+        })
     }
 
     fn mono(name: Name) -> Self {
         let plain = Style::new();
         let bold = plain.add_modifier(Modifier::BOLD);
         let dim = plain.add_modifier(Modifier::DIM);
-        Self {
-            name,
-            bg: plain,
-            bar: plain,
-            sel: plain.add_modifier(Modifier::REVERSED),
-            text: plain,
-            muted: dim,
-            faint: dim,
-            border: dim,
-            focus: bold,
-            accent2: plain,
-            up: plain,
-            down: plain,
-            warn: bold,
-            key: bold.add_modifier(Modifier::UNDERLINED),
-            info: plain,
-            series: [plain, bold, plain, dim, bold, dim],
-            overlay: [bold, plain, dim],
-            fill_down: Fill::Shaded,
-        }
+        Self::of_styles(name, Fill::Shaded, |token| match token {
+            "sel" => plain.add_modifier(Modifier::REVERSED),
+            "muted" | "faint" | "border" | "series-4" | "series-6" | "overlay-3" => dim,
+            "focus" | "warn" | "series-2" | "series-5" | "overlay-1" => bold,
+            "key" => bold.add_modifier(Modifier::UNDERLINED),
+            _ => plain,
+        })
     }
 }
 

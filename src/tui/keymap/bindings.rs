@@ -234,21 +234,13 @@ pub fn defaults_text() -> String {
          # \"none\" unbinds a key. Keys of a sequence are separated by spaces.\n",
     );
     let mut section = None;
-    let mut layers: Vec<Layer> = Vec::new();
     for binding in TABLE {
-        if !layers.contains(&binding.layer) {
-            layers.push(binding.layer);
+        if section.replace(binding.layer) != Some(binding.layer) {
+            text.extend(["\n[", &binding.layer.name(), "]\n"]);
         }
-    }
-    for layer in layers {
-        for binding in TABLE.iter().filter(|binding| binding.layer == layer) {
-            if section.replace(layer) != Some(layer) {
-                text.extend(["\n[", &layer.name(), "]\n"]);
-            }
-            for keys in binding.keys {
-                let (action, title) = (binding.action.name(), binding.action.title());
-                text.extend(["\"", keys, "\" = \"", &action, "\" # ", title, "\n"]);
-            }
+        for keys in binding.keys {
+            let (action, title) = (binding.action.name(), binding.action.title());
+            text.extend(["\"", keys, "\" = \"", &action, "\" # ", title, "\n"]);
         }
     }
     text

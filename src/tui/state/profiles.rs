@@ -20,20 +20,11 @@ pub struct Profiles {
     pub opening: Option<String>,
 }
 
-/// What can be chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice<'a> {
-    /// The stack of this machine.
-    Local,
-    /// A named profile.
-    Named(&'a Profile),
-}
-
 impl Profiles {
-    /// What can be chosen, in the order of the list.
-    pub fn choices(&self) -> Vec<Choice<'_>> {
-        let local = self.has_local.then_some(Choice::Local);
-        local.into_iter().chain(self.list.iter().map(Choice::Named)).collect()
+    /// What can be chosen, in the order of the list; none is the stack of this machine.
+    pub fn choices(&self) -> Vec<Option<&Profile>> {
+        let local = self.has_local.then_some(None);
+        local.into_iter().chain(self.list.iter().map(Some)).collect()
     }
 
     /// The name under which the key in use is kept.

@@ -23,7 +23,7 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// Its width; the last one takes what is left.
+    /// Its width; the last one takes what is left. A column of none is left out, with its cells.
     pub(crate) width: u16,
     /// The side its texts stand on.
     pub(crate) side: Side,
@@ -103,27 +103,30 @@ impl Table<'_> {
 
     /// The columns between two columns: more than one where the last is a number, which ends at the
     /// edge, and there is room to spare.
-    fn gap(&self, width: u16) -> u16 {
+    fn gap(shown: &[(&Column, Cell)], width: u16) -> u16 {
         /// More, and the eye would lose the row.
         const GAP_MAX: u16 = 4;
-        let n_gaps = u16::try_from(self.columns.len()).unwrap_or(u16::MAX).saturating_sub(1);
-        if n_gaps == 0 || self.columns.last().is_none_or(|last| last.side == Side::Left) {
+        let n_gaps = u16::try_from(shown.len()).unwrap_or(u16::MAX).saturating_sub(1);
+        if n_gaps == 0 || shown.last().is_none_or(|(last, _)| last.side == Side::Left) {
             return 1;
         }
-        let needed: u16 = self.columns.iter().map(|column| column.width).sum();
+        let needed: u16 = shown.iter().map(|(column, _)| column.width).sum();
         (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
     }
 
     fn draw_row(&self, area: Rect, buf: &mut Buffer, y: u16, cells: Vec<Cell>) {
         let mut x = 0_u16;
-        let gap = self.gap(area.width);
+        let cells = self.columns.iter().zip(cells);
+        let cells: Vec<(&Column, Cell)> = cells.filter(|(column, _)| column.width > 0).collect();
+        let (gap, n_columns) = (Self::gap(&cells, area.width), cells.len());
         // The last text begins where those before it left their columns empty.
-        let n_before = cells.len().saturating_sub(1);
-        let n_empty = cells.iter().take(n_before).rev().take_while(|(it, _)| it.is_empty()).count();
+        let n_before = n_columns.saturating_sub(1);
+        let before = cells.iter().take(n_before).rev();
+        let n_empty = before.take_while(|(_, (text, _))| text.is_empty()).count();
         let spills_from = n_before - n_empty;
         let mut spill = None;
-        for (idx, (column, (text, style))) in self.columns.iter().zip(cells).enumerate() {
-            let is_last = idx + 1 == self.columns.len();
+        for (idx, (column, (text, style))) in cells.into_iter().enumerate() {
+            let is_last = idx + 1 == n_columns;
             if idx == spills_from {
                 spill = Some(x);
             }

@@ -102,20 +102,18 @@ impl Kind {
         }
     }
 
-    /// The plural, for the list's legend.
-    pub(crate) const fn plural(self) -> &'static str {
-        match self {
-            Self::Command => "commands",
-            Self::Dataset => "datasets",
-            Self::Run => "runs",
-            Self::Node => "nodes",
-            Self::Topic => "topics",
-            Self::Function => "functions",
-        }
+    /// What one is called: `dataset`.
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
 impl Entry {
+    /// An entry without keys, in the group of its kind.
+    fn new(kind: Kind, text: String, detail: String, goal: Goal) -> Self {
+        Self { kind, group: kind.name(), text, detail, keys: String::new(), goal }
+    }
+
     /// The searched text: name, detail, group.
     fn haystack(&self) -> String {
         format!("{} {} {}", self.text, self.detail, self.group)

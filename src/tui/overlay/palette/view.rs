@@ -77,7 +77,7 @@ pub(crate) fn draw(
         let mut signs = Line::default();
         for kind in Kind::ALL {
             signs.push_span(Span::styled(kind.sign().to_string(), theme.key));
-            signs.push_span(Span::styled(format!(" {}   ", kind.plural()), theme.muted));
+            signs.push_span(Span::styled(format!(" {}s   ", kind.name()), theme.muted));
         }
         paint::line(buf, inside, (0, y), &signs);
     }

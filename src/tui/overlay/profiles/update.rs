@@ -6,22 +6,14 @@ use crate::{
     event::{Effect, ProfileEvent},
     overlay::Overlay,
     screens::update::{connect, enter},
-    state::{
-        State,
-        loadable::Failure,
-        profiles::{Choice, NO_PROFILE},
-        stack,
-    },
+    state::{State, loadable::Failure, profiles::NO_PROFILE, stack},
 };
 
 /// Opens the choice of a profile, with the current one selected.
 pub(crate) fn choose(state: &mut State) {
     let current = state.profiles.current.as_deref();
-    let is_current = |choice: &Choice<'_>| match choice {
-        Choice::Local => current.is_none(),
-        Choice::Named(profile) => current == Some(profile.name.as_str()),
-    };
-    let row = state.profiles.choices().iter().position(is_current).unwrap_or(0);
+    let mut names = state.profiles.choices().into_iter().map(|it| it.map(|it| &*it.name));
+    let row = names.position(|name| name == current).unwrap_or(0);
     state.open(Overlay::Profiles(row));
 }
 
@@ -29,10 +21,7 @@ pub(crate) fn choose(state: &mut State) {
 pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
     let named = row.map_or_else(
         || Some(state.profiles.key_name().to_owned()),
-        |row| match state.profiles.choices().get(row)? {
-            Choice::Local => None,
-            Choice::Named(profile) => Some(profile.name.clone()),
-        },
+        |row| Some(state.profiles.choices().get(row)?.as_ref()?.name.clone()),
     );
     let Some(name) = named else {
         state.notify_refused("the local stack has its own key".to_owned(), String::new());
@@ -47,11 +36,9 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
 
 /// Uses the profile of `row`.
 pub(crate) fn take(state: &mut State, row: usize) {
-    let choice = match state.profiles.choices().get(row) {
-        None => return,
-        Some(Choice::Local) => None,
-        Some(Choice::Named(profile)) => Some(profile.name.clone()),
-    };
+    let choices = state.profiles.choices();
+    let Some(choice) = choices.get(row) else { return };
+    let choice = choice.map(|profile| profile.name.clone());
     while state.close() {}
     let Some(name) = choice else { return take_local(state) };
     state.profiles.opening = Some(name.clone());

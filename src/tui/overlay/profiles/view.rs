@@ -11,7 +11,7 @@ use crate::{
     action::Action,
     keymap::Layer,
     overlay::view::{List, raise},
-    state::profiles::Choice,
+    profiles::Profile,
     view::{Frame, centered, hits::Hits, spinner, split_rows, wrap::wrapped},
     widget::{format, paint, pane::Pane},
 };
@@ -51,8 +51,8 @@ pub(crate) fn draw(
         let Some(choice) = choices.get(row) else { return };
         let (name, words) = words(*choice);
         let is_current = match choice {
-            Choice::Local => profiles.current.is_none() && frame.state.stack.summary().is_some(),
-            Choice::Named(profile) => profiles.current.as_deref() == Some(profile.name.as_str()),
+            None => profiles.current.is_none() && frame.state.stack.summary().is_some(),
+            Some(profile) => profiles.current.as_ref() == Some(&profile.name),
         };
         let (glyph, style) = if is_current { ('●', theme.up) } else { ('○', theme.faint) };
         paint::put(buf, place, (2, 0), glyph, style);
@@ -72,12 +72,12 @@ pub(crate) fn draw(
 }
 
 /// Name of a choice, and where its services are.
-fn words(choice: Choice<'_>) -> (String, String) {
+fn words(choice: Option<&Profile>) -> (String, String) {
     match choice {
-        Choice::Local => {
+        None => {
             ("this machine".to_owned(), "a head, workers and services, started here".to_owned())
         }
-        Choice::Named(profile) => {
+        Some(profile) => {
             let addresses = &profile.addresses;
             let all = [&addresses.head, &addresses.datasets, &addresses.inference];
             let known: Vec<&str> = all.into_iter().flatten().map(String::as_str).collect();

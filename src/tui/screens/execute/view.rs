@@ -17,10 +17,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{
-        cluster,
-        logs::{self, view::LineLook},
-    },
+    screens::{cluster, logs},
     state::{
         field::Field,
         runs::{Phase, Run},
@@ -149,13 +146,9 @@ fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, 1), "Local log lines since the request", theme.muted);
     let [_, rest] = split_rows(area, 2);
-    let lines = state.logs.tail(rest.height.into());
-    let lines = lines.into_iter().filter(|line| line.log.time >= run.sent_at);
-    let look =
-        LineLook { has_times: true, has_fields: true, is_exact: false, has_whole_ids: false };
-    for (y, line) in (0..rest.height).zip(lines) {
-        paint::line_cut(buf, rest, (0, y), &logs::view::line(&line.log, state, theme, look));
-    }
+    let mut lines = state.logs.tail(rest.height.into(), None);
+    lines.retain(|line| line.log.time >= run.sent_at);
+    logs::view::draw_tail(rest, buf, frame, &lines, true);
 }
 
 /// `✓ checked ── ✓ sent ── ⣷ waiting for head ── · grouping ── · done`

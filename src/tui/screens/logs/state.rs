@@ -124,20 +124,14 @@ impl State {
         self.n_lines - self.lines.len() as u64
     }
 
-    /// The last `n` lines of the local processes, oldest first, whatever the filters say, and
-    /// without those of reading: most of them come from this screen looking.
-    pub(crate) fn tail(&self, n: usize) -> Vec<&Line> {
-        let is_work =
-            |line: &&Line| line.log.process != OWN_SOURCE && !line.log.message.starts_with("GET /");
-        let mut tail: Vec<&Line> = self.lines.iter().rev().filter(is_work).take(n).collect();
-        tail.reverse();
-        tail
-    }
-
-    /// As [`Self::tail`], of one process alone.
-    pub(crate) fn tail_of(&self, process: &str, n: usize) -> Vec<&Line> {
-        let is_its = |line: &&Line| line.log.process == process;
-        let mut tail: Vec<&Line> = self.lines.iter().rev().filter(is_its).take(n).collect();
+    /// The last `n` lines of the process `only`, oldest first, whatever the filters say; without it
+    /// those of all local processes but of reading: most of them come from this screen looking.
+    pub(crate) fn tail(&self, n: usize, only: Option<&str>) -> Vec<&Line> {
+        let is_wanted = |line: &&Line| match only {
+            Some(process) => line.log.process == process,
+            None => line.log.process != OWN_SOURCE && !line.log.message.starts_with("GET /"),
+        };
+        let mut tail: Vec<&Line> = self.lines.iter().rev().filter(is_wanted).take(n).collect();
         tail.reverse();
         tail
     }

@@ -9,7 +9,7 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr as _;
 
-use super::state::OWN_SOURCE;
+use super::state::{Line as LogLine, OWN_SOURCE};
 use crate::{
     action::Action,
     keymap::Layer,
@@ -176,6 +176,20 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         if marked.as_ref().is_some_and(|marked| marked.contains(&idx)) {
             paint::row_style(buf, area, y, theme.sel);
         }
+    }
+}
+
+/// Draws lines of local processes in short.
+pub(crate) fn draw_tail(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    lines: &[&LogLine],
+    has_fields: bool,
+) {
+    let look = LineLook { has_times: true, has_fields, is_exact: false, has_whole_ids: false };
+    for (y, log) in (0..area.height).zip(lines) {
+        paint::line_cut(buf, area, (0, y), &line(&log.log, frame.state, frame.theme, look));
     }
 }
 

@@ -75,26 +75,12 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
 }
 
 /// What the palette calls a layer whose actions it offers.
-pub(crate) const fn group(layer: Layer) -> Option<&'static str> {
+pub(crate) fn group(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Always | Layer::Global => Some("View"),
         Layer::Profiles => Some("Profile"),
-        Layer::Help
-        | Layer::Confirm
-        | Layer::Edit
-        | Layer::Palette
-        | Layer::Choice
-        | Layer::Secret
-        | Layer::NodeForm
-        | Layer::Presets
-        | Layer::PresetName
-        | Layer::Jump
-        | Layer::Save
-        | Layer::ConfirmStop => None,
-        _ => match layer.screen() {
-            Some(screen) => Some(screen.name()),
-            None => Some("List"),
-        },
+        Layer::List => Some("List"),
+        _ => layer.screen().map(Screen::name),
     }
 }
 
@@ -104,13 +90,9 @@ fn capitalized(text: &str) -> String {
 }
 
 fn datasets(state: &State) -> impl Iterator<Item = Entry> + '_ {
-    state.data.list().iter().map(|dataset| Entry {
-        kind: Kind::Dataset,
-        group: "dataset".to_owned(),
-        text: dataset.name.clone(),
-        detail: dataset.description.clone(),
-        keys: String::new(),
-        goal: Goal::Dataset(dataset.id),
+    state.data.list().iter().map(|dataset| {
+        let (text, detail) = (dataset.name.clone(), dataset.description.clone());
+        Entry::new(Kind::Dataset, text, detail, Goal::Dataset(dataset.id))
     })
 }
 
@@ -119,14 +101,8 @@ fn functions(state: &State) -> impl Iterator<Item = Entry> + '_ {
     form.functions.iter().map(|function| {
         let names: Vec<&str> = form.names_of(function).collect();
         let (id, method) = (function.function_id.clone(), function.method.clone());
-        Entry {
-            kind: Kind::Function,
-            group: "function".to_owned(),
-            text: names.join(" · "),
-            detail: format!("{} {method}", format::short_cid(&id)),
-            keys: String::new(),
-            goal: Goal::Function(id, method),
-        }
+        let detail = format!("{} {method}", format::short_cid(&id));
+        Entry::new(Kind::Function, names.join(" · "), detail, Goal::Function(id, method))
     })
 }
 
@@ -137,14 +113,7 @@ fn nodes(state: &State) -> impl Iterator<Item = Entry> + '_ {
             Some((name, _)) => (name.clone(), [&node.peer_id, role, &node.group_text()].join(" ")),
             None => (node.peer_id.clone(), [role, &node.group_text()].join(" ")),
         };
-        Entry {
-            kind: Kind::Node,
-            group: "node".to_owned(),
-            text,
-            detail: detail.trim().to_owned(),
-            keys: String::new(),
-            goal: Goal::Node(node.peer_id),
-        }
+        Entry::new(Kind::Node, text, detail.trim().to_owned(), Goal::Node(node.peer_id))
     })
 }
 
@@ -152,22 +121,13 @@ fn runs(state: &State) -> impl Iterator<Item = Entry> + '_ {
     state.runs.iter().map(|run| {
         let outcome = match &run.phase {
             Phase::Waiting => "running".to_owned(),
-            Phase::Done(response) => match response.results.len() {
-                1 => "1 result group".to_owned(),
-                n => format!("{n} result groups"),
-            },
+            Phase::Done(response) => format::counted(response.results.len(), "result group"),
             Phase::Failed(failure) => format!("failed: {}", failure.why),
             Phase::Cancelled => "cancelled".to_owned(),
         };
         let took = format::elapsed(run.elapsed(state.now));
-        Entry {
-            kind: Kind::Run,
-            group: "run".to_owned(),
-            text: format!("{} {}", run.id.0, run.request.method),
-            detail: format!("{outcome} · {took}"),
-            keys: String::new(),
-            goal: Goal::Run(run.id),
-        }
+        let text = format!("{} {}", run.id.0, run.request.method);
+        Entry::new(Kind::Run, text, format!("{outcome} · {took}"), Goal::Run(run.id))
     })
 }
 
@@ -175,13 +135,7 @@ fn topics(state: &State) -> impl Iterator<Item = Entry> + '_ {
     let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
     topics.iter().filter_map(|topic| {
         let id = model::topic::TopicId::new(topic.topic_id)?;
-        Some(Entry {
-            kind: Kind::Topic,
-            group: "topic".to_owned(),
-            text: format!("{} {}", topic.topic_id, topic.name),
-            detail: topic.labels.join(", "),
-            keys: String::new(),
-            goal: Goal::Topic(id),
-        })
+        let text = format!("{} {}", topic.topic_id, topic.name);
+        Some(Entry::new(Kind::Topic, text, topic.labels.join(", "), Goal::Topic(id)))
     })
 }

@@ -106,10 +106,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         pane: Pane::Nodes.number(),
     };
     table.draw(rows, buf, theme, hits, |row| {
-        let cells = nodes.get(row).map(|node| cells(node, frame, peer_width)).unwrap_or_default();
-        let is_shown = |title: &str| columns.iter().any(|column| column.title == title);
-        let cells = cells.into_iter().zip(COLUMNS).filter(|(_, column)| is_shown(column.title));
-        cells.map(|(cell, _)| cell).collect()
+        nodes.get(row).map(|node| cells(node, frame, peer_width)).unwrap_or_default()
     });
     let Some(node) = nodes.get(selected) else { return };
     if has_detail {
@@ -125,30 +122,27 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 }
 
 /// The columns that fit into `width`, and the width of the peer ids among them.
-fn columns(width: u16, nodes: &[Node]) -> (Vec<Column>, usize) {
-    let mut columns = COLUMNS.to_vec();
+fn columns(width: u16, nodes: &[Node]) -> ([Column; COLUMNS.len()], usize) {
+    let mut columns = COLUMNS;
     let names = nodes.iter().filter_map(|node| node.process.as_ref());
     let name_width = names.map(|(name, _)| name.chars().count()).max();
-    let name_width = name_width.and_then(|width| u16::try_from(width).ok());
-    columns.retain(|column| column.title != NAME || name_width.is_some());
-    if let Some(column) = columns.iter_mut().find(|column| column.title == NAME) {
-        column.width = name_width.unwrap_or_default().clamp(column.width, NAME_WIDTH_MAX);
-    }
-    let needed = |columns: &[Column]| {
-        let others = columns.iter().filter(|column| column.title != PEER);
+    let name_width = name_width.map(|width| u16::try_from(width).unwrap_or(u16::MAX));
+    let mut set = |title, to: u16| {
+        for column in columns.iter_mut().filter(|column| column.title == title) {
+            column.width = to;
+        }
+        let others = columns.iter().filter(|column| column.title != PEER && column.width > 0);
         let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
-    let mut left_out = LEFT_OUT.into_iter();
-    while needed(&columns) < PEER_WIDTH_MIN + 3
-        && let Some(title) = left_out.next()
-    {
-        columns.retain(|column| column.title != title);
+    let mut room = set(NAME, name_width.map_or(0, |width| width.clamp(8, NAME_WIDTH_MAX)));
+    for title in LEFT_OUT {
+        if room < PEER_WIDTH_MIN + 3 {
+            room = set(title, 0);
+        }
     }
-    let peer_width = needed(&columns).clamp(PEER_WIDTH_MIN, PEER_WIDTH_MAX);
-    if let Some(column) = columns.iter_mut().find(|column| column.title == PEER) {
-        column.width = peer_width;
-    }
+    let peer_width = room.clamp(PEER_WIDTH_MIN, PEER_WIDTH_MAX);
+    set(PEER, peer_width);
     (columns, peer_width.into())
 }
 

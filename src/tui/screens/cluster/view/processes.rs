@@ -11,11 +11,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{
-        Screen,
-        cluster::state::Pane,
-        logs::{self, view::LineLook},
-    },
+    screens::{Screen, cluster::state::Pane, logs},
     state::{stack::Process, steps::Steps as _},
     view::{
         Frame, draw_empty, focus_if,
@@ -25,7 +21,7 @@ use crate::{
     },
     widget::{
         format::{self, NONE},
-        paint, pane,
+        pane,
     },
 };
 
@@ -39,6 +35,9 @@ const COLUMNS: [Column; 7] = [
     Column { title: "UP", width: 5, side: Side::Right },
     Column { title: "STATE", width: 12, side: Side::Left },
 ];
+
+/// The place of the time that a process runs.
+const UP: usize = 5;
 
 /// The narrowest table with all columns.
 const WIDE_FROM: u16 = 58;
@@ -75,9 +74,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [table_area, below] = split_rows(inside, n_rows.min(room));
     let selected = state.cluster.process_idx(&processes);
     // In a narrow pane the time that a process runs is left out.
-    let is_wide = inside.width >= WIDE_FROM;
-    let columns: Vec<Column> =
-        COLUMNS.into_iter().filter(|column| is_wide || column.title != "UP").collect();
+    let mut columns = COLUMNS;
+    if inside.width < WIDE_FROM {
+        columns[UP].width = 0;
+    }
     let table = Table {
         columns: &columns,
         n_rows: processes.len(),
@@ -85,33 +85,18 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         pane: Pane::Processes.number(),
     };
     table.draw(table_area, buf, theme, hits, |row| {
-        let cells = processes.get(row).map(|process| cells(process, frame)).unwrap_or_default();
-        let shown = cells.into_iter().zip(COLUMNS);
-        let shown = shown.filter(|(_, column)| is_wide || column.title != "UP");
-        shown.map(|(cell, _)| cell).collect()
+        processes.get(row).map(|process| cells(process, frame)).unwrap_or_default()
     });
     // With the keys, the log is that of the selected one.
     let only = processes.get(selected).filter(|_| is_here).map(|process| process.name.as_str());
-    draw_log(below, buf, frame, only);
+    logs::view::draw_tail(
+        below,
+        buf,
+        frame,
+        &state.logs.tail(below.height.into(), only),
+        below.width > 100,
+    );
     hits.add(below, Target::Pane(Pane::Processes.number()));
-}
-
-fn draw_log(area: Rect, buf: &mut Buffer, frame: Frame<'_>, only: Option<&str>) {
-    let Frame { state, theme, .. } = frame;
-    let height = usize::from(area.height);
-    let lines = match only {
-        Some(name) => state.logs.tail_of(name, height),
-        None => state.logs.tail(height),
-    };
-    let look = LineLook {
-        has_times: true,
-        has_fields: area.width > 100,
-        is_exact: false,
-        has_whole_ids: false,
-    };
-    for (y, line) in (0..area.height).zip(lines) {
-        paint::line_cut(buf, area, (0, y), &logs::view::line(&line.log, state, theme, look));
-    }
 }
 
 fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {

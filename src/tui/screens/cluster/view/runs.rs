@@ -51,10 +51,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         .focus(focus_if(is_focused(Pane::Runs, frame)));
     let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
     let selected = state.cluster.selected_run(&state.runs).map(|run| run.id);
-    let mut columns = COLUMNS.to_vec();
-    let is_wide = inside.width >= WIDE_FROM;
-    if !is_wide {
-        columns.remove(FUNCTION);
+    let mut columns = COLUMNS;
+    if inside.width < WIDE_FROM {
+        columns[FUNCTION].width = 0;
     }
     let table = Table {
         columns: &columns,
@@ -63,11 +62,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         pane: Pane::Runs.number(),
     };
     table.draw(inside, buf, theme, hits, |row| {
-        let mut cells = runs.get(row).map(|run| cells(run, frame)).unwrap_or_default();
-        if !is_wide && cells.len() > FUNCTION {
-            cells.remove(FUNCTION);
-        }
-        cells
+        runs.get(row).map(|run| cells(run, frame)).unwrap_or_default()
     });
 }
 

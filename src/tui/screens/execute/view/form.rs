@@ -29,8 +29,8 @@ const LABEL_WIDTH: u16 = 11;
 /// The least rows below the fields for the request, the buttons and a few recent runs.
 const BELOW_MIN: u16 = 13;
 
-/// The most known functions listed below their field.
-const FUNCTIONS_MAX: u16 = 8;
+/// The most functions or datasets listed below a field.
+const CHOICES_MAX: u16 = 8;
 
 /// Columns of the word that says where standard input comes from, and of its label.
 const SOURCE_WIDTH: u16 = LABEL_WIDTH + 12;
@@ -257,59 +257,59 @@ fn mark(check: &Check, theme: &Theme) -> (&'static str, Style) {
 fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let (found, selected) = state.execute.form.matches();
-    if found.is_empty() {
-        return;
-    }
-    let height = u16::try_from(found.len()).unwrap_or(u16::MAX).min(FUNCTIONS_MAX);
-    let x = area.x.saturating_add(LABEL_WIDTH + 1);
-    let width = area.right().saturating_sub(x).saturating_sub(3);
-    let place = Rect { x, width, height, ..area }.intersection(area);
-    theme.clear(place, buf);
-    buf.set_style(place, theme.sel);
-    let rows = usize::from(place.height);
-    let first = crate::view::table::first_row(selected.unwrap_or(0), found.len(), rows);
-    for (y, (idx, function)) in (0..place.height).zip(found.iter().enumerate().skip(first)) {
-        let is_it = selected == Some(idx);
-        let style = if is_it { theme.focus.add_modifier(Modifier::BOLD) } else { theme.text };
-        let mark = if is_it { "▸" } else { " " };
-        paint::text(buf, place, (0, y), mark, theme.focus);
+    let [_, area] = split_columns(area, LABEL_WIDTH + 1);
+    draw_choices(area, buf, theme, found.len(), selected, |buf, place, idx, style| {
+        let Some(function) = found.get(idx) else { return };
         let names: Vec<&str> = state.execute.form.names_of(function).collect();
-        let x = paint::text(buf, place, (2, y), &format::left(&names.join(" · "), 20), style) + 1;
+        let x = paint::text(buf, place, (2, 0), &format::left(&names.join(" · "), 20), style) + 1;
         if function.by_manifest.is_empty() {
             let id = format::short_cid(&function.function_id);
-            let x = paint::text(buf, place, (x, y), &id, theme.muted) + 2;
+            let x = paint::text(buf, place, (x, 0), &id, theme.muted) + 2;
             if function.bytes > 0 {
                 let size = format::right(&format::bytes(function.bytes), 9);
-                paint::text(buf, place, (x, y), &size, theme.muted);
+                paint::text(buf, place, (x, 0), &size, theme.muted);
             }
         } else {
             // Ids that prove nothing of the content, in place of the one that does.
             let ids = format!("by manifest: {}", function.by_manifest.join(", "));
             let room = usize::from(place.width.saturating_sub(x));
-            paint::text(buf, place, (x, y), &format::fit(&ids, room), theme.warn);
+            paint::text(buf, place, (x, 0), &format::fit(&ids, room), theme.warn);
         }
-    }
+    });
 }
 
 /// Lists the datasets whose names hold what is typed.
 fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let Frame { state, theme, .. } = frame;
-    let (found, selected) = state.execute.form.dataset_matches();
-    let height = u16::try_from(found.len()).unwrap_or(u16::MAX).min(FUNCTIONS_MAX);
-    let x = area.x.saturating_add(SOURCE_WIDTH);
-    let width = area.right().saturating_sub(x).saturating_sub(3);
-    let place = Rect { x, width, height, ..area }.intersection(area);
+    let (found, selected) = frame.state.execute.form.dataset_matches();
+    let [_, area] = split_columns(area, SOURCE_WIDTH);
+    draw_choices(area, buf, frame.theme, found.len(), selected, |buf, place, idx, style| {
+        let room = usize::from(place.width.saturating_sub(2));
+        let name = found.get(idx).map(|name| format::fit(name, room)).unwrap_or_default();
+        paint::text(buf, place, (2, 0), &name, style);
+    });
+}
+
+/// Draws rows below a field, the `selected` one marked; `draw_row` draws each, in its style.
+fn draw_choices(
+    area: Rect,
+    buf: &mut Buffer,
+    theme: &Theme,
+    n_found: usize,
+    selected: Option<usize>,
+    draw_row: impl Fn(&mut Buffer, Rect, usize, Style),
+) {
+    let height = u16::try_from(n_found).unwrap_or(u16::MAX).min(CHOICES_MAX).min(area.height);
+    let place = Rect { width: area.width.saturating_sub(3), height, ..area };
     theme.clear(place, buf);
     buf.set_style(place, theme.sel);
-    let rows = usize::from(place.height);
-    let first = crate::view::table::first_row(selected.unwrap_or(0), found.len(), rows);
-    for (y, (idx, name)) in (0..place.height).zip(found.iter().enumerate().skip(first)) {
+    let first = crate::view::table::first_row(selected.unwrap_or(0), n_found, height.into());
+    for (row, idx) in place.rows().zip(first..n_found) {
         let is_it = selected == Some(idx);
         let style = if is_it { theme.focus.add_modifier(Modifier::BOLD) } else { theme.text };
-        let mark = if is_it { "▸" } else { " " };
-        paint::text(buf, place, (0, y), mark, theme.focus);
-        let room = usize::from(place.width.saturating_sub(2));
-        paint::text(buf, place, (2, y), &format::fit(name, room), style);
+        if is_it {
+            paint::text(buf, row, (0, 0), "▸", theme.focus);
+        }
+        draw_row(buf, row, idx, style);
     }
 }
 

@@ -7,12 +7,9 @@ use ratatui::{
 };
 
 use crate::{
-    state::{
-        nodes::Origin,
-        runs::{
-            Run,
-            live::{Part, Stage},
-        },
+    state::runs::{
+        Run,
+        live::{Part, Stage},
     },
     view::{
         Frame,
@@ -71,10 +68,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         let more = format!("{} more", parts.len() - n_fit);
         paint::text_before(buf, area, (area.width, 0), &more, theme.muted);
     }
-    let mut columns = COLUMNS.to_vec();
-    let is_wide = area.width >= WIDE_FROM;
-    if !is_wide {
-        columns.remove(MEMORY);
+    let mut columns = COLUMNS;
+    if area.width < WIDE_FROM {
+        columns[MEMORY].width = 0;
     }
     // Working peers come first.
     let mut shown: Vec<&Part> = parts.iter().collect();
@@ -85,22 +81,16 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         Table { columns: &columns, n_rows: shown.len().min(n_fit), selected: None, pane: 0 };
     let place = Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(2), ..area };
     table.draw(place.intersection(area), buf, theme, &mut Hits::default(), |row| {
-        let mut cells = shown.get(row).map(|part| cells(part, run, frame)).unwrap_or_default();
-        if !is_wide && cells.len() > MEMORY {
-            cells.remove(MEMORY);
-        }
-        cells
+        shown.get(row).map(|part| cells(part, run, frame)).unwrap_or_default()
     });
 }
 
 fn cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let (glyph, word, style) = stage(part, frame);
-    let node = state.stack.node(&part.peer_id);
-    let origin = if node.is_some() { Origin::Local } else { Origin::Listed };
-    let (place, place_style) = match (node, origin) {
-        (Some(node), _) => (node.name.clone(), theme.info),
-        (None, _) => ("remote".to_owned(), theme.muted),
+    let (place, place_style) = match state.stack.node(&part.peer_id) {
+        Some(node) => (node.name.clone(), theme.info),
+        None => ("remote".to_owned(), theme.muted),
     };
     let took = match (part.took, &part.stage) {
         (Some(took), _) => format::elapsed(took),
