@@ -308,6 +308,16 @@ fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
 }
 
 #[test]
+fn a_failed_start_is_shown_though_a_report_of_its_steps_comes_later() {
+    let mut screen = Harness::starting(160, 45);
+    screen.take(Event::LocalFailed(failure()));
+    screen.take(Event::Local(LocalEvent::Starting { what: "workers".to_owned() }));
+    let shown = screen.text();
+    assert!(shown.contains("✗ failed to list the nodes"), "{shown}");
+    assert!(!shown.contains("⣷ starting"), "{shown}");
+}
+
+#[test]
 fn notices_expire() {
     let mut screen = Harness::ready(160, 45);
     screen.press("5");

@@ -85,7 +85,7 @@ impl Stack {
     pub(crate) fn on(&mut self, event: &LocalEvent, now: Timestamp) {
         match event {
             LocalEvent::Starting { what } => {
-                self.phase = Phase::Starting;
+                // The phase is left alone: a failure may overtake the report of the step that failed.
                 if self.steps.last() != Some(what) {
                     self.steps.push(what.clone());
                 }

@@ -90,4 +90,5 @@ fn check_other_format(name: &str) {
 fn a_file_of_another_format_is_named_with_what_to_do_and_keys_are_answered() {
     check_other_format("accounts.db");
     check_other_format("datasets.db");
+    check_other_format("inference.db");
 }
