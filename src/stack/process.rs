@@ -31,6 +31,10 @@ pub const STAY: &[u8] = b"stay\n";
 /// within 2 seconds of quitting.
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
 
+/// How long the output of a process that has ended is still read: a process that it started may hold
+/// its pipes open. With [`DRAIN_MAX`] it stays within those 2 seconds.
+const LAST_LINES_MAX: Duration = Duration::from_millis(400);
+
 /// The longest log line taken from a process, in bytes; the rest of a longer one is dropped.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
@@ -140,12 +144,14 @@ impl Command {
         let (tell, facts) = watch::channel(Facts::default());
         let started = Arc::new(self);
         let name = || Arc::clone(&started.process);
+        // Each reader drops its sender at the end of its output.
+        let (reading, readers) = mpsc::channel::<()>(1);
         if let Some(stdout) = child.stdout.take() {
-            let reader = read_lines(name(), stdout, tell.clone(), lines.clone());
+            let reader = read_lines(name(), stdout, tell.clone(), lines.clone(), reading.clone());
             group.spawn_to_end("process output", reader);
         }
         if let Some(stderr) = child.stderr.take() {
-            let reader = read_lines(name(), stderr, tell.clone(), lines.clone());
+            let reader = read_lines(name(), stderr, tell.clone(), lines.clone(), reading);
             group.spawn_to_end("process errors", reader);
         }
         if let Some(path) = started.log.clone() {
@@ -158,6 +164,7 @@ impl Command {
             group: group.clone(),
             request: Arc::clone(&running.end_request),
             is_kept: Arc::clone(&running.is_kept),
+            readers,
         };
         group.spawn_to_end("process", wait_or_end(child, tell, ends));
         Ok(running)
@@ -342,6 +349,7 @@ async fn read_lines(
     output: impl AsyncRead + Unpin,
     tell: watch::Sender<Facts>,
     lines: mpsc::Sender<Line>,
+    _reading: mpsc::Sender<()>,
 ) {
     let mut output = BufReader::new(output);
     let mut bytes = Vec::new();
@@ -421,10 +429,12 @@ struct Ends {
     /// Notified when the process is to end.
     request: Arc<Notify>,
     is_kept: Arc<AtomicBool>,
+    /// Closed once all output was read.
+    readers: mpsc::Receiver<()>,
 }
 
 /// Waits for the process to end by itself, or ends it with the group or on request.
-async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
+async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: Ends) {
     // Taken out of the child, which would close it before waiting.
     let mut stdin = child.stdin.take();
     let is_kept = || ends.is_kept.load(Ordering::Acquire);
@@ -456,6 +466,8 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, ends: Ends) {
             child.wait().await
         }
     };
+    // Its last line says why it ended.
+    drop(timeout(LAST_LINES_MAX, ends.readers.recv()).await);
     let ended = match status {
         Ok(status) => Ended { code: status.code(), text: status.to_string() },
         Err(error) => Ended { code: None, text: error.to_string() },

@@ -37,6 +37,17 @@ async fn a_process_that_ends_early_says_why() {
 }
 
 #[tokio::test]
+async fn the_last_line_of_a_process_is_read_before_its_end_is_reported() {
+    // What writes it is reaped by another process, and goes on until the first one is.
+    let (_group, running, _lines) = shell(
+        r#"(while kill -0 $$ 2>/dev/null; do :; done
+            echo '{"level":"error","message":"disk full"}') & exit 3"#,
+    );
+    let error = running.wait_for(|facts| facts.address.clone()).await.unwrap_err();
+    assert_eq!(error.to_string(), "start the service: it ended (exit status: 3): disk full");
+}
+
+#[tokio::test]
 async fn a_stopped_group_closes_the_pipe_and_waits_for_the_end() {
     let (group, running, mut lines) = shell("cat; echo drained");
     group.shutdown().await;
