@@ -103,8 +103,13 @@ pub struct ServiceOptions {
 #[non_exhaustive]
 pub enum StartError {
     /// The network's file or a topic is unfit.
-    #[error("open the network")]
-    Open(#[from] InferenceError),
+    #[error("open the network in {}", path.display())]
+    Open {
+        /// The network's file.
+        path: PathBuf,
+        /// Why it did not open.
+        source: InferenceError,
+    },
     /// The address is not to be had.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -209,7 +214,8 @@ impl InferenceService {
         let ServiceOptions { listen, store, gate, block_time, retention, topics, consumers, quota } =
             options;
         let network = InferenceOptions { block_time, retention, topics };
-        let inference = Inference::open(&store, clock, network).await?;
+        let inference = Inference::open(&store, clock, network).await;
+        let inference = inference.map_err(|source| StartError::Open { path: store, source })?;
         let signer = consumers.signer.account();
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
