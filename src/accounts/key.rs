@@ -132,6 +132,12 @@ impl KeyRecord {
     }
 }
 
+impl From<KeyRecord> for Verified {
+    fn from(key: KeyRecord) -> Self {
+        Self { id: key.id, account: key.account, limits: key.limits }
+    }
+}
+
 impl From<Verified> for VerifiedBody {
     fn from(key: Verified) -> Self {
         let account_id = key.account.map(AccountId::get);

@@ -10,19 +10,16 @@ mod account;
 mod cache;
 pub mod gate;
 mod key;
-mod keys;
 mod passwords;
 mod remote;
 pub mod server;
-mod sessions;
 mod store;
 
-use std::{error::Error, fmt, path::Path, sync::Arc, time::Duration};
+use std::{error::Error, fmt, io, path::Path, sync::Arc, time::Duration};
 
 use db::{
-    connection::retry_while_busy,
-    files::DatabaseFiles,
-    space::{CHANGE_BYTES, SpaceWatch},
+    connection::{OpenError, retry_while_busy},
+    fault::DatabaseFault,
 };
 use parking_lot::Mutex;
 use task::{clock::Clock, steady_date::SteadyDate};
@@ -34,12 +31,17 @@ pub use crate::{
         SESSION_LIFETIME, SessionId, SessionRecord, SessionToken, SignUp, SignUpError,
     },
     key::{KeyHash, KeyHashError, KeyRecord, Scope, Verified},
-    keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
     remote::{KeyLookup, Keys, RemoteKeys},
-    sessions::{AuthenticatedAccount, StartedSession},
-    store::StoreError,
+    store::{
+        keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
+        sessions::{AuthenticatedAccount, StartedSession},
+    },
 };
-use crate::{cache::Cache, passwords::Passwords, store::Store};
+use crate::{
+    cache::Cache,
+    passwords::Passwords,
+    store::{Store, sessions},
+};
 
 /// How long a leap of the clock holds before sessions are deleted by its date.
 const SWEEP_HOLD: Duration = Duration::from_hours(1);
@@ -82,17 +84,28 @@ pub enum AccountsError {
         "use the accounts file, which was removed or replaced while it was in use; restart the service"
     )]
     Replaced,
-    /// The file failed.
+    /// The file could not be opened or set up.
     #[error(transparent)]
-    Store(StoreError),
+    Open(OpenError),
+    /// It is not at its path right after it was opened.
+    #[error("find the accounts file")]
+    Find(#[source] io::Error),
+    /// The file failed.
+    #[error("read or write accounts and keys")]
+    Statement(#[source] DatabaseFault),
     /// The program is stopping.
     #[error("finish before the program stopped")]
     Stopped,
 }
 
-impl From<StoreError> for AccountsError {
-    fn from(error: StoreError) -> Self {
-        if error.is_full() { Self::Full } else { Self::Store(error) }
+impl AccountsError {
+    /// Whether another process held the file, so that a retry may help.
+    fn is_busy(&self) -> bool {
+        match self {
+            Self::Open(error) => error.is_busy(),
+            Self::Statement(fault) => fault.is_busy(),
+            _ => false,
+        }
     }
 }
 
@@ -103,26 +116,12 @@ pub struct Accounts {
 }
 
 struct Shared {
-    /// Writes. It may wait for another process's write.
-    store: Mutex<Store>,
-    /// Reads, which wait for nobody: keys are checked while a write waits.
-    reads: Mutex<Store>,
+    store: Store,
     cache: Mutex<Cache>,
     passwords: Passwords,
     clock: Clock,
     /// The date by which expired sessions are deleted.
     sweep_date: Mutex<SteadyDate>,
-    files: DatabaseFiles,
-    space: SpaceWatch,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if !self.files.check() {
-            self.store.lock().keep_log();
-            self.reads.lock().keep_log();
-        }
-    }
 }
 
 impl fmt::Debug for Accounts {
@@ -137,82 +136,28 @@ impl Accounts {
     /// Other processes may have the file open, and may be opening it now.
     ///
     /// # Errors
-    /// [`AccountsError::Store`] if the file cannot be opened, another process keeps it to itself, or
+    /// [`AccountsError::Open`] if the file cannot be opened, another process keeps it to itself, or
     /// another version of the program wrote it.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
-        let space = SpaceWatch::new(&path);
         let open = || {
             let path = path.clone();
             blocking(move || {
-                let (store, reads) = (Store::open(&path)?, Store::open_read_only(&path)?);
-                let files = DatabaseFiles::open(&path).map_err(StoreError::Find)?;
-                let newest = reads.newest_session()?;
-                Ok((store, reads, files, newest))
+                let store = Store::open(&path)?;
+                let newest = store.read(sessions::find_newest)?;
+                Ok((store, newest))
             })
         };
-        let is_busy =
-            |error: &AccountsError| matches!(error, AccountsError::Store(e) if e.is_busy());
-        let (store, reads, files, newest) = retry_while_busy(open, is_busy).await?;
+        let (store, newest) = retry_while_busy(open, AccountsError::is_busy).await?;
         let start = newest.unwrap_or_else(|| clock.now());
         let shared = Shared {
-            store: Mutex::new(store),
-            reads: Mutex::new(reads),
+            store,
             cache: Mutex::default(),
             passwords: Passwords::new(),
             sweep_date: Mutex::new(SteadyDate::new(clock.clone(), start, SWEEP_HOLD)),
             clock,
-            files,
-            space,
         };
         Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Runs `work`, which only reads, on a blocking thread.
-    async fn with_reads<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Shared, &Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, AccountsError> {
-        let shared = Arc::clone(&self.shared);
-        blocking(move || {
-            if !shared.files.is_intact() {
-                return Err(AccountsError::Replaced);
-            }
-            Ok(work(&shared, &shared.reads.lock())?)
-        })
-        .await
-    }
-
-    /// Runs `work` on a blocking thread while it alone writes.
-    async fn with_store<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Shared, &mut Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, AccountsError> {
-        let shared = Arc::clone(&self.shared);
-        blocking(move || {
-            if !shared.files.is_intact() {
-                return Err(AccountsError::Replaced);
-            }
-            let done = work(&shared, &mut shared.store.lock()).map_err(AccountsError::from);
-            match &done {
-                Err(AccountsError::Full) => shared.space.refuse(CHANGE_BYTES),
-                Ok(_) => shared.space.accept(CHANGE_BYTES),
-                Err(_) => false,
-            };
-            // What was written to a file that is not in its place is lost.
-            if !shared.files.check() {
-                return Err(AccountsError::Replaced);
-            }
-            done
-        })
-        .await
-    }
-
-    /// Lets the file grow to so many pages, as a full disk would.
-    #[cfg(test)]
-    pub(crate) async fn limit_pages(&self, n_pages: u32) {
-        let limited = self.with_store(move |_, store| store.limit_pages(n_pages));
-        limited.await.unwrap();
     }
 
     /// Whether the file takes writes: it is in its place, and there is space. Where a write found
@@ -221,26 +166,8 @@ impl Accounts {
     /// # Errors
     /// Why it does not.
     pub async fn check_file(&self) -> Result<(), AccountsError> {
-        if self.shared.space.is_full() {
-            let n_bytes = self.shared.space.next_trial().ok_or(AccountsError::Full)?;
-            return self.with_store(move |_, store| store.try_write(n_bytes)).await;
-        }
         let shared = Arc::clone(&self.shared);
-        blocking(move || if shared.files.check() { Ok(()) } else { Err(AccountsError::Replaced) })
-            .await
-    }
-
-    /// The same for work that may change keys: what is remembered of them is forgotten.
-    async fn with_keys<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Shared, &mut Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, AccountsError> {
-        self.with_store(|shared, store| {
-            let done = work(shared, store);
-            shared.cache.lock().clear();
-            done
-        })
-        .await
+        blocking(move || shared.store.check()).await
     }
 }
 

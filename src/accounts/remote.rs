@@ -84,7 +84,7 @@ impl Keys {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`AccountsError::Store`] if the file fails, [`AccountsError::Unreachable`] if the other
+    /// [`AccountsError::Statement`] if the file fails, [`AccountsError::Unreachable`] if the other
     /// machine does not answer: then nobody knows, and the key is not to be taken for good.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         match self {

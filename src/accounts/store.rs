@@ -1,100 +1,146 @@
-//! The accounts file: a SQLite database that several processes open at once.
+//! The accounts file, a SQLite database that several processes open at once, and what is asked of it.
 
 pub(crate) mod keys;
 pub(crate) mod sessions;
 mod tables;
 
-use std::{io, path::Path};
+use std::{path::Path, sync::Arc};
 
 use db::{
     connection::{OpenError, keep_log_on_close},
     fault::DatabaseFault,
-    space,
+    files::DatabaseFiles,
+    space::{self, CHANGE_BYTES, SpaceWatch},
 };
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use parking_lot::Mutex;
+use rusqlite::{Connection, TransactionBehavior};
 
-/// Why the accounts file failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// It could not be opened or set up.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// It is not at its path right after it was opened.
-    #[error("find the accounts file")]
-    Find(#[source] io::Error),
-    /// A statement failed.
-    #[error("read or write accounts and keys")]
-    Statement(#[source] DatabaseFault),
-}
+use crate::{Accounts, AccountsError, Shared, blocking};
 
-impl StoreError {
-    /// Whether there was no space on the disk for what was written.
-    pub(crate) fn is_full(&self) -> bool {
-        match self {
-            Self::Open(OpenError::Database { source: fault, .. }) | Self::Statement(fault) => {
-                fault.is_full()
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether another process held the file, so that a retry may help.
-    pub(crate) fn is_busy(&self) -> bool {
-        match self {
-            Self::Open(error) => error.is_busy(),
-            Self::Statement(fault) => fault.is_busy(),
-            Self::Find(_) => false,
-        }
-    }
-}
-
-impl From<rusqlite::Error> for StoreError {
+impl From<rusqlite::Error> for AccountsError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Statement(error.into())
+        let fault = DatabaseFault::from(error);
+        if fault.is_full() { Self::Full } else { Self::Statement(fault) }
     }
 }
 
-/// One connection to the file.
+impl From<OpenError> for AccountsError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Database { source, .. } if source.is_full() => Self::Full,
+            error => Self::Open(error),
+        }
+    }
+}
+
+/// The connections to the file.
 #[derive(Debug)]
 pub(crate) struct Store {
-    connection: Connection,
+    /// It may wait for another process's write.
+    writes: Mutex<Connection>,
+    /// It waits for nobody: keys are checked while a write waits.
+    reads: Mutex<Connection>,
+    files: DatabaseFiles,
+    space: SpaceWatch,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.files.check() {
+            keep_log_on_close(&self.writes.lock());
+            keep_log_on_close(&self.reads.lock());
+        }
+    }
 }
 
 impl Store {
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { connection: tables::SCHEMA.open(path)? })
+    pub(crate) fn open(path: &Path) -> Result<Self, AccountsError> {
+        let writes = Mutex::new(tables::SCHEMA.open(path)?);
+        let reads = Mutex::new(tables::SCHEMA.open_read_only(path)?);
+        let files = DatabaseFiles::open(path).map_err(AccountsError::Find)?;
+        Ok(Self { writes, reads, files, space: SpaceWatch::new(path) })
     }
 
-    /// Opens the file, which exists, to read it.
-    pub(crate) fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { connection: tables::SCHEMA.open_read_only(path)? })
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, AccountsError> {
+        if !self.files.is_intact() {
+            return Err(AccountsError::Replaced);
+        }
+        Ok(work(&self.reads.lock())?)
     }
 
-    /// Writes `n_bytes` that mean nothing, and removes them: whether the disk takes them.
-    pub(crate) fn try_write(&mut self, n_bytes: u64) -> Result<(), StoreError> {
-        self.connection.execute_batch(&space::write_trial_sql(n_bytes))?;
-        Ok(self.connection.execute_batch(space::DROP_TRIAL_SQL)?)
+    /// Runs `work` in a transaction that takes its turn among the writers at once, not at its first
+    /// write.
+    fn write<T>(
+        &self,
+        n_bytes: u64,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, AccountsError> {
+        if !self.files.is_intact() {
+            return Err(AccountsError::Replaced);
+        }
+        let transact = || {
+            let mut connection = self.writes.lock();
+            let write = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = work(&write)?;
+            write.commit().map(|()| done)
+        };
+        let done = transact().map_err(AccountsError::from);
+        match &done {
+            Err(AccountsError::Full) => self.space.refuse(n_bytes),
+            Ok(_) => self.space.accept(n_bytes),
+            Err(_) => false,
+        };
+        // What was written to a file that is not in its place is lost.
+        if self.files.check() { done } else { Err(AccountsError::Replaced) }
     }
 
+    pub(crate) fn check(&self) -> Result<(), AccountsError> {
+        if self.space.is_full() {
+            let n_bytes = self.space.next_trial().ok_or(AccountsError::Full)?;
+            let sql = space::write_trial_sql(n_bytes);
+            self.write(n_bytes, |write| write.execute_batch(&sql))?;
+            return self.write(0, |write| write.execute_batch(space::DROP_TRIAL_SQL));
+        }
+        if self.files.check() { Ok(()) } else { Err(AccountsError::Replaced) }
+    }
+
+    /// Lets the file grow to so many pages, as a full disk would.
     #[cfg(test)]
-    pub(crate) fn limit_pages(&self, n_pages: u32) -> Result<(), StoreError> {
-        Ok(self.connection.execute_batch(&format!("PRAGMA max_page_count = {n_pages}"))?)
+    pub(crate) fn limit_pages(&self, n_pages: u32) {
+        let sql = format!("PRAGMA max_page_count = {n_pages}");
+        self.write(CHANGE_BYTES, |write| write.execute_batch(&sql)).unwrap();
+    }
+}
+
+impl Accounts {
+    /// Runs `work`, which only reads, on a blocking thread.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, AccountsError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || shared.store.read(|connection| work(&shared, connection))).await
     }
 
-    /// Leaves the files beside the main one alone when this is closed: they belong to another.
-    pub(crate) fn keep_log(&self) {
-        keep_log_on_close(&self.connection);
+    /// Runs `work` on a blocking thread while it alone writes, all of it or nothing.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, AccountsError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || shared.store.write(CHANGE_BYTES, |write| work(&shared, write))).await
     }
 
-    /// A number that changes when another connection changes the file.
-    pub(crate) fn data_version(&self) -> Result<i64, StoreError> {
-        let mut statement = self.connection.prepare_cached("PRAGMA data_version")?;
-        Ok(statement.query_row([], |row| row.get(0))?)
-    }
-
-    /// A transaction that takes its turn among the writers at once, not at its first write.
-    fn write(&mut self) -> Result<Transaction<'_>, StoreError> {
-        Ok(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+    /// The same for work that may change keys: what is remembered of them is forgotten.
+    async fn write_keys<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, AccountsError> {
+        let done = self.write(work).await;
+        self.shared.cache.lock().clear();
+        done
     }
 }

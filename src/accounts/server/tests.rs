@@ -124,7 +124,7 @@ fn refusal(error: &str) -> Value {
 async fn a_full_disk_is_a_507() {
     let service = Service::with(Some(SignUp::Open)).await;
     let mut browser = service.signed_up("late").await;
-    service.accounts.limit_pages(1).await;
+    service.accounts.shared.store.limit_pages(1);
     let name = json!({"name": "k".repeat(90)});
     let (status, body) = loop {
         let (status, body) = browser.post("keys", &name).await;
@@ -135,7 +135,7 @@ async fn a_full_disk_is_a_507() {
     assert_eq!(status, 507, "{body}");
     assert!(body["error"].as_str().unwrap().contains("disk is full"), "{body}");
     service.accounts.check_file().await.unwrap_err();
-    service.accounts.limit_pages(1_000_000).await;
+    service.accounts.shared.store.limit_pages(1_000_000);
     let takes_writes = async || service.accounts.check_file().await;
     task::wait::until(Duration::from_mins(1), takes_writes).await.unwrap();
     assert_eq!(browser.post("keys", &name).await.0, 201);

@@ -1,240 +1,336 @@
-//! Queries and changes of API keys.
+//! Operations on API keys: create, verify, list, rename, renew, revoke.
 
-use std::collections::HashSet;
+use std::{cmp::Reverse, time::Duration};
 
-use model::{key::KeyId, timestamp::Timestamp};
-use rusqlite::{OptionalExtension as _, Row, params};
+use db::statement::Statements as _;
+use model::{
+    key::{ApiKey, KeyId},
+    text::is_unprintable,
+    timestamp::Timestamp,
+};
+use rusqlite::{Connection, Row, params};
+use task::group::Group;
+use tokio::time::{Instant, sleep};
+use tracing::warn;
 use wire::accounts::KeyLimits;
 
-use super::{Store, StoreError};
+use super::sessions;
 use crate::{
+    Accounts, AccountsError,
     account::AccountId,
-    key::{KeyHash, KeyRecord, Scope, Verified},
+    key::{KeyHash, KeyRecord, Scope, Verified, key_prefix},
 };
 
-/// A key that is to be in the file.
-#[derive(Debug)]
-pub(crate) struct NewKey {
-    pub(crate) hash: KeyHash,
-    pub(crate) prefix: String,
-    pub(crate) name: String,
-    pub(crate) account: Option<AccountId>,
-}
+/// The longest name of a key, in characters: a label in a list, not a text.
+pub const NAME_CHARS_MAX: usize = 100;
 
-/// What came of a key that is to be in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inserted {
-    /// It is there.
-    Key(KeyId),
-    /// The account has as many as it may.
-    Full,
-}
+/// The most keys that are listed.
+pub const LISTED_MAX: u32 = 1000;
 
-impl Store {
-    /// Puts a key into the file, if its account has fewer than `n_max` good ones. An operator's keys
-    /// are not counted.
-    pub(crate) fn insert(
-        &mut self,
-        key: &NewKey,
-        n_max: u32,
-        now: Timestamp,
-    ) -> Result<Inserted, StoreError> {
-        let account = key.account.map(AccountId::get);
-        let write = self.write()?;
-        let n_keys: u32 = write.query_row(
-            "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL",
-            [account],
-            |row| row.get(0),
-        )?;
-        if n_keys >= n_max {
-            return Ok(Inserted::Full);
+/// The most good keys of one account: one for each of its programs, with room.
+pub const KEYS_MAX: u32 = 100;
+
+/// How often the file learns which keys were used, and lets go of sessions that have expired.
+const MAINTENANCE_EVERY: Duration = Duration::from_secs(30);
+
+/// How often the file is looked for where it was opened.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+impl Accounts {
+    /// Creates a key called `name` that belongs to no account, and returns its number and the
+    /// secret, which nobody can read again. Names need not be unique. On return the key is durable.
+    ///
+    /// # Errors
+    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the file fails.
+    pub async fn create_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
+        self.create(None, name).await
+    }
+
+    /// The same for a key of an account.
+    ///
+    /// # Errors
+    /// As [`Self::create_key`], and [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`].
+    pub async fn create_account_key(
+        &self,
+        account: AccountId,
+        name: &str,
+    ) -> Result<(KeyId, ApiKey), AccountsError> {
+        self.create(Some(account), name).await
+    }
+
+    async fn create(
+        &self,
+        account: Option<AccountId>,
+        name: &str,
+    ) -> Result<(KeyId, ApiKey), AccountsError> {
+        let (name, key) = (check_name(name)?, ApiKey::from_random(rand::random()));
+        let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
+        let account = account.map(AccountId::get);
+        let created = self.write(move |shared, write| {
+            // An operator's keys are not counted.
+            let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
+            if write.value::<u32>(sql, [account])? >= KEYS_MAX {
+                return Ok(None);
+            }
+            write.run(
+                "INSERT INTO keys (hash, prefix, name, account, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![hash.as_bytes(), prefix, name, account, shared.clock.now().micros()],
+            )?;
+            Ok(Some(KeyId::new(write.last_insert_rowid())))
+        });
+        Ok((created.await?.ok_or(AccountsError::TooManyKeys)?, key))
+    }
+
+    /// Returns the number of `key` if it exists and is not revoked.
+    ///
+    /// Answers from memory where it can. A key that another process revokes is refused at the
+    /// latest 100 ms after that. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
+        Ok(self.check(KeyHash::from_key(key)).await?.map(|verified| verified.id))
+    }
+
+    /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked; as
+    /// [`Self::verify`].
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
+        let known = self.shared.cache.lock().get_fresh(&hash, Instant::now());
+        if known.is_some() {
+            return Ok(known);
         }
-        write.execute(
-            "INSERT INTO keys (hash, prefix, name, account, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![key.hash.as_bytes(), key.prefix, key.name, account, now.micros()],
-        )?;
-        let id = KeyId::new(write.last_insert_rowid());
-        write.commit()?;
-        Ok(Inserted::Key(id))
+        self.read(move |shared, reads| {
+            let version = reads.value("PRAGMA data_version", [])?;
+            let known = {
+                let mut cache = shared.cache.lock();
+                cache.note_version(version, Instant::now());
+                cache.get(&hash)
+            };
+            if known.is_some() {
+                return Ok(known);
+            }
+            let sql = format!("SELECT {RECORD} FROM keys WHERE hash = ?1 AND revoked_at IS NULL");
+            let found = reads.find(&sql, [hash.as_bytes()], record)?.map(Verified::from);
+            if let Some(key) = found {
+                shared.cache.lock().insert(hash, key);
+            }
+            Ok(found)
+        })
+        .await
     }
 
-    /// The key of that hash, if it is good.
-    pub(crate) fn find(&self, hash: &KeyHash) -> Result<Option<Verified>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT id, account, rate, burst, requests_per_day, bytes_per_day FROM keys
-             WHERE hash = ?1 AND revoked_at IS NULL",
-        )?;
-        let verified = |row: &Row<'_>| {
-            Ok(Verified {
-                id: KeyId::new(row.get(0)?),
-                account: row.get::<_, Option<i64>>(1)?.map(AccountId::new),
-                limits: limits(row, 2)?,
-            })
-        };
-        Ok(statement.query_row([hash.as_bytes()], verified).optional()?)
+    /// Whether the key was good a short while ago, as far as memory tells.
+    pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
+        self.shared.cache.lock().contains(hash)
     }
 
-    /// Keys, newest first. Good ones come before revoked ones, so that the limit leaves those out.
-    pub(crate) fn list(&self, scope: Scope, limit: u32) -> Result<Vec<KeyRecord>, StoreError> {
-        let sql = |filter: &str| {
-            format!(
-                "SELECT id, account, name, prefix, created_at, used_at, revoked_at,
-                 rate, burst, requests_per_day, bytes_per_day FROM keys {filter}
-                 ORDER BY revoked_at IS NOT NULL, id DESC LIMIT ?1"
-            )
-        };
-        let mut records: Vec<KeyRecord> = match scope {
-            Scope::All => {
-                let mut statement = self.connection.prepare_cached(&sql(""))?;
-                let rows = statement.query_map([limit], record)?;
-                rows.collect::<Result<_, _>>()?
-            }
-            Scope::Of(account) => {
-                let mut statement = self.connection.prepare_cached(&sql("WHERE account = ?2"))?;
-                let rows = statement.query_map(params![limit, account.get()], record)?;
-                rows.collect::<Result<_, _>>()?
-            }
-        };
-        records.sort_by_key(|record| std::cmp::Reverse(record.id));
+    /// Returns the keys in `scope`, newest first; at most [`LISTED_MAX`], rather good ones than revoked
+    /// ones.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn list_keys(&self, scope: Scope) -> Result<Vec<KeyRecord>, AccountsError> {
+        // Good ones come first, so that the limit leaves out revoked ones.
+        let filter = if scope == Scope::All { "?2 IS NULL" } else { "account = ?2" };
+        let sql = format!(
+            "SELECT {RECORD} FROM keys WHERE {filter}
+             ORDER BY revoked_at IS NOT NULL, id DESC LIMIT ?1"
+        );
+        let listed = self
+            .read(move |_, reads| reads.all(&sql, params![LISTED_MAX, scope.account()], record));
+        let mut records = listed.await?;
+        records.sort_by_key(|record| Reverse(record.id));
         Ok(records)
     }
 
-    /// One key, good or revoked.
-    pub(crate) fn key(&self, scope: Scope, id: KeyId) -> Result<Option<KeyRecord>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT id, account, name, prefix, created_at, used_at, revoked_at,
-             rate, burst, requests_per_day, bytes_per_day FROM keys
-             WHERE id = ?1 AND (?2 IS NULL OR account = ?2)",
-        )?;
-        Ok(statement.query_row(params![id.get(), scope.account()], record).optional()?)
+    /// Returns one key of `scope`, good or revoked.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn key(&self, scope: Scope, id: KeyId) -> Result<Option<KeyRecord>, AccountsError> {
+        let sql =
+            format!("SELECT {RECORD} FROM keys WHERE id = ?1 AND (?2 IS NULL OR account = ?2)");
+        self.read(move |_, reads| reads.find(&sql, params![id.get(), scope.account()], record))
+            .await
     }
 
-    /// Revokes a good key; whether there was one.
-    pub(crate) fn revoke(
-        &mut self,
-        scope: Scope,
-        id: KeyId,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        self.change(
-            "UPDATE keys SET revoked_at = ?3
-             WHERE id = ?1 AND (?2 IS NULL OR account = ?2) AND revoked_at IS NULL",
-            params![id.get(), scope.account(), now.micros()],
-        )
+    /// Returns what is known of key `id`, if it exists and is not revoked.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn find_key(&self, id: KeyId) -> Result<Option<Verified>, AccountsError> {
+        let record = self.key(Scope::All, id).await?.filter(|key| key.revoked_at.is_none());
+        Ok(record.map(Verified::from))
     }
 
-    /// Gives a good key another name; whether there was one.
-    pub(crate) fn rename(
-        &mut self,
+    /// Revokes the key `id` of `scope` for good; whether it existed and was not revoked before.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn revoke_key(&self, scope: Scope, id: KeyId) -> Result<bool, AccountsError> {
+        self.write_keys(move |shared, write| {
+            let now = shared.clock.now().micros();
+            set(write, "revoked_at = ?3", params![id.get(), scope.account(), now])
+        })
+        .await
+    }
+
+    /// Calls the key `id` of `scope` `name`; whether it exists and is not revoked.
+    ///
+    /// # Errors
+    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the file fails.
+    pub async fn rename_key(
+        &self,
         scope: Scope,
         id: KeyId,
         name: &str,
-    ) -> Result<bool, StoreError> {
-        self.change(
-            "UPDATE keys SET name = ?3
-             WHERE id = ?1 AND (?2 IS NULL OR account = ?2) AND revoked_at IS NULL",
-            params![id.get(), scope.account(), name],
-        )
+    ) -> Result<bool, AccountsError> {
+        let name = check_name(name)?;
+        self.write(move |_, write| {
+            set(write, "name = ?3", params![id.get(), scope.account(), name])
+        })
+        .await
     }
 
-    /// Gives a good key limits of its own; whether there was one.
-    pub(crate) fn set_limits(&mut self, id: KeyId, limits: KeyLimits) -> Result<bool, StoreError> {
+    /// Gives the key `id` limits of its own; whether it exists and is not revoked.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn set_limits(&self, id: KeyId, limits: KeyLimits) -> Result<bool, AccountsError> {
         let KeyLimits { rate, burst, requests_per_day, bytes_per_day } = limits;
-        self.change(
-            "UPDATE keys SET rate = ?2, burst = ?3, requests_per_day = ?4, bytes_per_day = ?5
-             WHERE id = ?1 AND revoked_at IS NULL",
-            params![id.get(), rate, burst, requests_per_day, bytes_per_day],
-        )
+        let sql = "rate = ?3, burst = ?4, requests_per_day = ?5, bytes_per_day = ?6";
+        self.write_keys(move |_, write| {
+            let all = Scope::All.account();
+            set(write, sql, params![id.get(), all, rate, burst, requests_per_day, bytes_per_day])
+        })
+        .await
     }
 
-    /// Puts another hash in the place of a good key's; whether there was one.
-    pub(crate) fn renew(
-        &mut self,
-        scope: Scope,
-        id: KeyId,
-        hash: &KeyHash,
-        prefix: &str,
-    ) -> Result<bool, StoreError> {
-        self.change(
-            "UPDATE keys SET hash = ?3, prefix = ?4
-             WHERE id = ?1 AND (?2 IS NULL OR account = ?2) AND revoked_at IS NULL",
-            params![id.get(), scope.account(), hash.as_bytes(), prefix],
-        )
+    /// Gives the key `id` of `scope` a new secret, and returns that; none if there is no such key
+    /// that is not revoked. The key keeps its number and with that all it owns. The secret it had
+    /// opens nothing any more, at the latest 100 ms after.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails.
+    pub async fn renew(&self, scope: Scope, id: KeyId) -> Result<Option<ApiKey>, AccountsError> {
+        let key = ApiKey::from_random(rand::random());
+        let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
+        let renewed = self.write_keys(move |_, write| {
+            let values = params![id.get(), scope.account(), hash.as_bytes(), prefix];
+            set(write, "hash = ?3, prefix = ?4", values)
+        });
+        Ok(renewed.await?.then_some(key))
     }
 
-    /// Puts another hash in the place of that of the newest good key called `name` that an operator
-    /// made; none if there is none.
-    pub(crate) fn renew_by_name(
-        &mut self,
-        name: &str,
-        hash: &KeyHash,
-        prefix: &str,
-    ) -> Result<Option<KeyId>, StoreError> {
-        let write = self.write()?;
-        let id = write
-            .query_row(
+    /// Returns a new secret for the newest key called `name` that belongs to no account, as
+    /// [`Self::renew`] does; a new key if there is none. On return the change is durable.
+    ///
+    /// # Errors
+    /// As [`Self::create_key`].
+    pub async fn renew_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
+        let key = ApiKey::from_random(rand::random());
+        let (wanted, hash, prefix) = (name.to_owned(), KeyHash::from_key(&key), key_prefix(&key));
+        let renewed = self.write_keys(move |_, write| {
+            write.find(
                 "UPDATE keys SET hash = ?1, prefix = ?3 WHERE id = (SELECT max(id) FROM keys
                  WHERE name = ?2 AND account IS NULL AND revoked_at IS NULL) RETURNING id",
-                params![hash.as_bytes(), name, prefix],
+                params![hash.as_bytes(), wanted, prefix],
                 |row| row.get(0),
             )
-            .optional()?;
-        write.commit()?;
-        Ok(id.map(KeyId::new))
-    }
-
-    /// Takes note that keys were used.
-    pub(crate) fn note_used(
-        &mut self,
-        ids: &HashSet<KeyId>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let write = self.write()?;
-        {
-            let mut statement = write.prepare_cached(
-                "UPDATE keys SET used_at = ?2
-                 WHERE id = ?1 AND (used_at IS NULL OR used_at < ?2)",
-            )?;
-            for id in ids {
-                statement.execute(params![id.get(), now.micros()])?;
-            }
+        });
+        match renewed.await? {
+            Some(id) => Ok((KeyId::new(id), key)),
+            None => self.create_key(name).await,
         }
-        Ok(write.commit()?)
     }
 
-    /// Makes one change in a transaction; whether it changed anything.
-    pub(super) fn change(
-        &mut self,
-        sql: &str,
-        params: impl rusqlite::Params,
-    ) -> Result<bool, StoreError> {
-        let write = self.write()?;
-        let n_changed = write.execute(sql, params)?;
-        write.commit()?;
-        Ok(n_changed > 0)
+    /// Writes down which keys were used since this was last done, and lets go of sessions that have
+    /// expired.
+    ///
+    /// # Errors
+    /// [`AccountsError::Statement`] if the file fails. What was not written down is lost.
+    pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
+        self.write(|shared, write| {
+            let now = shared.clock.now().micros();
+            for id in shared.cache.lock().take_used() {
+                let sql = "UPDATE keys SET used_at = ?2
+                    WHERE id = ?1 AND (used_at IS NULL OR used_at < ?2)";
+                write.run(sql, [id.get(), now])?;
+            }
+            sessions::remove_expired(write, shared.sweep_date.lock().read())
+        })
+        .await
+    }
+
+    /// Does [`Self::run_maintenance`] every half a minute, and once more when `group` stops; and looks each
+    /// second whether the file is still in its place.
+    pub fn start_maintenance(&self, group: &Group) {
+        let (accounts, stopping) = (self.clone(), group.clone());
+        group.spawn_to_end("accounts maintenance", async move {
+            let mut last = Instant::now();
+            while !stopping.is_stopped() {
+                tokio::select! {
+                    () = sleep(LOOK_EVERY) => {}
+                    () = stopping.stopped() => {}
+                }
+                if let Err(AccountsError::Replaced) = accounts.check_file().await {
+                    return;
+                }
+                if last.elapsed() < MAINTENANCE_EVERY && !stopping.is_stopped() {
+                    continue;
+                }
+                last = Instant::now();
+                if let Err(error) = accounts.run_maintenance().await {
+                    let cause = task::causes::chain(&error);
+                    warn!(cause, "the accounts file did not take when keys were last used");
+                }
+            }
+        });
     }
 }
 
+/// Sets columns of the good key `?1` of account `?2`, or of any; whether there was one.
+fn set(write: &Connection, columns: &str, params: impl rusqlite::Params) -> rusqlite::Result<bool> {
+    let sql = format!(
+        "UPDATE keys SET {columns}
+         WHERE id = ?1 AND (?2 IS NULL OR account = ?2) AND revoked_at IS NULL"
+    );
+    Ok(write.run(&sql, params)? > 0)
+}
+
+/// A key's name, if it is one.
+fn check_name(name: &str) -> Result<String, AccountsError> {
+    let name = name.trim();
+    let n_chars = name.chars().count();
+    if n_chars == 0 || n_chars > NAME_CHARS_MAX || name.chars().any(is_unprintable) {
+        return Err(AccountsError::Name);
+    }
+    Ok(name.to_owned())
+}
+
+/// The columns that [`record`] reads.
+const RECORD: &str = "id, account, name, prefix, created_at, used_at, revoked_at, rate, burst, \
+    requests_per_day, bytes_per_day";
+
 fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
-    let moment = |micros: Option<i64>| micros.map(Timestamp::from_micros);
+    let timestamp = |micros: Option<i64>| micros.map(Timestamp::from_micros);
     Ok(KeyRecord {
         id: KeyId::new(row.get(0)?),
         account: row.get::<_, Option<i64>>(1)?.map(AccountId::new),
         name: row.get(2)?,
         prefix: row.get(3)?,
         created_at: Timestamp::from_micros(row.get(4)?),
-        used_at: moment(row.get(5)?),
-        revoked_at: moment(row.get(6)?),
-        limits: limits(row, 7)?,
-    })
-}
-
-fn limits(row: &Row<'_>, first: usize) -> rusqlite::Result<KeyLimits> {
-    Ok(KeyLimits {
-        rate: row.get(first)?,
-        burst: row.get(first + 1)?,
-        requests_per_day: row.get(first + 2)?,
-        bytes_per_day: row.get(first + 3)?,
+        used_at: timestamp(row.get(5)?),
+        revoked_at: timestamp(row.get(6)?),
+        limits: KeyLimits {
+            rate: row.get(7)?,
+            burst: row.get(8)?,
+            requests_per_day: row.get(9)?,
+            bytes_per_day: row.get(10)?,
+        },
     })
 }

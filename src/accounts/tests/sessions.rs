@@ -1,7 +1,6 @@
 //! Accounts, sessions, and the keys that belong to them.
 
 use super::*;
-use crate::sessions::{AuthenticatedAccount, StartedSession};
 
 fn name(text: &str) -> AccountName {
     text.parse().unwrap()
