@@ -31,26 +31,6 @@ pub fn write_trial_sql(n_bytes: u64) -> String {
     format!("{DROP_TRIAL_SQL}; CREATE TABLE space_trial AS SELECT randomblob({n_bytes}) AS body")
 }
 
-/// The sizes of the writes of one commit.
-#[derive(Debug, Default)]
-pub struct CommitSize {
-    /// Whether one of the writes found no space.
-    pub is_full: bool,
-    /// Bytes of all writes.
-    pub n_bytes: u64,
-    /// Bytes of the largest write.
-    pub n_bytes_largest: u64,
-}
-
-impl CommitSize {
-    /// Adds a write of about `n_bytes`, which found no space if it `is_full`.
-    pub fn add(&mut self, n_bytes: u64, is_full: bool) {
-        self.is_full |= is_full;
-        self.n_bytes = self.n_bytes.saturating_add(n_bytes);
-        self.n_bytes_largest = self.n_bytes_largest.max(n_bytes);
-    }
-}
-
 /// Whether a store has space, by the writes that it refused and took.
 #[derive(Debug)]
 pub struct SpaceWatch {

@@ -24,7 +24,7 @@ use crate::{
     connection::keep_log_on_close,
     fault::DatabaseFault,
     files::DatabaseFiles,
-    space::{CHANGE_BYTES, CommitSize, SpaceWatch},
+    space::{CHANGE_BYTES, DROP_TRIAL_SQL, SpaceWatch, write_trial_sql},
 };
 
 /// Jobs that wait for the writer. One more waits for a place: the writer is a step away from the
@@ -93,35 +93,30 @@ type Answer = Box<dyn FnOnce(Result<(), CommitError>)>;
 #[derive(Default)]
 struct Commit {
     answers: Vec<Answer>,
-    size: CommitSize,
+    /// Whether a part of it found no space.
+    is_full: bool,
+    n_bytes: u64,
+    /// The largest part.
+    n_bytes_largest: u64,
 }
 
 impl Commit {
     fn add(&mut self, done: Done) {
         self.answers.push(done.answer);
-        self.size.add(done.n_bytes, done.is_full);
+        self.is_full |= done.is_full;
+        self.n_bytes = self.n_bytes.saturating_add(done.n_bytes);
+        self.n_bytes_largest = self.n_bytes_largest.max(done.n_bytes);
     }
 }
 
-/// Handle to the writing thread, which ends when the last handle is gone. Cheap to clone. `E` is the
-/// error of the store.
+/// Handle to the writing thread, which ends when this is gone. `E` is the error of the store.
 #[derive(Debug)]
 pub struct Writer<E> {
     jobs: mpsc::Sender<Job>,
-    n_jobs: Arc<AtomicU64>,
+    n_jobs: AtomicU64,
+    files: Arc<DatabaseFiles>,
     space: Arc<SpaceWatch>,
     error: PhantomData<fn() -> E>,
-}
-
-impl<E> Clone for Writer<E> {
-    fn clone(&self) -> Self {
-        Self {
-            jobs: self.jobs.clone(),
-            n_jobs: Arc::clone(&self.n_jobs),
-            space: Arc::clone(&self.space),
-            error: PhantomData,
-        }
-    }
 }
 
 /// What the thread works on.
@@ -146,9 +141,10 @@ impl<E: WriteError> Writer<E> {
     ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_CAPACITY);
         let space = Arc::new(space);
-        let worker = Worker { name, connection, files, space: Arc::clone(&space) };
+        let worker =
+            Worker { name, connection, files: Arc::clone(&files), space: Arc::clone(&space) };
         thread::Builder::new().name(format!("{name} writer")).spawn(move || worker.run(queue))?;
-        Ok(Self { jobs, n_jobs: Arc::default(), space, error: PhantomData })
+        Ok(Self { jobs, n_jobs: AtomicU64::default(), files, space, error: PhantomData })
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable. If it returns an
@@ -202,10 +198,23 @@ impl<E: WriteError> Writer<E> {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Whether there is space for what is written.
-    #[must_use]
-    pub fn space(&self) -> &SpaceWatch {
-        &self.space
+    /// Whether the file takes writes: it is in its place, and there is space. Where a commit found
+    /// none, this tries another one of its size from time to time.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn check(&self) -> Result<(), E> {
+        if !self.files.check() {
+            return Err(CommitError::Replaced.into());
+        }
+        if self.space.is_full() {
+            let n_bytes = self.space.next_trial().ok_or(CommitError::Full)?;
+            let sql = write_trial_sql(n_bytes);
+            let write = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
+            self.run_sized(n_bytes, write, |()| {}).await?;
+            self.run(|write| Ok(write.execute_batch(DROP_TRIAL_SQL)?), |()| {}).await?;
+        }
+        Ok(())
     }
 }
 
@@ -286,19 +295,19 @@ impl Worker {
         let name = self.name;
         let committed = transact(&mut self.connection, first, queue, commit);
         let failure = committed.as_ref().err().map(CommitError::from);
-        commit.size.is_full |= matches!(failure, Some(CommitError::Full));
-        if commit.size.is_full {
-            if self.space.refuse(commit.size.n_bytes_largest) {
+        commit.is_full |= matches!(failure, Some(CommitError::Full));
+        if commit.is_full {
+            if self.space.refuse(commit.n_bytes_largest) {
                 error!("the disk of the {name} is full; writes go on once there is space");
             }
         } else if let Err(error) = committed {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");
-        } else if self.space.accept(commit.size.n_bytes) {
+        } else if self.space.accept(commit.n_bytes) {
             info!("the disk of the {name} has space again");
         }
         match failure {
             // One job without space may undo the work of all.
-            Some(_) if commit.size.is_full => Err(CommitError::Full),
+            Some(_) if commit.is_full => Err(CommitError::Full),
             Some(failure) => Err(failure),
             None if self.files.check() => Ok(()),
             None => Err(CommitError::Replaced),

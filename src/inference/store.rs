@@ -22,7 +22,7 @@ use std::{ffi::OsString, fs::File, path::Path, sync::Arc, time::Duration};
 use db::{
     connection::keep_log_on_close,
     files::DatabaseFiles,
-    space::{self, CHANGE_BYTES, SpaceWatch},
+    space::{CHANGE_BYTES, SpaceWatch},
     statement::Statements as _,
     writer::Writer,
 };
@@ -178,16 +178,7 @@ impl Store {
     /// # Errors
     /// Why it does not.
     pub fn check(&self) -> Result<(), StoreError> {
-        if !self.files.check() {
-            return Err(StoreError::Replaced);
-        }
-        if self.writer.space().is_full() {
-            let n_bytes = self.writer.space().next_trial().ok_or(StoreError::DiskFull)?;
-            let sql = space::write_trial_sql(n_bytes);
-            self.writer.run_blocking(n_bytes, move |write| Ok(write.execute_batch(&sql)?))?;
-            self.write(|write| Ok(write.execute_batch(space::DROP_TRIAL_SQL)?))?;
-        }
-        Ok(())
+        futures::executor::block_on(self.writer.check())
     }
 
     /// Lets the file grow to so many pages, as a full disk would.

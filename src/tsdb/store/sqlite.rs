@@ -32,7 +32,7 @@ use db::{
     connection::OpenError,
     fault::DatabaseFault,
     files::DatabaseFiles,
-    space::{self, SpaceWatch},
+    space::SpaceWatch,
     writer::{CommitError, WriteError},
 };
 use futures::future::{BoxFuture, FutureExt as _};
@@ -65,13 +65,12 @@ type Writer = db::writer::Writer<StoreError>;
 /// The embedded store.
 #[derive(Debug)]
 pub struct SqliteStore {
-    writer: Writer,
+    writer: Arc<Writer>,
     readers: Readers,
     maintenance: Maintenance,
     chunk_indexes: ChunkIndexCache,
     /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
-    files: Arc<DatabaseFiles>,
     /// Keeps other processes from serving or replacing the file.
     _in_use: File,
 }
@@ -97,9 +96,10 @@ impl SqliteStore {
         let space = SpaceWatch::new(path);
         let writer = Writer::start("dataset store", connection, Arc::clone(&files), space)
             .map_err(StoreError::Prepare)?;
-        let maintenance = Maintenance::start(writer.clone(), Arc::clone(&files))?;
+        let writer = Arc::new(writer);
+        let maintenance = Maintenance::start(Arc::clone(&writer), files)?;
         let chunk_indexes = ChunkIndexCache::default();
-        Ok(Self { writer, readers, maintenance, chunk_indexes, era, files, _in_use: in_use })
+        Ok(Self { writer, readers, maintenance, chunk_indexes, era, _in_use: in_use })
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable.
@@ -303,21 +303,7 @@ impl Store for SqliteStore {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
-        async move {
-            if !self.files.check() {
-                return Err(StoreError::Replaced);
-            }
-            if self.writer.space().is_full() {
-                let n_bytes = self.writer.space().next_trial().ok_or(StoreError::Full)?;
-                let sql = space::write_trial_sql(n_bytes);
-                let write = move |connection: &Connection| Ok(connection.execute_batch(&sql)?);
-                self.writer.run_sized(n_bytes, write, |()| {}).await?;
-                self.write(|connection| Ok(connection.execute_batch(space::DROP_TRIAL_SQL)?))
-                    .await?;
-            }
-            Ok(())
-        }
-        .boxed()
+        self.writer.check().boxed()
     }
 
     #[cfg(any(test, feature = "faults"))]

@@ -39,7 +39,7 @@ pub(super) struct Maintenance {
 
 impl Maintenance {
     /// Starts the thread, which looks first at what an earlier run of the program left.
-    pub(super) fn start(writer: Writer, files: Arc<DatabaseFiles>) -> Result<Self> {
+    pub(super) fn start(writer: Arc<Writer>, files: Arc<DatabaseFiles>) -> Result<Self> {
         // One that waits is as good as several.
         let (wakes, woken) = mpsc::sync_channel(1);
         thread::Builder::new()
