@@ -4,23 +4,24 @@
 //! bytes a day; so has a key that belongs to no account or has limits of its own. Callers without a good key are limited by their network, before anybody looks their key up. What is
 //! counted is kept in memory, per service: a restart resets it.
 
-mod counting_body;
 mod limits;
 
 use std::{
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, HttpBody as _},
     extract::{Request, State},
     http::{HeaderName, HeaderValue, header::RETRY_AFTER},
     middleware::{Next, from_fn_with_state},
     response::Response,
 };
-use http_body::Body as _;
 use lru::LruCache;
 use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
@@ -30,15 +31,13 @@ use web::{
     address::{AddressSource, Network},
     auth::{NoKey, api_key},
     host_names::HostNames,
+    metrics::requests::count_bytes,
     rate_limit::{CALLERS_MAX, Rate, RateLimiter, retry_seconds},
 };
 use wire::accounts::KeyLimits;
 
+use self::limits::{Allowance, Usage};
 pub use self::limits::{Exceeded, Limits};
-use self::{
-    counting_body::CountingBody,
-    limits::{Allowance, Usage},
-};
 use crate::{
     AccountsError,
     account::AccountId,
@@ -358,7 +357,9 @@ impl GateMessages {
 
 /// A body whose bytes are counted as they go.
 fn counting(body: Body, n_bytes: Arc<AtomicU64>) -> Body {
-    Body::new(CountingBody::new(body, n_bytes))
+    count_bytes(body, move |n| {
+        n_bytes.fetch_add(n, Ordering::Relaxed);
+    })
 }
 
 #[cfg(test)]

@@ -51,7 +51,15 @@ async fn count(State(metrics): State<Metrics>, request: Request, next: Next) -> 
     let path = path.as_ref().map_or(OTHER, MatchedPath::as_str).to_owned();
     let method = method_name(request.method());
     let under_way = metrics.raise(UNDER_WAY);
-    let request = request.map(|body| count_bytes(body, &metrics, BYTES_IN, &path, None));
+    let add_to = |metric: Metric| {
+        let (metrics, path) = (metrics.clone(), path.clone());
+        move |n_bytes: u64| {
+            if n_bytes > 0 {
+                metrics.add_n(metric, &[&path], n_bytes);
+            }
+        }
+    };
+    let request = request.map(|body| count_bytes(body, add_to(BYTES_IN)));
     let response = next.run(request).await;
     let status = response.status();
     metrics.observe_labeled(SECONDS_UNTIL, &[&path], began.elapsed());
@@ -59,7 +67,13 @@ async fn count(State(metrics): State<Metrics>, request: Request, next: Next) -> 
     if status == StatusCode::TOO_MANY_REQUESTS {
         metrics.add(RATE_LIMITED, &[]);
     }
-    response.map(|body| count_bytes(body, &metrics, BYTES_OUT, &path, Some(under_way)))
+    let add = add_to(BYTES_OUT);
+    response.map(|body| {
+        count_bytes(body, move |n_bytes| {
+            let _held = &under_way;
+            add(n_bytes);
+        })
+    })
 }
 
 /// The name of a method; what callers invent has none.
@@ -76,27 +90,16 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-/// A body whose bytes are counted: one of known length at once, so that it keeps that length; any
-/// other as it goes. `held` is dropped when the body is.
-fn count_bytes(
-    body: Body,
-    metrics: &Metrics,
-    metric: Metric,
-    path: &str,
-    held: Option<super::RaisedGauge>,
-) -> Body {
+/// Hands the number of bytes of `body` to `count`: at once if its length is known, so that it keeps
+/// that length; else as it goes. `count` is dropped when the body is, or when there is no more to count.
+pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {
-        if n_bytes > 0 {
-            metrics.add_n(metric, &[path], n_bytes);
-        }
+        count(n_bytes);
         return body;
     }
-    let (metrics, path) = (metrics.clone(), path.to_owned());
     Body::from_stream(body.into_data_stream().inspect(move |piece| {
-        let _held = &held;
         if let Ok(piece) = piece {
-            let n_bytes = u64::try_from(piece.len()).unwrap_or(u64::MAX);
-            metrics.add_n(metric, &[&path], n_bytes);
+            count(u64::try_from(piece.len()).unwrap_or(u64::MAX));
         }
     }))
 }

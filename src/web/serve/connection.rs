@@ -1,23 +1,10 @@
 //! One connection: its requests, timeouts and shutdown.
 
-use std::{
-    convert::Infallible,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
-use axum::{
-    Router,
-    body::{Body, Bytes, HttpBody},
-    extract::ConnectInfo,
-};
-use hyper::{
-    Request, Version,
-    body::{Frame, Incoming, SizeHint},
-    service::service_fn,
-};
+use axum::{Router, body::Body, extract::ConnectInfo};
+use http_body_util::BodyExt as _;
+use hyper::{Request, Version, body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
@@ -56,7 +43,7 @@ where
         let answer = router.clone().oneshot(request);
         async move {
             let response = answer.await?;
-            Ok::<_, Infallible>(response.map(|body| Body::new(NotedBody { body, under_way })))
+            Ok::<_, Infallible>(response.map(|body| hold(body, under_way)))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -125,11 +112,12 @@ enum Idle {
 #[derive(Debug)]
 struct UnderWay(Activity);
 
-/// The body of an answer, until which the request is under way.
-struct NotedBody {
-    body: Body,
-    #[expect(dead_code, reason = "held until the body is dropped")]
-    under_way: UnderWay,
+/// The body, which holds `guard` until it is dropped.
+fn hold(body: Body, guard: impl Send + 'static) -> Body {
+    Body::new(body.map_err(move |error| {
+        let _held = &guard;
+        error
+    }))
 }
 
 impl Activity {
@@ -160,25 +148,5 @@ impl Drop for UnderWay {
         let mut requests = self.0.0.lock();
         requests.n_under_way -= 1;
         requests.idle_since = Some(Instant::now());
-    }
-}
-
-impl HttpBody for NotedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
