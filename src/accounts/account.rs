@@ -1,6 +1,6 @@
 //! Accounts, passwords and sessions as values: which names are valid, and which texts are secret.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{str::FromStr, time::Duration};
 
 use data_encoding::HEXLOWER;
 use model::{text::is_unprintable, timestamp::Timestamp};
@@ -43,7 +43,8 @@ pub struct AccountName(String);
 pub struct AccountNameError;
 
 /// A password. Its `Debug` shows nothing.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("Password(…)")]
 pub struct Password(String);
 
 /// A text is no password. It does not say which text.
@@ -63,7 +64,8 @@ pub struct AccountRecord {
 }
 
 /// What a browser shows to go on being logged in. Its `Debug` shows nothing.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("SessionToken(…)")]
 pub struct SessionToken(String);
 
 /// The SHA-256 of a session's token.
@@ -88,7 +90,8 @@ pub struct SessionRecord {
 }
 
 /// Whether anyone may sign up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString, strum::Display)]
+#[strum(serialize_all = "lowercase", parse_err_ty = SignUpError, parse_err_fn = no_sign_up)]
 pub enum SignUp {
     /// Anyone may sign up.
     #[default]
@@ -101,6 +104,10 @@ pub enum SignUp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("read whether anyone may sign up: open or closed")]
 pub struct SignUpError;
+
+const fn no_sign_up(_: &str) -> SignUpError {
+    SignUpError
+}
 
 impl AccountId {
     /// The account numbered `number`, which came from [`Self::get`].
@@ -179,12 +186,6 @@ impl FromStr for Password {
     }
 }
 
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
-    }
-}
-
 impl SessionToken {
     /// A token that nobody guesses.
     pub(crate) fn random() -> Self {
@@ -209,38 +210,9 @@ impl SessionToken {
     }
 }
 
-impl fmt::Debug for SessionToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionToken(…)")
-    }
-}
-
 impl SessionHash {
     pub(crate) const fn as_bytes(&self) -> &[u8] {
         &self.0
-    }
-}
-
-impl SignUp {
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Closed => "closed",
-        }
-    }
-}
-
-impl FromStr for SignUp {
-    type Err = SignUpError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "open" => Ok(Self::Open),
-            "closed" => Ok(Self::Closed),
-            _ => Err(SignUpError),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Keys as the file stores them: numbers, hashes, prefixes and names, never secrets.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::{
@@ -58,7 +58,9 @@ pub enum Scope {
 }
 
 /// The SHA-256 hash of a key. A key has 96 random bits, so that a slow hash would add nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(derive_more::Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, Hash)]
+#[debug("KeyHash(…)")]
+#[display("{}", HEXLOWER.encode(_0))]
 pub struct KeyHash([u8; 32]);
 
 /// A text is no hash of a key.
@@ -84,18 +86,6 @@ impl KeyHash {
 
     pub(crate) const fn as_bytes(&self) -> &[u8] {
         &self.0
-    }
-}
-
-impl fmt::Display for KeyHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&HEXLOWER.encode(&self.0))
-    }
-}
-
-impl fmt::Debug for KeyHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyHash(…)")
     }
 }
 

@@ -15,7 +15,7 @@ mod remote;
 pub mod server;
 mod store;
 
-use std::{error::Error, fmt, io, path::Path, sync::Arc, time::Duration};
+use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
 
 use db::{
     connection::{OpenError, retry_while_busy},
@@ -110,7 +110,8 @@ impl AccountsError {
 }
 
 /// Handle to the accounts file. Cheap to clone; all clones share their connections and one cache.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("Accounts")]
 pub struct Accounts {
     shared: Arc<Shared>,
 }
@@ -122,12 +123,6 @@ struct Shared {
     clock: Clock,
     /// The date by which expired sessions are deleted.
     sweep_date: Mutex<SteadyDate>,
-}
-
-impl fmt::Debug for Accounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accounts").finish_non_exhaustive()
-    }
 }
 
 impl Accounts {

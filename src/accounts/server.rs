@@ -22,7 +22,7 @@ mod sign_up;
 mod style;
 mod verify;
 
-use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -87,7 +87,8 @@ pub struct ServerOptions {
 }
 
 /// What a service of another machine shows to ask about keys. Its `Debug` shows nothing.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("OperatorToken(…)")]
 pub struct OperatorToken([u8; 32]);
 
 /// A text is too short to be a token. It does not say which text.
@@ -281,12 +282,6 @@ impl OperatorToken {
     fn is(&self, text: &str) -> bool {
         let shown: [u8; 32] = Sha256::digest(text.trim().as_bytes()).into();
         self.0 == shown
-    }
-}
-
-impl fmt::Debug for OperatorToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OperatorToken(…)")
     }
 }
 

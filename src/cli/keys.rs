@@ -286,10 +286,10 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
 /// Says whether anyone may sign up, or shows it.
 async fn switch(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<()> {
     let Some(sign_up) = sign_up else {
-        return print(accounts.sign_up().await.context("read the switch")?.as_str());
+        return print(&accounts.sign_up().await.context("read the switch")?.to_string());
     };
     accounts.set_sign_up(sign_up).await.context("switch sign-up")?;
-    tell(&format!("sign-up is {} now", sign_up.as_str()));
+    tell(&format!("sign-up is {sign_up} now"));
     Ok(())
 }
 

@@ -1,13 +1,11 @@
 //! Entity tags of responses, for conditional requests.
 
-use std::{
-    fmt,
-    hash::{DefaultHasher, Hash, Hasher as _},
-};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// The tag of a response: a hash of all that its bytes depend on, so that it is known before they are
 /// rendered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{_0:016x}")]
 pub(crate) struct ETag(u64);
 
 /// The tags of the responses that a caller has, as `If-None-Match` lists them.
@@ -22,12 +20,6 @@ impl ETag {
         let mut hasher = DefaultHasher::new();
         parts.hash(&mut hasher);
         Self(hasher.finish())
-    }
-}
-
-impl fmt::Display for ETag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
     }
 }
 

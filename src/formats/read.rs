@@ -212,6 +212,8 @@ impl Records {
 }
 
 /// The rows of a file.
+#[derive(derive_more::Debug)]
+#[debug("Rows of {mapping:?}")]
 pub struct Rows {
     records: Records,
     mapping: ColumnMapping,
@@ -219,12 +221,6 @@ pub struct Rows {
     targets: Vec<Target>,
     read_bytes: source::Counter,
     size_bytes: Option<u64>,
-}
-
-impl fmt::Debug for Rows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows").field("mapping", &self.mapping).finish_non_exhaustive()
-    }
 }
 
 impl Rows {

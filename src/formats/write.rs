@@ -31,7 +31,18 @@ const VALUE_BYTES: usize = 30;
 const BUCKETS_HEADER: &[u8] = b"timestamp,open,high,low,close,volume,count\n";
 
 /// What rows are written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Output {
     /// An array of flat rows.
     Json,
@@ -74,26 +85,12 @@ pub struct Writer {
 }
 
 impl Output {
-    /// All there are, in the order in which an error names them.
-    pub const ALL: [Self; 5] = [Self::Json, Self::Csv, Self::Ndjson, Self::Parquet, Self::Arrow];
-
-    /// Its name in a query.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Csv => "csv",
-            Self::Ndjson => "ndjson",
-            Self::Parquet => "parquet",
-            Self::Arrow => "arrow",
-        }
-    }
-
     /// How the names of its files end.
-    pub const fn extension(self) -> &'static str {
+    pub fn extension(self) -> &'static str {
         match self {
             // As the format's registration has it.
             Self::Arrow => "arrows",
-            _ => self.name(),
+            _ => self.into(),
         }
     }
 

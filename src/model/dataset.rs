@@ -1,6 +1,6 @@
 //! Datasets and their columns.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, str::FromStr};
 
 use crate::timestamp::Timestamp;
 
@@ -14,11 +14,14 @@ pub const BAR_COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 pub const TIMESTAMP: &str = "timestamp";
 
 /// A dataset's number. Positive, and never used again after the dataset is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct DatasetId(i64);
 
 /// What a column's values are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = DatasetError, parse_err_fn = no_dtype)]
 pub enum Dtype {
     /// A 64-bit floating point number.
     Float,
@@ -80,6 +83,10 @@ pub enum DatasetError {
     },
 }
 
+fn no_dtype(text: &str) -> DatasetError {
+    DatasetError::Dtype { text: text.chars().take(32).collect() }
+}
+
 impl DatasetId {
     /// Returns the dataset number `number`, if it is positive.
     #[must_use]
@@ -102,12 +109,6 @@ impl Column {
     }
 }
 
-impl fmt::Display for DatasetId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl FromStr for DatasetId {
     type Err = DatasetError;
 
@@ -116,31 +117,6 @@ impl FromStr for DatasetId {
             .ok()
             .and_then(Self::new)
             .ok_or_else(|| DatasetError::Id { text: text.chars().take(32).collect() })
-    }
-}
-
-impl fmt::Display for Dtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Float => "float",
-            Self::Integer => "integer",
-            Self::String => "string",
-            Self::Boolean => "boolean",
-        })
-    }
-}
-
-impl FromStr for Dtype {
-    type Err = DatasetError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "float" => Ok(Self::Float),
-            "integer" => Ok(Self::Integer),
-            "string" => Ok(Self::String),
-            "boolean" => Ok(Self::Boolean),
-            _ => Err(DatasetError::Dtype { text: text.chars().take(32).collect() }),
-        }
     }
 }
 

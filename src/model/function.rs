@@ -42,7 +42,7 @@ struct ChosenName {
 /// The name of the file inside a function that is to run, such as `hello.wasm`.
 ///
 /// A single path segment: it cannot name anything outside the function.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Method(String);
 
 /// Why a text or some bytes are not a function's id or method.
@@ -186,12 +186,6 @@ impl Method {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
     }
 }
 

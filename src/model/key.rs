@@ -1,7 +1,7 @@
 //! API keys: the secret that opens the dataset and the inference service, and the number that
 //! services know a key by.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
 
@@ -15,7 +15,8 @@ pub const KEY_DIGITS: usize = 24;
 ///
 /// A secret. Its `Debug` shows the prefix alone, and it has no `Display`: who needs the text asks
 /// for it with [`ApiKey::reveal`].
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Hash)]
+#[debug("ApiKey({KEY_PREFIX}…)")]
 pub struct ApiKey(String);
 
 /// A text is no API key. It does not say which text: that may be a mistyped secret.
@@ -24,7 +25,7 @@ pub struct ApiKey(String);
 pub struct KeyError;
 
 /// A key's number. Never used again after the key is revoked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct KeyId(i64);
 
 impl ApiKey {
@@ -52,18 +53,6 @@ impl KeyId {
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
-    }
-}
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ApiKey({KEY_PREFIX}…)")
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nodes of a function cluster: who they are, what they do, which groups they belong to.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use crate::text::is_unprintable;
 
@@ -16,11 +16,14 @@ const PEER_ID_BYTES_MAX: usize = 128;
 /// A node's identity: the base58 text of the hash of its public key, such as `12D3KooW…`.
 ///
 /// Only its alphabet and length are checked here; the network room checks the rest.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct PeerId(String);
 
 /// What a node does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = NameError, parse_err_fn = no_role)]
 pub enum Role {
     /// Serves the REST API and hands out work.
     Head,
@@ -29,7 +32,7 @@ pub enum Role {
 }
 
 /// The name of a subgroup: printable, without spaces, at most [`SUBGROUP_BYTES_MAX`] bytes.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Subgroup(String);
 
 /// Why a text names no node, role or subgroup.
@@ -61,17 +64,15 @@ fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
+fn no_role(text: &str) -> NameError {
+    NameError::Role { text: shortened(text) }
+}
+
 impl PeerId {
     /// The id as text, in base 58.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for PeerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -87,38 +88,11 @@ impl FromStr for PeerId {
     }
 }
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Head => "head",
-            Self::Worker => "worker",
-        })
-    }
-}
-
-impl FromStr for Role {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "head" => Ok(Self::Head),
-            "worker" => Ok(Self::Worker),
-            _ => Err(NameError::Role { text: shortened(text) }),
-        }
-    }
-}
-
 impl Subgroup {
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for Subgroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
     }
 }
 

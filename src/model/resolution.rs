@@ -1,23 +1,32 @@
 //! Resolutions: raw rows, or buckets of a fixed length.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
 /// How coarse the rows of a query are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
+)]
+#[strum(parse_err_ty = ResolutionError, parse_err_fn = no_resolution)]
 pub enum Resolution {
     /// Rows as ingested.
+    #[strum(serialize = "raw")]
     Raw,
     /// Buckets of five minutes.
+    #[strum(serialize = "5m")]
     FiveMinutes,
     /// Buckets of a quarter of an hour. Document 2 does not have them.
+    #[strum(serialize = "15m")]
     FifteenMinutes,
     /// Buckets of an hour.
+    #[strum(serialize = "1h")]
     Hour,
     /// Buckets of four hours. Document 2 does not have them.
+    #[strum(serialize = "4h")]
     FourHours,
     /// Buckets of a day.
+    #[strum(serialize = "1d")]
     Day,
 }
 
@@ -26,6 +35,10 @@ pub enum Resolution {
 #[error("read `{text}` as a resolution, which is raw, 5m, 15m, 1h, 4h or 1d")]
 pub struct ResolutionError {
     text: String,
+}
+
+fn no_resolution(text: &str) -> ResolutionError {
+    ResolutionError { text: text.chars().take(32).collect() }
 }
 
 impl Resolution {
@@ -92,30 +105,6 @@ impl Resolution {
         let Some(bucket) = self.bucket() else { return timestamp };
         let micros = i64::try_from(bucket.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(timestamp.micros().div_euclid(micros).saturating_mul(micros))
-    }
-}
-
-impl fmt::Display for Resolution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Raw => "raw",
-            Self::FiveMinutes => "5m",
-            Self::FifteenMinutes => "15m",
-            Self::Hour => "1h",
-            Self::FourHours => "4h",
-            Self::Day => "1d",
-        })
-    }
-}
-
-impl FromStr for Resolution {
-    type Err = ResolutionError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|resolution| resolution.to_string() == text)
-            .ok_or_else(|| ResolutionError { text: text.chars().take(32).collect() })
     }
 }
 

@@ -1,12 +1,12 @@
 //! Topics: what a prediction network predicts, when, and under which labels.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{str::FromStr, sync::Arc};
 
 /// The label of a topic with a single output, by document 3.
 pub const SINGLE_LABEL: &str = "y";
 
 /// A topic's number, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct TopicId(u64);
 
 /// A height of the chain: the number of a block.
@@ -14,7 +14,7 @@ pub type BlockHeight = u64;
 
 /// The address of an actor of the network: a bech32 text with the prefix `allo`. Cheap to clone: an
 /// epoch names each of its actors thousands of times.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Address(Arc<str>);
 
 /// Why a text is no topic number or address.
@@ -58,12 +58,6 @@ impl TopicId {
     }
 }
 
-impl fmt::Display for TopicId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl FromStr for TopicId {
     type Err = TopicError;
 
@@ -80,12 +74,6 @@ impl Address {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
     }
 }
 

@@ -118,14 +118,9 @@ impl TlsError {
 }
 
 /// What connections are secured with. Cheap to clone.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("Tls")]
 pub struct Tls(pub(crate) Arc<ServerConfig>);
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").finish_non_exhaustive()
-    }
-}
 
 impl Tls {
     /// Reads a certificate and its key, and warns of one that every client refuses. Blocks shortly.

@@ -1,13 +1,12 @@
 //! The bodies of accounts, sessions and API keys. An extension.
 
-use std::fmt;
-
 use model::key::ApiKey;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A text that is sent once and never shown: a password, or a new key. Its `Debug` is `…`.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[debug("…")]
 #[serde(transparent)]
 pub struct Secret(pub String);
 
@@ -190,11 +189,5 @@ pub struct VerifiedBody {
 impl From<&ApiKey> for Secret {
     fn from(key: &ApiKey) -> Self {
         Self(key.reveal().to_owned())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
     }
 }

@@ -23,7 +23,7 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Json<MeBody>, ApiError> {
     let account = app.find_session(&headers).await?.map(|who| who.account.body());
-    let sign_up = app.sign_up().await?.as_str().to_owned();
+    let sign_up = app.sign_up().await?.to_string();
     Ok(Json(MeBody { account, sign_up }))
 }
 

@@ -1,7 +1,5 @@
 //! Operations on accounts and their sessions.
 
-use std::fmt;
-
 use db::statement::Statements as _;
 use model::timestamp::Timestamp;
 use rusqlite::{Connection, Result as SqlResult, Row, params};
@@ -25,20 +23,13 @@ const SIGN_UP: &str = "sign_up";
 
 /// An account whose password was shown, and which one that was: what begins with it is refused once
 /// there is another. Its `Debug` does not show it.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 pub struct AuthenticatedAccount {
     /// Whose it is.
     pub account: AccountRecord,
     /// The hash of the password, as the file has it.
+    #[debug(skip)]
     hash: String,
-}
-
-impl fmt::Debug for AuthenticatedAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthenticatedAccount")
-            .field("account", &self.account)
-            .finish_non_exhaustive()
-    }
 }
 
 /// An account with a session that has just begun.
@@ -311,7 +302,7 @@ impl Accounts {
     pub async fn set_sign_up(&self, sign_up: SignUp) -> Result<(), AccountsError> {
         let sql = "INSERT INTO settings (name, value) VALUES (?1, ?2)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        self.write(move |_, write| write.run(sql, [SIGN_UP, sign_up.as_str()]).map(drop)).await
+        self.write(move |_, write| write.run(sql, [SIGN_UP, &sign_up.to_string()]).map(drop)).await
     }
 
     /// Closes sign-up, unless an operator ever said whether anyone may; returns whether it did.
@@ -320,8 +311,8 @@ impl Accounts {
     /// [`AccountsError::Statement`] if the file fails.
     pub async fn close_sign_up_by_default(&self) -> Result<bool, AccountsError> {
         let sql = "INSERT OR IGNORE INTO settings (name, value) VALUES (?1, ?2)";
-        let closed = SignUp::Closed.as_str();
-        self.write(move |_, write| Ok(write.run(sql, [SIGN_UP, closed])? > 0)).await
+        self.write(move |_, write| Ok(write.run(sql, [SIGN_UP, &SignUp::Closed.to_string()])? > 0))
+            .await
     }
 
     /// The hash of the account's password, if that is `password`.

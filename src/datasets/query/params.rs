@@ -138,9 +138,7 @@ impl Params {
     }
 
     fn output(&self, default: Output) -> Result<Output, QueryError> {
-        let Some(name) = self.get("output") else { return Ok(default) };
-        let found = Output::ALL.into_iter().find(|output| output.name() == name);
-        found.ok_or(QueryError::Output)
+        self.get("output").map_or(Ok(default), |name| name.parse().map_err(|_| QueryError::Output))
     }
 
     fn resolution(&self) -> Result<Resolution, QueryError> {

@@ -12,6 +12,7 @@ use axum::{
 };
 use formats::{content_coding::Coding, write::Output};
 use futures::stream;
+use strum::VariantNames as _;
 use utoipa::openapi::schema::Object;
 use wire::{datasets::FlatRow, paths};
 
@@ -43,7 +44,7 @@ pub(super) struct InForm {
 }
 
 fn outputs() -> Object {
-    one_of(&Output::ALL.map(Output::name))
+    one_of(Output::VARIANTS)
 }
 
 /// Reads a snapshot of a whole range in one response.

@@ -9,6 +9,8 @@ use std::io::{self, BufRead};
 use super::source::Position;
 
 /// Reads records one by one. Blank lines are passed over.
+#[derive(derive_more::Debug)]
+#[debug("CsvReader at {at:?}")]
 pub struct CsvReader<R> {
     text: R,
     delimiter: u8,
@@ -22,12 +24,6 @@ pub struct CsvReader<R> {
     begin_line: u64,
     /// Where the next record begins.
     at: Position,
-}
-
-impl<R> std::fmt::Debug for CsvReader<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CsvReader").field("at", &self.at).finish_non_exhaustive()
-    }
 }
 
 /// Where in a field the reader is.

@@ -49,6 +49,8 @@ pub fn describe_error(error: &serde_json::Error) -> String {
 }
 
 /// Hands the members of an object to a closure.
+#[derive(derive_more::Debug)]
+#[debug("Members of {level:?}")]
 pub struct Members<'a> {
     /// Called for each member, in their order.
     pub take: TakeMember<'a>,
@@ -66,12 +68,6 @@ pub enum Level {
     },
     /// The values of a row.
     Values,
-}
-
-impl fmt::Debug for Members<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Members").field("level", &self.level).finish_non_exhaustive()
-    }
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_> {

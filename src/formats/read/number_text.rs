@@ -1,18 +1,19 @@
 //! Texts of numbers with marks between thousands and either decimal mark.
 
-use std::str::FromStr;
-
 /// What separates thousands whichever the decimal mark is: spaces, of which two are no-break ones,
 /// and the apostrophe.
 const GROUP_MARKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
 
 /// What separates the fraction of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
+#[strum(parse_err_ty = DecimalError, parse_err_fn = no_decimal)]
 pub enum Decimal {
     /// A point, as in 1,234.5.
     #[default]
+    #[strum(serialize = ".")]
     Point,
     /// A comma, as in 1.234,5.
+    #[strum(serialize = ",")]
     Comma,
 }
 
@@ -21,16 +22,8 @@ pub enum Decimal {
 #[error("a decimal mark is . or ,")]
 pub struct DecimalError;
 
-impl FromStr for Decimal {
-    type Err = DecimalError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "." => Ok(Self::Point),
-            "," => Ok(Self::Comma),
-            _ => Err(DecimalError),
-        }
-    }
+const fn no_decimal(_: &str) -> DecimalError {
+    DecimalError
 }
 
 impl Decimal {

@@ -7,7 +7,7 @@ mod column;
 mod kind;
 mod source;
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 use ::parquet::{
     column::reader::get_column_reader,
@@ -26,6 +26,8 @@ use self::{
 use super::{FileError, Place, Record, Take, cell::Cell};
 
 /// The records of a file from some row on.
+#[derive(derive_more::Debug)]
+#[debug("ParquetRecords at row {row}")]
 pub struct ParquetRecords {
     source: Arc<ParquetSource>,
     metadata: ParquetMetaData,
@@ -61,12 +63,6 @@ enum Content {
     Values { leaf: usize, kind: Kind, batch: Option<Box<ColumnBatch>> },
     /// One that no dataset could have, and why.
     Unfit(String),
-}
-
-impl fmt::Debug for ParquetRecords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ParquetRecords").field("row", &self.row).finish_non_exhaustive()
-    }
 }
 
 impl ParquetRecords {

@@ -1,7 +1,5 @@
 //! Timestamps as files hold them: RFC 3339 and what is nearly that, or a number since 1970.
 
-use std::str::FromStr;
-
 use model::timestamp::Timestamp;
 
 use super::{
@@ -14,15 +12,20 @@ use super::{
 const COARSE_MAX: [f64; 3] = [1e11, 1e14, 1e17];
 
 /// What a number counts since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnitError, parse_err_fn = no_unit)]
 pub enum TimeUnit {
     /// Seconds, with or without a fraction.
+    #[strum(serialize = "s")]
     Seconds,
     /// Thousandths of a second.
+    #[strum(serialize = "ms")]
     Millis,
     /// Millionths of a second.
+    #[strum(serialize = "us")]
     Micros,
     /// Nanoseconds, of which thousands are kept.
+    #[strum(serialize = "ns")]
     Nanos,
     /// Nothing: its digits are a date, as of 20260101, or a second, as of 20260101153000.
     Date,
@@ -33,19 +36,8 @@ pub enum TimeUnit {
 #[error("a unit of time is s, ms, us or ns; or date, for 20260101")]
 pub struct UnitError;
 
-impl FromStr for TimeUnit {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "s" => Ok(Self::Seconds),
-            "ms" => Ok(Self::Millis),
-            "us" => Ok(Self::Micros),
-            "ns" => Ok(Self::Nanos),
-            "date" => Ok(Self::Date),
-            _ => Err(UnitError),
-        }
-    }
+const fn no_unit(_: &str) -> UnitError {
+    UnitError
 }
 
 impl TimeUnit {

@@ -34,16 +34,12 @@ pub(super) const GROUP_ROWS: usize = 65_536;
 const PAGE_ROWS: usize = 8_192;
 
 /// A file being written.
+#[derive(derive_more::Debug)]
+#[debug("File of {fields:?}")]
 pub(super) struct File {
     fields: Vec<Field>,
     /// None before the beginning and after the end.
     writer: Option<Box<SerializedFileWriter<Vec<u8>>>>,
-}
-
-impl std::fmt::Debug for File {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("fields", &self.fields).finish_non_exhaustive()
-    }
 }
 
 impl File {

@@ -1,6 +1,6 @@
 //! What a scan hands out batch by batch, and which batches never change.
 
-use std::{fmt, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use model::block::Rows;
 
@@ -21,6 +21,7 @@ pub struct ChunkId {
 }
 
 /// A run of rows or buckets, read on demand.
+#[derive(derive_more::Debug)]
 pub struct RowBatch<'a> {
     /// The id of a sealed chunk that lies within the span of the scan as a whole; `None` for rows that
     /// may change, for the part of a chunk at an end of the span, and for buckets.
@@ -30,6 +31,7 @@ pub struct RowBatch<'a> {
     pub chunk_id: Option<ChunkId>,
     /// How many rows it has, at least one.
     pub n_rows: usize,
+    #[debug(skip)]
     rows: Box<dyn FnOnce() -> Result<Rows> + 'a>,
 }
 
@@ -62,14 +64,5 @@ impl<'a> RowBatch<'a> {
     /// [`StoreError::Damaged`](super::StoreError::Damaged) if what is stored is not what was written.
     pub fn rows(self) -> Result<Rows> {
         (self.rows)()
-    }
-}
-
-impl fmt::Debug for RowBatch<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowBatch")
-            .field("chunk_id", &self.chunk_id)
-            .field("n_rows", &self.n_rows)
-            .finish_non_exhaustive()
     }
 }
