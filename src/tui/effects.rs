@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::timers::Timers;
 use crate::{
-    event::{Effect, Event, Timer},
+    event::{Effect, Event},
     local::{Addresses, LocalEvent, LocalStack},
     profiles::Profiles,
     state::{loadable::Failure, runs::RunId, services::Service},
@@ -79,7 +79,7 @@ pub(crate) struct Runner {
     tasks: Group,
     running: HashMap<Subject, CancellationToken>,
     clients: Clients,
-    timers: Timers,
+    pub(crate) timers: Timers,
 }
 
 impl Runner {
@@ -87,39 +87,21 @@ impl Runner {
         events: mpsc::Sender<Event>,
         local_events: mpsc::Sender<LocalEvent>,
         local: Option<Arc<dyn LocalStack>>,
+        profiles: Option<Arc<dyn Profiles>>,
+        presets: Option<PathBuf>,
     ) -> Self {
         Self {
             events,
             local,
             local_events,
-            profiles: None,
-            presets: None,
+            profiles,
+            presets,
             calls: Group::default(),
             tasks: Group::default(),
             running: HashMap::new(),
             clients: Clients::default(),
             timers: Timers::default(),
         }
-    }
-
-    /// Opens profiles with `profiles`.
-    pub(crate) fn with_profiles(self, profiles: Option<Arc<dyn Profiles>>) -> Self {
-        Self { profiles, ..self }
-    }
-
-    /// Keeps presets in the file at `path`.
-    pub(crate) fn with_presets(self, path: Option<PathBuf>) -> Self {
-        Self { presets: path, ..self }
-    }
-
-    /// When the next timer is due.
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.timers.next()
-    }
-
-    /// Removes and returns the timers that are due at `now`.
-    pub(crate) fn take_due_timers(&mut self, now: Instant) -> Vec<Timer> {
-        self.timers.take_due(now)
     }
 
     /// Starts to perform `effect`, without waiting; returns what only the event loop can do.

@@ -174,9 +174,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         clock,
         pacer: Pacer::new(is_far),
         hits: Hits::default(),
-        runner: Runner::new(events, local_events, local.clone())
-            .with_profiles(keeper)
-            .with_presets(options.presets),
+        runner: Runner::new(events, local_events, local.clone(), keeper, options.presets),
         terminal,
         signals,
         keys: EventStream::new(),
@@ -324,7 +322,7 @@ impl Loop {
     /// Waits for the next event; of those that are ready, returns the most urgent.
     async fn wait(&mut self) -> Next {
         let frame = self.pacer.next();
-        let timer = self.runner.next_timer();
+        let timer = self.runner.timers.next();
         tokio::select! {
             biased;
             signal = self.signals.next() => Next::Signal(signal),
@@ -353,7 +351,7 @@ impl Loop {
 
     /// Handles the timers that are due, so that a flood of other events cannot delay them.
     fn fire_timers(&mut self) -> Result<(), RunError> {
-        for timer in self.runner.take_due_timers(Instant::now()) {
+        for timer in self.runner.timers.take_due(Instant::now()) {
             self.update(Event::TimerDue(timer))?;
         }
         Ok(())

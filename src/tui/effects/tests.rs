@@ -8,7 +8,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    event::RunOrder,
+    event::{RunOrder, Timer},
     local::{LocalError, NodeWish, Packed, Usage},
     state::runs::Input,
 };
@@ -69,7 +69,7 @@ struct Rig {
 fn rig(local: Option<Arc<dyn LocalStack>>) -> Rig {
     let (events, inbox) = mpsc::channel(16);
     let (local_events, local_inbox) = mpsc::channel(16);
-    Rig { runner: Runner::new(events, local_events, local), inbox, local_inbox }
+    Rig { runner: Runner::new(events, local_events, local, None, None), inbox, local_inbox }
 }
 
 impl Rig {
@@ -186,5 +186,5 @@ async fn requests_to_the_terminal_are_returned() {
     assert_eq!(rig.runner.perform(Effect::Redraw), Some(Effect::Redraw));
     let wait = Duration::from_secs(1);
     assert_eq!(rig.runner.perform(Effect::SetTimer(Timer::Nodes, wait)), None);
-    assert!(rig.runner.next_timer().is_some());
+    assert!(rig.runner.timers.next().is_some());
 }

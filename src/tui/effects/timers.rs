@@ -8,32 +8,27 @@ use crate::event::Timer;
 
 /// The timers that are set.
 #[derive(Debug, Default)]
-pub(super) struct Timers(HashMap<Timer, Instant>);
+pub(crate) struct Timers(HashMap<Timer, Instant>);
 
 impl Timers {
     /// Sets `timer`, in place of an earlier setting.
-    pub(super) fn set(&mut self, timer: Timer, due: Instant) {
+    pub(crate) fn set(&mut self, timer: Timer, due: Instant) {
         self.0.insert(timer, due);
     }
 
     /// Unsets `timer`, if it is set.
-    pub(super) fn forget(&mut self, timer: Timer) {
+    pub(crate) fn forget(&mut self, timer: Timer) {
         self.0.remove(&timer);
     }
 
     /// When the next one is due.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.0.values().min().copied()
     }
 
     /// Removes and returns the timers that are due at `now`.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Timer> {
-        let due: Vec<Timer> =
-            self.0.iter().filter(|(_, at)| **at <= now).map(|(timer, _)| *timer).collect();
-        for timer in &due {
-            self.0.remove(timer);
-        }
-        due
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Timer> {
+        self.0.extract_if(|_, at| *at <= now).map(|(timer, _)| timer).collect()
     }
 }
 

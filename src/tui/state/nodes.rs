@@ -18,7 +18,7 @@ use super::{
 const SEEN_MAX: usize = 1_000;
 
 /// The origin of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Origin {
     /// The screen started it.
     Local,
@@ -27,10 +27,11 @@ pub(crate) enum Origin {
     /// The head lists it.
     Listed,
     /// A result named it.
+    #[default]
     Seen,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Node {
     /// Its peer id.
     pub(crate) peer_id: String,
@@ -60,20 +61,13 @@ pub(crate) struct Node {
     pub(crate) exited: Option<Exit>,
 }
 
-/// What results say of a peer.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    at: Timestamp,
-    n_runs: u64,
-    n_agreed: u64,
-}
-
 /// All nodes known.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     /// What the head lists.
     pub(crate) listed: Loadable<Vec<NodeBody>>,
-    seen: BTreeMap<String, Seen>,
+    /// The workers that results named, by peer id.
+    seen: BTreeMap<String, Node>,
     /// The recent activity of each listed node.
     activity: BTreeMap<String, Activity>,
     /// Whether a list is under way.
@@ -114,18 +108,13 @@ impl Nodes {
                 subgroups: Some(node.subgroup.clone().into_iter().collect()),
                 process: Some((node.name.clone(), node.pid)),
                 exited: stack.exited.get(&node.name).copied(),
-                ..unknown(&node.peer_id)
+                peer_id: node.peer_id.clone(),
+                ..Node::default()
             }));
         }
-        for (peer_id, seen) in &self.seen {
-            if nodes.iter().all(|node| node.peer_id != *peer_id) {
-                nodes.push(Node {
-                    role: Some("worker".to_owned()),
-                    last_seen: Some(seen.at),
-                    n_runs: seen.n_runs,
-                    n_agreed: seen.n_agreed,
-                    ..unknown(peer_id)
-                });
+        for seen in self.seen.values() {
+            if nodes.iter().all(|node| node.peer_id != seen.peer_id) {
+                nodes.push(seen.clone());
             }
         }
         nodes
@@ -169,17 +158,17 @@ impl Nodes {
     pub(crate) fn saw(&mut self, response: &ExecuteResponse, now: Timestamp) {
         let agreed = response.results.first().map(|group| group.peers.as_slice());
         for peer_id in &response.cluster.peers {
-            let seen = self.seen.entry(peer_id.clone()).or_insert(Seen {
-                at: now,
-                n_runs: 0,
-                n_agreed: 0,
+            let seen = self.seen.entry(peer_id.clone()).or_insert_with(|| Node {
+                peer_id: peer_id.clone(),
+                role: Some("worker".to_owned()),
+                ..Node::default()
             });
-            seen.at = now;
+            seen.last_seen = Some(now);
             seen.n_runs += 1;
             seen.n_agreed += u64::from(agreed.is_some_and(|peers| peers.contains(peer_id)));
         }
         while self.seen.len() > SEEN_MAX {
-            let oldest = self.seen.iter().min_by_key(|(_, seen)| seen.at);
+            let oldest = self.seen.iter().min_by_key(|(_, seen)| seen.last_seen);
             let Some(oldest) = oldest.map(|(peer_id, _)| peer_id.clone()) else { break };
             self.seen.remove(&oldest);
         }
@@ -205,25 +194,6 @@ impl Nodes {
         names.sort();
         names.dedup();
         names
-    }
-}
-
-fn unknown(peer_id: &str) -> Node {
-    Node {
-        peer_id: peer_id.to_owned(),
-        role: None,
-        origin: Origin::Seen,
-        subgroups: None,
-        addresses: Vec::new(),
-        is_connected: None,
-        latency_ms: None,
-        last_seen: None,
-        n_runs: 0,
-        n_agreed: 0,
-        slots: None,
-        n_functions: 0,
-        process: None,
-        exited: None,
     }
 }
 

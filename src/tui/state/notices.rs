@@ -26,63 +26,54 @@ pub(crate) struct Notice {
     pub(crate) detail: String,
     /// When it was added.
     pub(crate) at: Timestamp,
-    /// How long it is shown.
-    pub(crate) until: Timestamp,
+    /// Until when it is shown; none once it is not.
+    until: Option<Timestamp>,
 }
 
-/// The notices shown now, and those there were.
+/// The notices that are kept, newest first.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Notices {
-    list: VecDeque<Notice>,
-    past: VecDeque<Notice>,
-}
+pub(crate) struct Notices(VecDeque<Notice>);
 
 impl Notices {
     /// Shows a notice. It replaces one with the same text.
     pub(crate) fn add(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
         let shown_for = if level >= Level::Warn { BAD_SHOWN_FOR } else { SHOWN_FOR };
-        self.list.retain(|notice| notice.text != text);
-        let notice = Notice { level, text, detail, at: now, until: now + shown_for };
-        self.keep(notice.clone());
-        self.list.push_back(notice);
-        while self.list.len() > NOTICES_MAX {
-            self.list.pop_front();
-        }
+        self.keep(Notice { level, text, detail, at: now, until: Some(now + shown_for) });
     }
 
     /// Keeps a notice to be read later without showing it: a pane in view says the same.
     pub(crate) fn record(&mut self, level: Level, text: String, detail: String, now: Timestamp) {
-        self.list.retain(|notice| notice.text != text);
-        self.keep(Notice { level, text, detail, at: now, until: now });
+        self.keep(Notice { level, text, detail, at: now, until: None });
     }
 
     fn keep(&mut self, notice: Notice) {
-        if self.past.len() >= PAST_MAX {
-            self.past.pop_back();
-        }
-        self.past.push_front(notice);
+        self.0.iter_mut().filter(|it| it.text == notice.text).for_each(|it| it.until = None);
+        self.0.push_front(notice);
+        self.0.truncate(PAST_MAX);
+        let shown = self.0.iter_mut().filter(|it| it.until.is_some());
+        shown.skip(NOTICES_MAX).for_each(|it| it.until = None);
     }
 
-    /// Drops expired notices; returns when the next one expires.
+    /// Hides expired notices; returns when the next one expires.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Duration> {
-        self.list.retain(|notice| notice.until > now);
-        self.list.iter().map(|notice| notice.until.since(now)).min()
+        self.0.iter_mut().for_each(|it| it.until = it.until.filter(|until| *until > now));
+        self.iter().filter_map(|it| it.until).min().map(|until| until.since(now))
     }
 
-    /// Drops all notices shown; returns whether there was one.
+    /// Hides all notices; returns whether there was one.
     pub(crate) fn clear(&mut self) -> bool {
-        let was = !self.list.is_empty();
-        self.list.clear();
+        let was = self.iter().next().is_some();
+        self.0.iter_mut().for_each(|it| it.until = None);
         was
     }
 
     /// Every notice that is kept, newest first.
     pub(crate) fn past(&self) -> impl ExactSizeIterator<Item = &Notice> {
-        self.past.iter()
+        self.0.iter()
     }
 
     /// The notices shown now, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Notice> {
-        self.list.iter()
+        self.0.iter().rev().filter(|it| it.until.is_some())
     }
 }
