@@ -5,10 +5,7 @@ use wire::{
     paths,
 };
 
-use crate::{
-    error::ClientError,
-    transport::{Call, Transport},
-};
+use crate::{error::ClientError, transport::Transport};
 
 /// A service that answers for accounts. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -42,9 +39,12 @@ impl Accounts {
     }
 
     async fn ask(&self, request: &VerifyRequest) -> Result<Option<VerifiedBody>, ClientError> {
-        let call = Call::post(paths::ACCOUNTS_VERIFY);
-        let answer: VerifyResponse =
-            self.transport.json_for(call, request, "what a key is good for").await?;
+        let answer: VerifyResponse = self
+            .transport
+            .post(paths::ACCOUNTS_VERIFY)
+            .body(request)
+            .json("what a key is good for")
+            .await?;
         Ok(answer.key)
     }
 }

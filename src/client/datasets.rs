@@ -27,7 +27,7 @@ use wire::{
 
 use crate::{
     error::ClientError,
-    transport::{Call, Transport, parse},
+    transport::{Request, Transport, parse},
 };
 
 /// A dataset service. Cheap to clone.
@@ -143,17 +143,10 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Refused`] with status 401 without a key, and those of a broken line.
     pub async fn list(&self, query: &DatasetsQuery) -> Result<DatasetsPage, ClientError> {
-        let mut pairs = Vec::new();
-        if !query.search.is_empty() {
-            pairs.push(("search", query.search.clone()));
-        }
-        if let Some(limit) = query.limit {
-            pairs.push(("limit", limit.to_string()));
-        }
-        if query.offset > 0 {
-            pairs.push(("offset", query.offset.to_string()));
-        }
-        self.datasets_page(paths::DATASETS, &pairs).await
+        let search = Some(&query.search).filter(|search| !search.is_empty());
+        let offset = Some(query.offset).filter(|offset| *offset > 0);
+        let query = (("search", search), ("limit", query.limit), ("offset", offset));
+        datasets_page(self.transport.get(paths::DATASETS).query(&query)).await
     }
 
     /// Lists datasets whose metadata field `field` is exactly `value`, past the first `offset`.
@@ -167,26 +160,8 @@ impl Datasets {
         value: &str,
         offset: usize,
     ) -> Result<DatasetsPage, ClientError> {
-        let mut query = vec![(field, value.to_owned())];
-        if offset > 0 {
-            query.push(("offset", offset.to_string()));
-        }
-        self.datasets_page(paths::DATASETS_SEARCH, &query).await
-    }
-
-    async fn datasets_page(
-        &self,
-        path: &str,
-        query: &[(&str, String)],
-    ) -> Result<DatasetsPage, ClientError> {
-        let what = "a list of datasets";
-        let call = Call { query, ..Call::get(path) };
-        let page: Envelope<DatasetBody> = self.transport.json(call, what).await?;
-        Ok(DatasetsPage {
-            n_datasets: u64::try_from(page.count).ok(),
-            has_more: page.next.is_some(),
-            datasets: convert(page.results, what)?,
-        })
+        let query = ((field, value), ("offset", Some(offset).filter(|offset| *offset > 0)));
+        datasets_page(self.transport.get(paths::DATASETS_SEARCH).query(&query)).await
     }
 
     /// Returns one dataset. Cancel-safe.
@@ -195,8 +170,7 @@ impl Datasets {
     /// [`ClientError::Refused`] with status 404 if it does not exist or the key may not see it.
     pub async fn dataset(&self, id: DatasetId) -> Result<Dataset, ClientError> {
         let path = paths::DATASET.replace("{id}", &id.to_string());
-        let body: DatasetBody = self.transport.json(Call::get(&path), "a dataset").await?;
-        body.try_into().map_err(|error| ClientError::shape("a dataset", error))
+        self.transport.get(&path).json_as::<DatasetBody, _>("a dataset").await
     }
 
     /// Lists the columns of a dataset, in their order. Cancel-safe.
@@ -205,9 +179,8 @@ impl Datasets {
     /// As for [`Self::dataset`].
     pub async fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, ClientError> {
         let what = "a list of columns";
-        let query = [("dataset", dataset.to_string())];
-        let call = Call { query: &query, ..Call::get(paths::COLUMNS) };
-        let page: Envelope<ColumnBody> = self.transport.json(call, what).await?;
+        let call = self.transport.get(paths::COLUMNS).query(&[("dataset", dataset.get())]);
+        let page: Envelope<ColumnBody> = call.json(what).await?;
         convert(page.results, what)
     }
 
@@ -217,15 +190,13 @@ impl Datasets {
     /// [`ClientError::Refused`] if the span is wider than the resolution serves, or the dataset is
     /// not to be seen; and those of a broken line.
     pub async fn rows(&self, query: &RowsQuery) -> Result<RowsPage, ClientError> {
-        let pairs = query.pairs();
-        let call = Call { query: &pairs, ..Call::get(paths::ROWS) };
-        let body = self.transport.bytes(call, None::<&()>).await?;
+        let call = self.transport.get(paths::ROWS).query(&query.pairs());
         let (rows, next, count) = if query.resolution == Resolution::Raw {
-            let page: Envelope<RawRowBody> = parse(&body, "a page of rows")?;
+            let page: Envelope<RawRowBody> = call.json("a page of rows").await?;
             let rows = page.results.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
             (Rows::Raw(rows), page.next, page.count)
         } else {
-            let page: Envelope<BucketBody> = parse(&body, "a page of buckets")?;
+            let page: Envelope<BucketBody> = call.json("a page of buckets").await?;
             let buckets = convert(page.results, "a page of buckets")?;
             (Rows::Buckets(buckets), page.next, page.count)
         };
@@ -243,9 +214,8 @@ impl Datasets {
         dataset: DatasetId,
         limit: Limit,
     ) -> Result<Vec<NamedRow>, ClientError> {
-        let query = [("dataset", dataset.to_string()), ("limit", limit.get().to_string())];
-        let call = Call { query: &query, ..Call::get(paths::ROWS_LIVE) };
-        let body = self.transport.bytes(call, None::<&()>).await?;
+        let query = (("dataset", dataset.get()), ("limit", limit.get()));
+        let body = self.transport.get(paths::ROWS_LIVE).query(&query).bytes().await?;
         body.split(|byte| *byte == b'\n')
             .filter(|line| !line.trim_ascii().is_empty())
             .map(|line| NamedRow::try_from(parse::<FlatRow>(line, "a row")?))
@@ -258,8 +228,8 @@ impl Datasets {
     /// [`ClientError::Refused`] if the tag does not exist or is not to be had this way.
     pub async fn acquire_tag(&self, tag: &str) -> Result<Acquired, ClientError> {
         let body = TagName { tag_name: tag.to_owned() };
-        let call = Call::post(paths::TAGS_ACQUIRE);
-        match self.transport.json_for::<_, MessageBody>(call, &body, "a message").await {
+        let call = self.transport.post(paths::TAGS_ACQUIRE).body(&body);
+        match call.json::<MessageBody>("a message").await {
             Ok(_) => Ok(Acquired::Now),
             Err(ClientError::Refused { status: 409, .. }) => Ok(Acquired::Already),
             Err(error) => Err(error),
@@ -271,9 +241,11 @@ impl Datasets {
     /// # Errors
     /// [`ClientError::Refused`] with status 409 if there is one of this name.
     pub async fn create(&self, dataset: &CreateDataset) -> Result<Dataset, ClientError> {
-        let call = Call::post(paths::DATASETS);
-        let body: DatasetBody = self.transport.json_for(call, dataset, "a dataset").await?;
-        body.try_into().map_err(|error| ClientError::shape("a dataset", error))
+        self.transport
+            .post(paths::DATASETS)
+            .body(dataset)
+            .json_as::<DatasetBody, _>("a dataset")
+            .await
     }
 
     /// Returns if the service serves. Needs no key. Cancel-safe.
@@ -281,8 +253,18 @@ impl Datasets {
     /// # Errors
     /// Those of a broken line, or a refusal.
     pub async fn health(&self) -> Result<(), ClientError> {
-        self.transport.bytes(Call::get(paths::HEALTH), None::<&()>).await.map(|_| ())
+        self.transport.get(paths::HEALTH).done().await
     }
+}
+
+async fn datasets_page(call: Request<'_>) -> Result<DatasetsPage, ClientError> {
+    let what = "a list of datasets";
+    let page: Envelope<DatasetBody> = call.json(what).await?;
+    Ok(DatasetsPage {
+        n_datasets: u64::try_from(page.count).ok(),
+        has_more: page.next.is_some(),
+        datasets: convert(page.results, what)?,
+    })
 }
 
 impl RowsQuery {

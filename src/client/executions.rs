@@ -14,7 +14,7 @@ use crate::{
     error::ClientError,
     functions::Functions,
     stream::{Follow, Line, Lost, SILENCE_MAX, StreamEvent, reconnect},
-    transport::{Call, parse},
+    transport::parse,
 };
 
 /// What a head answers for an execution that is under way, in the body's own `code`.
@@ -33,9 +33,12 @@ impl Functions {
     pub async fn execute_async(&self, request: &ExecuteRequest) -> Result<String, ClientError> {
         let mut request = request.clone();
         request.config.is_async = Some(true);
-        let call = Call::post(paths::FUNCTIONS_EXECUTE);
-        let response: ExecuteResponse =
-            self.transport.json_for(call, &request, "an execution that goes on").await?;
+        let response: ExecuteResponse = self
+            .transport
+            .post(paths::FUNCTIONS_EXECUTE)
+            .body(&request)
+            .json("an execution that goes on")
+            .await?;
         if response.code != CODE_UNDER_WAY {
             let reason = format!("it answered code {} at once", response.code);
             return Err(ClientError::shape("an execution that goes on", reason));
@@ -50,8 +53,11 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head does not remember it.
     pub async fn result(&self, id: &str) -> Result<ExecuteResponse, ClientError> {
         let request = ResultRequest { id: id.to_owned() };
-        let call = Call::post(paths::FUNCTIONS_RESULT);
-        self.transport.json_for(call, &request, "the result of an execution").await
+        self.transport
+            .post(paths::FUNCTIONS_RESULT)
+            .body(&request)
+            .json("the result of an execution")
+            .await
     }
 
     /// Lists the newest `limit` executions, the newest first, without their results. Cancel-safe.
@@ -59,9 +65,8 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head is one without this list.
     pub async fn executions(&self, limit: usize) -> Result<Vec<ExecutionBody>, ClientError> {
-        let query = [("limit", limit.to_string())];
-        let call = Call { query: &query, ..Call::get(paths::EXECUTIONS) };
-        let list: ExecutionsResponse = self.transport.json(call, "a list of executions").await?;
+        let call = self.transport.get(paths::EXECUTIONS).query(&[("limit", limit)]);
+        let list: ExecutionsResponse = call.json("a list of executions").await?;
         Ok(list.executions)
     }
 
@@ -71,7 +76,7 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head does not remember it.
     pub async fn execution(&self, id: &str) -> Result<ExecutionBody, ClientError> {
         let path = paths::EXECUTION.replace("{id}", id);
-        self.transport.json(Call::get(&path), "an execution").await
+        self.transport.get(&path).json("an execution").await
     }
 
     /// Cancels execution `id`, also on its workers, and returns what is known of it. One that has ended
@@ -82,7 +87,7 @@ impl Functions {
     /// wants a token.
     pub async fn cancel(&self, id: &str) -> Result<ExecutionBody, ClientError> {
         let path = paths::EXECUTION.replace("{id}", id);
-        self.transport.json(Call::delete(&path), "an execution").await
+        self.transport.delete(&path).json("an execution").await
     }
 
     /// Returns the head's counts as Prometheus text. Cancel-safe.
@@ -90,7 +95,7 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head is one without them.
     pub async fn metrics(&self) -> Result<String, ClientError> {
-        let bytes = self.transport.bytes(Call::get(paths::METRICS), None::<&()>).await?;
+        let bytes = self.transport.get(paths::METRICS).bytes().await?;
         String::from_utf8(bytes).map_err(|error| ClientError::shape("counts as text", error))
     }
 }
@@ -113,8 +118,7 @@ impl Follow for Functions {
         events: &mpsc::Sender<ClusterStreamEvent>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost> {
-        let call = Call { within: None, ..Call::get(paths::EVENTS) };
-        let mut line = Line::open(&self.transport, call).await?;
+        let mut line = Line::open(self.transport.get(paths::EVENTS)).await?;
         loop {
             let event = line.next(Instant::now() + SILENCE_MAX).await?;
             // An unknown kind is one of a later head.

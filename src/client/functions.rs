@@ -11,10 +11,7 @@ use wire::{
     paths,
 };
 
-use crate::{
-    error::ClientError,
-    transport::{Call, Transport, parse},
-};
+use crate::{error::ClientError, transport::Transport};
 
 /// The longest wait for an execution: a head gathers for well below a minute and says so itself.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(150);
@@ -55,9 +52,8 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, and those of a broken line.
     pub async fn execute(&self, request: &ExecuteRequest) -> Result<ExecuteResponse, ClientError> {
-        let call = Call { within: Some(EXECUTE_WITHIN), ..Call::post(paths::FUNCTIONS_EXECUTE) };
-        let body = self.transport.bytes(call, Some(request)).await?;
-        parse(&body, "the result of an execution")
+        let call = self.transport.post(paths::FUNCTIONS_EXECUTE).within(Some(EXECUTE_WITHIN));
+        call.body(request).json("the result of an execution").await
     }
 
     /// Lists the nodes the head knows: itself first, the others by id. Cancel-safe.
@@ -65,8 +61,7 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] with status 404 if the head is one without this list.
     pub async fn nodes(&self) -> Result<Vec<NodeBody>, ClientError> {
-        let list: NodesResponse =
-            self.transport.json(Call::get(paths::NODES), "a list of nodes").await?;
+        let list: NodesResponse = self.transport.get(paths::NODES).json("a list of nodes").await?;
         Ok(list.nodes)
     }
 
@@ -76,7 +71,7 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head is one without this list.
     pub async fn functions(&self) -> Result<Vec<FunctionBody>, ClientError> {
         let list: FunctionsResponse =
-            self.transport.json(Call::get(paths::FUNCTIONS), "a list of functions").await?;
+            self.transport.get(paths::FUNCTIONS).json("a list of functions").await?;
         Ok(list.functions)
     }
 
@@ -92,10 +87,11 @@ impl Functions {
         method: &str,
         car: Vec<u8>,
     ) -> Result<FunctionBody, ClientError> {
-        let query = [("name", name.to_owned()), ("method", method.to_owned())];
-        let call =
-            Call { query: &query, within: Some(UPLOAD_WITHIN), ..Call::post(paths::FUNCTIONS) };
-        self.transport.send_body(call, CAR, car, "a function").await
+        let call = self.transport.post(paths::FUNCTIONS).within(Some(UPLOAD_WITHIN));
+        call.query(&[("name", name), ("method", method)])
+            .bytes_body(CAR, car)
+            .json("a function")
+            .await
     }
 
     /// Has the head and the nodes of a group install a function.
@@ -105,8 +101,11 @@ impl Functions {
     /// # Errors
     /// [`ClientError::Refused`] if the request is malformed, and those of a broken line.
     pub async fn install(&self, request: &InstallRequest) -> Result<InstallResponse, ClientError> {
-        let call = Call::post(paths::FUNCTIONS_INSTALL);
-        self.transport.json_for(call, request, "the result of an installation").await
+        self.transport
+            .post(paths::FUNCTIONS_INSTALL)
+            .body(request)
+            .json("the result of an installation")
+            .await
     }
 
     /// Returns function `id` with its files. Cancel-safe.
@@ -115,7 +114,7 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head does not hold it.
     pub async fn function(&self, id: FunctionId) -> Result<FunctionDetail, ClientError> {
         let path = paths::FUNCTION.replace("{id}", &id.to_string());
-        self.transport.json(Call::get(&path), "a function").await
+        self.transport.get(&path).json("a function").await
     }
 
     /// Has the head forget function `id`, and returns what it was. Workers that hold it keep it.
@@ -124,7 +123,7 @@ impl Functions {
     /// [`ClientError::Refused`] with status 404 if the head does not hold it.
     pub async fn remove(&self, id: FunctionId) -> Result<FunctionBody, ClientError> {
         let path = paths::FUNCTION.replace("{id}", &id.to_string());
-        self.transport.json(Call::delete(&path), "a function").await
+        self.transport.delete(&path).json("a function").await
     }
 
     /// Returns if the head serves. Cancel-safe.
@@ -132,7 +131,7 @@ impl Functions {
     /// # Errors
     /// Those of a broken line, or a refusal.
     pub async fn health(&self) -> Result<(), ClientError> {
-        self.transport.bytes(Call::get(paths::HEAD_HEALTH), None::<&()>).await.map(|_| ())
+        self.transport.get(paths::HEAD_HEALTH).done().await
     }
 }
 

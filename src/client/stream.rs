@@ -29,7 +29,7 @@ use wire::datasets::FlatRow;
 use crate::{
     datasets::NamedRow,
     error::ClientError,
-    transport::{Call, Transport, parse},
+    transport::{Request, parse},
 };
 
 /// The longest silence on a line that is up: a heartbeat, due each 30 s by document 2, and a half.
@@ -165,11 +165,10 @@ pub(crate) struct Line<S> {
 impl Line<()> {
     /// Opens a line to the stream that `call` names.
     pub(crate) async fn open(
-        transport: &Transport,
-        call: Call<'_>,
+        call: Request<'_>,
     ) -> Result<Line<impl EventStream + use<>>, ClientError> {
-        let transport = transport.clone();
-        let opening = transport.open(call, None::<&()>);
+        let transport = call.transport.clone();
+        let opening = call.within(None).open();
         let response = timeout(SILENCE_MAX, opening).await.map_err(|_| {
             let address = transport.address().to_owned();
             ClientError::TimedOut { address, within: SILENCE_MAX }

@@ -59,41 +59,13 @@ impl FromStr for Token {
     }
 }
 
-/// What a call sends, and how long it may take.
+/// A call being prepared: a request, and the longest wait for its answer.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) method: Method,
-    /// The path below the base address.
-    pub(crate) path: &'a str,
-    /// Names and values of the query.
-    pub(crate) query: &'a [(&'a str, String)],
-    /// The longest wait for the whole answer; none for a stream.
-    pub(crate) within: Option<Duration>,
-    /// The last event of a stream that was taken, to go on after it.
-    pub(crate) last_event_id: Option<&'a str>,
-}
-
-impl<'a> Call<'a> {
-    /// A GET request of `path`.
-    pub(crate) fn get(path: &'a str) -> Self {
-        let within = Some(ANSWER_WITHIN);
-        Self { method: Method::GET, path, query: &[], within, last_event_id: None }
-    }
-
-    /// Posts to `path`.
-    pub(crate) fn post(path: &'a str) -> Self {
-        Self { method: Method::POST, ..Self::get(path) }
-    }
-
-    /// Changes what is at `path`.
-    pub(crate) fn patch(path: &'a str) -> Self {
-        Self { method: Method::PATCH, ..Self::get(path) }
-    }
-
-    /// Deletes what is at `path`.
-    pub(crate) fn delete(path: &'a str) -> Self {
-        Self { method: Method::DELETE, ..Self::get(path) }
-    }
+pub(crate) struct Request<'a> {
+    pub(crate) transport: &'a Transport,
+    builder: RequestBuilder,
+    /// `None` for a stream, which has no end to wait for.
+    within: Option<Duration>,
 }
 
 /// Makes ring the program's provider of cryptography, unless there is one already.
@@ -166,104 +138,39 @@ impl Transport {
         self
     }
 
-    /// Makes a call and reads its answer as JSON of `what`.
-    pub(crate) async fn json<T: DeserializeOwned>(
-        &self,
-        call: Call<'_>,
-        what: &'static str,
-    ) -> Result<T, ClientError> {
-        parse(&self.bytes(call, None::<&()>).await?, what)
+    /// Prepares to read what is at `path`, below the base address.
+    pub(crate) fn get(&self, path: &str) -> Request<'_> {
+        self.call(Method::GET, path)
     }
 
-    /// Makes a call with `body` as JSON and reads its answer as JSON of `what`.
-    pub(crate) async fn json_for<B: Serialize + Sync, T: DeserializeOwned>(
-        &self,
-        call: Call<'_>,
-        body: &B,
-        what: &'static str,
-    ) -> Result<T, ClientError> {
-        parse(&self.bytes(call, Some(body)).await?, what)
+    /// Prepares to post to `path`.
+    pub(crate) fn post(&self, path: &str) -> Request<'_> {
+        self.call(Method::POST, path)
     }
 
-    /// Makes a call and reads its whole answer.
-    pub(crate) async fn bytes<B: Serialize + Sync>(
-        &self,
-        call: Call<'_>,
-        body: Option<&B>,
-    ) -> Result<Vec<u8>, ClientError> {
-        let within = call.within.unwrap_or(ANSWER_WITHIN);
-        let response = self.open(call, body).await?;
-        self.read_body(response, within).await
+    /// Prepares to change what is at `path`.
+    pub(crate) fn patch(&self, path: &str) -> Request<'_> {
+        self.call(Method::PATCH, path)
     }
 
-    /// Makes a call and returns its answer as soon as the head of it is there, if it is a success.
-    pub(crate) async fn open<B: Serialize + Sync>(
-        &self,
-        call: Call<'_>,
-        body: Option<&B>,
-    ) -> Result<Response, ClientError> {
-        let within = call.within.unwrap_or(ANSWER_WITHIN);
-        self.send_request(self.request(&call, body), within).await
+    /// Prepares to delete what is at `path`.
+    pub(crate) fn delete(&self, path: &str) -> Request<'_> {
+        self.call(Method::DELETE, path)
     }
 
-    /// Makes a call with `body`, which is of the media type `media_type`, and reads its answer as JSON of
-    /// `what`.
-    pub(crate) async fn send_body<T: DeserializeOwned>(
-        &self,
-        call: Call<'_>,
-        media_type: &'static str,
-        body: Vec<u8>,
-        what: &'static str,
-    ) -> Result<T, ClientError> {
-        let within = call.within.unwrap_or(ANSWER_WITHIN);
-        let request = self.request(&call, None::<&()>).header(CONTENT_TYPE, media_type).body(body);
-        let response = self.send_request(request, within).await?;
-        parse(&self.read_body(response, within).await?, what)
-    }
-
-    /// Sends a request, and returns its answer if it is a success.
-    async fn send_request(
-        &self,
-        request: RequestBuilder,
-        within: Duration,
-    ) -> Result<Response, ClientError> {
-        let response = request.send().await.map_err(|source| self.broken(source, within))?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status();
-        let retry_after = retry_after(&response);
-        let body = self.read_body(response, within).await.unwrap_or_default();
-        Err(refusal(status, retry_after, &body))
-    }
-
-    fn request<B: Serialize>(&self, call: &Call<'_>, body: Option<&B>) -> RequestBuilder {
-        let url = format!("{}{}", self.address(), call.path);
-        let mut request = self.http.request(call.method.clone(), url);
-        if !call.query.is_empty() {
-            request = request.query(call.query);
-        }
-        if let Some(within) = call.within {
-            request = request.timeout(within);
-        }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        if let Some(id) = call.last_event_id
-            && let Ok(value) = HeaderValue::from_str(id)
-        {
-            request = request.header(LAST_EVENT_ID_HEADER, value);
-        }
+    /// Prepares a call of `path` with key and token.
+    pub(crate) fn call(&self, method: Method, path: &str) -> Request<'_> {
+        let mut builder = self.http.request(method, format!("{}{path}", self.address()));
         if let Some(key) = &self.key
             && let Ok(mut value) = HeaderValue::from_str(key.reveal())
         {
             value.set_sensitive(true);
-            request = request.header(API_KEY_HEADER, value);
+            builder = builder.header(API_KEY_HEADER, value);
         }
         if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, token.0.clone());
+            builder = builder.header(AUTHORIZATION, token.0.clone());
         }
-        request
+        Request { transport: self, builder, within: Some(ANSWER_WITHIN) }
     }
 
     /// Reads the whole of an answer, if it is no longer than [`BODY_BYTES_MAX`].
@@ -292,6 +199,80 @@ impl Transport {
         } else {
             ClientError::Reach { address, source: source.without_url() }
         }
+    }
+}
+
+impl Request<'_> {
+    /// Adds names and values to the query.
+    pub(crate) fn query(self, query: &(impl Serialize + ?Sized)) -> Self {
+        Self { builder: self.builder.query(query), ..self }
+    }
+
+    /// Sends `body` as JSON.
+    pub(crate) fn body(self, body: &impl Serialize) -> Self {
+        Self { builder: self.builder.json(body), ..self }
+    }
+
+    /// Sends `body`, which is of the media type `media_type`.
+    pub(crate) fn bytes_body(self, media_type: &'static str, body: Vec<u8>) -> Self {
+        Self { builder: self.builder.header(CONTENT_TYPE, media_type).body(body), ..self }
+    }
+
+    /// Asks for what follows event `id` of a stream.
+    pub(crate) fn after_event(self, id: &str) -> Self {
+        // An id that cannot be sent is as if there were none.
+        let Ok(id) = HeaderValue::from_str(id) else { return self };
+        Self { builder: self.builder.header(LAST_EVENT_ID_HEADER, id), ..self }
+    }
+
+    /// Waits for the answer as long as `within`; `None` for a stream.
+    pub(crate) fn within(self, within: Option<Duration>) -> Self {
+        Self { within, ..self }
+    }
+
+    /// Makes the call and returns its answer as soon as the head of it is there, if it is a success.
+    pub(crate) async fn open(self) -> Result<Response, ClientError> {
+        let Self { transport, mut builder, within } = self;
+        if let Some(within) = within {
+            builder = builder.timeout(within);
+        }
+        let within = within.unwrap_or(ANSWER_WITHIN);
+        let response = builder.send().await.map_err(|source| transport.broken(source, within))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, retry_after) = (response.status(), retry_after(&response));
+        let body = transport.read_body(response, within).await.unwrap_or_default();
+        Err(refusal(status, retry_after, &body))
+    }
+
+    /// Makes the call and reads its whole answer.
+    pub(crate) async fn bytes(self) -> Result<Vec<u8>, ClientError> {
+        let (transport, within) = (self.transport, self.within.unwrap_or(ANSWER_WITHIN));
+        transport.read_body(self.open().await?, within).await
+    }
+
+    /// Makes the call and reads its answer as JSON of `what`.
+    pub(crate) async fn json<T: DeserializeOwned>(
+        self,
+        what: &'static str,
+    ) -> Result<T, ClientError> {
+        parse(&self.bytes().await?, what)
+    }
+
+    /// As [`Self::json`], with the body `B` converted.
+    pub(crate) async fn json_as<B, T>(self, what: &'static str) -> Result<T, ClientError>
+    where
+        B: DeserializeOwned,
+        T: TryFrom<B, Error: std::error::Error + Send + Sync + 'static>,
+    {
+        let body: B = self.json(what).await?;
+        body.try_into().map_err(|error| ClientError::shape(what, error))
+    }
+
+    /// Makes the call, whose answer says nothing but that it succeeded.
+    pub(crate) async fn done(self) -> Result<(), ClientError> {
+        self.bytes().await.map(drop)
     }
 }
 

@@ -9,13 +9,14 @@ use model::{
 use serde_json::{Value as Json, json};
 use wire::{
     datasets::{
-        AccessBody, AccessCheck, ColumnBody, DatasetBody, Envelope, MessageBody, TagBody, TagName,
+        AccessBody, AccessCheck, ColumnBody, DatasetBody, Envelope, MessageBody, RowsDeleted,
+        TagBody, TagName,
     },
     paths,
 };
 
 use super::{Datasets, DatasetsQuery};
-use crate::{error::ClientError, transport::Call};
+use crate::error::ClientError;
 
 /// Datasets asked for by name: the exact one comes first, the others only contain the name.
 const NAMED_DATASETS: usize = 10;
@@ -41,7 +42,7 @@ impl Datasets {
     /// As for [`Self::list`].
     pub async fn tags(&self) -> Result<Vec<TagBody>, ClientError> {
         let page: Envelope<TagBody> =
-            self.transport.json(Call::get(paths::TAGS), "a list of tags").await?;
+            self.transport.get(paths::TAGS).json("a list of tags").await?;
         Ok(page.results)
     }
 
@@ -51,8 +52,7 @@ impl Datasets {
     /// As for [`Self::dataset`].
     pub async fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<TagBody>, ClientError> {
         let path = path_of(paths::DATASET_TAGS, dataset);
-        let page: Envelope<TagBody> =
-            self.transport.json(Call::get(&path), "a list of tags").await?;
+        let page: Envelope<TagBody> = self.transport.get(&path).json("a list of tags").await?;
         Ok(page.results)
     }
 
@@ -63,8 +63,7 @@ impl Datasets {
     pub async fn add_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
         let path = path_of(paths::DATASET_TAGS, dataset);
         let body = TagName { tag_name: tag.to_owned() };
-        let call = Call::post(&path);
-        self.transport.json_for::<_, MessageBody>(call, &body, "a message").await.map(|_| ())
+        self.transport.post(&path).body(&body).json::<MessageBody>("a message").await.map(drop)
     }
 
     /// Takes a tag from a dataset.
@@ -73,7 +72,7 @@ impl Datasets {
     /// [`ClientError::Refused`] if the key does not own the dataset, or it has no such tag.
     pub async fn remove_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
         let path = format!("{}{}/", path_of(paths::DATASET_TAGS, dataset), segment(tag));
-        self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
+        self.transport.delete(&path).done().await
     }
 
     /// Adds a column to a dataset.
@@ -87,9 +86,8 @@ impl Datasets {
         dtype: Dtype,
     ) -> Result<Column, ClientError> {
         let body = json!({"dataset": dataset.get(), "name": name, "dtype": dtype.to_string()});
-        let call = Call::post(paths::COLUMNS);
-        let body: ColumnBody = self.transport.json_for(call, &body, "a column").await?;
-        body.try_into().map_err(|error| ClientError::shape("a column", error))
+        let call = self.transport.post(paths::COLUMNS).body(&body);
+        call.json_as::<ColumnBody, _>("a column").await
     }
 
     /// Renames a column with its values; returns it under its new name.
@@ -104,9 +102,8 @@ impl Datasets {
         new_name: &str,
     ) -> Result<Column, ClientError> {
         let body = json!({"dataset": dataset.get(), "name": name, "new_name": new_name});
-        let call = Call::patch(paths::COLUMNS);
-        let body: ColumnBody = self.transport.json_for(call, &body, "a column").await?;
-        body.try_into().map_err(|error| ClientError::shape("a column", error))
+        let call = self.transport.patch(paths::COLUMNS).body(&body);
+        call.json_as::<ColumnBody, _>("a column").await
     }
 
     /// Deletes a column with its values, for good.
@@ -115,9 +112,8 @@ impl Datasets {
     /// [`ClientError::Refused`] if the key does not own the dataset, it has no such column, or the
     /// buckets of its rows are made of it.
     pub async fn delete_column(&self, dataset: DatasetId, name: &str) -> Result<(), ClientError> {
-        let query = [("dataset", dataset.to_string()), ("name", name.to_owned())];
-        let call = Call { query: &query, ..Call::delete(paths::COLUMNS) };
-        self.transport.bytes(call, None::<&()>).await.map(|_| ())
+        let query = (("dataset", dataset.get()), ("name", name));
+        self.transport.delete(paths::COLUMNS).query(&query).done().await
     }
 
     /// Sets metadata fields of a dataset, and removes those whose value is `None`; the others stay.
@@ -132,9 +128,7 @@ impl Datasets {
     ) -> Result<Dataset, ClientError> {
         let path = path_of(paths::DATASET, dataset);
         let body = json!({ "metadata": fields });
-        let body: DatasetBody =
-            self.transport.json_for(Call::patch(&path), &body, "a dataset").await?;
-        body.try_into().map_err(|error| ClientError::shape("a dataset", error))
+        self.transport.patch(&path).body(&body).json_as::<DatasetBody, _>("a dataset").await
     }
 
     /// Gives a dataset the description and the metadata fields of another, such as its original.
@@ -144,8 +138,7 @@ impl Datasets {
     pub async fn describe(&self, like: &Dataset, dataset: DatasetId) -> Result<(), ClientError> {
         let path = path_of(paths::DATASET, dataset);
         let body = json!({"description": like.description, "metadata": like.metadata});
-        let call = Call::patch(&path);
-        self.transport.json_for::<_, Json>(call, &body, "a dataset").await.map(|_| ())
+        self.transport.patch(&path).body(&body).json::<Json>("a dataset").await.map(drop)
     }
 
     /// Deletes a dataset with all its rows, for good.
@@ -154,7 +147,7 @@ impl Datasets {
     /// [`ClientError::Refused`] if the key does not own it.
     pub async fn delete(&self, dataset: DatasetId) -> Result<(), ClientError> {
         let path = path_of(paths::DATASET, dataset);
-        self.transport.bytes(Call::delete(&path), None::<&()>).await.map(|_| ())
+        self.transport.delete(&path).done().await
     }
 
     /// Deletes the rows from `start` to `end`, both included, for good; returns how many there were.
@@ -167,15 +160,10 @@ impl Datasets {
         start: Timestamp,
         end: Timestamp,
     ) -> Result<u64, ClientError> {
-        let query = [
-            ("dataset", dataset.to_string()),
-            ("start", start.to_string()),
-            ("end", end.to_string()),
-        ];
-        let call = Call { query: &query, ..Call::delete(paths::ROWS) };
-        let answer: Json = self.transport.json(call, "a number of rows").await?;
-        let n_rows = answer.get("deleted").and_then(Json::as_u64);
-        n_rows.ok_or_else(|| ClientError::shape("a number of rows", "it says none"))
+        let (start, end) = (start.to_string(), end.to_string());
+        let query = (("dataset", dataset.get()), ("start", start), ("end", end));
+        let call = self.transport.delete(paths::ROWS).query(&query);
+        Ok(call.json::<RowsDeleted>("a number of rows").await?.deleted)
     }
 
     /// Tells what the key may do with a dataset: read it, or write to it, too.
@@ -188,7 +176,7 @@ impl Datasets {
         require_write: bool,
     ) -> Result<AccessBody, ClientError> {
         let body = AccessCheck { dataset_id: dataset.get(), require_write };
-        self.transport.json_for(Call::post(paths::ACCESS_CHECK), &body, "an access check").await
+        self.transport.post(paths::ACCESS_CHECK).body(&body).json("an access check").await
     }
 }
 

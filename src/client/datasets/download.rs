@@ -9,10 +9,7 @@ use tokio::time::timeout;
 use wire::paths;
 
 use super::Datasets;
-use crate::{
-    error::ClientError,
-    transport::{Call, Transport},
-};
+use crate::{error::ClientError, transport::Transport};
 
 /// The longest wait for the answer to begin. Clients of the upstream wait as long for the whole.
 const BEGINS_WITHIN: Duration = Duration::from_mins(5);
@@ -62,8 +59,8 @@ impl Datasets {
         ];
         let bounds = [("start", query.start), ("end", query.end)];
         pairs.extend(bounds.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
-        let call = Call { query: &pairs, within: None, ..Call::get(paths::ROWS_BULK_DOWNLOAD) };
-        let opened = timeout(BEGINS_WITHIN, self.transport.open(call, None::<&()>)).await;
+        let call = self.transport.get(paths::ROWS_BULK_DOWNLOAD).within(None).query(&pairs);
+        let opened = timeout(BEGINS_WITHIN, call.open()).await;
         let response = opened.map_err(|_| self.silent(BEGINS_WITHIN))??;
         let told = response.headers().get(paths::ROW_COUNT_HEADER);
         let n_rows = told.and_then(|told| told.to_str().ok()?.parse().ok());

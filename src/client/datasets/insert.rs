@@ -2,19 +2,17 @@
 //!
 //! The form is the JSON of document 2's producer side, which every service of this API takes.
 
-use std::io::Write as _;
-
 use model::{
-    dataset::DatasetId,
+    dataset::{DatasetId, TIMESTAMP},
     row::{Row, Value},
+    timestamp::Timestamp,
 };
+use serde::{Serialize, Serializer, ser::Error as _};
+use serde_json::value::RawValue;
 use wire::{datasets::BulkInserted, paths};
 
 use super::Datasets;
-use crate::{
-    error::ClientError,
-    transport::{Call, INSERT_WITHIN},
-};
+use crate::{error::ClientError, transport::INSERT_WITHIN};
 
 /// The media type of JSON.
 const JSON: &str = "application/json";
@@ -40,17 +38,16 @@ impl InsertBody {
     /// `rows` of `dataset`, whose values are in the order of `names`.
     #[must_use]
     pub fn new(dataset: DatasetId, names: &[String], rows: &[Row]) -> Self {
-        let keys: Vec<Vec<u8>> = names.iter().map(|name| key(name)).collect();
         let mut body = format!("{{\"dataset\":{dataset},\"rows\":[").into_bytes();
         for (row_idx, row) in rows.iter().enumerate() {
             if row_idx > 0 {
                 body.push(b',');
             }
-            body.extend_from_slice(b"{\"timestamp\":\"");
-            push_shown(&mut body, row.timestamp);
-            body.extend_from_slice(b"\",\"values\":{");
-            push_members(&mut body, keys.iter().zip(&row.values), true);
-            body.extend_from_slice(b"}}");
+            body.extend_from_slice(b"{\"timestamp\":");
+            push_json(&mut body, &Member::Timestamp(row.timestamp));
+            body.extend_from_slice(b",\"values\":");
+            push_json(&mut body, &Values { names, row });
+            body.push(b'}');
         }
         body.extend_from_slice(b"]}");
         Self(body)
@@ -60,40 +57,86 @@ impl InsertBody {
 /// Writes rows as flat objects, one a line, their members in alphabetical order as services do.
 #[derive(Debug, Clone)]
 pub struct FlatLines {
-    /// `"name":` of the columns sorted before `timestamp`, with their indexes in a row.
-    before: Vec<(Vec<u8>, usize)>,
-    after: Vec<(Vec<u8>, usize)>,
+    /// Names of columns with their indexes in a row, sorted, `timestamp` among them without one.
+    members: Vec<(String, Option<usize>)>,
 }
 
 impl FlatLines {
     /// Lines of rows whose values are in the order of `names`.
     #[must_use]
     pub fn new(names: &[String]) -> Self {
-        let mut sorted: Vec<(&str, usize)> =
-            names.iter().enumerate().map(|(idx, name)| (name.as_str(), idx)).collect();
-        sorted.sort_unstable();
-        let (before, after): (Vec<_>, Vec<_>) =
-            sorted.into_iter().partition(|(name, _)| *name < "timestamp");
-        let keyed = |names: Vec<(&str, usize)>| {
-            names.into_iter().map(|(name, idx)| (key(name), idx)).collect()
-        };
-        Self { before: keyed(before), after: keyed(after) }
+        let columns = names.iter().enumerate().map(|(idx, name)| (name.clone(), Some(idx)));
+        let mut members: Vec<_> = columns.chain([(TIMESTAMP.to_owned(), None)]).collect();
+        members.sort_unstable();
+        Self { members }
     }
 
     /// Adds the line of `row` to `to`.
     pub fn push(&self, to: &mut Vec<u8>, row: &Row) {
-        let value = |idx: usize| row.values.get(idx).unwrap_or(&None);
-        to.push(b'{');
-        let begin = to.len();
-        push_members(to, self.before.iter().map(|(key, idx)| (key, value(*idx))), true);
-        if to.len() > begin {
-            to.push(b',');
+        push_json(to, &FlatLine { members: &self.members, row });
+        to.push(b'\n');
+    }
+}
+
+/// The values of a row by their names; those that are absent are left out.
+struct Values<'a> {
+    names: &'a [String],
+    row: &'a Row,
+}
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = self.names.iter().zip(&self.row.values);
+        serializer.collect_map(
+            values.filter_map(|(name, value)| Some((name, Member::Value(value.as_ref()?)))),
+        )
+    }
+}
+
+/// A row with its timestamp among its values.
+struct FlatLine<'a> {
+    members: &'a [(String, Option<usize>)],
+    row: &'a Row,
+}
+
+impl Serialize for FlatLine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Row { timestamp, values } = self.row;
+        serializer.collect_map(self.members.iter().filter_map(|(name, idx)| match idx {
+            None => Some((name, Member::Timestamp(*timestamp))),
+            Some(idx) => Some((name, Member::Value(values.get(*idx)?.as_ref()?))),
+        }))
+    }
+}
+
+/// What a row has under a name.
+enum Member<'a> {
+    Timestamp(Timestamp),
+    Value(&'a Value),
+}
+
+impl Serialize for Member<'_> {
+    /// A whole number is written without `.0`, as services print it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// Whole numbers below it are exact, and few enough digits to print whole.
+        const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+        match self {
+            Self::Timestamp(timestamp) => serializer.collect_str(timestamp),
+            Self::Value(Value::Float(number)) => {
+                if number.fract() != 0.0 || number.abs() >= WHOLE_MAX {
+                    return serializer.serialize_f64(*number);
+                }
+                if *number == 0.0 && number.is_sign_negative() {
+                    let zero = RawValue::from_string("-0".to_owned());
+                    return zero.map_err(S::Error::custom)?.serialize(serializer);
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+                serializer.serialize_i64(*number as i64)
+            }
+            Self::Value(Value::Integer(number)) => serializer.serialize_i64(*number),
+            Self::Value(Value::String(text)) => serializer.serialize_str(text),
+            Self::Value(Value::Boolean(truth)) => serializer.serialize_bool(*truth),
         }
-        to.extend_from_slice(b"\"timestamp\":\"");
-        push_shown(to, row.timestamp);
-        to.push(b'"');
-        push_members(to, self.after.iter().map(|(key, idx)| (key, value(*idx))), false);
-        to.extend_from_slice(b"}\n");
     }
 }
 
@@ -112,76 +155,17 @@ impl Datasets {
         body: &InsertBody,
         mode: InsertMode,
     ) -> Result<u64, ClientError> {
-        let query: &[_] = match mode {
-            InsertMode::Replace => &[],
-            InsertMode::Merge => &[("mode", "merge".to_owned())],
-        };
-        let call =
-            Call { query, within: Some(INSERT_WITHIN), ..Call::post(paths::ROWS_BULK_INSERT) };
-        let answer: BulkInserted =
-            self.transport.send_body(call, JSON, body.0.clone(), "a number of rows").await?;
+        let mode = (mode == InsertMode::Merge).then_some("merge");
+        let call = self.transport.post(paths::ROWS_BULK_INSERT).within(Some(INSERT_WITHIN));
+        let call = call.query(&[("mode", mode)]).bytes_body(JSON, body.0.clone());
+        let answer: BulkInserted = call.json("a number of rows").await?;
         Ok(answer.inserted)
     }
 }
 
-/// Returns `name` as a JSON member's name with its colon.
-fn key(name: &str) -> Vec<u8> {
-    let mut key = Vec::new();
-    push_json(&mut key, name);
-    key.push(b':');
-    key
-}
-
-fn push_members<'a>(
-    to: &mut Vec<u8>,
-    members: impl Iterator<Item = (&'a Vec<u8>, &'a Option<Value>)>,
-    mut is_first: bool,
-) {
-    for (key, value) in members {
-        let Some(value) = value else { continue };
-        if !is_first {
-            to.push(b',');
-        }
-        is_first = false;
-        to.extend_from_slice(key);
-        push_value(to, value);
-    }
-}
-
-fn push_value(to: &mut Vec<u8>, value: &Value) {
-    match value {
-        Value::Float(number) => push_float(to, *number),
-        Value::Integer(number) => push_json(to, number),
-        Value::String(text) => push_json(to, text.as_str()),
-        Value::Boolean(truth) => push_json(to, truth),
-    }
-}
-
-/// A whole number without `.0`, as services print it.
-fn push_float(to: &mut Vec<u8>, number: f64) {
-    /// Whole numbers below it are exact, and few enough digits to print whole.
-    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < WHOLE_MAX {
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
-        let whole = number as i64;
-        if whole == 0 && number.is_sign_negative() {
-            to.extend_from_slice(b"-0");
-        } else {
-            push_json(to, &whole);
-        }
-    } else {
-        push_json(to, &number);
-    }
-}
-
-fn push_json<T: serde::Serialize + ?Sized>(to: &mut Vec<u8>, value: &T) {
+fn push_json(to: &mut Vec<u8>, value: &impl Serialize) {
     // Writing numbers and text to memory cannot fail.
     serde_json::to_writer(to, value).unwrap_or_default();
-}
-
-fn push_shown(to: &mut Vec<u8>, shown: impl std::fmt::Display) {
-    // Writing to memory cannot fail.
-    write!(to, "{shown}").unwrap_or_default();
 }
 
 #[cfg(test)]

@@ -1,29 +1,22 @@
 //! Counts the rows of a download as its bytes go by, where they are to be seen: line ends and braces
 //! inside texts are none.
 
+use super::elements::{Elements, ElementsError};
+
 /// How many rows went by.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RowCounter(Seen);
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Seen {
     /// Lines, of which the first is the header.
     Csv { n_lines: u64, is_quoted: bool },
     /// Lines. Texts have no line ends.
     Ndjson { n_lines: u64 },
     /// Objects inside of an array.
-    Json { n_objects: u64, depth: u32, text: Text },
+    Json { n_objects: u64, elements: Elements },
     /// They are not to be seen.
     Unseen,
-}
-
-/// Where in a text of JSON the last byte was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Text {
-    Outside,
-    Inside,
-    /// After a backslash: what follows does not end it.
-    Escaped,
 }
 
 impl RowCounter {
@@ -33,7 +26,7 @@ impl RowCounter {
         Self(match output {
             "csv" => Seen::Csv { n_lines: 0, is_quoted: false },
             "ndjson" => Seen::Ndjson { n_lines: 0 },
-            "json" => Seen::Json { n_objects: 0, depth: 0, text: Text::Outside },
+            "json" => Seen::Json { n_objects: 0, elements: Elements::default() },
             _ => Seen::Unseen,
         })
     }
@@ -62,23 +55,13 @@ impl RowCounter {
             Seen::Ndjson { n_lines } => {
                 *n_lines += bytes.split(|byte| *byte == b'\n').skip(1).count() as u64;
             }
-            Seen::Json { n_objects, depth, text } => {
-                for byte in bytes {
-                    *text = match (*text, byte) {
-                        (Text::Outside, b'{') => {
-                            *n_objects += u64::from(*depth == 0);
-                            *depth += 1;
-                            Text::Outside
-                        }
-                        (Text::Outside, b'}') => {
-                            *depth = depth.saturating_sub(1);
-                            Text::Outside
-                        }
-                        (Text::Outside, b'"') | (Text::Escaped, _) => Text::Inside,
-                        (Text::Inside, b'"') => Text::Outside,
-                        (Text::Inside, b'\\') => Text::Escaped,
-                        (unchanged, _) => unchanged,
-                    };
+            Seen::Json { n_objects, elements } => {
+                let fed = elements.feed(bytes, |_| {
+                    *n_objects += 1;
+                    Ok::<_, ElementsError>(())
+                });
+                if fed.is_err() {
+                    self.0 = Seen::Unseen;
                 }
             }
             Seen::Unseen => {}

@@ -13,7 +13,7 @@ use wire::{inference::LatestBundle, paths};
 use super::Inference;
 use crate::{
     stream::{Follow, Line, Lost, StreamEvent, reconnect},
-    transport::{Call, parse},
+    transport::parse,
 };
 
 /// The longest silence on a line that is up. An epoch may take an hour, and the service's signs of
@@ -49,9 +49,7 @@ impl Follow for BundleStream {
         events: &mpsc::Sender<BundleEvent>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost> {
-        let path = self.service.path(paths::TOPIC_STREAM, Some(self.topic));
-        let call = Call { within: None, ..Call::get(&path) };
-        let mut line = Line::open(&self.service.transport, call).await?;
+        let mut line = Line::open(self.service.get(paths::TOPIC_STREAM, self.topic)).await?;
         backoff.reset();
         events.send(StreamEvent::Connected).await?;
         loop {

@@ -21,11 +21,9 @@ async fn service() -> (Fake, Inference) {
         });
         (StatusCode::OK, Json(body))
     };
-    let next = || async { Json(json!({ "next_topic_id": "3" })) };
     let history = || async { Json(json!({ "topic_id": 14, "epochs": [] })) };
     let router = Router::new()
         .route(paths::LATEST_NETWORK_INFERENCES, get(latest))
-        .route(paths::NEXT_TOPIC_ID, get(next))
         .route(paths::TOPIC_HISTORY, get(history));
     let fake = Fake::serve(router).await;
     let inference = Inference::new(Transport::new(&fake.address, None).unwrap());
@@ -42,17 +40,8 @@ async fn the_newest_bundle_keeps_its_decimals_as_texts() {
 }
 
 #[tokio::test]
-async fn the_version_is_part_of_the_path() {
+async fn the_past_of_a_topic_is_read() {
     let (_fake, inference) = service().await;
-    let topic = TopicId::new(14).unwrap();
-    let error = inference.with_version("v9").latest(topic).await.unwrap_err();
-    assert_eq!((error.status(), error.why().as_str()), (Some(404), "no such topic"));
-}
-
-#[tokio::test]
-async fn topics_are_counted_and_their_past_is_read() {
-    let (_fake, inference) = service().await;
-    assert_eq!(inference.next_topic_id().await.unwrap(), 3);
     let history = inference.history(TopicId::new(14).unwrap(), 10).await.unwrap();
     assert_eq!(history.topic_id, 14);
 }

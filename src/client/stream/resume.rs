@@ -29,7 +29,6 @@ use super::{
 use crate::{
     datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
     error::ClientError,
-    transport::Call,
 };
 
 /// The smallest step of a timestamp.
@@ -109,16 +108,13 @@ impl Follow for Reader {
         events: &Sender<RowEvent>,
         backoff: &mut Backoff,
     ) -> Result<Infallible, Lost> {
-        let query = [("dataset", self.dataset.to_string())];
-        let last_event_id = self.resume_from.last_event_id.clone();
-        let call = Call {
-            query: &query,
-            within: None,
-            last_event_id: last_event_id.as_deref(),
-            ..Call::get(paths::ROWS_STREAM)
-        };
-        let mut line = Line::open(&self.datasets.transport, call).await?;
-        let is_resumed = last_event_id.is_some();
+        let transport = self.datasets.transport.clone();
+        let mut call = transport.get(paths::ROWS_STREAM).query(&[("dataset", self.dataset.get())]);
+        let is_resumed = self.resume_from.last_event_id.is_some();
+        if let Some(id) = &self.resume_from.last_event_id {
+            call = call.after_event(id);
+        }
+        let mut line = Line::open(call).await?;
         let mut start = LineStart { is_resumed, n_rows: 0, last: None };
         loop {
             let mut event = Some(line.next(Instant::now() + SILENCE_MAX).await?);

@@ -20,7 +20,7 @@ async fn refused(status: u16, wait: Option<&'static str>, body: &'static str) ->
     };
     let fake = Fake::serve(Router::new().fallback(get(answer))).await;
     let transport = Transport::new(&fake.address, None).unwrap();
-    transport.bytes(Call::get("/x"), None::<&()>).await.unwrap_err()
+    transport.get("/x").bytes().await.unwrap_err()
 }
 
 #[track_caller]
@@ -60,7 +60,7 @@ async fn the_key_is_sent_and_never_shown() {
     };
     let fake = Fake::serve(Router::new().fallback(get(echo))).await;
     let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
-    let body = transport.bytes(Call::get("/"), None::<&()>).await.unwrap();
+    let body = transport.get("/").bytes().await.unwrap();
     assert_eq!(body, KEY.as_bytes());
     assert!(!format!("{transport:?}").contains("0123456789abcdef"));
 }
@@ -92,7 +92,7 @@ async fn too_many_requests_say_when_to_come_back() {
 async fn nobody_at_the_address_is_an_error_with_a_cause() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let transport = Transport::new(&format!("http://{free}"), None).unwrap();
-    let error = transport.bytes(Call::get("/"), None::<&()>).await.unwrap_err();
+    let error = transport.get("/").bytes().await.unwrap_err();
     assert!(matches!(error, ClientError::Reach { .. }), "{error:?}");
     assert!(error.why().to_lowercase().contains("refused"), "{}", error.why());
     assert!(error.next_step().contains("address"));
@@ -103,7 +103,7 @@ async fn a_redirect_is_not_followed() {
     let away = || async { (StatusCode::FOUND, [(header::LOCATION, "http://elsewhere.example/")]) };
     let fake = Fake::serve(Router::new().fallback(get(away))).await;
     let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
-    let error = transport.bytes(Call::get("/"), None::<&()>).await.unwrap_err();
+    let error = transport.get("/").bytes().await.unwrap_err();
     assert_eq!(error.status(), Some(302));
 }
 
@@ -116,6 +116,6 @@ async fn an_endless_answer_is_cut_off() {
     };
     let fake = Fake::serve(Router::new().fallback(get(endless))).await;
     let transport = Transport::new(&fake.address, None).unwrap();
-    let error = transport.bytes(Call::get("/"), None::<&()>).await.unwrap_err();
+    let error = transport.get("/").bytes().await.unwrap_err();
     assert!(matches!(error, ClientError::TooLong { .. }), "{error:?}");
 }
