@@ -102,7 +102,7 @@ pub struct NodeWish {
     pub boot_nodes: Vec<String>,
     /// Groups to join beside the general one.
     pub subgroups: Vec<String>,
-    /// How many functions a worker runs at once.
+    /// How many functions a worker runs at once; 0 for as many as a node does by itself.
     pub n_slots: u32,
     /// The folder of a runtime to call, as bls-runtime is; none for the one built in.
     pub runtime: Option<String>,

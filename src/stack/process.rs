@@ -18,7 +18,10 @@ use anyhow::Context as _;
 use serde_json::Value;
 use task::group::Group;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncSeekExt as _, AsyncWriteExt as _, BufReader},
+    io::{
+        AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _,
+        BufReader,
+    },
     process::{Child, Command as OsCommand},
     sync::{Notify, mpsc, watch},
     time::{sleep, timeout},
@@ -35,8 +38,8 @@ const DRAIN_MAX: Duration = Duration::from_millis(1500);
 /// its pipes open. With [`DRAIN_MAX`] it stays within those 2 seconds.
 const LAST_LINES_MAX: Duration = Duration::from_millis(400);
 
-/// The longest log line taken from a process, in bytes; the rest of a longer one is dropped.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+/// The longest log line taken from a process, in bytes.
+const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 /// How often the log file of a detached process is read.
 const READ_EVERY: Duration = Duration::from_millis(250);
@@ -147,11 +150,11 @@ impl Command {
         // Each reader drops its sender at the end of its output.
         let (reading, readers) = mpsc::channel::<()>(1);
         if let Some(stdout) = child.stdout.take() {
-            let reader = read_lines(name(), stdout, tell.clone(), lines.clone(), reading.clone());
+            let reader = take_lines(name(), stdout, tell.clone(), lines.clone(), reading.clone());
             group.spawn_to_end("process output", reader);
         }
         if let Some(stderr) = child.stderr.take() {
-            let reader = read_lines(name(), stderr, tell.clone(), lines.clone(), reading);
+            let reader = take_lines(name(), stderr, tell.clone(), lines.clone(), reading);
             group.spawn_to_end("process errors", reader);
         }
         if let Some(path) = started.log.clone() {
@@ -343,29 +346,33 @@ impl LogFile {
     }
 }
 
-/// Reads the lines of `output` to its end.
-async fn read_lines(
+/// Reads `output` to its end, and hands each line that is not blank to `take`. The rest of a line of
+/// more than `bytes_max` counts as another.
+pub(crate) async fn read_lines(
+    output: impl AsyncRead + Unpin,
+    bytes_max: u64,
+    mut take: impl FnMut(&str),
+) {
+    let mut output = BufReader::new(output);
+    let mut bytes = Vec::new();
+    while let Ok(1..) = (&mut output).take(bytes_max).read_until(b'\n', &mut bytes).await {
+        let line = String::from_utf8_lossy(&bytes);
+        if !line.trim_end().is_empty() {
+            take(line.trim_end());
+        }
+        bytes.clear();
+    }
+}
+
+/// Takes the lines of `output` to its end, which dropping `_reading` reports.
+async fn take_lines(
     process: Arc<str>,
     output: impl AsyncRead + Unpin,
     tell: watch::Sender<Facts>,
     lines: mpsc::Sender<Line>,
     _reading: mpsc::Sender<()>,
 ) {
-    let mut output = BufReader::new(output);
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        match output.read_until(b'\n', &mut bytes).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
-        bytes.truncate(LINE_BYTES_MAX);
-        let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
-        if text.is_empty() {
-            continue;
-        }
-        take_line(&process, &text, &tell, &lines);
-    }
+    read_lines(output, LINE_BYTES_MAX, |line| take_line(&process, line, &tell, &lines)).await;
 }
 
 /// Learns from a line, and passes it on.

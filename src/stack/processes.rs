@@ -26,7 +26,9 @@ use crate::{
     },
     members::Members,
     process::{Command, LeftRunning, Line, Running},
-    start::{self, KEY_FILE, Ports, Progress, ServiceFiles, StackOptions},
+    start::{
+        self, KEY_FILE, Ports, Progress, ServiceFiles, StackOptions, is_local, node_arguments,
+    },
     supervise::{Supervised, supervise},
     usage::Meter,
 };
@@ -344,41 +346,6 @@ impl Processes {
         let wish = NodeWish { role: node.role, subgroups, ..NodeWish::default() };
         self.launch(command, &wish, events).await
     }
-}
-
-/// Whether a node connects to nodes of this machine alone.
-fn is_local(wish: &NodeWish) -> bool {
-    wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
-}
-
-/// Returns the arguments of a node with its state in `folder`.
-fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
-    // Nodes of this machine connect on loopback; other nodes must reach those that join them.
-    let address = if is_local(wish) { "127.0.0.1" } else { "0.0.0.0" };
-    let mut arguments: Vec<String> = Vec::new();
-    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
-    add("--role", wish.role.clone());
-    add("--address", address.to_owned());
-    add("--port", wish.port.to_string());
-    add("--private-key", folder.join(KEY_FILE).display().to_string());
-    add("--db", folder.display().to_string());
-    if !wish.boot_nodes.is_empty() {
-        add("--boot-nodes", wish.boot_nodes.join(","));
-    }
-    if !wish.subgroups.is_empty() {
-        add("--topic", wish.subgroups.join(","));
-    }
-    if wish.role == "head" {
-        add("--rest-api", format!("127.0.0.1:{}", wish.rest_port));
-    } else {
-        add("--concurrency", wish.n_slots.max(1).to_string());
-    }
-    if let Some(runtime) = &wish.runtime {
-        add("--runtime-path", runtime.clone());
-    }
-    arguments.insert(0, "node".to_owned());
-    arguments.push("--no-dialback-peers".to_owned());
-    arguments
 }
 
 fn local_error(what: String) -> impl FnOnce(anyhow::Error) -> LocalError {

@@ -16,6 +16,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::process::read_lines;
+
 /// The most bytes of standard output that are read for one answer. A forecast of the thousand
 /// inferers of a large topic has less than a tenth of it.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
@@ -212,27 +214,15 @@ async fn show_errors(
     said: Arc<Mutex<Said>>,
     tell: fn(&str),
 ) {
-    let mut lines = BufReader::new(stderr);
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut lines).take(ERROR_LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
-        if !matches!(read, Ok(1..)) {
-            return;
-        }
-        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if line.is_empty() {
-            continue;
-        }
-        let n_shown = {
-            let mut said = said.lock();
-            said.n_shown = said.n_shown.saturating_add(1);
-            said.last_line = Some(line.clone());
-            said.n_shown
-        };
-        match n_shown {
+    let show = |line: &str| {
+        let mut said = said.lock();
+        said.n_shown = said.n_shown.saturating_add(1);
+        said.last_line = Some(line.to_owned());
+        match said.n_shown {
             ..=ERROR_LINES_MAX => tell(&format!("program: {line}")),
             n if n == ERROR_LINES_MAX + 1 => tell("program: more lines until its next answer"),
             _ => {}
         }
-    }
+    };
+    read_lines(stderr, ERROR_LINE_BYTES_MAX, show).await;
 }

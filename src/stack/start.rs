@@ -31,7 +31,7 @@ use tracing::Level;
 
 use crate::{
     data_dir::{DataDir, StackClaim},
-    local::{Addresses, LocalFunction, LocalNode, LocalReady, Packed},
+    local::{Addresses, LocalFunction, LocalNode, LocalReady, NodeWish, Packed},
     members::Members,
     process::{Command, Line, Running},
     running,
@@ -271,19 +271,14 @@ impl Starter<'_> {
     fn start_process(
         &self,
         process: &'static str,
-        arguments: &[&str],
+        mut arguments: Vec<String>,
         environment: Vec<(&'static str, String)>,
     ) -> anyhow::Result<Running> {
         let level = self.options.log_level.to_string().to_ascii_lowercase();
-        let arguments = arguments.iter().copied().chain(["--log-level", &level]);
-        let command = Command {
-            process: process.into(),
-            program: self.program.clone(),
-            arguments: arguments.map(str::to_owned).collect(),
-            environment,
-            log: None,
-            is_kept: false,
-        };
+        arguments.extend(["--log-level".to_owned(), level]);
+        let (process, program) = (process.into(), self.program.clone());
+        let command =
+            Command { process, program, arguments, environment, log: None, is_kept: false };
         command.run(self.group, &self.lines)
     }
 
@@ -293,38 +288,37 @@ impl Starter<'_> {
         members: &Members,
         boot_node: Option<&str>,
     ) -> anyhow::Result<Running> {
-        let folder = self.options.claim.data_dir.node(node.name);
-        let (key, db) = (folder.join(KEY_FILE).display().to_string(), folder.display().to_string());
-        let role = node.role.to_string();
-        let rest_api = format!("127.0.0.1:{}", self.options.ports.head);
-        let members = members.arguments(node.role, &[]);
-        let mut arguments = vec!["node", "--role", &role, "--address", "127.0.0.1", "--port", "0"];
-        // Ports change from start to start: those of last time reach nobody.
-        arguments.extend(["--private-key", &key, "--db", &db, "--no-dialback-peers"]);
-        arguments.extend(members.iter().map(String::as_str));
-        arguments.extend(boot_node.into_iter().flat_map(|node| ["--boot-nodes", node]));
-        arguments.extend(node.subgroup.into_iter().flat_map(|name| ["--topic", name]));
-        if node.role == Role::Head {
-            arguments.extend(["--rest-api", &rest_api]);
-        }
-        self.start_process(node.name, &arguments, Vec::new())
+        let wish = NodeWish {
+            role: node.role.to_string(),
+            rest_port: self.options.ports.head,
+            boot_nodes: boot_node.map(str::to_owned).into_iter().collect(),
+            subgroups: node.subgroup.map(str::to_owned).into_iter().collect(),
+            ..NodeWish::default()
+        };
+        let mut arguments = node_arguments(&wish, &self.options.claim.data_dir.node(node.name));
+        arguments.extend(members.arguments(node.role, &[]));
+        self.start_process(node.name, arguments, Vec::new())
     }
 
     fn start_datasets(&self) -> anyhow::Result<Running> {
-        let listen = format!("127.0.0.1:{}", self.options.ports.datasets);
-        let folder = self.options.claim.data_dir.folder().display().to_string();
-        let arguments = ["datasets", "serve", "--listen", &listen, "--data-dir", &folder];
-        let arguments = [&arguments[..], &["--demo", UNLIMITED]].concat();
-        self.start_process("datasets", &arguments, Vec::new())
+        let arguments = self.service_arguments("datasets", self.options.ports.datasets);
+        self.start_process("datasets", arguments, Vec::new())
     }
 
     fn start_inference(&self, head: &str, datasets: &str, key: &ApiKey) -> anyhow::Result<Running> {
-        let listen = format!("127.0.0.1:{}", self.options.ports.inference);
-        let folder = self.options.claim.data_dir.folder().display().to_string();
-        let arguments = ["inference", "serve", "--listen", &listen, "--data-dir", &folder];
-        let services = ["--demo", "--head", head, "--datasets", datasets, UNLIMITED];
+        let mut arguments = self.service_arguments("inference", self.options.ports.inference);
+        arguments.extend(["--head", head, "--datasets", datasets].map(str::to_owned));
         let environment = vec![(self.options.key_variable, key.reveal().to_owned())];
-        self.start_process("inference", &[&arguments[..], &services].concat(), environment)
+        self.start_process("inference", arguments, environment)
+    }
+
+    /// The arguments of a service that listens on `port`.
+    fn service_arguments(&self, service: &str, port: u16) -> Vec<String> {
+        let listen = format!("127.0.0.1:{port}");
+        let folder = self.options.claim.data_dir.folder().display().to_string();
+        [service, "serve", "--listen", &listen, "--data-dir", &folder, "--demo", UNLIMITED]
+            .map(str::to_owned)
+            .to_vec()
     }
 
     /// Waits until the head answers and is connected to every one of `nodes`.
@@ -351,6 +345,40 @@ impl Starter<'_> {
         });
         answers.await.context("bring the cluster together")
     }
+}
+
+/// Whether a node connects to nodes of this machine alone.
+pub(crate) fn is_local(wish: &NodeWish) -> bool {
+    wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
+}
+
+/// Returns the arguments of a node with its state in `folder`. It dials no peer of last time: ports
+/// change from start to start.
+pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
+    // Nodes of this machine connect on loopback; other nodes must reach those that join them.
+    let address = if is_local(wish) { "127.0.0.1" } else { "0.0.0.0" };
+    let mut arguments = vec!["node".to_owned(), "--no-dialback-peers".to_owned()];
+    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
+    add("--role", wish.role.clone());
+    add("--address", address.to_owned());
+    add("--port", wish.port.to_string());
+    add("--private-key", folder.join(KEY_FILE).display().to_string());
+    add("--db", folder.display().to_string());
+    if !wish.boot_nodes.is_empty() {
+        add("--boot-nodes", wish.boot_nodes.join(","));
+    }
+    if !wish.subgroups.is_empty() {
+        add("--topic", wish.subgroups.join(","));
+    }
+    if wish.role == "head" {
+        add("--rest-api", format!("127.0.0.1:{}", wish.rest_port));
+    } else if wish.n_slots > 0 {
+        add("--concurrency", wish.n_slots.to_string());
+    }
+    if let Some(runtime) = &wish.runtime {
+        add("--runtime-path", runtime.clone());
+    }
+    arguments
 }
 
 /// Describes the nodes that `processes` begin with, once each has logged its peer id.

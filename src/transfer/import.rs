@@ -9,10 +9,7 @@ mod send;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use client::datasets::{
-    Datasets,
-    insert::{InsertMode, MERGE_ROWS_MAX},
-};
+use client::datasets::{Datasets, insert::InsertMode};
 use formats::read::{
     FileError, Format, number_text::Decimal, time_text::TimeTexts, timestamps::TimeUnit,
 };
@@ -27,7 +24,7 @@ use self::{
     checkpoint::ImportCheckpoint,
     files::{ImportFile, find_files},
     report::Repeats,
-    send::{FileReading, ImportTarget, SendOptions, SendState, send},
+    send::{FileReading, ImportTarget, SendState, send},
 };
 use crate::event::Reporter;
 
@@ -219,17 +216,7 @@ impl<'a> Import<'a> {
         if resume.n_rows > 0 {
             reporter.note(&format!("{name} goes on after row {}", resume.n_rows));
         }
-        let batch_max = match options.mode {
-            InsertMode::Merge => MERGE_ROWS_MAX,
-            InsertMode::Replace => usize::MAX,
-        };
-        let send_options = SendOptions {
-            batch_rows: options.batch_rows.clamp(1, batch_max),
-            n_in_flight: options.n_in_flight.max(1),
-            skips_bad: options.skips_bad,
-            mode: options.mode,
-        };
-        let target = ImportTarget { service, dataset, file, options: send_options };
+        let target = ImportTarget { service, dataset, file, options };
         let state = SendState {
             progress: reporter.begin(format!("importing {name}"), resume.n_rows),
             reporter,

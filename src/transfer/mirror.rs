@@ -67,12 +67,7 @@ struct Mirror {
     reporter: Reporter,
     downloads: Semaphore,
     folder: CheckpointFolder,
-    prefix: String,
-    give_tags: Vec<String>,
-    start: Option<Timestamp>,
-    /// Whether the copies are to be kept up to date.
-    is_live: bool,
-    n_parallel: usize,
+    options: MirrorOptions,
 }
 
 /// Copies datasets of `source` to `target`, and keeps them up to date by tasks of `group`.
@@ -113,19 +108,8 @@ pub async fn run(
     let folder = CheckpointFolder::open(&options.checkpoints, source.address(), target.address())?;
     let datasets_text = counted(datasets.len(), "dataset");
     reporter.note(&format!("copying {datasets_text} of {}", source.address()));
-    let n_parallel = options.n_parallel.max(1);
-    let mirror = Arc::new(Mirror {
-        source,
-        target,
-        reporter,
-        downloads: Semaphore::new(n_parallel),
-        folder,
-        prefix: options.prefix,
-        give_tags: options.give_tags,
-        start: options.start,
-        is_live: options.is_live,
-        n_parallel,
-    });
+    let downloads = Semaphore::new(options.n_parallel);
+    let mirror = Arc::new(Mirror { source, target, reporter, downloads, folder, options });
     mirror.run(datasets, group).await
 }
 
@@ -159,7 +143,7 @@ impl Mirror {
         let failed = Mutex::new(Vec::new());
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
         stream::iter(datasets)
-            .for_each_concurrent(self.n_parallel, |dataset| async {
+            .for_each_concurrent(self.options.n_parallel, |dataset| async {
                 let name = escape_line(&dataset.name).into_owned();
                 match self.copy(dataset, group).await {
                     Ok(Some((following, copy))) => {
@@ -178,7 +162,7 @@ impl Mirror {
             })
             .await;
         drop(alive);
-        if self.is_live {
+        if self.options.is_live {
             self.reporter.note("all copies are up to date; new rows follow");
             // Nothing is ever sent: it ends when the last of them does.
             while all_ended.recv().await.is_some() {}
@@ -197,11 +181,11 @@ impl Mirror {
         let following = LiveCopy::begin(&mut copy, group).await?;
         // A stream that goes on where an earlier one ended brings all that is missing.
         let is_resumed = copy.checkpoint.is_whole && copy.checkpoint.last_event_id.is_some();
-        if !(self.is_live && is_resumed && following.is_some()) {
+        if !(self.options.is_live && is_resumed && following.is_some()) {
             let n_rows = copy.backfill().await?;
             let (name, n) = (copy.name(), format_count(n_rows));
             self.reporter.note(&format!("{name} is copied: {n} {} came", pluralize(n_rows, "row")));
         }
-        Ok(following.filter(|_| self.is_live).map(|following| (following, copy)))
+        Ok(following.filter(|_| self.options.is_live).map(|following| (following, copy)))
     }
 }

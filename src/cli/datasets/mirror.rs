@@ -104,7 +104,7 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
         give_tags: command.give_tags,
         start: command.start,
         is_live: !command.once,
-        n_parallel: command.parallel,
+        n_parallel: command.parallel.max(1),
         checkpoints,
     };
     let group = Group::default();

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow, bail};
 use client::{
     datasets::{
         Datasets,
-        insert::{InsertBody, InsertMode},
+        insert::{InsertBody, InsertMode, MERGE_ROWS_MAX},
     },
     error::ClientError,
 };
@@ -18,6 +18,7 @@ use model::{count::counted, dataset::DatasetId, row::Row, timestamp::Timestamp};
 use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::{
+    ImportOptions,
     checkpoint::{ImportCheckpoint, ResumePoint},
     files::ImportFile,
     report::{AcceptedRow, ImportReport, Repeats},
@@ -44,15 +45,6 @@ const SKIP_HINT: &str = " (correct it; say with --type or --null how to read it;
 pub(super) struct FileReading {
     pub(super) options: ReadOptions,
     pub(super) plan: ColumnMapping,
-}
-
-/// How rows are sent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SendOptions {
-    pub(super) batch_rows: usize,
-    pub(super) n_in_flight: usize,
-    pub(super) skips_bad: bool,
-    pub(super) mode: InsertMode,
 }
 
 /// Rows that follow one another in a file.
@@ -99,7 +91,7 @@ pub(super) struct ImportTarget<'a> {
     pub(super) service: &'a Datasets,
     pub(super) dataset: DatasetId,
     pub(super) file: &'a ImportFile,
-    pub(super) options: SendOptions,
+    pub(super) options: &'a ImportOptions,
 }
 
 /// The progress of sending a file.
@@ -124,17 +116,21 @@ pub(super) async fn send(
 ) -> anyhow::Result<ImportReport> {
     let FileReading { options: reading_options, plan } = reading;
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-    let (path, options, dataset) = (target.file.path.clone(), target.options, target.dataset);
+    let (path, dataset) = (target.file.path.clone(), target.dataset);
+    let ImportOptions { mode, batch_rows, skips_bad, .. } = *target.options;
     let reader = spawn_blocking(move || {
         let names: Arc<[String]> = plan.names().into();
         let judged = judge(&path, reading_options, &plan, resume.place);
         let read = judged.and_then(|first_bad| {
-            if let Some(bad) = first_bad.filter(|_| !options.skips_bad) {
+            if let Some(bad) = first_bad.filter(|_| !skips_bad) {
                 drop(sender.blocking_send(ReadEvent::Bad(bad)));
                 return Ok(());
             }
             let rows = Rows::open(&path, reading_options, plan, resume.place)?;
-            Reader { rows, names, dataset, options, at: resume, sender: sender.clone() }.run()
+            let rows_max = if mode == InsertMode::Merge { MERGE_ROWS_MAX } else { usize::MAX };
+            let rows_max = batch_rows.min(rows_max).min(BATCH_VALUES_MAX / names.len().max(1));
+            let (n_rows_max, sender) = (rows_max.max(1), sender.clone());
+            Reader { rows, names, dataset, n_rows_max, skips_bad, at: resume, sender }.run()
         });
         if let Err(error) = read {
             // Where nobody listens the import has ended.
@@ -260,19 +256,19 @@ struct Reader {
     rows: Rows,
     names: Arc<[String]>,
     dataset: DatasetId,
-    options: SendOptions,
+    /// The most rows of a batch, at least one.
+    n_rows_max: usize,
+    skips_bad: bool,
     at: ResumePoint,
     sender: mpsc::Sender<ReadEvent>,
 }
 
 impl Reader {
     fn run(mut self) -> Result<(), FileError> {
-        let n_values = self.names.len().max(1);
-        let n_rows_max = self.options.batch_rows.min(BATCH_VALUES_MAX / n_values).max(1);
         loop {
             let (mut rows, mut origins, mut bad) = (Vec::new(), Vec::new(), Vec::new());
             let mut ends = None;
-            while rows.len() < n_rows_max && bad.len() < n_rows_max {
+            while rows.len() < self.n_rows_max && bad.len() < self.n_rows_max {
                 match self.rows.next_row() {
                     Ok(Some(Ok(PlacedRow { row, place, is_cut }))) => {
                         rows.push(row);
@@ -280,7 +276,7 @@ impl Reader {
                         self.at.n_rows += 1;
                         self.at.place = place;
                     }
-                    Ok(Some(Err(row))) if self.options.skips_bad => bad.push(row),
+                    Ok(Some(Err(row))) if self.skips_bad => bad.push(row),
                     Ok(Some(Err(row))) => ends = Some(Ok(Some(row))),
                     Ok(None) => ends = Some(Ok(None)),
                     // What came before it counts.

@@ -67,7 +67,7 @@ impl Copy {
     /// If the target refuses, or has another dataset in its place.
     pub(super) async fn open(mirror: Arc<Mirror>, dataset: Dataset) -> anyhow::Result<Self> {
         let columns = read_columns(&mirror.source, dataset.id).await?;
-        let name = format!("{}{}", mirror.prefix, dataset.name);
+        let name = format!("{}{}", mirror.options.prefix, dataset.name);
         let (target, is_new) = if let Some(target) = find_owned(&mirror.target, &name).await? {
             let is_same =
                 target.description == dataset.description && target.metadata == dataset.metadata;
@@ -88,7 +88,7 @@ impl Copy {
                 description: dataset.description.clone(),
                 metadata: dataset.metadata.clone(),
                 columns: columns.iter().map(column).collect(),
-                tags: mirror.give_tags.clone(),
+                tags: mirror.options.give_tags.clone(),
             };
             let created = retry_transient(|| mirror.target.create(&body)).await;
             (created.with_context(|| format!("create dataset {name}"))?.id, true)
@@ -96,11 +96,11 @@ impl Copy {
         // What was copied to an earlier dataset of this number is not in the new one.
         let mut checkpoint =
             if is_new { CopyCheckpoint::default() } else { mirror.folder.read(dataset.id, target) };
-        if mirror.start < checkpoint.start {
+        if mirror.options.start < checkpoint.start {
             // Rows are wanted that an earlier mirror passed over.
             checkpoint = CopyCheckpoint { done_until: None, is_whole: false, ..checkpoint };
         }
-        checkpoint.start = mirror.start;
+        checkpoint.start = mirror.options.start;
         let copy = Self { mirror, dataset, target, columns, checkpoint };
         copy.add_columns().await?;
         Ok(copy)
@@ -152,24 +152,25 @@ impl Copy {
             self.write_checkpoint()?;
             return Ok(0);
         };
-        let is_compared = self.checkpoint.is_whole && !self.mirror.is_live;
+        let is_compared = self.checkpoint.is_whole && !self.mirror.options.is_live;
         let begin = match self.checkpoint.done_until.filter(|_| !is_compared) {
             Some(done_until) => Some(done_until + STEP),
             None => self.oldest().await?,
         };
-        let begin = begin.unwrap_or(newest).max(self.mirror.start.unwrap_or(Timestamp::MIN));
+        let begin =
+            begin.unwrap_or(newest).max(self.mirror.options.start.unwrap_or(Timestamp::MIN));
         let mirror = Arc::clone(&self.mirror);
         let progress = &mirror.reporter.begin(format!("copying {}", self.name()), 0);
         let copied = self.read_copied().await?;
         let earlier = self
             .checkpoint
             .done_until
-            .filter(|_| !self.checkpoint.is_whole && !self.mirror.is_live);
+            .filter(|_| !self.checkpoint.is_whole && !self.mirror.options.is_live);
         let mut n_rows = self.copy_span(begin, newest, copied.as_ref(), progress).await?;
         if let Some(until) = earlier {
             // What was copied before a kill may have got late rows since, unnoticed.
             let first = self.oldest().await?.unwrap_or(until);
-            let first = first.max(self.mirror.start.unwrap_or(Timestamp::MIN));
+            let first = first.max(self.mirror.options.start.unwrap_or(Timestamp::MIN));
             for (start, end) in self.find_differences(first, until).await? {
                 n_rows += self.copy_span(start, end, copied.as_ref(), progress).await?;
             }
@@ -198,7 +199,7 @@ impl Copy {
             anyhow::Ok((fetched, (start, end)))
         };
         let chunks = stream::iter(chunks(begin, newest)).map(&fetch_one);
-        let mut chunks = std::pin::pin!(chunks.buffered(mirror.n_parallel));
+        let mut chunks = std::pin::pin!(chunks.buffered(mirror.options.n_parallel));
         let mut n_rows = 0;
         while let Some(chunk) = chunks.next().await {
             let (mut fetched, (mut start, end)) = chunk?;
@@ -289,7 +290,7 @@ impl Copy {
         last_event_id: Option<String>,
     ) -> anyhow::Result<()> {
         let newest = rows.iter().map(|row| row.timestamp).max();
-        let start = self.mirror.start.unwrap_or(Timestamp::MIN);
+        let start = self.mirror.options.start.unwrap_or(Timestamp::MIN);
         let rows: Vec<_> = rows.into_iter().filter(|row| row.timestamp >= start).collect();
         let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);
         if !rows.iter().all(|row| row.values.keys().all(is_known)) {

@@ -39,7 +39,7 @@ impl LiveCopy {
     /// # Errors
     /// If it does not open.
     pub(super) async fn begin(copy: &mut Copy, group: &Group) -> anyhow::Result<Option<Self>> {
-        let is_live = copy.mirror.is_live;
+        let is_live = copy.mirror.options.is_live;
         if !is_live && copy.checkpoint.last_event_id.is_some() {
             return Ok(None);
         }

@@ -32,7 +32,7 @@ impl Copy {
         progress: &Work<'_>,
     ) -> anyhow::Result<u64> {
         let Some(oldest) = self.oldest().await? else { return Ok(0) };
-        let first = oldest.max(self.mirror.start.unwrap_or(Timestamp::MIN));
+        let first = oldest.max(self.mirror.options.start.unwrap_or(Timestamp::MIN));
         if first > newest {
             return Ok(0);
         }
@@ -75,7 +75,7 @@ impl Copy {
             format_count(n_source),
             format_count(n_target),
         );
-        if self.mirror.is_live {
+        if self.mirror.options.is_live {
             // The stream brings what is late.
             let text = format!("{}: {differ}; new and late rows follow", self.name());
             self.mirror.reporter.note(&text);
