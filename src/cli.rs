@@ -76,8 +76,10 @@ Keys in the screen: 1 to 5 choose a screen, ? shows every key, q quits.";
 #[expect(clippy::large_enum_variant, reason = "there is one, and it is taken apart at once")]
 enum Command {
     /// Open the screen (what happens without a subcommand, too)
+    #[command(after_help = help::TUI)]
     Tui(tui::TuiCommand),
     /// Run the local stack without a screen
+    #[command(after_help = help::UP)]
     Up(up::UpCommand),
     /// Print the addresses and the key of the local stack that runs, as variables of a shell
     #[command(after_help = env::EXAMPLES)]

@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -14,11 +13,11 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::transport::Token;
 use model::key::ApiKey;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use stack::data_dir::project_dirs;
-use toml::{Spanned, de::DeTable};
+use toml::Spanned;
 
-use crate::cli::node::TOKEN_VARIABLE;
+use crate::cli::{node::TOKEN_VARIABLE, parse::read_optional};
 
 /// The environment variable that holds the API key.
 pub(crate) const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
@@ -48,10 +47,13 @@ pub(crate) struct AddressFlags {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
     /// The head's address.
+    #[serde(default, deserialize_with = "address")]
     pub(crate) head: Option<String>,
     /// The dataset service's address, ending in `/api`.
+    #[serde(default, deserialize_with = "address")]
     pub(crate) datasets: Option<String>,
     /// The inference service's address.
+    #[serde(default, deserialize_with = "address")]
     pub(crate) inference: Option<String>,
 }
 
@@ -75,30 +77,37 @@ struct File {
     profiles: BTreeMap<String, Profile>,
     /// How the screen is opened.
     #[serde(default)]
-    screen: ScreenTable,
-}
-
-/// How the screen is opened, as it is written.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScreenTable {
-    theme: Option<Spanned<String>>,
-    symbols: Option<Spanned<String>>,
-    mouse: Option<bool>,
-    probe: Option<bool>,
+    screen: ScreenOptions,
 }
 
 /// How the screen is opened where no flag says otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ScreenOptions {
-    /// The name of a theme, or `auto`, and where it is written.
-    pub(crate) theme: Option<(String, String)>,
+    /// The name of a theme, or `auto`.
+    pub(crate) theme: Option<Spanned<String>>,
+    /// Where that is written.
+    #[serde(skip)]
+    pub(crate) theme_place: String,
     /// What charts and marks are drawn with.
+    #[serde(default, deserialize_with = "symbols")]
     pub(crate) symbols: Option<Symbols>,
     /// Whether the mouse is taken from the terminal.
+    #[serde(rename = "mouse")]
     pub(crate) has_mouse: Option<bool>,
     /// Whether the terminal is asked for its background.
+    #[serde(rename = "probe")]
     pub(crate) is_asked: Option<bool>,
+}
+
+fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(from)?;
+    let unfit = || format!("`{text}` is no address, such as http://127.0.0.1:8080");
+    if is_address(&text) { Ok(Some(text)) } else { Err(D::Error::custom(unfit())) }
+}
+
+fn symbols<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Symbols>, D::Error> {
+    String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 /// The folder of compiled functions, which all nodes of one user share; none without a home folder.
@@ -111,9 +120,7 @@ pub(crate) fn compiled_folder() -> Option<PathBuf> {
 /// # Errors
 /// If the configuration file cannot be read, or a profile is named that it does not hold.
 pub(crate) fn profile(flags: AddressFlags) -> anyhow::Result<Option<Profile>> {
-    let path = project_dirs().ok().map(|folders| folders.config_dir().join(FILE_NAME));
-    let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
-    Ok(choose(flags, &file)?.map(|chosen| chosen.profile))
+    Ok(choose_profile(flags, None)?.0.map(|chosen| chosen.profile))
 }
 
 /// Returns the services to use, none if nothing is configured anywhere, and every profile there is.
@@ -142,19 +149,11 @@ pub(crate) fn choose_profile(
 pub(crate) fn screen() -> anyhow::Result<ScreenOptions> {
     let Ok(folders) = project_dirs() else { return Ok(ScreenOptions::default()) };
     let path = folders.config_dir().join(FILE_NAME);
-    let Some(text) = text_of(&path)? else { return Ok(ScreenOptions::default()) };
-    let ScreenTable { theme, symbols, mouse, probe } = understood(&path, &text)?.screen;
-    let place = |at: usize| format!("{}:{}", path.display(), line_of(&text, at));
-    let symbols = symbols.map(|it| {
-        let parsed = it.get_ref().parse::<Symbols>();
-        parsed.map_err(|error| anyhow!("use {}: {error}", place(it.span().start)))
-    });
-    Ok(ScreenOptions {
-        theme: theme.map(|it| (it.get_ref().clone(), place(it.span().start))),
-        symbols: symbols.transpose()?,
-        has_mouse: mouse,
-        is_asked: probe,
-    })
+    let Some(text) = read_optional(&path)? else { return Ok(ScreenOptions::default()) };
+    let mut screen = understood(&path, &text)?.screen;
+    let at = screen.theme.as_ref().map_or(0, |theme| theme.span().start);
+    screen.theme_place = format!("{}:{}", path.display(), line_of(&text, at));
+    Ok(screen)
 }
 
 /// The line, from 1 on, of the byte at `at`.
@@ -162,44 +161,16 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
-    }
-}
-
 fn read(path: &Path) -> anyhow::Result<File> {
-    text_of(path)?.map_or_else(|| Ok(File::default()), |text| understood(path, &text))
+    read_optional(path)?.map_or_else(|| Ok(File::default()), |text| understood(path, &text))
 }
 
 /// Understands the file at `path`, whose text is `text`.
 fn understood(path: &Path, text: &str) -> anyhow::Result<File> {
-    let file: File = toml::from_str(text).map_err(|error| {
+    toml::from_str(text).map_err(|error| {
         let line = line_of(text, error.span().unwrap_or_default().start);
         anyhow!("use {}:{line}: {}", path.display(), error.message())
-    })?;
-    let unfit = addresses(text).into_iter().filter(|(address, _)| !is_address(address));
-    let errors = unfit.map(|(address, line)| {
-        let path = path.display();
-        format!("use {path}:{line}: `{address}` is no address, such as http://127.0.0.1:8080")
-    });
-    let errors: Vec<String> = errors.collect();
-    if errors.is_empty() { Ok(file) } else { bail!(errors.join("\n")) }
-}
-
-/// Every address of the profiles in `text`, and its line.
-fn addresses(text: &str) -> Vec<(String, usize)> {
-    let Ok(table) = DeTable::parse(text) else { return Vec::new() };
-    let profiles = table.get_ref().get("profiles").and_then(|it| it.get_ref().as_table());
-    let profiles = profiles.into_iter().flat_map(|profiles| profiles.values());
-    let values = profiles.filter_map(|it| it.get_ref().as_table()).flat_map(|it| it.values());
-    let addresses = values.filter_map(|value| {
-        let address = value.get_ref().as_str()?.to_owned();
-        Some((address, line_of(text, value.span().start)))
-    });
-    addresses.collect()
+    })
 }
 
 /// Whether a client could call `address`, as far as can be said without trying.

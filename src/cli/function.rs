@@ -28,7 +28,7 @@ use self::{
     progress::with_progress,
     run::{ResultCommand, RunCommand},
 };
-use crate::cli::output::{print, print_json, tell};
+use crate::cli::output::{print, print_body, tell};
 
 /// Shown below the help of `function`.
 const EXAMPLES: &str = "\
@@ -228,7 +228,7 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
     let backend = command.backend.open().await?;
     let functions = backend.list().await?;
     if command.json {
-        return print_json(&serde_json::to_string(&FunctionsResponse { functions })?);
+        return print_body(&FunctionsResponse { functions });
     }
     if functions.is_empty() {
         tell(&format!("there are no functions in {backend}"));
@@ -253,7 +253,7 @@ async fn show(command: ShowCommand) -> anyhow::Result<()> {
     let backend = command.backend.open().await?;
     let detail = backend.show(command.id).await?;
     if command.json {
-        return print_json(&serde_json::to_string(&detail)?);
+        return print_body(&detail);
     }
     print(&format_detail(&detail))
 }

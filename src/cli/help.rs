@@ -10,7 +10,7 @@ const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed, and standard e
 const EXIT_CODES_START: &str = "Exit codes:";
 
 /// Shown below the help of `tui`.
-const TUI: &str = "\
+pub(super) const TUI: &str = "\
 Examples:
   triptych tui --theme light          the screen in other colors, this time
   triptych tui --print-keys           every key, as keymap.toml would have it
@@ -27,7 +27,7 @@ the action none frees a key:
 What cannot be followed is named by file and line before the screen opens.";
 
 /// Shown below the help of `up`.
-const UP: &str = "\
+pub(super) const UP: &str = "\
 Examples:
   triptych up                         the local stack; ^C ends it
   triptych up --json > stack.json     for scripts: one line once everything answers
@@ -119,11 +119,6 @@ pub(super) fn with_endings(command: Command) -> Command {
 
 fn with_endings_at(command: Command, path: &str) -> Command {
     let own = command.get_after_help().map(ToString::to_string);
-    let own = own.or_else(|| match path {
-        "tui" => Some(TUI.to_owned()),
-        "up" => Some(UP.to_owned()),
-        _ => None,
-    });
     let listed = EXAMPLES.iter().find(|(name, _)| *name == path);
     let mut text = match (own, listed) {
         (Some(own), _) => own,

@@ -23,6 +23,7 @@ use clap::{Args, Subcommand};
 use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
 };
+use model::topic::TopicId;
 use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
 use tracing::warn;
@@ -131,6 +132,21 @@ pub(crate) struct ServiceFlags {
     profile: Option<String>,
     #[command(flatten)]
     key: KeyFlag,
+}
+
+/// Which topic of which inference service is meant.
+#[derive(Debug, Args)]
+pub(crate) struct TopicFlags {
+    /// The topic's number
+    topic: TopicId,
+    #[command(flatten)]
+    service: ServiceFlags,
+}
+
+impl TopicFlags {
+    async fn connect(self) -> anyhow::Result<(TopicId, Inference)> {
+        Ok((self.topic, self.service.service().await?))
+    }
 }
 
 impl ServiceFlags {

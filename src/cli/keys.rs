@@ -13,10 +13,9 @@ use accounts::{
     AccountName, Accounts, Scope, SignUp,
     server::{self, ServerOptions},
 };
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use model::key::{ApiKey, KeyId};
-use serde::Serialize;
 use stack::{data_dir::DataDir, running::find_running};
 use task::{clock::Clock, group::Group};
 use web::host_names::HostName;
@@ -26,7 +25,7 @@ use self::{account::AccountCommand, limits::LimitFlags, stored_key::WhoseKey};
 use crate::cli::{
     gate::PortalFlags,
     log,
-    output::{self, tell},
+    output::{print, print_body, tell},
     own_files::open_accounts,
     stop,
 };
@@ -248,7 +247,7 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
         KeysCommand::Rename { key, name, file } => {
             let accounts = file.open().await?;
             let renamed = accounts.rename_key(Scope::All, key.id(), &name).await;
-            done(renamed.context("rename the key")?, || key.none("rename"))?;
+            ensure!(renamed.context("rename the key")?, key.none("rename"));
             tell(&format!("key {} is called {name} now", key.id));
             Ok(())
         }
@@ -264,7 +263,7 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
                 .revoke_key(Scope::All, key.id())
                 .await
                 .context("revoke the key")?;
-            done(revoked, || key.none("revoke"))?;
+            ensure!(revoked, key.none("revoke"));
             tell(&format!("key {} opens nothing any more", key.id));
             Ok(())
         }
@@ -343,7 +342,7 @@ async fn list(accounts: &Accounts, account: Option<AccountName>, form: Form) -> 
     };
     let keys = accounts.list_keys(scope).await.context("list the keys")?;
     if form.json {
-        return print_json(&KeysBody {
+        return print_body(&KeysBody {
             keys: keys.iter().map(accounts::KeyRecord::body).collect(),
         });
     }
@@ -367,7 +366,7 @@ async fn print_secret(
     }
     let record = accounts.key(Scope::All, id).await.context("read the key")?;
     let record = record.with_context(|| format!("read key {id}: it is gone"))?;
-    print_json(&KeyWithSecret { key: record.body(), api_key: Secret::from(secret) })
+    print_body(&KeyWithSecret { key: record.body(), api_key: Secret::from(secret) })
 }
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
@@ -384,31 +383,6 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     stopped
 }
 
-fn done(is_done: bool, why_not: impl FnOnce() -> anyhow::Error) -> anyhow::Result<()> {
-    if is_done { Ok(()) } else { Err(why_not()) }
-}
-
 fn number(text: &str) -> Result<i64, &'static str> {
     text.parse().map_err(|_| "a key's number, as `triptych keys list` shows it")
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    output::print(text.trim_end())
-}
-
-fn print_json(body: &impl Serialize) -> anyhow::Result<()> {
-    output::print_json(&serde_json::to_string(body).context("write JSON")?)
-}
-
-/// What a count of things is called.
-fn counted(n: u64, one: &str) -> String {
-    format!("{n} {}", model::count::pluralize(n, one))
-}
-
-/// Refuses to go on without `--yes`.
-fn confirmed(is_told: bool, what: &str) -> anyhow::Result<()> {
-    if !is_told {
-        bail!("{what} without being sure: add --yes");
-    }
-    Ok(())
 }

@@ -40,18 +40,20 @@ const FILES_KEPT: usize = 7;
 
 /// The rooms of this program: their lines are written from the level asked for, those of libraries
 /// from `warn` on.
-const ROOMS: [&str; 16] = [
+const ROOMS: [&str; 18] = [
     "accounts",
     "client",
     "cluster",
     "content",
     "datasets",
+    "db",
     "formats",
     "inference",
     "model",
     "runtime",
     "stack",
     "task",
+    "transfer",
     "triptych",
     "tsdb",
     "tui",

@@ -56,7 +56,7 @@ pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<()> {
 
 fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
     if is_json {
-        return output::print_json(&serde_json::to_string(&NodesResponse { nodes })?);
+        return output::print_body(&NodesResponse { nodes });
     }
     output::print(&text(&nodes))
 }

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use model::escape::{escape_json, escape_line, escape_lines};
+use serde::Serialize;
 
 /// What fails where standard output takes nothing.
 pub(super) const PRINT: Print = Print;
@@ -45,6 +46,14 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 /// As [`print`].
 pub(super) fn print_json(json: &str) -> anyhow::Result<()> {
     write(format!("{}\n", escape_json(json)).as_bytes())
+}
+
+/// Writes `body` as a line of JSON to standard output.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn print_body(body: &impl Serialize) -> anyhow::Result<()> {
+    print_json(&serde_json::to_string(body).context("write JSON")?)
 }
 
 /// Writes bytes of this program's own to standard output, and flushes it.

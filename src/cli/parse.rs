@@ -1,6 +1,48 @@
-//! Values of flags that several commands take.
+//! Values of flags that several commands take, and the files that they name.
 
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, bail};
 use model::timestamp::Timestamp;
+
+/// The path that means standard input, or standard output.
+pub(crate) const STDIO: &str = "-";
+
+/// Reads the text in the file at `path`, or of standard input if that is [`STDIO`].
+///
+/// # Errors
+/// If it cannot be read, is no text, or has more than `bytes_max` bytes.
+pub(crate) fn read_text(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
+    let (source, name): (Box<dyn io::Read>, String) = if path.as_os_str() == STDIO {
+        (Box::new(io::stdin()), "standard input".to_owned())
+    } else {
+        let name = path.display().to_string();
+        (Box::new(fs::File::open(path).with_context(|| format!("read {name}"))?), name)
+    };
+    let mut bytes = Vec::new();
+    let read = source.take(bytes_max as u64 + 1).read_to_end(&mut bytes);
+    read.with_context(|| format!("read {name}"))?;
+    if bytes.len() > bytes_max {
+        bail!("take {name} as input: it has more than {bytes_max} bytes");
+    }
+    String::from_utf8(bytes).with_context(|| format!("take {name} as input, which is text"))
+}
+
+/// Reads the file at `path`; `None` if there is none.
+///
+/// # Errors
+/// If there is one that cannot be read.
+pub(crate) fn read_optional(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
 
 /// Reads a number of bytes with or without a unit: `3000000`, `500MB`, `2 GB`.
 ///

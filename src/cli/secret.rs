@@ -21,7 +21,7 @@ use task::{
     private,
 };
 
-use crate::cli::config;
+use crate::cli::{config, parse::read_optional};
 
 /// What the keyring calls the program.
 const SERVICE: &str = "triptych";
@@ -46,15 +46,6 @@ pub(crate) struct Keys {
 enum Keyring {
     System,
     Off,
-}
-
-/// Outcome of a call of the keyring.
-enum KeyringReply<T> {
-    /// It is not to be asked.
-    Off,
-    /// It said nothing in time.
-    Silent,
-    Answered(keyring::Result<T>),
 }
 
 /// A key, and where it was.
@@ -109,17 +100,14 @@ impl Keys {
         let path = self.path(profile)?;
         let secret = key.clone();
         let why = match self.ask(profile, move |entry| entry.set_password(secret.reveal())) {
-            KeyringReply::Off => format!("{KEYRING_VARIABLE} is off"),
-            KeyringReply::Silent => format!("the keyring did not answer within {KEYRING_WITHIN:?}"),
-            KeyringReply::Answered(Ok(())) => {
+            Ok(()) => {
                 // An older key there would be a second secret for nothing.
                 remove_file(&path)?;
                 return Ok(StoredKey { place: KeyPlace::Keyring, note: None });
             }
-            KeyringReply::Answered(Err(keyring::Error::NoDefaultStore)) => {
-                "there is no keyring".to_owned()
-            }
-            KeyringReply::Answered(Err(error)) => format!("the keyring did not take it: {error}"),
+            Err(_) if self.keyring == Keyring::Off => format!("{KEYRING_VARIABLE} is off"),
+            Err(keyring::Error::NoDefaultStore) => "there is no keyring".to_owned(),
+            Err(error) => format!("the keyring did not take it: {error}"),
         };
         write_private(&path, key.reveal())
             .with_context(|| format!("keep the key in {}", path.display()))?;
@@ -133,13 +121,9 @@ impl Keys {
     pub(crate) fn forget(&self, profile: &str) -> anyhow::Result<bool> {
         let was_in_file = remove_file(&self.path(profile)?)?;
         let was_in_keyring = match self.ask(profile, keyring::Entry::delete_credential) {
-            KeyringReply::Off => false,
-            KeyringReply::Silent => bail!("the keyring did not answer within {KEYRING_WITHIN:?}"),
-            KeyringReply::Answered(Ok(())) => true,
-            KeyringReply::Answered(Err(error)) if is_absent(&error) => false,
-            KeyringReply::Answered(Err(error)) => {
-                return Err(error).context("take the key out of the keyring");
-            }
+            Ok(()) => true,
+            Err(error) if is_absent(&error) => false,
+            Err(error) => return Err(error).context("take the key out of the keyring"),
         };
         Ok(was_in_file || was_in_keyring)
     }
@@ -156,47 +140,39 @@ impl Keys {
         tokio::task::spawn_blocking(move || work(keys)).await?
     }
 
-    /// Asks the keyring for something about the key of `profile`.
+    /// Asks the keyring for something about the key of `profile`. One that is off is as if it were
+    /// not there.
     fn ask<T: Send + 'static>(
         &self,
         profile: &str,
         work: impl FnOnce(&keyring::Entry) -> keyring::Result<T> + Send + 'static,
-    ) -> KeyringReply<T> {
+    ) -> keyring::Result<T> {
         if self.keyring == Keyring::Off {
-            return KeyringReply::Off;
+            return Err(keyring::Error::NoDefaultStore);
         }
         let profile = profile.to_owned();
         let work = move || keyring::Entry::new(SERVICE, &profile).and_then(|entry| work(&entry));
-        within(KEYRING_WITHIN, work).map_or(KeyringReply::Silent, KeyringReply::Answered)
+        let silent = || format!("it did not answer within {KEYRING_WITHIN:?}");
+        let reply = within(KEYRING_WITHIN, work);
+        reply.unwrap_or_else(|| Err(keyring::Error::PlatformFailure(silent().into())))
     }
 
     fn in_keyring(&self, profile: &str) -> anyhow::Result<Option<ApiKey>> {
         match self.ask(profile, keyring::Entry::get_password) {
-            KeyringReply::Answered(Ok(text)) => {
-                text.parse().map(Some).context("use the key in the keyring")
-            }
-            // Where the keyring fails the file is read; a key that is in neither is absent.
-            KeyringReply::Answered(Err(error)) => {
+            Ok(text) => text.parse().map(Some).context("use the key in the keyring"),
+            Err(error) => {
+                // Where the keyring fails the file is read; a key that is in neither is absent.
                 if !is_absent(&error) {
                     tracing::warn!(%error, "cannot read the keyring");
                 }
                 Ok(None)
             }
-            KeyringReply::Silent => {
-                tracing::warn!("the keyring did not answer within {KEYRING_WITHIN:?}");
-                Ok(None)
-            }
-            KeyringReply::Off => Ok(None),
         }
     }
 
     fn in_file(&self, profile: &str) -> anyhow::Result<Option<ApiKey>> {
         let path = self.path(profile)?;
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
-        };
+        let Some(text) = read_optional(&path)? else { return Ok(None) };
         refuse_shared(&path)?;
         let key = text.trim().parse();
         key.map(Some).with_context(|| format!("use the key in {}", path.display()))

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use anyhow::Context as _;
 use clap::Args;
 use stack::process::STAY;
-use task::process::ignores_hangup;
+use task::{group::Group, process::ignores_hangup};
 use tokio::sync::oneshot;
 use tracing::{Level, info};
 
@@ -48,6 +48,22 @@ pub(crate) async fn wait_for_stop(parent: Parent) -> anyhow::Result<()> {
     };
     info!(reason, "stopping");
     Ok(())
+}
+
+/// Does `work` until it ends or the process is asked to stop; waits for the tasks of `group` then.
+///
+/// # Errors
+/// Those of `work`, and if signals cannot be listened to.
+pub(crate) async fn run_until_stopped(
+    group: &Group,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let done = tokio::select! {
+        done = work => done,
+        stopped = wait_for_stop(Parent::None) => stopped,
+    };
+    group.shutdown().await;
+    done
 }
 
 #[cfg(unix)]

@@ -108,7 +108,9 @@ impl Taste {
         let user_files::Themes { themes, faults } =
             folder.as_deref().map(user_files::themes).transpose()?.unwrap_or_default();
         let flagged = flag.map(|name| (name, "--theme".to_owned()));
-        let theme = match flagged.or_else(|| options.theme.clone()) {
+        let configured =
+            || Some((options.theme.clone()?.into_inner(), options.theme_place.clone()));
+        let theme = match flagged.or_else(configured) {
             None => theme::InitialTheme::Session,
             Some((name, _)) if name == AUTO => theme::InitialTheme::Given(None),
             Some((name, place)) => {

@@ -184,7 +184,7 @@ fn announce(ready: &LocalReady, is_json: bool, data_dir: Option<&Path>) -> anyho
             "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
             "functions": functions.iter().map(function).collect::<Vec<_>>(),
         });
-        return output::print_json(&line.to_string());
+        return output::print_body(&line);
     }
     let mut lines = vec![
         format!("head       {head}"),

@@ -14,7 +14,7 @@ use formats::read::{
     FileError, Format, number_text::Decimal, time_text::TimeTexts, timestamps::TimeUnit,
 };
 use model::{
-    count::{format_count, pluralize},
+    count::counted_short,
     dataset::{DatasetId, Dtype},
 };
 use wire::datasets::CreateDataset;
@@ -180,9 +180,8 @@ impl<'a> Import<'a> {
             (0, n_files) => bail!("find a row in any of {n_files} files"),
             (1, _) => {}
             (n_imported, _) => {
-                let rows = pluralize(self.n_stored, "row");
-                let n_stored = format_count(self.n_stored);
-                self.reporter.note(&format!("imported {n_imported} files: {n_stored} {rows}"));
+                let rows = counted_short(self.n_stored, "row");
+                self.reporter.note(&format!("imported {n_imported} files: {rows}"));
             }
         }
         if self.n_skipped > 0 {

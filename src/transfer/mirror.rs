@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 use client::datasets::{Acquired, Datasets};
 use futures::{StreamExt as _, stream};
 use model::{
-    count::{counted, format_count, pluralize},
+    count::{counted, counted_short},
     dataset::{Dataset, PUBLIC_TAG},
     escape::escape_line,
     timestamp::Timestamp,
@@ -183,8 +183,8 @@ impl Mirror {
         let is_resumed = copy.checkpoint.is_whole && copy.checkpoint.last_event_id.is_some();
         if !(self.options.is_live && is_resumed && following.is_some()) {
             let n_rows = copy.backfill().await?;
-            let (name, n) = (copy.name(), format_count(n_rows));
-            self.reporter.note(&format!("{name} is copied: {n} {} came", pluralize(n_rows, "row")));
+            let (name, rows) = (copy.name(), counted_short(n_rows, "row"));
+            self.reporter.note(&format!("{name} is copied: {rows} came"));
         }
         Ok(following.filter(|_| self.options.is_live).map(|following| (following, copy)))
     }

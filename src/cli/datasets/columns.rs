@@ -3,18 +3,15 @@
 use anyhow::{Context as _, bail};
 use clap::Args;
 use model::escape::escape_line;
-use transfer::find::find_dataset;
 use wire::datasets::{ColumnBody, CreateColumn};
 
-use super::{connection::DatasetServiceFlags, create::parse_column};
-use crate::cli::output::{print, print_json, table, tell};
+use super::{connection::DatasetFlags, create::parse_column};
+use crate::cli::output::{print, print_body, table, tell};
 use crate::cli::parse::parse_pair;
 
 /// The flags of `datasets columns`.
 #[derive(Debug, Args)]
 pub(crate) struct ColumnsCommand {
-    /// The dataset's number or name
-    dataset: String,
     /// Add a column, such as `close` or `trades:integer`; types are float, integer, string, boolean.
     /// Rows that are stored have no value in it
     #[arg(long, value_name = "NAME[:TYPE]", value_parser = parse_column)]
@@ -32,7 +29,7 @@ pub(crate) struct ColumnsCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: DatasetServiceFlags,
+    dataset: DatasetFlags,
 }
 
 /// Changes columns in the order rename, delete, add, and lists those that there are then.
@@ -40,8 +37,7 @@ pub(crate) struct ColumnsCommand {
 /// # Errors
 /// If a delete is not confirmed, or the service refuses a change. Those before it are made.
 pub(super) async fn run(command: ColumnsCommand) -> anyhow::Result<()> {
-    let service = command.connection.connect().await?;
-    let dataset = find_dataset(&service, &command.dataset).await?;
+    let (service, dataset) = command.dataset.find().await?;
     let id = dataset.id;
     if !command.delete.is_empty() && !command.yes {
         let names = command.delete.join(", ");
@@ -66,7 +62,7 @@ pub(super) async fn run(command: ColumnsCommand) -> anyhow::Result<()> {
     let columns = service.columns(id).await.with_context(|| format!("list columns of {id}"))?;
     if command.json {
         for column in columns {
-            print_json(&serde_json::to_string(&ColumnBody::from(column))?)?;
+            print_body(&ColumnBody::from(column))?;
         }
         return Ok(());
     }

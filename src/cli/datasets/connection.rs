@@ -3,10 +3,12 @@
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::{datasets::Datasets, transport::Transport};
-use model::key::ApiKey;
+use model::{dataset::Dataset, key::ApiKey, resolution::Resolution, timestamp::Timestamp};
+use transfer::find::find_dataset;
 
 use crate::cli::{
     config::{AddressFlags, KEY_VARIABLE},
+    parse::parse_timestamp,
     services::{DATASETS_ADDRESS, KeyFlag, Services},
 };
 
@@ -23,6 +25,41 @@ pub(crate) struct DatasetServiceFlags {
     profile: Option<String>,
     #[command(flatten)]
     key: KeyFlag,
+}
+
+/// The flags that name a dataset, of which service.
+#[derive(Debug, Clone, Args)]
+pub(super) struct DatasetFlags {
+    /// The dataset's number or name
+    dataset: String,
+    #[command(flatten)]
+    connection: DatasetServiceFlags,
+}
+
+/// The flags that name rows or buckets of a dataset.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct RangeFlags {
+    /// Not before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    pub(super) start: Option<Timestamp>,
+    /// Not after this time; buckets start before it
+    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
+    pub(super) end: Option<Timestamp>,
+    /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
+    #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
+    pub(super) resolution: Resolution,
+}
+
+impl DatasetFlags {
+    /// Connects to the service, and finds the dataset there.
+    ///
+    /// # Errors
+    /// As [`DatasetServiceFlags::connect`], and if the key sees no such dataset.
+    pub(super) async fn find(self) -> anyhow::Result<(Datasets, Dataset)> {
+        let service = self.connection.connect().await?;
+        let dataset = find_dataset(&service, &self.dataset).await?;
+        Ok((service, dataset))
+    }
 }
 
 impl DatasetServiceFlags {

@@ -8,7 +8,7 @@ use model::dataset::Dtype;
 use wire::datasets::{CreateColumn, CreateDataset, DatasetBody};
 
 use super::connection::DatasetServiceFlags;
-use crate::cli::output::{print, print_json};
+use crate::cli::output::{print, print_body};
 use crate::cli::parse::parse_pair;
 
 /// The flags of `datasets create`.
@@ -65,7 +65,7 @@ pub(super) async fn run(command: CreateCommand) -> anyhow::Result<()> {
     let creating = || format!("create dataset {}", command.name);
     let dataset = service.create(&body).await.with_context(creating)?;
     if command.json {
-        return print_json(&serde_json::to_string(&DatasetBody::from(dataset))?);
+        return print_body(&DatasetBody::from(dataset));
     }
     print(&dataset.id.to_string())
 }

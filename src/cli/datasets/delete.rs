@@ -2,20 +2,17 @@
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::count::pluralize;
+use model::count::counted;
 use model::escape::escape_line;
 use model::timestamp::Timestamp;
-use transfer::find::find_dataset;
 
-use super::connection::DatasetServiceFlags;
+use super::connection::DatasetFlags;
 use crate::cli::output::tell;
 use crate::cli::parse::parse_timestamp;
 
 /// The flags of `datasets delete`.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteCommand {
-    /// The dataset's number or name
-    dataset: String,
     /// Only its rows from this time on
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp, requires = "end")]
     start: Option<Timestamp>,
@@ -26,7 +23,7 @@ pub(crate) struct DeleteCommand {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    connection: DatasetServiceFlags,
+    dataset: DatasetFlags,
 }
 
 /// Deletes.
@@ -34,8 +31,7 @@ pub(crate) struct DeleteCommand {
 /// # Errors
 /// If it is not meant, or the key does not own the dataset.
 pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
-    let service = command.connection.connect().await?;
-    let dataset = find_dataset(&service, &command.dataset).await?;
+    let (service, dataset) = command.dataset.find().await?;
     let (id, name) = (dataset.id, escape_line(&dataset.name));
     if !command.yes {
         bail!("delete from dataset {id}, {name}, unless it is meant: say so with --yes");
@@ -43,7 +39,7 @@ pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
     if let (Some(start), Some(end)) = (command.start, command.end) {
         let deleting = || format!("delete rows of dataset {id}");
         let n_rows = service.delete_rows(id, start, end).await.with_context(deleting)?;
-        tell(&format!("deleted {n_rows} {} of dataset {id}, {name}", pluralize(n_rows, "row")));
+        tell(&format!("deleted {} of dataset {id}, {name}", counted(n_rows, "row")));
     } else {
         service.delete(id).await.with_context(|| format!("delete dataset {id}"))?;
         tell(&format!("deleted dataset {id}, {name}"));

@@ -11,12 +11,13 @@ use client::datasets::{
     elements::{Elements, ElementsError},
     row_counter::RowCounter,
 };
-use model::{resolution::Resolution, timestamp::Timestamp};
-use transfer::{event::Done, find::find_dataset};
+use transfer::event::Done;
 
-use super::{connection::DatasetServiceFlags, progress::Progress};
-use crate::cli::output::write_data;
-use crate::cli::parse::parse_timestamp;
+use super::{
+    connection::{DatasetFlags, RangeFlags},
+    progress::Progress,
+};
+use crate::cli::{output::write_data, parse::STDIO};
 use model::escape::escape_line;
 
 /// Shown below the help of `datasets export`.
@@ -28,34 +29,22 @@ Examples:
 
 A file appears under its name when all of it is there; one of that name is replaced then.";
 
-/// The path that means standard output.
-const STDOUT: &str = "-";
-
 /// The status of a service that does not know a format.
 const BAD_REQUEST: u16 = 400;
 
 /// The flags of `datasets export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportCommand {
-    /// The dataset's number or name
-    dataset: String,
     /// Write to this file; `-` is standard output
-    #[arg(long, short, default_value = STDOUT, value_name = "FILE")]
+    #[arg(long, short, default_value = STDIO, value_name = "FILE")]
     output: PathBuf,
     /// csv, json, ndjson, parquet or arrow [default: by the file's ending, else csv]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Not before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
-    start: Option<Timestamp>,
-    /// Not after this time; buckets start before it
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
-    end: Option<Timestamp>,
-    /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
-    #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
-    resolution: Resolution,
     #[command(flatten)]
-    connection: DatasetServiceFlags,
+    range: RangeFlags,
+    #[command(flatten)]
+    dataset: DatasetFlags,
 }
 
 /// How the file is written.
@@ -110,18 +99,17 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     }
     let by_name = || path.extension()?.to_str()?.parse().ok();
     let format = command.format.or_else(by_name).unwrap_or(Format::Csv);
-    let service = command.connection.connect().await?;
-    let dataset = find_dataset(&service, &command.dataset).await?;
+    let (service, dataset) = command.dataset.find().await?;
     let query = DownloadQuery {
         dataset: dataset.id,
-        resolution: command.resolution,
-        start: command.start,
-        end: command.end,
+        resolution: command.range.resolution,
+        start: command.range.start,
+        end: command.range.end,
         output: format.name(),
     };
     let name = escape_line(&dataset.name);
     let writing = || format!("write {}", path.display());
-    let mut to = if path.as_os_str() == STDOUT {
+    let mut to = if path.as_os_str() == STDIO {
         To::Stdout
     } else {
         To::File(DownloadFile::create(&path).await.with_context(writing)?)

@@ -17,10 +17,9 @@ use model::{
 };
 use task::group::Group;
 use tokio::sync::mpsc;
-use transfer::find::find_dataset;
 
 use super::{
-    connection::DatasetServiceFlags,
+    connection::DatasetFlags,
     rows::{json_of, value_text},
 };
 use crate::cli::parse::parse_timestamp;
@@ -45,8 +44,6 @@ const EVENTS_CAPACITY: usize = 8;
 /// The flags of `datasets follow`.
 #[derive(Debug, Args)]
 pub(crate) struct FollowCommand {
-    /// The dataset's number or name
-    dataset: String,
     /// Begin with this many of the newest rows
     #[arg(long, default_value_t = 10, value_name = "N", conflicts_with = "since")]
     last: usize,
@@ -60,7 +57,7 @@ pub(crate) struct FollowCommand {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
-    connection: DatasetServiceFlags,
+    dataset: DatasetFlags,
 }
 
 /// Follows.
@@ -68,12 +65,11 @@ pub(crate) struct FollowCommand {
 /// # Errors
 /// If there is no such dataset, or it is gone.
 pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
-    let service = command.connection.connect().await?;
-    let dataset = find_dataset(&service, &command.dataset).await?.id;
+    let (service, dataset) = command.dataset.find().await?;
     let mut printer = Printer { n_left: command.limit, is_json: command.json };
     let newest = match command.since {
         Some(since) => Some(since - std::time::Duration::from_micros(1)),
-        None => begin(&service, dataset, command.last, &mut printer).await?,
+        None => begin(&service, dataset.id, command.last, &mut printer).await?,
     };
     if printer.n_left == Some(0) {
         return Ok(());
@@ -81,13 +77,8 @@ pub(super) async fn run(command: FollowCommand) -> anyhow::Result<()> {
     let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
     let group = Group::default();
     let resume_from = ResumeFrom { newest, ..ResumeFrom::default() };
-    group.spawn("follow a dataset", resume::follow(service, dataset, resume_from, sender));
-    let done = tokio::select! {
-        done = printed(&mut events, &mut printer) => done,
-        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
-    };
-    group.shutdown().await;
-    done
+    group.spawn("follow a dataset", resume::follow(service, dataset.id, resume_from, sender));
+    stop::run_until_stopped(&group, printed(&mut events, &mut printer)).await
 }
 
 /// Prints the newest `n_rows`, oldest first; returns the timestamp of the newest.

@@ -6,7 +6,7 @@ use transfer::find::{DatasetFilter, list_datasets};
 use wire::datasets::DatasetBody;
 
 use super::connection::DatasetServiceFlags;
-use crate::cli::output::{print, print_json, table, tell};
+use crate::cli::output::{print, print_body, table, tell};
 use crate::cli::parse::parse_pair;
 
 /// The most of a description that a line shows.
@@ -41,7 +41,7 @@ pub(super) async fn run(command: ListCommand) -> anyhow::Result<()> {
     let (datasets, n_more) = list_datasets(&service, &wanted, command.limit).await?;
     if command.json {
         for dataset in datasets {
-            print_json(&serde_json::to_string(&DatasetBody::from(dataset))?)?;
+            print_body(&DatasetBody::from(dataset))?;
         }
         return Ok(());
     }

@@ -108,12 +108,8 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
         checkpoints,
     };
     let group = Group::default();
-    let done = tokio::select! {
-        done = mirror::run(options, source, target, &group, progress::shared_reporter()) => done,
-        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
-    };
-    group.shutdown().await;
-    done
+    let work = mirror::run(options, source, target, &group, progress::shared_reporter());
+    stop::run_until_stopped(&group, work).await
 }
 
 /// Connects to the service to copy from.

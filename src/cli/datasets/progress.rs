@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use model::count::{format_count, pluralize};
+use model::count::{counted_short, format_count};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use transfer::event::{Done, Event, Reporter};
@@ -102,9 +102,8 @@ impl Progress {
         self.clear();
         let elapsed = self.began.elapsed();
         let rate = format_rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
-        let (rows, row) = (format_count(n_rows), pluralize(n_rows, "row"));
-        let seconds = elapsed.as_secs_f64();
-        tell(&format!("{did}: {rows} {row} in {seconds:.1} s, {rate} rows/s"));
+        let (rows, seconds) = (counted_short(n_rows, "row"), elapsed.as_secs_f64());
+        tell(&format!("{did}: {rows} in {seconds:.1} s, {rate} rows/s"));
     }
 
     fn line(&self, done: Done) -> String {
@@ -114,11 +113,7 @@ impl Progress {
         if let Some(share) = done.share {
             line = format!("{line}  {}  {:>3.0} %", bar(share), 100.0 * share);
         }
-        line = format!(
-            "{line}  {} {}  {rate} rows/s",
-            format_count(done.n_rows),
-            pluralize(done.n_rows, "row")
-        );
+        line = format!("{line}  {}  {rate} rows/s", counted_short(done.n_rows, "row"));
         match done.share.and_then(|share| time_left(share, elapsed)) {
             Some(left) => format!("{line}  {} left", format_clock(left)),
             None => line,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::count::{format_count, pluralize};
+use model::count::{counted, counted_short};
 use tokio::task::spawn_blocking;
 use tsdb::admin;
 
@@ -43,8 +43,7 @@ pub(super) async fn run(command: RestoreCommand) -> anyhow::Result<()> {
     let done = format!("restored {} to {}", from.display(), path.display());
     let report = spawn_blocking(move || admin::restore(&from, &path)).await?;
     let report = report.context("restore")?;
-    let (n_datasets, n_rows) = (report.n_datasets, report.n_rows);
-    let (dataset, row) = (pluralize(n_datasets, "dataset"), pluralize(n_rows, "row"));
-    tell(&format!("{done}: {n_datasets} {dataset}, {} {row}", format_count(n_rows)));
+    let datasets = counted(report.n_datasets, "dataset");
+    tell(&format!("{done}: {datasets}, {}", counted_short(report.n_rows, "row")));
     Ok(())
 }

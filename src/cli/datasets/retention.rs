@@ -6,11 +6,10 @@ use anyhow::Context as _;
 use clap::Args;
 use model::escape::escape_line;
 use serde_json::json;
-use transfer::find::find_dataset;
 
-use super::connection::DatasetServiceFlags;
+use super::connection::DatasetFlags;
 use crate::cli::{
-    output::{print, print_json},
+    output::{print, print_body},
     parse::parse_bytes,
 };
 
@@ -23,8 +22,6 @@ const KEEP_BYTES: &str = "keep_bytes";
 /// The flags of `datasets retention`.
 #[derive(Debug, Args)]
 pub(crate) struct RetentionCommand {
-    /// The dataset's number or name
-    dataset: String,
     /// Delete rows that are older than this many days
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     keep_days: Option<u32>,
@@ -38,7 +35,7 @@ pub(crate) struct RetentionCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: DatasetServiceFlags,
+    dataset: DatasetFlags,
 }
 
 /// Sets what the flags name, and prints what is kept then.
@@ -46,8 +43,7 @@ pub(crate) struct RetentionCommand {
 /// # Errors
 /// If the key does not own the dataset, or the service refuses a limit.
 pub(super) async fn run(command: RetentionCommand) -> anyhow::Result<()> {
-    let service = command.connection.connect().await?;
-    let mut dataset = find_dataset(&service, &command.dataset).await?;
+    let (service, mut dataset) = command.dataset.find().await?;
     let limits = [
         (KEEP_DAYS, command.keep_days.map(|days| days.to_string())),
         (KEEP_BYTES, command.keep_bytes.map(|bytes| bytes.to_string())),
@@ -63,7 +59,7 @@ pub(super) async fn run(command: RetentionCommand) -> anyhow::Result<()> {
     if command.json {
         let number = |text: Option<&String>| text.and_then(|text| text.parse::<u64>().ok());
         let body = json!({"dataset": id.get(), KEEP_DAYS: number(days), KEEP_BYTES: number(bytes)});
-        return print_json(&body.to_string());
+        return print_body(&body);
     }
     let shown = |limit: Option<&String>| {
         limit.map_or_else(|| "no limit".to_owned(), |limit| escape_line(limit).into_owned())

@@ -4,32 +4,23 @@ use anyhow::Context as _;
 use clap::Args;
 use client::datasets::{NamedRow, Order, Rows, RowsQuery, insert::FlatLines};
 use model::{
+    dataset::BAR_COLUMNS,
     page::{Limit, ROWS_MAX},
     resolution::Resolution,
-    row::{Row, Value},
-    timestamp::Timestamp,
+    row::{Bucket, Row, Value},
 };
-use serde_json::json;
-use transfer::find::find_dataset;
 
-use super::connection::DatasetServiceFlags;
+use super::connection::{DatasetFlags, RangeFlags};
 use crate::cli::output::{print, print_json, table};
-use crate::cli::parse::parse_timestamp;
+
+/// What the number of rows in a bucket is called, beside the columns of bars.
+const COUNT: &str = "count";
 
 /// The flags of `datasets rows`.
 #[derive(Debug, Args)]
 pub(crate) struct RowsCommand {
-    /// The dataset's number or name
-    dataset: String,
-    /// Not before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
-    start: Option<Timestamp>,
-    /// Not after this time; buckets start before it
-    #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
-    end: Option<Timestamp>,
-    /// How coarse: raw, 5m, 1h, 1d, and others that the service keeps
-    #[arg(long, default_value = "raw", value_name = "RESOLUTION")]
-    resolution: Resolution,
+    #[command(flatten)]
+    range: RangeFlags,
     /// At most this many
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
@@ -40,7 +31,7 @@ pub(crate) struct RowsCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: DatasetServiceFlags,
+    dataset: DatasetFlags,
 }
 
 /// Prints rows.
@@ -48,20 +39,19 @@ pub(crate) struct RowsCommand {
 /// # Errors
 /// If there is no such dataset, or the service refuses the range.
 pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
-    let service = command.connection.connect().await?;
-    let dataset = find_dataset(&service, &command.dataset).await?.id;
-    let names: Vec<String> = match command.resolution {
+    let (service, dataset) = command.dataset.find().await?;
+    let names: Vec<String> = match command.range.resolution {
         Resolution::Raw => {
-            let columns = service.columns(dataset).await.context("read the columns")?;
+            let columns = service.columns(dataset.id).await.context("read the columns")?;
             columns.into_iter().map(|column| column.name).collect()
         }
-        _ => ["open", "high", "low", "close", "volume", "count"].map(str::to_owned).to_vec(),
+        _ => BAR_COLUMNS.into_iter().chain([COUNT]).map(str::to_owned).collect(),
     };
     let mut query = RowsQuery {
-        dataset,
-        resolution: command.resolution,
-        start: command.start,
-        end: command.end,
+        dataset: dataset.id,
+        resolution: command.range.resolution,
+        start: command.range.start,
+        end: command.range.end,
         after: None,
         limit: Limit::clamp(command.limit.min(ROWS_MAX)),
         order: if command.ascending { Order::Ascending } else { Order::Descending },
@@ -70,13 +60,19 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     while n_left > 0 {
         query.limit = Limit::clamp(n_left.min(ROWS_MAX));
         let page = service.rows(&query).await.context("read the rows")?;
-        let lines = lines(page.rows, &names, command.json);
-        n_left = n_left.saturating_sub(lines.len());
-        for line in lines {
-            match line {
-                Line::Json(text) => print_json(&text)?,
-                Line::Cells(line) => cells.push(line),
+        let rows = match page.rows {
+            Rows::Raw(rows) => rows,
+            Rows::Buckets(buckets) => buckets.into_iter().map(row_of).collect(),
+        };
+        n_left = n_left.saturating_sub(rows.len());
+        for row in rows {
+            if command.json {
+                print_json(&json_of(&row))?;
+                continue;
             }
+            let value = |name| row.values.get(name).map_or_else(String::new, value_text);
+            let values = names.iter().map(value);
+            cells.push(std::iter::once(row.timestamp.to_string()).chain(values).collect());
         }
         let Some(next) = page.next else { break };
         query.after = Some(next);
@@ -90,45 +86,13 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
     print(&table(&header, &cells, &right))
 }
 
-/// A row as it is printed.
-enum Line {
-    Json(String),
-    Cells(Vec<String>),
-}
-
-fn lines(rows: Rows, names: &[String], is_json: bool) -> Vec<Line> {
-    match rows {
-        Rows::Raw(rows) => {
-            let line = |row: NamedRow| {
-                if is_json {
-                    return Line::Json(json_of(&row));
-                }
-                let value = |name| row.values.get(name).map_or_else(String::new, value_text);
-                let values = names.iter().map(value);
-                Line::Cells(std::iter::once(row.timestamp.to_string()).chain(values).collect())
-            };
-            rows.into_iter().map(line).collect()
-        }
-        Rows::Buckets(buckets) => {
-            let line = |bucket: model::row::Bucket| {
-                let model::row::Bucket { timestamp, open, high, low, close, volume, count } =
-                    bucket;
-                if is_json {
-                    let mut body = json!({"timestamp": timestamp.to_string()});
-                    let numbers = [open, high, low, close, volume];
-                    for (name, number) in names.iter().zip(numbers) {
-                        body[name.as_str()] = json!(number);
-                    }
-                    body["count"] = json!(count);
-                    return Line::Json(body.to_string());
-                }
-                let numbers = [open, high, low, close, volume].map(|number| number.to_string());
-                let cells = std::iter::once(timestamp.to_string()).chain(numbers);
-                Line::Cells(cells.chain([count.to_string()]).collect())
-            };
-            buckets.into_iter().map(line).collect()
-        }
-    }
+/// A bucket as a row of its values.
+fn row_of(bucket: Bucket) -> NamedRow {
+    let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
+    let floats = BAR_COLUMNS.into_iter().zip([open, high, low, close, volume].map(Value::Float));
+    let count = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+    let values = floats.chain([(COUNT, count)]);
+    NamedRow { timestamp, values: values.map(|(name, value)| (name.to_owned(), value)).collect() }
 }
 
 /// Formats a row as a flat line of JSON, its members in alphabetical order, as services write them.

@@ -9,22 +9,19 @@ use model::{
     page::Limit,
 };
 use serde_json::json;
-use transfer::find::find_dataset;
 use wire::datasets::{AccessBody, ColumnBody, DatasetBody, TagBody};
 
-use super::{connection::DatasetServiceFlags, rows::value_text};
+use super::{connection::DatasetFlags, rows::value_text};
 use crate::cli::output::{print, print_json};
 
 /// The flags of `datasets show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowCommand {
-    /// Its number or name
-    dataset: String,
     /// Print it as one line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: DatasetServiceFlags,
+    dataset: DatasetFlags,
 }
 
 /// What is shown.
@@ -41,8 +38,7 @@ struct Shown {
 /// # Errors
 /// If there is no such dataset.
 pub(super) async fn run(command: ShowCommand) -> anyhow::Result<()> {
-    let service = command.connection.connect().await?;
-    let dataset = find_dataset(&service, &command.dataset).await?;
+    let (service, dataset) = command.dataset.find().await?;
     let id = dataset.id;
     let reading = || format!("read what belongs to dataset {id}");
     let newest = service.newest(id, Limit::clamp(1)).await.with_context(reading)?;

@@ -8,7 +8,7 @@ use transfer::find::find_dataset;
 use wire::datasets::TagBody;
 
 use super::connection::DatasetServiceFlags;
-use crate::cli::output::{print, print_json, tell};
+use crate::cli::output::{print, print_body, tell};
 
 /// The flags of `datasets tags`.
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub(super) async fn run(command: TagsCommand) -> anyhow::Result<()> {
     }
     for TagBody { name, is_public } in tags {
         if command.json {
-            print_json(&serde_json::to_string(&TagBody { name, is_public })?)?;
+            print_body(&TagBody { name, is_public })?;
         } else {
             let free = if is_public { "  any key may acquire it" } else { "" };
             print(&format!("{}{free}", escape_line(&name)))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use model::{
-    count::{format_count, pluralize},
+    count::{counted, counted_short},
     escape::escape_line,
 };
 use serde_json::json;
@@ -15,7 +15,7 @@ use transfer::event::Done;
 use tsdb::admin::{self, Report};
 
 use super::progress::Progress;
-use crate::cli::output::{print, print_json, tell};
+use crate::cli::output::{print, print_body, tell};
 
 /// Shown below the help of `datasets verify`.
 pub(super) const EXAMPLES: &str = "\
@@ -84,11 +84,8 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
     if report.is_sound() {
         return Ok(());
     }
-    bail!(
-        "find {shown} sound: {} {}; restore a backup, or import again",
-        report.n_faults,
-        pluralize(report.n_faults, "fault")
-    )
+    let faults = counted(report.n_faults, "fault");
+    bail!("find {shown} sound: {faults}; restore a backup, or import again")
 }
 
 fn print_report(report: &Report, is_json: bool) -> anyhow::Result<()> {
@@ -103,15 +100,10 @@ fn print_report(report: &Report, is_json: bool) -> anyhow::Result<()> {
             "faults": faults,
             "total_faults": n_faults,
         });
-        return print_json(&report.to_string());
+        return print_body(&report);
     }
-    let (rows, buckets) = (format_count(*n_rows), format_count(*n_buckets));
-    let (dataset, row, bucket) = (
-        pluralize(*n_datasets, "dataset"),
-        pluralize(*n_rows, "row"),
-        pluralize(*n_buckets, "bucket"),
-    );
-    tell(&format!("{n_datasets} {dataset}, {rows} {row}, {buckets} {bucket}"));
+    let (datasets, rows) = (counted(*n_datasets, "dataset"), counted_short(*n_rows, "row"));
+    tell(&format!("{datasets}, {rows}, {}", counted_short(*n_buckets, "bucket")));
     for fault in faults {
         print(&fault)?;
     }

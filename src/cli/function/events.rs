@@ -3,13 +3,13 @@
 use anyhow::bail;
 use clap::Args;
 use client::{executions::follow, stream::StreamEvent};
-use model::{count::pluralize, escape::escape_line};
+use model::{count::counted, escape::escape_line};
 use task::group::Group;
 use tokio::sync::mpsc;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 
 use super::backend::{HeadFlags, NOT_FOUND};
-use crate::cli::output::{print, print_json, tell};
+use crate::cli::output::{print, print_body, tell};
 
 /// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
 const EVENTS_MAX: usize = 256;
@@ -64,7 +64,7 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
             continue;
         }
         if json {
-            print_json(&serde_json::to_string(&event)?)?;
+            print_body(&event)?;
         } else {
             print(&line(&event))?;
         }
@@ -94,8 +94,8 @@ fn line(event: &ClusterEvent) -> String {
     let what = match &event.kind {
         ClusterEventKind::RollCall { function_id, topic, number_of_nodes, .. } => {
             format!(
-                "roll_call   {number_of_nodes} {} of {topic} for {function_id}",
-                pluralize(*number_of_nodes, "node")
+                "roll_call   {} of {topic} for {function_id}",
+                counted(*number_of_nodes, "node")
             )
         }
         ClusterEventKind::Reported { peer_id, .. } => format!("reported    {peer_id}"),

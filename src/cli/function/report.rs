@@ -1,6 +1,9 @@
 //! Replies as plain text: for people, screen readers and logs. No color, no boxes.
 
-use model::escape::{escape_line, escape_lines};
+use model::{
+    count::counted,
+    escape::{escape_line, escape_lines},
+};
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 /// Returns a reply as text without a line feed at its end: what came of it, then the results, the
@@ -13,7 +16,7 @@ pub(super) fn text(response: &ExecuteResponse) -> String {
     if !response.request_id.is_empty() {
         let n_peers = response.cluster.peers.len();
         let (code, id) = (escape_line(&response.code), escape_line(&response.request_id));
-        line(&mut text, &format!("code {code}, request {id}, {}", nodes(n_peers)));
+        line(&mut text, &format!("code {code}, request {id}, {}", counted(n_peers, "node")));
     }
     let n_groups = response.results.len();
     let n_answers = response.results.iter().map(|group| group.peers.len()).sum();
@@ -61,12 +64,8 @@ fn headline(number: usize, n_groups: usize, group: &ResultGroupBody, n_all: usiz
     let (n_here, percent) = (group.peers.len(), group.frequency);
     format!(
         "result {number} of {n_groups}: {n_here} of {} ({percent:.1} %), exit code {exit_code}",
-        nodes(n_all)
+        counted(n_all, "node")
     )
-}
-
-fn nodes(number: usize) -> String {
-    if number == 1 { "1 node".to_owned() } else { format!("{number} nodes") }
 }
 
 fn written(text: &mut String, name: &str, content: &str) {

@@ -1,8 +1,6 @@
 //! `triptych function run`: executes a function, in a cluster or on this machine.
 
 use std::{
-    fs::File,
-    io::Read as _,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -29,7 +27,10 @@ use super::{
     progress::with_progress,
     report, run_local,
 };
-use crate::cli::output::{print, print_json, write_data, write_data_to_stderr};
+use crate::cli::{
+    output::{print, print_body, write_data, write_data_to_stderr},
+    parse::read_text,
+};
 
 /// Shown below the help of `function run`.
 pub(super) const EXAMPLES: &str = "\
@@ -284,10 +285,12 @@ fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
         limited_memory_pages: command.memory.unwrap_or_default().saturating_mul(PAGES_IN_MIB),
         ..RuntimeConfig::default()
     };
+    // Requests carry it as text.
+    let stdin = command.stdin.as_deref().map(|path| read_text(path, STDIN_BYTES_MAX));
     let config = ExecuteConfig {
         number_of_nodes: command.nodes,
         timeout: command.timeout.unwrap_or_default(),
-        stdin: command.stdin.as_deref().map(input).transpose()?,
+        stdin: stdin.transpose()?,
         env_vars: Some(command.env.clone()).filter(|variables| !variables.is_empty()),
         threshold: command.threshold,
         quorum: command.quorum,
@@ -302,27 +305,10 @@ fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
     })
 }
 
-/// Reads the function's input, which requests carry as text.
-fn input(path: &Path) -> anyhow::Result<String> {
-    let (source, name): (Box<dyn std::io::Read>, String) = if path.as_os_str() == "-" {
-        (Box::new(std::io::stdin()), "standard input".to_owned())
-    } else {
-        let name = path.display().to_string();
-        (Box::new(File::open(path).with_context(|| format!("open {name}"))?), name)
-    };
-    let mut bytes = Vec::new();
-    let read = source.take(STDIN_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("read {name}"))?;
-    if bytes.len() > STDIN_BYTES_MAX {
-        bail!("take {name} as input: it has more than {STDIN_BYTES_MAX} bytes");
-    }
-    String::from_utf8(bytes).with_context(|| format!("take {name} as input, which is text"))
-}
-
 /// Prints a reply, and returns how the process is to exit.
 fn finish(what: &str, response: &ExecuteResponse, form: FormFlags) -> anyhow::Result<ExitCode> {
     if form.json {
-        print_json(&serde_json::to_string(response)?)?;
+        print_body(&response)?;
     } else if form.raw {
         raw(response)?;
     } else {

@@ -2,17 +2,10 @@
 
 mod demo;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Write},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use ::inference::{
-    backtest::{Backtest, Model, Prediction, Report, Step, baselines},
+    backtest::{ActorResult, Backtest, Model, Prediction, Report, Step, baselines},
     network::{
         addresses, prediction,
         rows::{FlatRow, Rows as _, lines},
@@ -24,7 +17,7 @@ use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::Args;
 use model::{
-    count::pluralize,
+    count::counted,
     dataset::DatasetId,
     escape::escape_line,
     timestamp::Timestamp,
@@ -39,7 +32,7 @@ use super::upstream::{Series, flat};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::{
     datasets::connection::DatasetServiceFlags,
-    output::{self, can_redraw, print_json, redraw},
+    output::{self, can_redraw, print_json, redraw, table},
 };
 
 /// How long a command may take for one prediction.
@@ -223,15 +216,12 @@ fn show(is_shown: bool, step: Step) {
     }
     let n_full = usize::try_from(percent / 4).unwrap_or_default().min(25);
     let bar = format!("{}{}", "#".repeat(n_full), ".".repeat(25 - n_full));
-    redraw(&format!(
-        "[{bar}] {percent:>3} %  {n_done} of {n_epochs} {}",
-        pluralize(n_epochs, "epoch")
-    ));
+    redraw(&format!("[{bar}] {percent:>3} %  {n_done} of {}", counted(n_epochs, "epoch")));
 }
 
 fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
     if is_json {
-        let actor = |actor: &::inference::backtest::ActorResult| {
+        let actor = |actor: &ActorResult| {
             serde_json::json!({
                 "name": actor.name,
                 "worker": actor.worker.to_string(),
@@ -255,56 +245,41 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
         });
         return print_json(&serde_json::to_string_pretty(&value)?);
     }
-    let mut text = Vec::new();
-    print_sums(&mut text, report).and_then(|()| print_actors(&mut text, report))?;
-    output::print(String::from_utf8(text)?.trim_end_matches('\n'))
+    let mut lines = sums(report);
+    lines.extend(actors(report));
+    output::print(&lines.join("\n"))
 }
 
-fn print_sums(out: &mut impl Write, report: &Report) -> io::Result<()> {
+fn sums(report: &Report) -> Vec<String> {
     let Report { n_closed, n_learned, n_empty, combined_loss, naive_loss, .. } = report;
-    writeln!(
-        out,
-        "{n_closed} {} closed, {n_learned} learned from, {n_empty} empty",
-        pluralize(*n_closed, "epoch")
-    )?;
-    if *n_learned > 0 {
-        writeln!(out, "mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")?;
+    let closed = counted(*n_closed, "epoch");
+    let mut lines = vec![format!("{closed} closed, {n_learned} learned from, {n_empty} empty")];
+    lines.push(if *n_learned > 0 {
+        format!("mean loss: combined {combined_loss:.6}, naive {naive_loss:.6}")
     } else {
-        writeln!(out, "no epoch's truth is in the range: it has to go on beyond the horizon")?;
-    }
-    if let Some(coverage) = report.coverage {
-        writeln!(out, "within the 95 % interval: {:.1} %", coverage * 100.0)?;
-    }
-    for (name, (n, why)) in &report.failures {
-        writeln!(
-            out,
-            "{name} predicted nothing {n} {}: {}",
-            pluralize(*n, "time"),
-            escape_line(why)
-        )?;
-    }
-    Ok(())
+        "no epoch's truth is in the range: it has to go on beyond the horizon".to_owned()
+    });
+    let coverage = report.coverage.map(|coverage| coverage * 100.0);
+    lines.extend(coverage.map(|percent| format!("within the 95 % interval: {percent:.1} %")));
+    lines.extend(report.failures.iter().map(|(name, (n, why))| {
+        format!("{name} predicted nothing {}: {}", counted(*n, "time"), escape_line(why))
+    }));
+    lines
 }
 
-fn print_actors(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    if report.actors.is_empty() {
-        return Ok(());
-    }
-    let head = ("actor", "role", "epochs", "mean loss", "weight", "regret", "score");
-    writeln!(
-        out,
-        "{:<28} {:<10} {:>7} {:>12} {:>8} {:>12} {:>12}",
-        head.0, head.1, head.2, head.3, head.4, head.5, head.6
-    )?;
-    for actor in &report.actors {
-        let role = actor.role.name();
-        let share = format!("{:.2} %", actor.share * 100.0);
-        let (name, n) = (escape_line(&actor.name), actor.n_epochs);
-        let (loss, regret, score) = (actor.mean_loss, actor.regret, actor.score);
-        writeln!(
-            out,
-            "{name:<28} {role:<10} {n:>7} {loss:>12.6} {share:>8} {regret:>12.6} {score:>12.6}"
-        )?;
-    }
-    Ok(())
+fn actors(report: &Report) -> Option<String> {
+    let row = |actor: &ActorResult| {
+        vec![
+            actor.name.clone(),
+            actor.role.name().to_owned(),
+            actor.n_epochs.to_string(),
+            format!("{:.6}", actor.mean_loss),
+            format!("{:.2} %", actor.share * 100.0),
+            format!("{:.6}", actor.regret),
+            format!("{:.6}", actor.score),
+        ]
+    };
+    let header = ["actor", "role", "epochs", "mean loss", "weight", "regret", "score"];
+    let rows: Vec<_> = report.actors.iter().map(row).collect();
+    (!rows.is_empty()).then(|| table(&header, &rows, &[2, 3, 4, 5, 6]))
 }

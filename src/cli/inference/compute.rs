@@ -1,6 +1,6 @@
 //! `triptych inference synthesize|losses|regrets`: single epochs computed from files.
 
-use std::{fs, io::Read as _, path::PathBuf};
+use std::path::{Path, PathBuf};
 
 use ::inference::cases::{self, CaseError, CaseResult};
 use anyhow::Context as _;
@@ -10,7 +10,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::inference::cases::{LossCase, Names, RegretCase, SynthesisCase, read};
 
-use crate::cli::output::{self, print_json, table};
+use crate::cli::{
+    output::{self, print_json, table},
+    parse::{STDIO, read_text},
+};
 
 /// Shown below the help of the three commands.
 pub(super) const EXAMPLES: &str = "\
@@ -34,16 +37,7 @@ pub(crate) struct ComputeCommand {
 
 impl ComputeCommand {
     fn text(&self) -> anyhow::Result<String> {
-        match self.file.as_deref() {
-            Some(path) if path.as_os_str() != "-" => {
-                fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
-            }
-            _ => {
-                let mut text = String::new();
-                std::io::stdin().read_to_string(&mut text).context("read standard input")?;
-                Ok(text)
-            }
-        }
+        read_text(self.file.as_deref().unwrap_or(Path::new(STDIO)), usize::MAX - 1)
     }
 }
 

@@ -3,17 +3,14 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use model::topic::TopicId;
 use wire::inference::leaderboard::{EpochLosses, Leaderboard, RankedActor};
 
-use super::ServiceFlags;
-use crate::cli::output::{print, print_json, table};
+use super::TopicFlags;
+use crate::cli::output::{print, print_body, table};
 
 /// The flags of `inference leaderboard`.
 #[derive(Debug, Args)]
 pub(crate) struct LeaderboardCommand {
-    /// The topic's number
-    topic: TopicId,
     /// The newest epochs to take means of, from 1 to 500
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     epochs: u32,
@@ -21,7 +18,7 @@ pub(crate) struct LeaderboardCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    service: ServiceFlags,
+    topic: TopicFlags,
 }
 
 /// Prints the leaderboard.
@@ -29,11 +26,12 @@ pub(crate) struct LeaderboardCommand {
 /// # Errors
 /// If there is no such topic, or the service refuses.
 pub(crate) async fn run(command: LeaderboardCommand) -> anyhow::Result<()> {
-    let LeaderboardCommand { topic, epochs, json, service } = command;
-    let board = service.service().await?.leaderboard(topic, epochs).await;
+    let LeaderboardCommand { topic, epochs, json } = command;
+    let (topic, service) = topic.connect().await?;
+    let board = service.leaderboard(topic, epochs).await;
     let board = board.with_context(|| format!("read the leaderboard of topic {topic}"))?;
     if json {
-        return print_json(&serde_json::to_string(&board)?);
+        return print_body(&board);
     }
     print(&text(&board))
 }

@@ -1,18 +1,21 @@
 //! `triptych inference topics`: topics of a running service.
 
-use std::{fs, io::Read as _, path::Path, path::PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use model::topic::{Address, TopicId};
+use model::topic::Address;
 use serde::Serialize;
 use wire::inference::{
     TopicList,
     network::{RelearnedBody, TopicSettings},
 };
 
-use super::ServiceFlags;
-use crate::cli::output::{self, print_json, table};
+use super::{ServiceFlags, TopicFlags};
+use crate::cli::{
+    output::{self, print_json, table},
+    parse::read_text,
+};
 
 /// Shown below the help of `topics create`.
 const EXAMPLES: &str = "\
@@ -23,6 +26,9 @@ Examples:
 
 Only metadata, dataset, column and horizon_seconds are needed. A direction_threshold such as
 \"0.001\" makes a topic of the labels up, down and flat.";
+
+/// The most bytes of a topic's settings: more than any have.
+const SETTINGS_BYTES_MAX: usize = 1024 * 1024;
 
 /// The subcommands of `inference topics`.
 #[derive(Debug, Subcommand)]
@@ -46,73 +52,45 @@ pub(crate) enum TopicsCommand {
     },
     /// Replace all settings of a topic that your key created
     Update {
-        /// The topic's number
-        topic: TopicId,
+        #[command(flatten)]
+        topic: TopicFlags,
         /// The file of its settings; `-` for standard input
         file: PathBuf,
-        #[command(flatten)]
-        service: ServiceFlags,
     },
     /// Add a worker to the whitelist of a topic that your key created; the topic's setting
     /// `enable_worker_whitelist` says whether others may submit
     Allow {
-        /// The topic's number
-        topic: TopicId,
+        #[command(flatten)]
+        topic: TopicFlags,
         /// The worker's address, as `inference submit` prints it
         #[arg(value_name = "ADDRESS")]
         worker: Address,
-        #[command(flatten)]
-        service: ServiceFlags,
     },
     /// Take a worker off the whitelist of a topic that your key created
     Disallow {
-        /// The topic's number
-        topic: TopicId,
+        #[command(flatten)]
+        topic: TopicFlags,
         /// The worker's address
         #[arg(value_name = "ADDRESS")]
         worker: Address,
-        #[command(flatten)]
-        service: ServiceFlags,
     },
     /// Print whether a topic works, why not, and what it keeps of its past
-    Health {
-        /// The topic's number
-        topic: TopicId,
-        #[command(flatten)]
-        service: ServiceFlags,
-    },
+    Health(TopicFlags),
     /// Read the truth of past epochs of a topic that your key created again, after rows were corrected,
     /// and learn from them again
     Relearn {
-        /// The topic's number
-        topic: TopicId,
         /// The first epoch to read again
         #[arg(long, value_name = "HEIGHT")]
         from: u64,
         #[command(flatten)]
-        service: ServiceFlags,
+        topic: TopicFlags,
     },
     /// Delete a topic that your key created, with all its epochs, for good
-    Delete {
-        /// The topic's number
-        topic: TopicId,
-        #[command(flatten)]
-        service: ServiceFlags,
-    },
+    Delete(TopicFlags),
     /// Have no further epoch of a topic open
-    Pause {
-        /// The topic's number
-        topic: TopicId,
-        #[command(flatten)]
-        service: ServiceFlags,
-    },
+    Pause(TopicFlags),
     /// Have epochs of a topic open again
-    Resume {
-        /// The topic's number
-        topic: TopicId,
-        #[command(flatten)]
-        service: ServiceFlags,
-    },
+    Resume(TopicFlags),
 }
 
 /// Runs a subcommand of `inference topics`.
@@ -127,34 +105,33 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
         }
         TopicsCommand::Create { file, service } => {
             let settings = settings(&file)?;
-            print(
-                &service
-                    .service()
-                    .await?
-                    .create_topic(&settings)
-                    .await
-                    .context("create the topic")?,
-            )
+            let created = service.service().await?.create_topic(&settings).await;
+            print(&created.context("create the topic")?)
         }
-        TopicsCommand::Update { topic, file, service } => {
+        TopicsCommand::Update { topic, file } => {
             let settings = settings(&file)?;
-            let updated = service.service().await?.update_topic(topic, &settings).await;
+            let (topic, service) = topic.connect().await?;
+            let updated = service.update_topic(topic, &settings).await;
             print(&updated.with_context(|| format!("update topic {topic}"))?)
         }
-        TopicsCommand::Allow { topic, worker, service } => {
-            let changed = service.service().await?.add_to_whitelist(topic, &worker).await;
+        TopicsCommand::Allow { topic, worker } => {
+            let (topic, service) = topic.connect().await?;
+            let changed = service.add_to_whitelist(topic, &worker).await;
             print(&changed.with_context(|| format!("add {worker} to topic {topic}"))?)
         }
-        TopicsCommand::Disallow { topic, worker, service } => {
-            let changed = service.service().await?.remove_from_whitelist(topic, &worker).await;
+        TopicsCommand::Disallow { topic, worker } => {
+            let (topic, service) = topic.connect().await?;
+            let changed = service.remove_from_whitelist(topic, &worker).await;
             print(&changed.with_context(|| format!("take {worker} off topic {topic}"))?)
         }
-        TopicsCommand::Health { topic, service } => {
-            let health = service.service().await?.topic_health(topic).await;
+        TopicsCommand::Health(topic) => {
+            let (topic, service) = topic.connect().await?;
+            let health = service.topic_health(topic).await;
             print(&health.with_context(|| format!("read the health of topic {topic}"))?)
         }
-        TopicsCommand::Relearn { topic, from, service } => {
-            let relearned = service.service().await?.relearn(topic, from).await;
+        TopicsCommand::Relearn { topic, from } => {
+            let (topic, service) = topic.connect().await?;
+            let relearned = service.relearn(topic, from).await;
             let RelearnedBody { n_epochs, n_changed } =
                 relearned.with_context(|| format!("have topic {topic} learn again"))?;
             output::print(&format!(
@@ -162,31 +139,26 @@ pub(crate) async fn run(command: TopicsCommand) -> anyhow::Result<()> {
                  truth"
             ))
         }
-        TopicsCommand::Delete { topic, service } => {
-            let deleted = service.service().await?.delete_topic(topic).await;
+        TopicsCommand::Delete(topic) => {
+            let (topic, service) = topic.connect().await?;
+            let deleted = service.delete_topic(topic).await;
             deleted.with_context(|| format!("delete topic {topic}"))?;
             output::print(&format!("deleted topic {topic}"))
         }
-        TopicsCommand::Pause { topic, service } => {
-            let paused = service.service().await?.set_active(topic, false).await;
-            print(&paused.with_context(|| format!("pause topic {topic}"))?)
-        }
-        TopicsCommand::Resume { topic, service } => {
-            let resumed = service.service().await?.set_active(topic, true).await;
-            print(&resumed.with_context(|| format!("resume topic {topic}"))?)
-        }
+        TopicsCommand::Pause(topic) => set_active(topic, false).await,
+        TopicsCommand::Resume(topic) => set_active(topic, true).await,
     }
 }
 
+async fn set_active(topic: TopicFlags, is_active: bool) -> anyhow::Result<()> {
+    let (topic, service) = topic.connect().await?;
+    let verb = if is_active { "resume" } else { "pause" };
+    let changed = service.set_active(topic, is_active).await;
+    print(&changed.with_context(|| format!("{verb} topic {topic}"))?)
+}
+
 fn settings(file: &Path) -> anyhow::Result<TopicSettings> {
-    let text = if file.as_os_str() == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("read standard input")?;
-        text
-    } else {
-        fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?
-    };
-    serde_json::from_str(&text).context("read the topic's settings")
+    serde_json::from_str(&read_text(file, SETTINGS_BYTES_MAX)?).context("read the topic's settings")
 }
 
 fn print(value: &impl Serialize) -> anyhow::Result<()> {

@@ -22,7 +22,7 @@ use task::group::Group;
 use tokio::{sync::mpsc, time::sleep};
 use wire::inference::{LabeledValue, LatestBundle, WorkerValues, network::LatestBody};
 
-use super::ServiceFlags;
+use super::TopicFlags;
 use crate::cli::{
     output::{print, print_json, table, tell},
     stop,
@@ -44,8 +44,6 @@ const EVENTS_CAPACITY: usize = 4;
 /// Which topic, and how it is printed.
 #[derive(Debug, Args)]
 pub(crate) struct ShowCommand {
-    /// The topic's number
-    topic: TopicId,
     /// Leave outliers out of the bundle
     #[arg(long)]
     outlier_resistant: bool,
@@ -53,14 +51,12 @@ pub(crate) struct ShowCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    service: ServiceFlags,
+    topic: TopicFlags,
 }
 
 /// The flags of `inference watch`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchCommand {
-    /// The topic's number
-    topic: TopicId,
     /// Print each bundle as a line of JSON
     #[arg(long)]
     json: bool,
@@ -71,7 +67,7 @@ pub(crate) struct WatchCommand {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
-    service: ServiceFlags,
+    topic: TopicFlags,
 }
 
 /// Prints the newest bundle: its values, and each actor's with its name, influence and weight.
@@ -79,8 +75,8 @@ pub(crate) struct WatchCommand {
 /// # Errors
 /// If there is no such topic, or no bundle yet.
 pub(super) async fn show(command: ShowCommand) -> anyhow::Result<()> {
-    let ShowCommand { topic, outlier_resistant, json, service } = command;
-    let service = service.service().await?;
+    let ShowCommand { topic, outlier_resistant, json } = command;
+    let (topic, service) = topic.connect().await?;
     let latest = if outlier_resistant {
         service.latest_outlier_resistant(topic).await
     } else {
@@ -115,8 +111,8 @@ async fn names(service: &Inference, topic: TopicId) -> BTreeMap<String, String> 
 /// # Errors
 /// If there is no such topic, or the service refuses.
 pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
-    let WatchCommand { topic, json, every, limit, service } = command;
-    let service = service.service().await?;
+    let WatchCommand { topic, json, every, limit } = command;
+    let (topic, service) = topic.connect().await?;
     let mut printer = Printer { is_json: json, n_left: limit, last: None };
     let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
     let group = Group::default();
@@ -127,12 +123,7 @@ pub(super) async fn watch(command: WatchCommand) -> anyhow::Result<()> {
         }
         poll(&service, topic, Duration::from_secs(every), &mut printer).await
     };
-    let done = tokio::select! {
-        done = work => done,
-        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
-    };
-    group.shutdown().await;
-    done
+    stop::run_until_stopped(&group, work).await
 }
 
 /// Prints what a stream brings, until enough is printed; returns false if there is no stream.

@@ -24,7 +24,7 @@ use wire::inference::{
 use super::upstream::Series;
 use crate::cli::{
     config::AddressFlags,
-    output::{print, print_json, tell},
+    output::{print, print_body, tell},
     services::{DATASETS_ADDRESS, INFERENCE_ADDRESS, Services},
     stop,
 };
@@ -394,7 +394,7 @@ fn report(
             "n_forecast": submission.forecast.len(),
             "seconds": seconds,
         });
-        return print_json(&line.to_string());
+        return print_body(&line);
     }
     let mut parts: Vec<String> =
         submission.labeled().map(|(label, value)| format!("{label}={value}")).collect();

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 
 use accounts::{AccountId, AccountName, Accounts, Scope};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Subcommand;
+use model::count::counted;
 use wire::accounts::AccountsBody;
 
-use super::{Form, KeysFile, confirmed, counted, print, print_json, table};
-use crate::cli::{output::tell, password};
+use super::{Form, KeysFile, table};
+use crate::cli::{
+    output::{print, print_body, tell},
+    password,
+};
 
 /// Shown below the help of `keys account`.
 pub(super) const EXAMPLES: &str = "\
@@ -70,7 +74,7 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
             let password = password::ask_new()?;
             let account = accounts.add_account(name, password).await.context("make the account")?;
             if form.json {
-                return print_json(&account.body());
+                return print_body(&account.body());
             }
             print(&format!("{} is account {}", account.name, account.id.get()))
         }
@@ -86,7 +90,8 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
         AccountCommand::Remove { name, yes, file } => {
             let accounts = file.open().await?;
             id(&accounts, name.clone()).await?;
-            confirmed(yes, &format!("delete account {} and revoke its keys", name.as_str()))?;
+            let deleting = format!("delete account {} and revoke its keys", name.as_str());
+            ensure!(yes, "{deleting} without being sure: add --yes");
             let removed = accounts.remove_account(name.clone()).await;
             let n_keys = removed.context("delete the account")?.ok_or_else(|| none(&name))?;
             print(&format!("deleted; {} revoked", counted(n_keys, "key")))
@@ -98,7 +103,7 @@ async fn list(accounts: &Accounts, form: Form) -> anyhow::Result<()> {
     let people = accounts.accounts().await.context("list the accounts")?;
     if form.json {
         let accounts = people.iter().map(accounts::AccountRecord::body).collect();
-        return print_json(&AccountsBody { accounts });
+        return print_body(&AccountsBody { accounts });
     }
     if people.is_empty() {
         tell("there are no accounts; `triptych keys account add NAME` makes one");

@@ -3,11 +3,12 @@
 use std::str::FromStr;
 
 use accounts::{Accounts, Scope};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use wire::accounts::KeyLimits;
 
-use super::{Form, OneKey, done, print, print_json};
+use super::{Form, OneKey};
+use crate::cli::output::{print, print_body};
 
 /// Shown below the help of `keys limits`.
 pub(super) const EXAMPLES: &str = "\
@@ -95,12 +96,12 @@ pub(super) async fn run(
         None => record.limits,
         Some(limits) => {
             let is_set = accounts.set_limits(key.id(), limits).await.context("set limits")?;
-            done(is_set, || key.none("limit"))?;
+            ensure!(is_set, key.none("limit"));
             limits
         }
     };
     if form.json {
-        return print_json(&limits);
+        return print_body(&limits);
     }
     let line = |what: &str, limit: Option<u64>| {
         let shown = match limit {
@@ -108,7 +109,7 @@ pub(super) async fn run(
             Some(0) => "no limit".to_owned(),
             Some(limit) => limit.to_string(),
         };
-        format!("{what:<20}{shown}\n")
+        format!("{what:<20}{shown}")
     };
     let lines = [
         line("requests per second", limits.rate.map(u64::from)),
@@ -116,7 +117,7 @@ pub(super) async fn run(
         line("requests per day", limits.requests_per_day),
         line("bytes per day", limits.bytes_per_day),
     ];
-    print(&lines.concat())
+    print(&lines.join("\n"))
 }
 
 #[cfg(test)]

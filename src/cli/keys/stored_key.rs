@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use model::key::ApiKey;
 
-use crate::cli::{config::KEY_VARIABLE, password, secret::Keys};
+use crate::cli::{config::KEY_VARIABLE, output::print, password, secret::Keys};
 
 /// Shown below the help of `keys store`.
 pub(super) const EXAMPLES: &str = "\
@@ -46,7 +46,7 @@ pub(super) fn store(whose: &WhoseKey) -> anyhow::Result<()> {
 pub(super) fn keep(profile: &str, key: &ApiKey) -> anyhow::Result<()> {
     let kept = Keys::of_user()?.keep(profile, key)?;
     let note = kept.note.map_or_else(String::new, |note| format!(" ({note})"));
-    super::print(&format!("the key of {profile} is {}{note}", kept.place))
+    print(&format!("the key of {profile} is {}{note}", kept.place))
 }
 
 /// Forgets a key.
@@ -62,9 +62,9 @@ pub(super) fn forget(whose: &WhoseKey) -> anyhow::Result<()> {
         String::new()
     };
     if was {
-        super::print(&format!("the key of {profile} is forgotten{rest}"))
+        print(&format!("the key of {profile} is forgotten{rest}"))
     } else {
-        super::print(&format!("no key of {profile} was kept{rest}"))
+        print(&format!("no key of {profile} was kept{rest}"))
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn forget(whose: &WhoseKey) -> anyhow::Result<()> {
 pub(super) fn place(whose: &WhoseKey) -> anyhow::Result<()> {
     let profile = &whose.profile;
     match Keys::of_user()?.find(profile)? {
-        Some(found) => super::print(&format!("the key of {profile} is {}", found.place)),
-        None => super::print(&format!("no key of {profile} is kept")),
+        Some(found) => print(&format!("the key of {profile} is {}", found.place)),
+        None => print(&format!("no key of {profile} is kept")),
     }
 }

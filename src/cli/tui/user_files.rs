@@ -17,7 +17,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::cli::config::line_of;
+use crate::cli::{config::line_of, parse::read_optional};
 
 /// The file of keys in the configuration folder.
 const KEYS_FILE: &str = "keymap.toml";
@@ -39,7 +39,7 @@ struct Entry {
 /// If the file cannot be read or followed: every fault, with its line.
 pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
     let path = folder.join(KEYS_FILE);
-    let Some(text) = text_of(&path)? else { return Ok(Keymap::default()) };
+    let Some(text) = read_optional(&path)? else { return Ok(Keymap::default()) };
     let entries = entries(&path, &text)?;
     let wish = |entry: &Entry| KeyOverride {
         layer: entry.table.clone(),
@@ -112,7 +112,7 @@ fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
             path.display()
         );
     }
-    let text = text_of(path)?.unwrap_or_default();
+    let text = read_optional(path)?.unwrap_or_default();
     let entries = entries(path, &text)?;
     let tokens: Vec<_> =
         entries.iter().map(|entry| (entry.name.clone(), entry.value.clone())).collect();
@@ -121,14 +121,6 @@ fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
         refuse(path, &entries, faults, "`triptych tui --print-theme` prints all there is")
     });
     Ok(Box::leak(Box::new(own?)))
-}
-
-fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
-    }
 }
 
 /// Every text of a file, in the order of its lines.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{count::pluralize, dataset::DatasetId, timestamp::Timestamp};
+use model::{count::counted, dataset::DatasetId, timestamp::Timestamp};
 use serde_json::{Value, json};
 
 /// Examples of each kind: enough to find the pattern, few enough to read.
@@ -100,10 +100,9 @@ impl ImportReport {
     pub fn text(&self, shown: &str) -> String {
         let least = if self.is_least { "at least " } else { "" };
         let mut lines = vec![format!(
-            "{shown}: {} {} read, {} stored, {least}{} replaced by a later one of the same \
+            "{shown}: {} read, {} stored, {least}{} replaced by a later one of the same \
              timestamp, {} skipped",
-            self.n_read,
-            pluralize(self.n_read, "row"),
+            counted(self.n_read, "row"),
             self.n_stored() - self.n_before,
             self.replaced.n_rows,
             self.skipped.n_rows
