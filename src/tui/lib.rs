@@ -32,4 +32,4 @@ pub use run::FaultInjection;
 pub use run::{RunError, TuiOptions, run};
 
 #[cfg(test)]
-mod harness;
+use view::tests::harness;

@@ -223,4 +223,4 @@ fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

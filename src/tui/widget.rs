@@ -21,6 +21,4 @@ pub mod strip;
 pub mod symbols;
 
 #[cfg(test)]
-pub(crate) mod shot;
-#[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 mod first;
+pub(crate) mod harness;
 mod output;
 mod refusals;
+pub(crate) mod shot;
 mod sizes;
 mod states;
 

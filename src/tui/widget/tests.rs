@@ -13,12 +13,14 @@ use super::{
     line::{self, Lines, Point},
     pane::{Focus, Pane, divider, padded},
     share::ShareBar,
-    shot,
     sparkline::{Floor, Sparkline},
     stats,
     strip::Strip,
 };
-use crate::theme::{Name, Theme, depth::Depth};
+use crate::{
+    theme::{Name, Theme, depth::Depth},
+    view::tests::shot,
+};
 
 fn dark() -> Theme {
     Theme::new(Name::Dark, Depth::TrueColor)

@@ -67,7 +67,7 @@ fn a_run_that_all_peers_failed() {
     screen.press("e ctrl-r");
     let id = screen.state.runs.newest().unwrap().id;
     screen.pass(Duration::from_millis(900));
-    let response = crate::harness::failed_response();
+    let response = harness::failed_response();
     screen.take(Event::Executed(id, Ok(Box::new(response))));
     screen.state.notices.clear();
     check_state("execute-exit", &screen);
@@ -105,7 +105,7 @@ fn the_list_of_functions_names_ids_by_manifest() {
 /// Twelve nodes, three of which came to results of their own, under long names.
 fn crowd(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
-    let known = crate::harness::nodes();
+    let known = harness::nodes();
     let node = |idx: usize| {
         let mut node = known[1 + idx % 3].clone();
         let end: String = node.peer_id.chars().skip(15).collect();
@@ -117,7 +117,7 @@ fn crowd(width: u16, height: u16) -> Harness {
     screen.take(Event::Nodes(Ok(nodes), Duration::from_millis(12)));
     let function = |name: &&str| wire::functions::FunctionBody {
         name: (*name).to_owned(),
-        function_id: crate::harness::FUNCTION_ID.to_owned(),
+        function_id: harness::FUNCTION_ID.to_owned(),
         method: format!("{name}.wasm"),
         bytes: 18_432,
         by_manifest: Vec::new(),
@@ -127,7 +127,7 @@ fn crowd(width: u16, height: u16) -> Harness {
         screen.press("e ctrl-r");
         screen.pass(Duration::from_millis(900));
         let id = screen.state.runs.newest().unwrap().id;
-        let mut response = crate::harness::split_response();
+        let mut response = harness::split_response();
         let mut third = response.results[1].clone();
         third.result.stdout = format!("{{ \"{name}\": 1 }}\n");
         response.results.push(third);

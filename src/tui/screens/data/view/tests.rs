@@ -14,8 +14,7 @@ use crate::{
     screens::Screen,
     state::{self, loadable::Failure},
     theme::{self, depth::Depth},
-    view::Tier,
-    widget::shot,
+    view::{Tier, tests::shot},
 };
 
 const NOW: &str = "2026-11-20T14:02:31Z";

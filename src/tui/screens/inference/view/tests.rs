@@ -15,8 +15,7 @@ use crate::{
     screens::Screen,
     state::{self, loadable::Failure},
     theme::{self, depth::Depth},
-    view::Tier,
-    widget::shot,
+    view::{Tier, tests::shot},
 };
 
 fn now() -> Timestamp {
