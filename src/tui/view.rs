@@ -31,7 +31,7 @@ use crate::{
     keymap::Layer,
     overlay::{self, Overlay},
     screens::{Screen, cluster, data, execute, inference, logs, overview},
-    state::State,
+    state::{State, loadable::Loadable},
     theme::Theme,
     widget::{
         note, paint,
@@ -83,6 +83,33 @@ impl Frame<'_> {
             line.push_span(Span::styled(format!(" {words}"), self.theme.muted));
         }
         line
+    }
+
+    /// Says in the middle of `area` why `list` has nothing to show: not asked for, awaited, refused,
+    /// or empty.
+    pub(crate) fn draw_absent<T>(
+        &self,
+        area: Rect,
+        buf: &mut Buffer,
+        list: &Loadable<T>,
+        [unasked, empty]: [&str; 2],
+    ) {
+        match list {
+            Loadable::Failed { why, .. } | Loadable::Stale { why, .. } => {
+                note::failed(buf, area, why, self.theme.down, self.theme);
+            }
+            Loadable::Idle => draw_empty(area, buf, self.theme, &[unasked]),
+            Loadable::Loading { .. } => self.draw_loading(area, buf),
+            Loadable::Ready { .. } => {
+                draw_empty(area, buf, self.theme, &empty.lines().collect::<Vec<_>>());
+            }
+        }
+    }
+
+    /// Says in the middle of `area` that something is awaited.
+    pub(crate) fn draw_loading(&self, area: Rect, buf: &mut Buffer) {
+        let text = format!("{} loading", spinner::picture(self.state.now));
+        draw_empty(area, buf, self.theme, &[text]);
     }
 }
 
@@ -198,11 +225,9 @@ pub(crate) fn focus_if(is_focused: bool) -> Focus {
 
 /// Writes a few lines in the middle of a pane that is empty, wrapped to its width: what it waits
 /// for, or what to do.
-pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[String]) {
+pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[impl AsRef<str>]) {
     let lines: Vec<String> =
-        lines.iter().flat_map(|line| wrap::wrapped(line, area.width)).collect();
-    let lines: Vec<String> =
-        lines.iter().flat_map(|line| wrap::wrapped(line, area.width)).collect();
+        lines.iter().flat_map(|line| wrap::wrapped(line.as_ref(), area.width)).collect();
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), theme.muted)).collect();
     note::centered(buf, area, &lines);
 }

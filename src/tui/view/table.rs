@@ -1,9 +1,12 @@
-//! Rows under a head of column titles; the selected one stays in view.
+//! Tables: ratatui's, with texts that end in `…` where they are cut, and rows that can be clicked;
+//! the selected one stays in view.
 
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{Constraint, Layout, Rect},
     style::{Modifier, Style},
+    text::Line,
+    widgets::{self, Row, Widget as _},
 };
 
 use super::{hits::Hits, split_rows};
@@ -17,13 +20,14 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
+    Center,
     Right,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// Its width; the last one takes what is left. A column of none is left out, with its cells.
+    /// Its width; zero leaves it out, and the last one takes what is left.
     pub(crate) width: u16,
     /// The side its texts stand on.
     pub(crate) side: Side,
@@ -50,28 +54,18 @@ pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize 
     selected.saturating_sub(height / 2).min(last)
 }
 
-/// Draws those of `items` that fit below the head of a list in `area`, with row `selected` among
-/// them; returns the number and the place of each, as `draw` does.
-pub(crate) fn visible_rows<T>(
-    area: Rect,
-    selected: Option<usize>,
-    items: &[T],
-    mut draw: impl FnMut(Rect, &T) -> Rect,
-) -> Vec<(usize, Rect)> {
-    let [_, body] = split_rows(area, 1);
-    let first = selected.map_or(0, |idx| (idx + 1).saturating_sub(body.height.into()));
-    let shown = items.iter().enumerate().skip(first);
-    body.rows().zip(shown).map(|(row, (idx, item))| (idx, draw(row, item))).collect()
-}
-
-/// Lights `row` from border to border if it is selected; returns the whole of it, which can be
-/// clicked.
-pub(crate) fn light_row(row: Rect, buf: &mut Buffer, theme: &Theme, is_selected: bool) -> Rect {
-    let whole = Rect { x: row.x.saturating_sub(1), width: row.width + 2, ..row };
-    if is_selected {
-        paint::row_style(buf, whole, 0, theme.sel);
+/// Draws facts below one another: the names right-aligned, the values after them.
+pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(&str, String)]) {
+    /// The most columns of a name.
+    const NAME_MAX: usize = 12;
+    let widest = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let name_width = widest.min(NAME_MAX);
+    let end = u16::try_from(name_width).unwrap_or(u16::MAX).saturating_add(1);
+    for (y, (name, value)) in (0..area.height).zip(facts) {
+        paint::text(buf, area, (0, y), &format::right(name, name_width), theme.muted);
+        let value = format::fit(value, area.width.saturating_sub(end).into());
+        paint::text(buf, area, (end, y), &value, theme.text);
     }
-    whole
 }
 
 impl Table<'_> {
@@ -84,63 +78,92 @@ impl Table<'_> {
         hits: &mut Hits,
         row: impl Fn(usize) -> Vec<Cell>,
     ) {
+        let places = self.places(area);
         let head = theme.muted.add_modifier(Modifier::BOLD);
         let titles = self.columns.iter().map(|column| (column.title.to_owned(), head));
-        self.draw_row(area, buf, 0, titles.collect());
-        let height = usize::from(area.height.saturating_sub(1));
-        let first = first_row(self.selected.unwrap_or(0), self.n_rows, height);
-        let shown = first..self.n_rows.min(first.saturating_add(height));
-        for (y, number) in (1..area.height).zip(shown) {
-            self.draw_row(area, buf, y, row(number));
-            // After what stands there, which would take the weight of an inverted row away.
+        let rows = self.rows(area).map(|(number, _)| self.row(row(number), &places));
+        widgets::Table::new(rows, self.widths())
+            .header(self.row(titles.collect(), &places))
+            .column_spacing(self.gap(area.width))
+            .render(area.intersection(buf.area), buf);
+        for (number, place) in self.rows(area) {
+            // From border to border.
+            let whole = Rect { x: place.x.saturating_sub(1), width: place.width + 2, ..place };
             if self.selected == Some(number) {
-                paint::row_style(buf, area, y, theme.sel);
+                paint::row_style(buf, whole, 0, theme.sel);
             }
-            let place = Rect { y: area.y.saturating_add(y), height: 1, ..area };
-            hits.add(place, Target::Row { pane: self.pane, row: number });
+            hits.add(whole, Target::Row { pane: self.pane, row: number });
         }
+    }
+
+    /// The rows in view, and where each is.
+    pub(crate) fn rows(&self, area: Rect) -> impl Iterator<Item = (usize, Rect)> + use<> {
+        let [_, body] = split_rows(area, 1);
+        let first = first_row(self.selected.unwrap_or(0), self.n_rows, body.height.into());
+        (first..self.n_rows).zip(body.rows())
+    }
+
+    /// The place of each cell of `row`, for what is no text; empty where a column is left out.
+    pub(crate) fn places(&self, row: Rect) -> Vec<Rect> {
+        let layout = Layout::horizontal(self.widths()).spacing(self.gap(row.width)).split(row);
+        let mut shown = layout.iter().copied();
+        let place = |column: &Column| if column.width > 0 { shown.next() } else { None };
+        self.columns.iter().map(place).map(Option::unwrap_or_default).collect()
+    }
+
+    fn shown_columns(&self) -> impl DoubleEndedIterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.width > 0)
+    }
+
+    fn last_side(&self) -> Option<Side> {
+        self.shown_columns().next_back().map(|last| last.side)
+    }
+
+    fn widths(&self) -> Vec<Constraint> {
+        let widths = self.shown_columns().map(|column| Constraint::Length(column.width));
+        let mut widths: Vec<_> = widths.collect();
+        if let Some(last) = widths.last_mut() {
+            *last = Constraint::Fill(1);
+        }
+        widths
     }
 
     /// The columns between two columns: more than one where the last is a number, which ends at the
     /// edge, and there is room to spare.
-    fn gap(shown: &[(&Column, Cell)], width: u16) -> u16 {
+    fn gap(&self, width: u16) -> u16 {
         /// More, and the eye would lose the row.
         const GAP_MAX: u16 = 4;
-        let n_gaps = u16::try_from(shown.len()).unwrap_or(u16::MAX).saturating_sub(1);
-        if n_gaps == 0 || shown.last().is_none_or(|(last, _)| last.side == Side::Left) {
+        let n_gaps =
+            u16::try_from(self.shown_columns().count()).unwrap_or(u16::MAX).saturating_sub(1);
+        if n_gaps == 0 || self.last_side() != Some(Side::Right) {
             return 1;
         }
-        let needed: u16 = shown.iter().map(|(column, _)| column.width).sum();
+        let needed: u16 = self.columns.iter().map(|column| column.width).sum();
         (width.saturating_sub(needed) / n_gaps).clamp(1, GAP_MAX)
     }
 
-    fn draw_row(&self, area: Rect, buf: &mut Buffer, y: u16, cells: Vec<Cell>) {
-        let mut x = 0_u16;
-        let cells = self.columns.iter().zip(cells);
-        let cells: Vec<(&Column, Cell)> = cells.filter(|(column, _)| column.width > 0).collect();
-        let (gap, n_columns) = (Self::gap(&cells, area.width), cells.len());
-        // The last text begins where those before it left their columns empty.
-        let n_before = n_columns.saturating_sub(1);
-        let before = cells.iter().take(n_before).rev();
-        let n_empty = before.take_while(|(_, (text, _))| text.is_empty()).count();
-        let spills_from = n_before - n_empty;
-        let mut spill = None;
-        for (idx, (column, (text, style))) in cells.into_iter().enumerate() {
-            let is_last = idx + 1 == n_columns;
-            if idx == spills_from {
-                spill = Some(x);
-            }
-            if is_last && column.side == Side::Left {
-                x = spill.unwrap_or(x);
-            }
-            let left = area.width.saturating_sub(x);
-            let width = if is_last { left } else { column.width.min(left) };
-            let text = match column.side {
-                Side::Left => format::left(&text, width.into()),
-                Side::Right => format::right(&text, width.into()),
+    /// A row of `cells`. The last text begins where those before it left their columns empty.
+    fn row(&self, cells: Vec<Cell>, places: &[Rect]) -> Row<'static> {
+        let shown = self.columns.iter().zip(places).zip(cells);
+        let mut shown: Vec<_> = shown.filter(|((column, _), _)| column.width > 0).collect();
+        let last = shown.len().saturating_sub(1);
+        let n_empty = shown.iter().take(last).rev().take_while(|(_, (text, _))| text.is_empty());
+        let n_empty = if self.last_side() == Some(Side::Left) { n_empty.count() } else { 0 };
+        let start = shown.get(last - n_empty).map_or(0, |((_, place), _)| place.x);
+        shown.drain(last - n_empty..last);
+        let n_cells = shown.len();
+        let cells = shown.into_iter().enumerate().map(|(idx, ((column, place), (text, style)))| {
+            let is_last = idx + 1 == n_cells;
+            let width = if is_last { place.right().saturating_sub(start) } else { place.width };
+            let line = Line::styled(format::fit(&text, width.into()).into_owned(), style);
+            let line = match column.side {
+                Side::Left => line,
+                Side::Center => line.centered(),
+                Side::Right => line.right_aligned(),
             };
-            paint::text(buf, area, (x, y), &text, style);
-            x = x.saturating_add(width).saturating_add(gap);
-        }
+            let span = if is_last { n_empty + 1 } else { 1 };
+            widgets::Cell::new(line).column_span(u16::try_from(span).unwrap_or(1))
+        });
+        Row::new(cells.collect::<Vec<_>>())
     }
 }

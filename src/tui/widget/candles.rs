@@ -12,7 +12,7 @@ use super::{
     axis::Scale,
     braille::{self, Dot},
     format, paint,
-    plot::{self, Layout, Needs},
+    plot::{self, Layout},
 };
 use crate::theme::{Fill, Theme};
 
@@ -101,6 +101,10 @@ impl Candle {
         self.close < self.open
     }
 
+    fn style(&self, theme: &Theme) -> Style {
+        if self.is_falling() { theme.down } else { theme.up }
+    }
+
     fn is_finite(&self) -> bool {
         [self.open, self.high, self.low, self.close].iter().all(|value| value.is_finite())
     }
@@ -138,7 +142,7 @@ impl Widget for Candles<'_> {
     fn render(self, area: Rect, buf: &mut Buffer) {
         let theme = self.theme;
         let area = area.intersection(buf.area);
-        let layout = Layout::divide(area, self.needs());
+        let layout = self.layout(area);
         let slots = self.slots(layout.plot.width);
         let seen = || {
             slots.iter().filter_map(|(x, place)| match place {
@@ -155,10 +159,15 @@ impl Widget for Candles<'_> {
             return;
         };
         plot::grid(buf, &layout, scale, theme);
-        self.draw_gaps(&slots, &layout, buf, theme);
+        let center = self.body.columns().0 / 2;
+        for (x, place) in &slots {
+            if let Slot::Gap(length) = place {
+                plot::gap(buf, &layout, x + center, *length, theme);
+            }
+        }
         let crosshair = seen().find(|(_, _, candle)| Some(candle.time) == self.crosshair);
         if let Some((x, _, _)) = crosshair {
-            plot::crosshair(buf, &layout, x + self.body.columns().0 / 2, theme);
+            plot::crosshair(buf, &layout, x + center, theme);
         }
         let centers: Vec<_> = seen().map(|(x, idx, _)| (x, idx)).collect();
         for overlay in self.overlays {
@@ -167,21 +176,27 @@ impl Widget for Candles<'_> {
         for (x, _, candle) in seen().filter(|(_, _, candle)| candle.is_finite()) {
             draw_candle(buf, layout.plot, x, candle, &self, scale);
         }
-        self.draw_volumes(seen().map(|(x, _, c)| (x, c)), &layout, buf, theme);
-        let times: Vec<_> =
-            seen().map(|(x, _, candle)| (x + self.body.columns().0 / 2, candle.time)).collect();
+        let bars = seen().flat_map(|(x, _, candle)| {
+            let columns = x..x + self.body.columns().0;
+            columns.map(move |x| (x, candle.volume, candle.style(theme)))
+        });
+        plot::volumes(buf, &layout, bars, theme);
+        let times: Vec<_> = seen().map(|(x, _, candle)| (x + center, candle.time)).collect();
         plot::time_axis(buf, layout.axis, &times, self.now, theme);
         for (x, place) in &slots {
             if matches!(place, Slot::Gap(_)) {
-                let center = self.body.columns().0 / 2;
                 paint::put(buf, layout.axis, (x + center, 0), plot::GAP, theme.muted);
             }
         }
-        self.mark_open_bucket(&times, &layout, buf, theme);
+        // The open bucket is marked on the rule below it.
+        if let Some((x, _)) = times.last().filter(|(_, time)| Some(*time) == self.open_bucket) {
+            for column in x - center..=x + center {
+                paint::put(buf, layout.axis, (column, 0), '━', theme.info);
+            }
+        }
         if let Some(last) = self.candles.iter().rev().find(|candle| candle.is_finite()) {
-            let style = if last.is_falling() { theme.down } else { theme.up };
             let text = format::grouped(last.close, self.decimals);
-            plot::tag(buf, &layout, scale, &text, last.close, theme.tag(style));
+            plot::tag(buf, &layout, scale, &text, last.close, theme.tag(last.style(theme)));
         }
     }
 }
@@ -190,7 +205,7 @@ impl Candles<'_> {
     /// The most candles that fit on a chart of `width` columns, its values included.
     #[must_use]
     pub fn capacity(&self, width: u16) -> usize {
-        let layout = Layout::divide(Rect::new(0, 0, width, u16::MAX), self.needs());
+        let layout = self.layout(Rect::new(0, 0, width, u16::MAX));
         let (body, pitch) = self.body.columns();
         usize::from((layout.plot.width + pitch - body) / pitch)
     }
@@ -215,12 +230,10 @@ impl Candles<'_> {
         values.flatten().filter(|value| (low - room..=high + room).contains(value)).collect()
     }
 
-    fn needs(&self) -> Needs {
+    fn layout(&self, area: Rect) -> Layout {
         let newest = self.candles.iter().rev().take(512).filter(|c| c.is_finite());
-        Needs {
-            values_width: plot::values_width(newest.map(|c| c.high), self.decimals),
-            has_volume: self.candles.iter().any(|candle| candle.volume > 0.0),
-        }
+        let values_width = plot::values_width(newest.map(|c| c.high), self.decimals);
+        Layout::divide(area, values_width, self.candles.iter().any(|candle| candle.volume > 0.0))
     }
 
     /// The candles and gaps by the left column of each, from left to right.
@@ -260,20 +273,6 @@ impl Candles<'_> {
         u64::try_from(apart).unwrap_or(u64::MAX).saturating_sub(1)
     }
 
-    fn draw_gaps(
-        &self,
-        slots: &[(u16, Slot<'_>)],
-        layout: &Layout,
-        buf: &mut Buffer,
-        theme: &Theme,
-    ) {
-        let center = self.body.columns().0 / 2;
-        for (x, place) in slots {
-            let Slot::Gap(length) = place else { continue };
-            plot::gap(buf, layout, x + center, *length, theme);
-        }
-    }
-
     fn draw_overlay(
         &self,
         overlay: &Overlay<'_>,
@@ -297,44 +296,6 @@ impl Candles<'_> {
             before = place;
         }
         layer.render(plot, buf);
-    }
-
-    fn draw_volumes<'a>(
-        &self,
-        seen: impl Iterator<Item = (u16, &'a Candle)> + Clone,
-        layout: &Layout,
-        buf: &mut Buffer,
-        theme: &Theme,
-    ) {
-        let volumes = seen.clone().map(|(_, candle)| candle.volume);
-        let highest = volumes.filter(|volume| volume.is_finite()).fold(0.0, f64::max);
-        if highest <= 0.0 || layout.volume.is_empty() {
-            return;
-        }
-        plot::volume_label(buf, layout, "vol", theme);
-        for (x, candle) in seen {
-            let style = if candle.is_falling() { theme.down } else { theme.up };
-            for column in 0..self.body.columns().0 {
-                plot::bar(buf, layout.volume, x + column, candle.volume / highest, style);
-            }
-        }
-    }
-
-    /// Marks the open bucket on the rule below it.
-    fn mark_open_bucket(
-        &self,
-        times: &[(u16, Timestamp)],
-        layout: &Layout,
-        buf: &mut Buffer,
-        theme: &Theme,
-    ) {
-        let newest = times.last().filter(|(_, time)| Some(*time) == self.open_bucket);
-        if let Some((x, _)) = newest {
-            let half = self.body.columns().0 / 2;
-            for column in x - half..=x + half {
-                paint::put(buf, layout.axis, (column, 0), '━', theme.info);
-            }
-        }
     }
 }
 
@@ -425,7 +386,7 @@ fn draw_candle(
 ) {
     let (theme, body) = (chart.theme, chart.body);
     let halves = Halves::measure(candle, scale, plot.height);
-    let style = if candle.is_falling() { theme.down } else { theme.up };
+    let style = candle.style(theme);
     let is_shaded = candle.is_falling() && theme.fill_down == Fill::Shaded;
     let shaded = |symbol| match symbol {
         '█' | '▄' | '▀' if is_shaded => '▒',

@@ -9,7 +9,7 @@ use super::{
     axis::Scale,
     braille::{self, Dot},
     format, paint,
-    plot::{self, Layout, Needs},
+    plot::{self, Layout},
 };
 use crate::theme::Theme;
 
@@ -89,7 +89,7 @@ impl Widget for Lines<'_> {
     fn render(self, area: Rect, buf: &mut Buffer) {
         let theme = self.theme;
         let area = area.intersection(buf.area);
-        let layout = Layout::divide(area, self.needs());
+        let layout = self.layout(area);
         let plot = layout.plot;
         self.draw_times(&layout, buf, theme);
         let measured = self.lines.iter().filter(|line| !line.is_guide);
@@ -121,23 +121,27 @@ impl Widget for Lines<'_> {
         }
         self.draw_volumes(&layout, buf, theme);
         if let Some((value, style)) = self.tag {
-            plot::tag(
-                buf,
-                &layout,
-                scale,
-                &format::grouped(value, self.decimals),
-                value,
-                theme.tag(style),
-            );
+            let text = format::grouped(value, self.decimals);
+            plot::tag(buf, &layout, scale, &text, value, theme.tag(style));
         }
     }
 }
 
-impl Lines<'_> {
-    /// The area of the plot of a chart in `area`, without its values and times.
+impl<'a> Lines<'a> {
+    /// The values of `lines` over the time of the front one, whose newest value is marked. They break
+    /// where a value is not finite.
     #[must_use]
-    pub fn plot(&self, area: Rect) -> Rect {
-        Layout::divide(area, self.needs()).plot
+    pub fn new(lines: &'a [Line<'a>], now: Timestamp, decimals: usize, theme: &'a Theme) -> Self {
+        let front = lines.iter().rfind(|line| !line.is_guide);
+        let points = front.iter().flat_map(|line| line.points);
+        let mut seen = points.filter(|point| point.value.is_finite());
+        let first = seen.next();
+        let last = seen.next_back().or(first);
+        let time = |point: Option<&Point>| point.map_or(now, |point| point.time);
+        let tag = last.zip(front).map(|(point, line)| (point.value, line.style));
+        let (start, end) = (time(first), time(last));
+        let (gap, volumes, crosshair, scale) = (Duration::MAX, &[][..], None, None);
+        Self { lines, start, end, gap, volumes, now, crosshair, tag, decimals, scale, theme }
     }
 
     /// Marks the gaps of the front line that are wide enough to be seen.
@@ -171,12 +175,10 @@ impl Lines<'_> {
         (self.start..=self.end).contains(&time)
     }
 
-    fn needs(&self) -> Needs {
+    fn layout(&self, area: Rect) -> Layout {
         let newest = self.lines.iter().flat_map(|line| line.points.iter().rev().take(512));
-        Needs {
-            values_width: plot::values_width(newest.map(|point| point.value), self.decimals),
-            has_volume: self.volumes.iter().any(|point| point.value > 0.0),
-        }
+        let values_width = plot::values_width(newest.map(|point| point.value), self.decimals);
+        Layout::divide(area, values_width, self.volumes.iter().any(|point| point.value > 0.0))
     }
 
     /// The column of `time` among `n` from the left end to the right one.
@@ -234,14 +236,8 @@ impl Lines<'_> {
                 *sum += point.value;
             }
         }
-        let highest = sums.iter().copied().fold(0.0, f64::max);
-        if highest <= 0.0 || !highest.is_finite() {
-            return;
-        }
-        plot::volume_label(buf, layout, "vol", theme);
-        for (x, sum) in (0..volume.width).zip(sums) {
-            plot::bar(buf, volume, x, sum / highest, theme.faint);
-        }
+        let bars = (0..volume.width).zip(sums).map(|(x, sum)| (x, sum, theme.faint));
+        plot::volumes(buf, layout, bars, theme);
     }
 
     fn draw_times(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {

@@ -20,13 +20,13 @@ use super::{
 use crate::theme::Theme;
 
 /// The symbol of a grid line.
-pub const GRID: char = '┈';
+const GRID: char = '┈';
 
 /// The symbol of a gap in time.
 pub const GAP: char = '╎';
 
 /// The symbol of the crosshair.
-pub const CROSSHAIR: char = '┊';
+const CROSSHAIR: char = '┊';
 
 /// Columns beside the widest number: one free, one for the mark of a tag, one between the two.
 const VALUES_AIR: u16 = 3;
@@ -41,7 +41,7 @@ const HEIGHT_WITH_AXIS: u16 = 5;
 const HEIGHT_WITH_VOLUME: u16 = 12;
 
 /// Bars from empty to full, in eighths of a cell from its bottom.
-pub const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The areas of the parts of a chart; empty for parts without room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,27 +56,18 @@ pub struct Layout {
     pub values: Rect,
 }
 
-/// The room that the parts of a chart need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Needs {
-    /// The columns of the widest number.
-    pub values_width: u16,
-    /// Whether there are volumes to draw.
-    pub has_volume: bool,
-}
-
 impl Layout {
-    /// Divides `area` among the parts of a chart.
+    /// Divides `area` among the parts of a chart whose widest number has `values_width` columns.
     #[must_use]
-    pub fn divide(area: Rect, needs: Needs) -> Self {
+    pub fn divide(area: Rect, values_width: u16, has_volume: bool) -> Self {
         let values_width = if area.width >= WIDTH_WITH_VALUES {
-            needs.values_width.saturating_add(VALUES_AIR).min(area.width / 3)
+            values_width.saturating_add(VALUES_AIR).min(area.width / 3)
         } else {
             0
         };
         let axis_height = if area.height >= HEIGHT_WITH_AXIS { 2 } else { 0 };
         let above = area.height - axis_height;
-        let volume_height = if needs.has_volume && area.height >= HEIGHT_WITH_VOLUME {
+        let volume_height = if has_volume && area.height >= HEIGHT_WITH_VOLUME {
             (above / 5).clamp(2, 8)
         } else {
             0
@@ -128,17 +119,28 @@ pub fn tag(buf: &mut Buffer, layout: &Layout, scale: Scale, text: &str, value: f
     paint::text(buf, values, (0, row), &text, style);
 }
 
-/// Writes which part the volumes are, beside them.
-pub fn volume_label(buf: &mut Buffer, layout: &Layout, text: &str, theme: &Theme) {
+/// Draws a bar for each volume, by its column, and beside them which part they are.
+pub fn volumes(
+    buf: &mut Buffer,
+    layout: &Layout,
+    bars: impl Iterator<Item = (u16, f64, Style)> + Clone,
+    theme: &Theme,
+) {
     let Layout { volume, values, .. } = *layout;
-    if !volume.is_empty() {
-        let row = volume.y.saturating_sub(values.y);
-        paint::text_before(buf, values, (values.width, row), text, theme.muted);
+    let highest = bars.clone().map(|(_, value, _)| value).filter(|value| value.is_finite());
+    let highest = highest.fold(0.0, f64::max);
+    if highest <= 0.0 || volume.is_empty() {
+        return;
+    }
+    let row = volume.y.saturating_sub(values.y);
+    paint::text_before(buf, values, (values.width, row), "vol", theme.muted);
+    for (x, value, style) in bars {
+        bar(buf, volume, x, value / highest, style);
     }
 }
 
 /// Draws one bar of the volumes: `share` of the height, from 0 to 1, in column `x`.
-pub fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
+fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
     let full = f64::from(area.height) * 8.0;
     let mut eighths = paint::cells(share * full, area.height.saturating_mul(8));
     // What is more than nothing can be seen.

@@ -129,18 +129,11 @@ fn draw_lines(width: u16, height: u16, candles: &[Candle]) -> Buffer {
     let (one, other) = (points(candles), points(&walk(candles.len(), 23)));
     let lines = [line::Line::new(&other, theme.muted), line::Line::new(&one, theme.series(1))];
     let last = one.last().copied();
+    let now = candles.first().map_or_else(Timestamp::default, |c| c.time);
     Lines {
-        lines: &lines,
-        start: candles.first().map_or_else(Timestamp::default, |c| c.time),
-        end: last.map_or_else(Timestamp::default, |p| p.time),
         gap: Duration::from_mins(15),
-        volumes: &[],
-        now: candles.first().map_or_else(Timestamp::default, |c| c.time),
-        crosshair: None,
         tag: last.map(|point| (point.value, theme.up)),
-        decimals: 1,
-        scale: None,
-        theme: &theme,
+        ..Lines::new(&lines, now, 1, &theme)
     }
     .render(buf.area, &mut buf);
     buf
@@ -434,20 +427,9 @@ fn an_average_far_away_does_not_set_the_scale() {
     let draw = |is_guide| {
         let mut buf = canvas(60, 16, &theme);
         let guide = line::Line { is_guide, ..line::Line::new(&far, theme.muted) };
-        Lines {
-            lines: &[guide, line::Line::new(&one, theme.series(1))],
-            start: candles[0].time,
-            end: candles[59].time,
-            gap: Duration::MAX,
-            volumes: &[],
-            now: candles[0].time,
-            crosshair: None,
-            tag: None,
-            decimals: 1,
-            scale: None,
-            theme: &theme,
-        }
-        .render(buf.area, &mut buf);
+        let lines = [guide, line::Line::new(&one, theme.series(1))];
+        Lines { tag: None, ..Lines::new(&lines, candles[0].time, 1, &theme) }
+            .render(buf.area, &mut buf);
         shot::text(&buf)
     };
     let mut alone = canvas(60, 16, &theme);
@@ -455,20 +437,9 @@ fn an_average_far_away_does_not_set_the_scale() {
         let ends = text.lines().filter_map(|line| line.rsplit_once("  "));
         ends.map(|(_, label)| label.to_owned()).collect::<Vec<_>>()
     };
-    Lines {
-        lines: &[line::Line::new(&one, theme.series(1))],
-        start: candles[0].time,
-        end: candles[59].time,
-        gap: Duration::MAX,
-        volumes: &[],
-        now: candles[0].time,
-        crosshair: None,
-        tag: None,
-        decimals: 1,
-        scale: None,
-        theme: &theme,
-    }
-    .render(alone.area, &mut alone);
+    let lines = [line::Line::new(&one, theme.series(1))];
+    Lines { tag: None, ..Lines::new(&lines, candles[0].time, 1, &theme) }
+        .render(alone.area, &mut alone);
     assert_eq!(labels(&draw(true)), labels(&shot::text(&alone)));
     assert_ne!(labels(&draw(false)), labels(&shot::text(&alone)), "a series that is no guide does");
     // Candles keep all but a little of their height, too.

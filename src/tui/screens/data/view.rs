@@ -22,28 +22,14 @@ pub(crate) mod pins;
 mod table;
 mod tape;
 
-use model::timestamp::Timestamp;
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::state::{Pane, State};
 use crate::{
-    action::Action,
     event::Target,
-    keymap::{Keymap, Layer},
     state::{layout::Nudge, steps::Steps as _},
-    theme::Theme,
-    view::{Frame, focus_if, hits::Hits, spinner, split_columns, split_rows},
-    widget::pane::Focus,
+    view::{Frame, hits::Hits, split_columns, split_rows},
 };
-
-/// What the parts of this screen draw from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene<'a> {
-    state: &'a State,
-    keys: &'a Keymap,
-    now: Timestamp,
-    theme: &'a Theme,
-}
 
 /// Where the panes are; one without cells is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,37 +43,16 @@ struct Places {
 /// Draws `frame.state.data` into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let state = &frame.state.data;
-    let (keys, now) = (&frame.state.keys, frame.state.now);
-    let scene = Scene { state, keys, now, theme: frame.theme };
     let places = Places::new(area, state, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in
         [(Pane::List, places.list), (Pane::Chart, places.chart), (Pane::Tape, places.tape)]
     {
         hits.add(place, Target::Pane(pane.number()));
     }
-    for (row, place) in list::draw(places.list, buf, scene) {
-        hits.add(place, Target::Row { pane: Pane::List.number(), row });
-    }
-    for (row, place) in chart::draw(places.chart, buf, scene) {
-        hits.add(place, Target::Row { pane: Pane::Chart.number(), row });
-    }
-    tape::draw(places.tape, buf, scene);
-    pins::draw(places.pins, buf, scene);
-}
-
-impl Scene<'_> {
-    /// The key of an action of this screen, as hints name it.
-    fn key(&self, action: Action) -> String {
-        self.keys.key_text(Layer::Data, action)
-    }
-
-    fn loading(&self) -> String {
-        format!("{} loading", spinner::picture(self.now))
-    }
-
-    fn focus(&self, pane: Pane) -> Focus {
-        focus_if(self.state.pane == pane)
-    }
+    list::draw(places.list, buf, frame, hits);
+    chart::draw(places.chart, buf, frame);
+    tape::draw(places.tape, buf, frame);
+    pins::draw(places.pins, buf, frame);
 }
 
 impl Places {

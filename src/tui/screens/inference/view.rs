@@ -42,9 +42,9 @@ use super::state::{
 use crate::{
     event::Target,
     screens::data::state::pins::PERCENT,
-    state::{layout::Nudge, loadable::Loadable, steps::Steps as _},
+    state::{layout::Nudge, steps::Steps as _},
     theme::Theme,
-    view::{Frame, focus_if, hits::Hits, spinner, split_columns, split_rows},
+    view::{Frame, focus_if, hits::Hits, split_columns, split_rows},
     widget::{
         axis::Scale,
         format,
@@ -59,8 +59,9 @@ use crate::{
 const TWO_CHARTS_FROM: u16 = 16;
 
 /// What the parts of this screen draw from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
+    frame: Frame<'a>,
     state: &'a State,
     actors: &'a [Actor],
     now: Timestamp,
@@ -81,25 +82,21 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let state = &frame.state.inference;
     let actors = state.actors();
     let unit = frame.state.unit_of(state.topic());
-    let scene = Scene { state, actors: &actors, now: frame.state.now, theme: frame.theme, unit };
+    let (now, theme) = (frame.state.now, frame.theme);
+    let scene = Scene { frame, state, actors: &actors, now, theme, unit };
     let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
     for (pane, place) in places.panes.into_iter().enumerate() {
         hits.add(place, Target::Pane(pane));
     }
     summary::draw(places.summary, buf, scene);
     for (pane, place) in Pane::ALL.iter().zip(places.panes) {
-        if place.is_empty() {
-            continue;
-        }
-        let rows = match pane {
-            Pane::Topics => topics::draw(place, buf, scene),
-            Pane::Actors => actors::draw(place, buf, scene),
+        match pane {
+            _ if place.is_empty() => {}
+            Pane::Topics => topics::draw(place, buf, scene, hits),
+            Pane::Actors => actors::draw(place, buf, scene, hits),
             Pane::Distribution => draw_distribution(place, buf, scene),
             Pane::Past => past::draw(place, buf, scene),
             Pane::Losses => losses::draw(place, buf, scene),
-        };
-        for (row, place) in rows {
-            hits.add(place, Target::Row { pane: pane.number(), row });
         }
     }
 }
@@ -159,19 +156,16 @@ impl Scene<'_> {
 
     /// Why the service has nothing to show, or that it was not asked yet, in the middle of an area.
     fn draw_nothing(&self, area: Rect, buf: &mut Buffer) {
-        let theme = self.theme;
-        let failure = self.state.latest.failure().or_else(|| self.state.topics.failure());
-        match failure {
-            Some(why) => {
-                note::failed(buf, area, why, theme.warn, theme);
-            }
-            None if matches!(self.state.topics, Loadable::Idle) => {
-                note::centered(buf, area, &[("no inference service yet", theme.muted)]);
+        match self.state.latest.failure() {
+            Some(why) => note::failed(buf, area, why, self.theme.down, self.theme),
+            // The list of topics is there, and the bundle is awaited.
+            None if self.state.latest.is_loading() && self.state.topics.failure().is_none() => {
+                self.frame.draw_loading(area, buf);
             }
             None if self.state.latest.value().is_some() => {}
             None => {
-                let text = format!("{} loading", spinner::picture(self.now));
-                note::centered(buf, area, &[(&*text, theme.muted)]);
+                let words = ["no inference service yet", "no topics yet"];
+                self.frame.draw_absent(area, buf, &self.state.topics, words);
             }
         }
     }
@@ -234,7 +228,7 @@ impl Places {
 }
 
 /// Draws how the values are spread.
-fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let name = |long, short| if area.width < 90 { short } else { long };
     let legend = scene.legend(&[
@@ -251,7 +245,7 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usi
     let body = scene.draw_pane(area, buf, Pane::Distribution, title, legend);
     let Some(latest) = state.latest.value() else {
         scene.draw_nothing(body, buf);
-        return Vec::new();
+        return;
     };
     let values = |role| {
         let actors = scene.actors.iter().filter(move |actor| actor.role == role);
@@ -270,7 +264,6 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usi
         theme,
     }
     .render(body, buf);
-    Vec::new()
 }
 
 #[cfg(test)]

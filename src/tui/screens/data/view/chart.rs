@@ -12,7 +12,7 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr;
 
-use super::{Scene, table, tape};
+use super::{table, tape};
 use crate::{
     action::Action,
     keymap::Layer,
@@ -27,7 +27,7 @@ use crate::{
     },
     state::loadable::Loadable,
     theme::Theme,
-    view::{join_facts, split_rows},
+    view::{Frame, focus_if, join_facts, split_rows},
     widget::{
         axis::Scale,
         candles::{Candle, Candles, Overlay},
@@ -67,57 +67,57 @@ const HEAD_HEIGHT: u16 = 3;
 const LEAD: usize = 288;
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if area.is_empty() {
-        return Vec::new();
+        return;
     }
-    let (state, theme) = (scene.state, scene.theme);
+    let (state, theme) = (&frame.state.data, frame.theme);
     let Some(dataset) = state.dataset() else {
-        let pane = pane::Pane::new("Chart").focus(scene.focus(Pane::Chart));
+        let pane = pane::Pane::new("Chart").focus(focus_if(frame.state.data.pane == Pane::Chart));
         let inside = pane.draw(area, buf, theme);
         note::centered(buf, inside, &[("nothing selected", theme.muted)]);
-        return Vec::new();
+        return;
     };
     // The corners, the spaces and a little of the border beside both.
     let room = usize::from(area.width).saturating_sub(dataset.name.width() + 10);
     let inside = pane::Pane::new(dataset.name.as_str())
-        .info(info(scene, room))
-        .focus(scene.focus(Pane::Chart))
+        .info(info(frame, room))
+        .focus(focus_if(frame.state.data.pane == Pane::Chart))
         .draw(area, buf, theme);
     let mut body = padded(inside);
     if state.export.path.is_edited() {
         let form;
         [form, body] = split_rows(body, EXPORT_HEIGHT);
-        draw_export(form, buf, scene);
+        draw_export(form, buf, frame);
     }
     if state.is_table {
-        return table::draw(body, buf, scene);
+        table::draw(body, buf, frame);
+        return;
     }
     if state.chart.candles().is_empty() {
-        draw_nothing(body, buf, scene);
-        return Vec::new();
+        frame.draw_absent(body, buf, &state.rows, ["", "no rows yet"]);
+        return;
     }
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
     let chart = Rect { y: body.y + head_height, height: body.height - head_height, ..body };
     let seen = if state.is_line() {
-        draw_line(chart, buf, scene)
+        draw_line(chart, buf, frame)
     } else {
-        draw_candles(chart, buf, scene)
+        draw_candles(chart, buf, frame)
     };
     if head_height > 0 {
-        draw_numbers(body, buf, seen, scene);
+        draw_numbers(body, buf, seen, frame);
     }
     if head_height == HEAD_HEIGHT {
-        draw_choices(body, buf, scene);
-        draw_readout(body, buf, scene);
+        draw_choices(body, buf, frame);
+        draw_readout(body, buf, frame);
     }
-    Vec::new()
 }
 
 /// Draws where rows are to be written, and which.
-fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    let (export, theme) = (&scene.state.export, scene.theme);
-    let resolution = scene.state.chart.resolution();
+fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let (export, theme) = (&frame.state.data.export, frame.theme);
+    let resolution = frame.state.data.chart.resolution();
     paint::text(buf, area, (0, 0), "export to", theme.muted);
     let place = Rect { x: area.x.saturating_add(10), width: area.width.saturating_sub(10), ..area };
     execute::view::draw_field(place, buf, theme, &export.path, theme.text);
@@ -133,7 +133,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let rest = format!("│ {resolution} as {} by its ending  ", export.format());
     spans.extend([
         Span::styled(rest, theme.muted),
-        Span::styled(scene.keys.key_text(Layer::Edit, Action::Open), theme.key),
+        Span::styled(frame.state.keys.key_text(Layer::Edit, Action::Open), theme.key),
     ]);
     spans.push(Span::styled(" writes", theme.muted));
     paint::line_cut(buf, area, (0, 1), &Line::from(spans));
@@ -150,11 +150,11 @@ fn export_note(export: &Export) -> Option<String> {
 }
 
 /// What the border says: the resolution, the bucket that is open, how live it is.
-fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
-    let state = scene.state;
+fn info(frame: Frame<'_>, room: usize) -> Line<'static> {
+    let state = &frame.state.data;
     let resolution = state.chart.resolution();
     let mut parts = vec![resolution.to_string()];
-    if let Some(start) = open_bucket(scene) {
+    if let Some(start) = open_bucket(frame) {
         let label = match resolution {
             Resolution::Day => format::date(start),
             _ => format::hour_minute(start),
@@ -162,32 +162,32 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
         parts.push(format!("{label} bucket open"));
     }
     if let Loadable::Stale { .. } | Loadable::Loading { .. } = state.rows {
-        parts.push(format!("rows {}", state.rows.note(scene.now)));
+        parts.push(format!("rows {}", state.rows.note(frame.state.now)));
     }
     parts.extend(export_note(&state.export));
-    if let Some(until) = state.limited_until.filter(|until| *until > scene.now) {
-        parts.push(format!("429 · retry {}s", until.since(scene.now).as_secs()));
+    if let Some(until) = state.limited_until.filter(|until| *until > frame.state.now) {
+        parts.push(format!("429 · retry {}s", until.since(frame.state.now).as_secs()));
     }
-    parts.push(state.live.note(scene.now));
+    parts.push(state.live.note(frame.state.now));
     join_facts(parts.into_iter().map(Span::raw).collect(), room)
 }
 
 /// The start of the newest bucket, if it is not over: by the clock, or because rows of it come.
-fn open_bucket(scene: Scene<'_>) -> Option<model::timestamp::Timestamp> {
-    let chart = &scene.state.chart;
+fn open_bucket(frame: Frame<'_>) -> Option<model::timestamp::Timestamp> {
+    let chart = &frame.state.data.chart;
     let length = chart.resolution().bucket()?;
     let newest = chart.nth_newest(0)?.time;
-    let newest_row = scene.state.tape.front().map(|row| row.timestamp);
-    let is_filling = scene.state.live.is_flowing(scene.now)
+    let newest_row = frame.state.data.tape.front().map(|row| row.timestamp);
+    let is_filling = frame.state.data.live.is_flowing(frame.state.now)
         && newest_row.is_some_and(|row| (newest..newest + length).contains(&row));
-    (is_filling || newest + length > scene.now).then_some(newest)
+    (is_filling || newest + length > frame.state.now).then_some(newest)
 }
 
 /// How many of the newest candles are out of view on the right, of a chart that shows `n_shown`.
 ///
 /// None, until the crosshair leaves on the left; then as many half charts as bring it back.
-fn n_newer(scene: Scene<'_>, n_shown: usize) -> usize {
-    let state = scene.state;
+fn n_newer(frame: Frame<'_>, n_shown: usize) -> usize {
+    let state = &frame.state.data;
     let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
     let half = (n_shown / 2).max(1);
     match n.checked_sub(n_shown) {
@@ -197,14 +197,14 @@ fn n_newer(scene: Scene<'_>, n_shown: usize) -> usize {
 }
 
 /// How many places stay free behind the newest of `n_shown`: none where it is scrolled out.
-fn n_free(scene: Scene<'_>, n_shown: usize, n_newer: usize) -> usize {
-    let n_free = scene.state.chart.n_free(n_shown / STEPS_ACROSS);
+fn n_free(frame: Frame<'_>, n_shown: usize, n_newer: usize) -> usize {
+    let n_free = frame.state.data.chart.n_free(n_shown / STEPS_ACROSS);
     if n_newer > 0 { 0 } else { n_free }
 }
 
 /// Draws candles; returns those in view.
-fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle] {
-    let (state, theme) = (scene.state, scene.theme);
+fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle] {
+    let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let mut chart = Candles {
         candles: all,
@@ -213,16 +213,16 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
         n_free: 0,
         body: state.zoom.density.body(),
         overlays: &[],
-        now: scene.now,
+        now: frame.state.now,
         crosshair: state.crosshair,
-        open_bucket: open_bucket(scene),
+        open_bucket: open_bucket(frame),
         decimals: format::decimals_for(all.iter().rev().take(64).map(|candle| candle.close)),
         scale: None,
         theme,
     };
     let n_shown = chart.capacity(area.width).max(1);
-    chart.n_newer = n_newer(scene, n_shown);
-    chart.n_free = n_free(scene, n_shown, chart.n_newer);
+    chart.n_newer = n_newer(frame, n_shown);
+    chart.n_free = n_free(frame, n_shown, chart.n_newer);
     let n_shown = n_shown - chart.n_free;
     let end = all.len().saturating_sub(chart.n_newer);
     let start = end.saturating_sub(n_shown + LEAD);
@@ -237,7 +237,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Cand
         .collect();
     chart.overlays = &overlays;
     let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
-    chart.scale = share_scale(scene, seen);
+    chart.scale = share_scale(frame, seen);
     chart.render(area, buf);
     seen
 }
@@ -251,9 +251,9 @@ fn newest_of(candles: &[Candle]) -> &[Candle] {
 }
 
 /// The whole scale of shares, from 0 to 100, where the dataset is counted in percent.
-fn share_scale(scene: Scene<'_>, seen: &[Candle]) -> Option<Scale> {
+fn share_scale(frame: Frame<'_>, seen: &[Candle]) -> Option<Scale> {
     let is_share = |candle: &Candle| candle.low >= 0.0 && candle.high <= 100.0;
-    let is_percent = scene.state.unit() == PERCENT && seen.iter().all(is_share);
+    let is_percent = frame.state.data.unit() == PERCENT && seen.iter().all(is_share);
     Scale::between(0.0, 100.0).filter(|_| is_percent)
 }
 
@@ -311,12 +311,12 @@ fn indicators(
 }
 
 /// Draws a line through the closes; returns the candles in view.
-fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle] {
-    let (state, theme) = (scene.state, scene.theme);
+fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle] {
+    let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
-    let n_newer = n_newer(scene, n_shown);
-    let n_free = n_free(scene, n_shown, n_newer);
+    let n_newer = n_newer(frame, n_shown);
+    let n_free = n_free(frame, n_shown, n_newer);
     let n_shown = n_shown - n_free;
     let end = all.len().saturating_sub(n_newer);
     let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
@@ -343,18 +343,16 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, scene: Scene<'a>) -> &'a [Candle]
     let newest = all.last().unwrap_or(last);
     let change = newest.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };
+    let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
     Lines {
-        lines: &lines,
         start: first.time,
         end: last.time + apart * u32::try_from(n_free).unwrap_or(0),
         gap: apart.saturating_mul(MISSING),
-        volumes: if volumes.iter().any(|point| point.value > 0.0) { &volumes } else { &[] },
-        now: scene.now,
+        volumes: &volumes,
         crosshair: state.crosshair,
         tag: Some((newest.close, tag)),
-        decimals: format::decimals_for(seen.iter().map(|candle| candle.close)),
-        scale: share_scale(scene, seen),
-        theme,
+        scale: share_scale(frame, seen),
+        ..Lines::new(&lines, frame.state.now, decimals, theme)
     }
     .render(area, buf);
     seen
@@ -372,9 +370,9 @@ fn apart(seen: &[Candle], resolution: Resolution) -> Duration {
 }
 
 /// Draws the newest value, and what it did over what is in view.
-fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>) {
-    let theme = scene.theme;
-    let newest = scene.state.chart.nth_newest(0);
+fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], frame: Frame<'_>) {
+    let theme = frame.theme;
+    let newest = frame.state.data.chart.nth_newest(0);
     let (Some(first), Some(newest)) = (seen.first(), newest) else { return };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
     let change = newest.close - first.open;
@@ -385,8 +383,8 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>)
     let style = theme.signed(change);
     let label = |text: &'static str| Span::styled(text, theme.muted);
     let number = |value: f64| Span::styled(format::grouped(value, decimals), theme.text);
-    let unit = scene.state.unit();
-    let column = scene.state.shape().and_then(|shape| shape.value_column().map(str::to_owned));
+    let unit = frame.state.data.unit();
+    let column = frame.state.data.shape().and_then(|shape| shape.value_column().map(str::to_owned));
     let mut spans = vec![
         Span::styled(column.map_or_else(String::new, |column| format!("{column} ")), theme.muted),
         Span::styled(
@@ -430,8 +428,8 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], scene: Scene<'_>)
 }
 
 /// Draws what can be chosen, with what is chosen lit.
-fn draw_choices(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    let (state, theme) = (scene.state, scene.theme);
+fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let (state, theme) = (&frame.state.data, frame.theme);
     let chosen = theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
     let pick = |is_chosen: bool| if is_chosen { chosen } else { theme.muted };
     let is_line = state.is_line();
@@ -489,12 +487,12 @@ fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> V
 }
 
 /// Draws the numbers of the candle under the crosshair.
-fn draw_readout(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    let (state, theme) = (scene.state, scene.theme);
+fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let (state, theme) = (&frame.state.data, frame.theme);
     let Some(candle) = state.crosshair.and_then(|time| state.candle_at(time)) else { return };
     let decimals = format::decimals_for([candle.open, candle.high, candle.low, candle.close]);
     let time = match state.chart.resolution() {
-        Resolution::Raw => format::clock_as_of(candle.time, scene.now),
+        Resolution::Raw => format::clock_as_of(candle.time, frame.state.now),
         Resolution::Day => format::date(candle.time),
         _ => format!("{} {}", format::date(candle.time), format::hour_minute(candle.time)),
     };
@@ -517,15 +515,4 @@ fn draw_readout(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let x = paint::line_right(buf, area, 2, &line);
     let place = Rect { x: area.x + x, y: area.y + 2, width: width.min(area.width), height: 1 };
     buf.set_style(place, theme.sel);
-}
-
-fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    let theme = scene.theme;
-    match &scene.state.rows {
-        Loadable::Failed { why, .. } | Loadable::Stale { why, .. } => {
-            note::failed(buf, area, why, theme.down, theme);
-        }
-        Loadable::Ready { .. } => note::centered(buf, area, &[("no rows yet", theme.muted)]),
-        _ => note::centered(buf, area, &[(&*scene.loading(), theme.muted)]),
-    }
 }

@@ -9,15 +9,17 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Scene, tape};
+use super::tape;
 use crate::{
     action::Action,
+    keymap::Layer,
     screens::data::state::{
         RecentValues, SPARK_VALUES, is_past,
         pins::{PERCENT, PIN_VALUES, WatchedDataset},
     },
     state::loadable::Loadable,
     theme::Theme,
+    view::Frame,
     widget::{
         axis::Scale,
         braille::{self, Dot},
@@ -51,12 +53,12 @@ fn across(n_pins: usize, width: u16) -> u16 {
 }
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    let (pins, now, theme) = (&scene.state.pins, scene.now, scene.theme);
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let (pins, now, theme) = (&frame.state.data.pins, frame.state.now, frame.theme);
     if area.is_empty() {
         return;
     }
-    let info = format!("{} · {} unpins", pins.len(), scene.key(Action::Pin));
+    let info = format!("{} · {} unpins", pins.len(), frame.key(Layer::Data, Action::Pin));
     let inside = pane::Pane::new("Pinned").info(info).draw(area, buf, theme);
     let pins: Vec<_> = pins.iter().map(WatchedDataset::from).collect();
     draw_cards(padded(inside), buf, &pins, now, theme);

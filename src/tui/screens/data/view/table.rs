@@ -3,12 +3,17 @@
 use std::borrow::Cow;
 
 use model::row::Value;
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::Line,
+    widgets::{self, Row, StatefulWidget as _, TableState},
+};
 use unicode_width::UnicodeWidthStr;
 
-use super::Scene;
 use crate::{
     screens::data::state::table::{Table, TableRow},
+    view::{Frame, split_rows, table::first_row},
     widget::{format, note, paint},
 };
 
@@ -18,29 +23,31 @@ const TEXT_MAX: usize = 32;
 /// The columns of a timestamp.
 const TIME_WIDTH: u16 = 19;
 
-/// Draws the rows around the chosen one into `area`; returns where each of the list is.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
-    let (table, theme) = (&scene.state.table, scene.theme);
+/// The columns between two.
+const GAP: u16 = 2;
+
+/// Draws the rows around the chosen one into `area`.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let (table, theme) = (&frame.state.data.table, frame.theme);
     if area.height < 3 {
-        return Vec::new();
+        return;
     }
     if table.rows().is_empty() {
-        draw_nothing(area, buf, scene);
-        return Vec::new();
+        draw_nothing(area, buf, frame);
+        return;
     }
     // The last row says what there is beyond those above.
-    let body = Rect { height: area.height - 1, ..area };
+    let [body, last] = split_rows(area, area.height - 1);
     let n_shown = usize::from(body.height - 1);
     let chosen = table.selected_idx();
-    let n_beyond = table.rows().len().saturating_sub(n_shown);
-    let first = chosen.saturating_sub(n_shown / 2).min(n_beyond);
+    let first = first_row(chosen, table.rows().len(), n_shown);
     let shown: Vec<&TableRow> = table.rows().iter().skip(first).take(n_shown).collect();
-    let header = theme.muted.add_modifier(Modifier::BOLD);
-    paint::text(buf, body, (0, 0), "TIME", header);
+    let time = |row: &&TableRow| format!("{} {}", format::date(row.time), format::clock(row.time));
+    let mut rows: Vec<Vec<Line<'_>>> =
+        shown.iter().map(|row| vec![Line::styled(time(row), theme.muted)]).collect();
+    let mut head = vec![Line::raw("TIME")];
+    let mut widths = vec![TIME_WIDTH];
     let mut end = TIME_WIDTH;
-    if table.n_hidden > 0 {
-        paint::text(buf, body, (TIME_WIDTH + 1, 0), "…", header);
-    }
     for (idx, name) in table.columns.iter().enumerate().skip(table.n_hidden) {
         let cells = || shown.iter().map(|row| row.cells.get(idx).and_then(Option::as_ref));
         let decimals = format::decimals_for(cells().flatten().filter_map(Value::as_f64));
@@ -48,30 +55,32 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         let title = format::fit(name, TEXT_MAX).to_uppercase();
         let width = texts.iter().map(|text| text.width()).chain([title.width()]).max();
         let width = u16::try_from(width.unwrap_or(0)).unwrap_or(u16::MAX);
-        end = end.saturating_add(width).saturating_add(2);
+        end = end.saturating_add(width).saturating_add(GAP);
         if end > body.width {
-            // The hint at more rows stands where they would begin.
-            paint::text_before(buf, body, (body.width, 0), "…", header);
             break;
         }
-        paint::text_before(buf, body, (end, 0), &title, header);
-        for (y, text) in (1..body.height).zip(&texts) {
-            paint::text_before(buf, body, (end, y), text, theme.text);
+        widths.push(width);
+        head.push(Line::raw(title).right_aligned());
+        for (row, text) in rows.iter_mut().zip(texts) {
+            row.push(Line::raw(text).right_aligned());
         }
     }
-    let mut places = Vec::new();
-    for (y, (idx, row)) in (1..body.height).zip(shown.iter().enumerate()) {
-        let time = format!("{} {}", format::date(row.time), format::clock(row.time));
-        paint::text(buf, body, (0, y), &time, theme.muted);
-        let place = Rect { y: body.y + y, height: 1, ..body };
-        if first + idx == chosen {
-            paint::row_style(buf, place, 0, theme.sel);
-        }
-        places.push((first + idx, place));
+    let mut selection = TableState::new().with_selected(chosen - first);
+    let head_style = theme.muted.bold();
+    widgets::Table::new(rows.into_iter().map(Row::new), widths)
+        .style(theme.text)
+        .header(Row::new(head).style(head_style))
+        .column_spacing(GAP)
+        .row_highlight_style(theme.sel)
+        .render(body.intersection(buf.area), buf, &mut selection);
+    // Hints at columns before and after stand where they would begin.
+    if table.n_hidden > 0 {
+        paint::text(buf, body, (TIME_WIDTH + 1, 0), "…", head_style);
     }
-    let text = beyond(table, chosen);
-    paint::text(buf, area, (0, area.height - 1), &text, theme.muted);
-    places
+    if end > body.width {
+        paint::text_before(buf, body, (body.width, 0), "…", head_style);
+    }
+    paint::text(buf, last, (0, 0), &beyond(table, chosen), theme.muted);
 }
 
 /// What there is before and after the rows that are kept.
@@ -97,15 +106,11 @@ fn cell_text(value: Option<&Value>, decimals: usize) -> Cow<'_, str> {
     }
 }
 
-fn draw_nothing(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
-    let (table, theme) = (&scene.state.table, scene.theme);
+fn draw_nothing(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let (table, theme) = (&frame.state.data.table, frame.theme);
     match &table.failure {
-        Some(why) => {
-            note::failed(buf, area, why, theme.down, theme);
-        }
-        None if table.is_loading() => {
-            note::centered(buf, area, &[(&*scene.loading(), theme.muted)]);
-        }
+        Some(why) => note::failed(buf, area, why, theme.down, theme),
+        None if table.is_loading() => frame.draw_loading(area, buf),
         None => note::centered(buf, area, &[("no rows", theme.muted)]),
     }
 }

@@ -1,23 +1,28 @@
 //! The newest rows, newest first, as they come.
 
 use model::row::Value;
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Flex, Rect},
+    text::Line,
+    widgets::{Row, Table, Widget as _},
+};
 
-use super::Scene;
 use crate::{
     event::NamedRow,
     screens::data::state::{Pane, sample::Shape},
+    view::{Frame, focus_if},
     widget::{
-        format, note, paint,
+        format, note,
         pane::{self, padded},
     },
 };
 
-/// Columns of a time of day, and a gap.
-const TIME_WIDTH: u16 = 10;
+/// Columns of a time of day.
+const TIME_WIDTH: u16 = 8;
 
 /// The same with a date.
-const DATE_TIME_WIDTH: u16 = 21;
+const DATE_TIME_WIDTH: u16 = 19;
 
 /// The narrowest tape with dates beside its times; in a narrower one the title is the date of the
 /// newest row.
@@ -36,14 +41,14 @@ const TITLE_MAX: usize = 12;
 const NUMBER_MAX: usize = 14;
 
 /// Draws the pane of the newest rows.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if area.is_empty() {
         return;
     }
-    let (state, theme) = (scene.state, scene.theme);
+    let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let inside = pane::Pane::new("Live tape")
-        .info(state.live.note(scene.now))
-        .focus(scene.focus(Pane::Tape))
+        .info(state.live.note(now))
+        .focus(focus_if(frame.state.data.pane == Pane::Tape))
         .draw(area, buf, theme);
     let body = padded(inside);
     let shape = state.shape();
@@ -55,57 +60,42 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     };
     let shown: Vec<&NamedRow> = state.tape.iter().take(usize::from(body.height) + 1).collect();
     let main = Numbers::from_rows(column, &shown);
-    let main_width = main.width;
-    let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, scene.now));
+    let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
     let has_dates = !is_today && body.width >= DATED_FROM;
     let time_width = if has_dates { DATE_TIME_WIDTH } else { TIME_WIDTH };
-    let mut columns = vec![main];
-    let mut room = body.width.saturating_sub(time_width + main_width + ARROW_WIDTH);
+    let mut widths = vec![time_width, main.width + ARROW_WIDTH];
+    let mut room = body.width.saturating_sub(time_width + GAP + main.width + ARROW_WIDTH);
+    let mut others = Vec::new();
     for name in other_columns(column, state.tape.front()) {
         let numbers = Numbers::from_rows(name, &shown);
         let Some(left) = room.checked_sub(numbers.width + GAP) else { continue };
         room = left;
-        columns.push(numbers);
+        widths.push(numbers.width);
+        others.push(numbers);
     }
-    // What is free stands between the columns, so that they span the pane.
-    let n_gaps = u16::try_from(columns.len()).unwrap_or(1).saturating_sub(1).max(1);
-    let air = GAP + room / n_gaps;
-    let header = theme.muted.add_modifier(Modifier::BOLD);
     let title = match shown.first() {
         Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
         _ => "TIME".to_owned(),
     };
-    paint::text(buf, body, (0, 0), &title, header);
-    for (y, row) in (1..body.height).zip(&shown) {
+    let titles = others.iter().map(|numbers| Line::raw(numbers.title()).right_aligned());
+    let head = [Line::raw(title), Line::raw(format!("{}  ", main.title())).right_aligned()];
+    let rows = shown.iter().enumerate().map(|(y, row)| {
         let clock = format::clock(row.timestamp);
         let time =
             if has_dates { format!("{} {clock}", format::date(row.timestamp)) } else { clock };
-        paint::text(buf, body, (0, y), &time, theme.muted);
-    }
-    let mut end = time_width;
-    for (idx, numbers) in columns.iter().enumerate() {
-        let is_main = idx == 0;
-        end = match idx {
-            0 => end + numbers.width,
-            1 => end + ARROW_WIDTH + air + numbers.width,
-            _ => end + air + numbers.width,
-        };
-        if idx > 0 && idx + 1 == columns.len() {
-            end = body.width;
-        }
-        let title = format::fit(numbers.name, numbers.width.into()).to_uppercase();
-        paint::text_before(buf, body, (end, 0), &title, header);
-        let rows = numbers.values.iter().zip(&numbers.texts).enumerate();
-        for (y, (at, (value, text))) in (1..body.height).zip(rows) {
-            let before = numbers.values.get(at + 1).copied().flatten();
-            let change = value.zip(before).map_or(0.0, |(value, before)| value - before);
-            let style = if is_main { theme.signed(change) } else { theme.muted };
-            paint::text_before(buf, body, (end, y), text, style);
-            if is_main && value.is_some() {
-                paint::put(buf, body, (end + 1, y), arrow(change), style);
-            }
-        }
-    }
+        let change = main.change(y);
+        let style = theme.signed(change);
+        let arrow = main.value(y).map_or(' ', |_| arrow(change));
+        let value = Line::styled(format!("{} {arrow}", main.text(y)), style).right_aligned();
+        let others = others.iter().map(|numbers| Line::raw(numbers.text(y)).right_aligned());
+        Row::new([Line::raw(time), value].into_iter().chain(others)).style(theme.muted)
+    });
+    // What is free stands between the columns, so that they span the pane.
+    Table::new(rows, widths)
+        .header(Row::new(head.into_iter().chain(titles)).style(theme.muted.bold()))
+        .column_spacing(GAP)
+        .flex(Flex::SpaceBetween)
+        .render(body.intersection(buf.area), buf);
 }
 
 /// The numbers of a column, newest first, and how wide they are.
@@ -129,6 +119,23 @@ impl<'a> Numbers<'a> {
         let widest = texts.iter().map(|text| text.chars().count()).max();
         let width = widest.unwrap_or(0).max(name.len().min(TITLE_MAX));
         Self { name, values, texts, width: u16::try_from(width).unwrap_or(u16::MAX) }
+    }
+
+    fn title(&self) -> String {
+        format::fit(self.name, self.width.into()).to_uppercase()
+    }
+
+    fn text(&self, row: usize) -> &str {
+        self.texts.get(row).map_or("", String::as_str)
+    }
+
+    fn value(&self, row: usize) -> Option<f64> {
+        self.values.get(row).copied().flatten()
+    }
+
+    /// By how much row `row` is above the one before it in time.
+    fn change(&self, row: usize) -> f64 {
+        self.value(row).zip(self.value(row + 1)).map_or(0.0, |(value, before)| value - before)
     }
 }
 

@@ -4,6 +4,7 @@ use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
     resolution::Resolution,
     row::{Bucket, Value},
+    timestamp::Timestamp,
 };
 use proptest::prelude::*;
 
@@ -13,7 +14,7 @@ use crate::{
     event::{DataEvent, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent},
     screens::Screen,
     state::{self, loadable::Failure},
-    theme::{self, depth::Depth},
+    theme::{self, Theme, depth::Depth},
     view::{Tier, tests::shot},
 };
 

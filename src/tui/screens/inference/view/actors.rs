@@ -1,8 +1,8 @@
 //! Who takes part: what each says, how far that is from the combined value, and what it changes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier, widgets::Widget as _};
+use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget as _};
 
 use super::{Scene, losses::loss_text, past::points};
 use crate::{
@@ -11,12 +11,15 @@ use crate::{
         actors::{Actor, Detail, Role, Sort},
         past::Epoch,
     },
+    state::steps::Steps as _,
+    theme::Theme,
     view::{
-        split_rows,
-        table::{light_row, visible_rows},
+        hits::Hits,
+        split_columns, split_rows,
+        table::{Cell, Column, Side, Table, draw_facts},
     },
     widget::{
-        diverge::{self, DivergingBar},
+        diverge::DivergingBar,
         format::{self, or_none},
         line::{self, Lines, Point},
         paint,
@@ -31,49 +34,42 @@ const FACTS_HEIGHT: u16 = 7;
 /// The rows below the list from which on the past of the chosen actor is charted, too.
 const PAST_FROM: u16 = FACTS_HEIGHT + 8;
 
-/// The width of what an actor said before, with the gap before it.
-const PAST: u16 = 10;
+/// The width of what an actor said before.
+const PAST: u16 = 8;
 
 /// The width of a number.
 const NUMBER: u16 = 10;
 
-/// The columns of a row, by the width there is.
-#[derive(Debug, Clone, Copy)]
-struct Columns {
-    name: u16,
-    bars: u16,
-    /// The two columns of what is chosen, and what was said before.
-    first: u16,
-    second: u16,
-    past: u16,
+/// The columns by the width there is: the two of what is chosen, and what was said before, only in
+/// wide lists.
+fn columns(width: u16, detail: Detail) -> [Column; 8] {
+    let name = if width >= 84 { 21 } else { 16 };
+    let (first, second, past) = match width {
+        0..60 => (0, 0, 0),
+        60..72 => (NUMBER, 0, 0),
+        72..84 => (NUMBER, NUMBER, 0),
+        _ => (NUMBER, NUMBER, PAST),
+    };
+    let others = [1, name, NUMBER, NUMBER, first, second, past].into_iter().filter(|it| *it > 0);
+    let taken: u16 = others.map(|width| width + 1).sum();
+    let bars = width.saturating_sub(taken);
+    let bars = if bars >= 9 { bars } else { 0 };
+    let [first_title, second_title] = detail.titles();
+    let column = |title, width, side| Column { title, width, side };
+    [
+        column("", 1, Side::Left),
+        column("WORKER", name, Side::Left),
+        column("VALUE", NUMBER, Side::Right),
+        column("Δ COMB", NUMBER, Side::Right),
+        column(if bars > 20 { "BELOW / ABOVE" } else { "" }, bars, Side::Center),
+        column(first_title, first, Side::Right),
+        column(second_title, second, Side::Right),
+        column("HISTORY", past, Side::Left),
+    ]
 }
 
-impl Columns {
-    fn for_width(width: u16) -> Self {
-        let name = if width >= 84 { 21 } else { 16 };
-        let (first, second, past) = match width {
-            0..60 => (0, 0, 0),
-            60..72 => (NUMBER, 0, 0),
-            72..84 => (NUMBER, NUMBER, 0),
-            _ => (NUMBER, NUMBER, PAST),
-        };
-        let taken = 2 + name + 2 * (NUMBER + 1) + 2 + first + second + past;
-        let bars = width.saturating_sub(taken);
-        Self { name, bars: if bars >= 9 { bars } else { 0 }, first, second, past }
-    }
-
-    /// The column at which the value ends.
-    const fn value_end(self) -> u16 {
-        2 + self.name + 1 + NUMBER
-    }
-
-    const fn delta_end(self) -> u16 {
-        self.value_end() + 1 + NUMBER
-    }
-}
-
-/// Draws the pane; returns where the row of each actor is.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+/// Draws the pane.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
     let arrow = if state.is_reversed { '▴' } else { '▾' };
     let is_ranked = state.sort == Sort::MeanLoss && state.leaderboard.is_some();
@@ -82,7 +78,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     let body = scene.draw_pane(area, buf, Pane::Actors, title, info);
     if scene.actors.is_empty() {
         scene.draw_nothing(body, buf);
-        return Vec::new();
+        return;
     }
     let n_actors = u16::try_from(scene.actors.len()).unwrap_or(u16::MAX);
     // What a short list does not need is for one actor: facts, and where there is room, its past.
@@ -93,62 +89,56 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
         more => more,
     };
     if below > 0 {
-        draw_facts(area, buf, area.height - 1 - below, scene);
+        draw_actor(area, buf, area.height - 1 - below, scene);
     }
-    let body = Rect { height: body.height - below, ..body };
-    let columns = Columns::for_width(body.width);
-    draw_header(body, buf, columns, scene);
+    let [body, _] = split_rows(body, body.height - below);
+    let columns = columns(body.width, state.detail);
+    let is_chosen = |actor: &Actor| Some(&actor.worker) == state.actor.as_ref();
+    let table = Table {
+        columns: &columns,
+        n_rows: scene.actors.len(),
+        selected: scene.actors.iter().position(is_chosen),
+        pane: Pane::Actors.number(),
+    };
+    let row = |row| scene.actors.get(row).map(|actor| cells(actor, scene)).unwrap_or_default();
+    table.draw(body, buf, theme, hits, row);
     let deltas = scene.actors.iter().filter_map(|actor| actor.delta);
     let extreme =
         deltas.filter(|delta| delta.is_finite()).fold(0.0, |far: f64, d| far.max(d.abs()));
-    let is_chosen = |actor: &Actor| Some(&actor.worker) == state.actor.as_ref();
-    let chosen = scene.actors.iter().position(is_chosen);
-    visible_rows(body, chosen, scene.actors, |row, actor| {
-        draw_row(row, buf, actor, columns, extreme, scene);
-        light_row(row, buf, theme, is_chosen(actor))
-    })
-}
-
-fn draw_header(area: Rect, buf: &mut Buffer, columns: Columns, scene: Scene<'_>) {
-    let style = scene.theme.muted.add_modifier(Modifier::BOLD);
-    paint::text(buf, area, (2, 0), "WORKER", style);
-    paint::text_before(buf, area, (columns.value_end(), 0), "VALUE", style);
-    paint::text_before(buf, area, (columns.delta_end(), 0), "Δ COMB", style);
-    if columns.bars > 20 {
-        let middle = columns.delta_end() + 2 + diverge::center(columns.bars);
-        paint::text_before(buf, area, (middle.saturating_sub(1), 0), "below", style);
-        paint::text(buf, area, (middle + 2, 0), "above", style);
-    }
-    let [first, second] = scene.state.detail.titles();
-    let end = area.width - columns.past;
-    if columns.first > 0 {
-        paint::text_before(buf, area, (end - columns.second, 0), first, style);
-    }
-    if columns.second > 0 {
-        paint::text_before(buf, area, (end, 0), second, style);
-    }
-    if columns.past > 0 {
-        paint::text(buf, area, (end + 2, 0), "HISTORY", style);
+    for (row, place) in table.rows(body) {
+        let (Some(actor), [.., bars, _, _, past]) = (scene.actors.get(row), &*table.places(place))
+        else {
+            continue;
+        };
+        let value = actor.delta.unwrap_or(f64::NAN);
+        let bar = match actor.role {
+            Role::Forecaster => theme.series(3),
+            Role::Inferer => theme.signed(actor.delta.unwrap_or(0.0)),
+        };
+        DivergingBar { value, extreme, bar, center: theme.series(1) }.render(*bars, buf);
+        if let Some(history) = state.past() {
+            let values = history.values_of(&actor.worker, state.label());
+            Sparkline::new(&values, Floor::Lowest, mark(actor, theme).1).render(*past, buf);
+        }
     }
 }
 
-fn draw_row(
-    row: Rect,
-    buf: &mut Buffer,
-    actor: &Actor,
-    columns: Columns,
-    extreme: f64,
-    scene: Scene<'_>,
-) {
+/// The symbol of an actor, and its color.
+fn mark(actor: &Actor, theme: &Theme) -> (&'static str, Style) {
+    match actor.role {
+        Role::Forecaster => ("▲", theme.series(3)),
+        Role::Inferer if actor.is_outlier => ("●", theme.down),
+        Role::Inferer => ("●", theme.series(0)),
+    }
+}
+
+/// What a row says; its bar and its past are drawn.
+fn cells(actor: &Actor, scene: Scene<'_>) -> Vec<Cell> {
     let theme = scene.theme;
     let decimals = scene.decimals();
-    let (symbol, dot) = match actor.role {
-        Role::Forecaster => ('▲', theme.series(3)),
-        Role::Inferer if actor.is_outlier => ('●', theme.down),
-        Role::Inferer => ('●', theme.series(0)),
-    };
-    let style = if actor.role == Role::Inferer { theme.text } else { theme.muted };
-    paint::put(buf, row, (0, 0), symbol, dot);
+    let (symbol, dot) = mark(actor, theme);
+    let is_inferer = actor.role == Role::Inferer;
+    let style = if is_inferer { theme.text } else { theme.muted };
     let name = match &actor.name {
         Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 11, 6),
         Some(name) => name.as_str().into(),
@@ -158,41 +148,20 @@ fn draw_row(
         Some(rank) => format!("{rank:>2} {name}"),
         None => name.into_owned(),
     };
-    paint::text(buf, row, (2, 0), &format::fit(&name, columns.name.into()), style);
-    if let Some(value) = actor.value {
-        let text = format::short(value, decimals, NUMBER.into());
-        paint::text_before(buf, row, (columns.value_end(), 0), &text, style);
-    }
-    if let Some(delta) = actor.delta {
-        let text = format::short_by(delta, decimals, NUMBER.into(), format::signed);
-        let style = if actor.role == Role::Inferer { theme.signed(delta) } else { theme.muted };
-        paint::text_before(buf, row, (columns.delta_end(), 0), &text, style);
-    }
-    if columns.bars > 0 {
-        let x = row.x + columns.delta_end() + 2;
-        let bars = Rect { x, width: columns.bars, ..row };
-        let bar = match actor.role {
-            Role::Forecaster => theme.series(3),
-            Role::Inferer => theme.signed(actor.delta.unwrap_or(0.0)),
-        };
-        let value = actor.delta.unwrap_or(f64::NAN);
-        DivergingBar { value, extreme, bar, center: theme.series(1) }.render(bars, buf);
-    }
+    let value = actor.value.map(|value| format::short(value, decimals, NUMBER.into()));
+    let delta = actor.delta.map(|it| format::short_by(it, decimals, NUMBER.into(), format::signed));
+    let delta_style = if is_inferer { theme.signed(actor.delta.unwrap_or(0.0)) } else { style };
     let [first, second] = details(actor, scene.state.detail, decimals);
-    let end = row.width - columns.past;
-    if columns.first > 0 {
-        paint::text_before(buf, row, (end - columns.second, 0), &first, theme.muted);
-    }
-    if columns.second > 0 {
-        paint::text_before(buf, row, (end, 0), &second, style);
-    }
-    if columns.past > 0
-        && let Some(past) = scene.state.past()
-    {
-        let values = past.values_of(&actor.worker, scene.state.label());
-        let area = Rect { x: row.x + end + 2, width: columns.past - 2, ..row };
-        Sparkline::new(&values, Floor::Lowest, dot).render(area, buf);
-    }
+    vec![
+        (symbol.to_owned(), dot),
+        (name, style),
+        (value.unwrap_or_default(), style),
+        (delta.unwrap_or_default(), delta_style),
+        Cell::default(),
+        (first, theme.muted),
+        (second, style),
+        Cell::default(),
+    ]
 }
 
 /// The two numbers of what is chosen to be shown of an actor.
@@ -217,7 +186,7 @@ fn learned(value: Option<f64>) -> String {
 }
 
 /// Draws all that is known of the chosen actor, else of the first, from row `y` of the pane on.
-fn draw_facts(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
+fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let chosen = scene.actors.iter().find(|actor| Some(&actor.worker) == state.actor.as_ref());
     let Some(actor) = chosen.or_else(|| scene.actors.first()) else { return };
@@ -235,23 +204,22 @@ fn draw_facts(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let name = actor.name.clone().unwrap_or_else(|| format::NONE.to_owned());
     let (regret, score) = known.map_or((None, None), |known| (known.regret, known.score));
     let facts = [
-        [("address", actor.worker.to_string()), ("", String::new())],
-        [("known as", name), ("", String::new())],
-        [("role", role.to_owned()), ("weight", weight)],
-        [("value", value), ("regret", learned(regret))],
-        [("mean loss", learned(actor.mean_loss)), ("score", learned(score))],
+        ("address", actor.worker.to_string()),
+        ("known as", name),
+        ("role", role.to_owned()),
+        ("value", value),
+        ("mean loss", learned(actor.mean_loss)),
     ];
-    let room = area.height.saturating_sub(y + 2);
-    let body = Rect { y: area.y + y + 1, height: room, ..padded(area) };
-    let [body, below] = split_rows(body, FACTS_HEIGHT - 1);
+    let more = [("weight", weight), ("regret", learned(regret)), ("score", learned(score))];
+    let [_, below] = split_rows(padded(padded(area)), y + 1);
+    let [body, below] = split_rows(below, FACTS_HEIGHT - 1);
+    draw_facts(body, buf, theme, &facts);
+    // The address and the name are too long for half of the pane.
+    let [_, beside] = split_rows(body, 2);
+    let [_, beside] = split_columns(beside, body.width / 2);
+    draw_facts(beside, buf, theme, &more);
+    let [below, _] = split_rows(below, below.height.saturating_sub(1));
     draw_past(below, buf, actor, scene);
-    let half = body.width / 2;
-    for (y, pair) in (0..body.height).zip(facts) {
-        for (x, (name, value)) in [0, half].into_iter().zip(pair) {
-            paint::text_before(buf, body, (x + 10, y), name, theme.muted);
-            paint::text(buf, body, (x + 11, y), &value, theme.text);
-        }
-    }
 }
 
 /// Draws what an actor said over its past epochs, against what all came to and what came true.
@@ -266,9 +234,7 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         .map(|(time, value)| Point { time, value })
         .collect();
     let is_told = |point: &&Point| point.value.is_finite();
-    let (Some(first), Some(last)) = (told.iter().find(is_told), told.iter().rfind(is_told)) else {
-        return;
-    };
+    let Some(first) = told.iter().find(is_told) else { return };
     let all = past.epochs_with_gaps();
     let line =
         |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, state.label(), of);
@@ -280,25 +246,14 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
         ("◆", theme.series(1), "combined"),
         ("─", theme.up, "truth"),
     ]);
-    let [top, chart] = split_rows(padded(area), 1);
+    let [top, chart] = split_rows(area, 1);
     paint::line(buf, top, (0, 0), &legend);
-    Lines {
-        lines: &[
-            line::Line::new(&truth, theme.up),
-            line::Line::new(&combined, theme.series(1)),
-            line::Line { is_filled: true, ..line::Line::new(&told, own) },
-        ],
-        start: first.time,
-        end: last.time,
-        // A line ends where the actor was silent, or an epoch is missing.
-        gap: Duration::MAX,
-        volumes: &[],
-        now: scene.now,
-        crosshair: None,
-        tag: Some((last.value, own)),
-        decimals: scene.decimals(),
-        scale: scene.share_scale([&told, &combined, &truth]),
-        theme,
-    }
-    .render(chart, buf);
+    let lines = [
+        line::Line::new(&truth, theme.up),
+        line::Line::new(&combined, theme.series(1)),
+        line::Line { is_filled: true, ..line::Line::new(&told, own) },
+    ];
+    let scale = scene.share_scale([&told, &combined, &truth]);
+    // A line ends where the actor was silent, or an epoch is missing.
+    Lines { scale, ..Lines::new(&lines, scene.now, scene.decimals(), theme) }.render(chart, buf);
 }

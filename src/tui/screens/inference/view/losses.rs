@@ -28,7 +28,7 @@ struct Losses {
 }
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let styles = [theme.series(1), theme.text, theme.faint];
     let info = scene.legend(&[
@@ -39,35 +39,24 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     let body = scene.draw_pane(area, buf, Pane::Losses, "Cumulative loss", info);
     let epochs = state.leaderboard.iter().flat_map(|board| &board.epochs);
     let epochs: Vec<Losses> = epochs.filter_map(losses).collect();
-    let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
+    if epochs.is_empty() {
         note::centered(buf, body, &[("no ground truth yet", theme.muted)]);
-        return Vec::new();
-    };
+        return;
+    }
     let lines = [0, 1, 2].map(|idx| sums(&epochs, idx));
     let [combined, naive, uninformed] = lines.each_ref().map(Vec::as_slice);
     let chart = Rect { height: body.height.saturating_sub(1), ..body };
     let newest = combined.last().map_or(0.0, |point| point.value);
-    Lines {
-        lines: &[
-            line::Line::new(uninformed, styles[2]),
-            line::Line::new(naive, styles[1]),
-            line::Line::new(combined, styles[0]),
-        ],
-        start: first.time,
-        end: last.time,
-        gap: past::gap(epochs.iter().map(|epoch| epoch.time)),
-        volumes: &[],
-        now: scene.now,
-        crosshair: None,
-        tag: Some((newest, styles[0])),
-        decimals: format::decimals_of(newest),
-        scale: None,
-        theme,
-    }
-    .render(chart, buf);
+    let lines = [
+        line::Line::new(uninformed, styles[2]),
+        line::Line::new(naive, styles[1]),
+        line::Line::new(combined, styles[0]),
+    ];
+    let gap = past::gap(epochs.iter().map(|epoch| epoch.time));
+    let decimals = format::decimals_of(newest);
+    Lines { gap, ..Lines::new(&lines, scene.now, decimals, theme) }.render(chart, buf);
     let row = Rect { y: body.bottom().saturating_sub(1), height: 1, ..body };
     draw_means(row, buf, &epochs, scene);
-    Vec::new()
 }
 
 /// Draws the mean losses, and by how much combined is below the others.

@@ -24,7 +24,7 @@ use crate::{
 const ERROR_HEIGHT: u16 = 2;
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let n_epochs = state.past().map_or(0, History::len);
     let truth = format!("truth · {}", format::counted(n_epochs, "epoch"));
@@ -37,9 +37,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     let label = state.label();
     let epochs: Vec<&Epoch> = state.past().map_or_else(Vec::new, |past| past.epochs().collect());
     let epochs = since_silence(&epochs);
-    let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
+    let Some(first) = epochs.first() else {
         note::centered(buf, body, &[("no epochs yet", theme.muted)]);
-        return Vec::new();
+        return;
     };
     let all = state.past().map_or_else(Vec::new, History::epochs_with_gaps);
     let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, label, of);
@@ -48,32 +48,18 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize
     let truth = line(|epoch| &epoch.truth);
     let error_height = if body.height >= 12 { ERROR_HEIGHT } else { 0 };
     let chart = Rect { height: body.height - error_height, ..body };
-    let newest = combined.iter().rfind(|point| point.value.is_finite());
-    let newest = newest.map(|point| (point.value, theme.series(1)));
-    Lines {
-        lines: &[
-            line::Line::new(&naive, theme.muted),
-            line::Line::new(&truth, theme.up),
-            line::Line { is_filled: true, ..line::Line::new(&combined, theme.series(1)) },
-        ],
-        start: first.time,
-        end: last.time,
-        // A line ends where an epoch is missing, however short that is.
-        gap: Duration::MAX,
-        volumes: &[],
-        now: scene.now,
-        crosshair: None,
-        tag: newest,
-        decimals: format::decimals_for(combined.iter().map(|point| point.value)),
-        scale: scene.share_scale([&combined, &naive, &truth]),
-        theme,
-    }
-    .render(chart, buf);
+    let lines = [
+        line::Line::new(&naive, theme.muted),
+        line::Line::new(&truth, theme.up),
+        line::Line { is_filled: true, ..line::Line::new(&combined, theme.series(1)) },
+    ];
+    let decimals = format::decimals_for(combined.iter().map(|point| point.value));
+    let scale = scene.share_scale([&combined, &naive, &truth]);
+    Lines { scale, ..Lines::new(&lines, scene.now, decimals, theme) }.render(chart, buf);
     if error_height > 0 {
         let row = Rect { y: body.bottom() - 1, height: 1, ..body };
         draw_difference(row, buf, &combined, &naive, scene);
     }
-    Vec::new()
 }
 
 /// The values of `label` from `start` on, not a number where there is none, and in the place of

@@ -11,49 +11,60 @@ use wire::inference::TopicSummary;
 use super::Scene;
 use crate::{
     screens::inference::state::Pane,
-    view::table::{light_row, visible_rows},
-    widget::{format, paint},
+    state::steps::Steps as _,
+    view::{
+        hits::Hits,
+        table::{Cell, Column, Side, Table},
+    },
+    widget::format,
 };
 
 /// The columns of the bar that an epoch fills.
 const BAR: u16 = 8;
 
-/// Draws the pane; returns where the row of each topic is.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) -> Vec<(usize, Rect)> {
+/// The narrowest list with what a topic's workers are and have learned.
+const WIDE_FROM: u16 = 56;
+
+/// Draws the pane.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
     let body = scene.draw_pane(area, buf, Pane::Topics, "Topics", state.topics.note(scene.now));
     let topics = state.topics.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         scene.draw_nothing(body, buf);
-        return Vec::new();
+        return;
     }
-    let header = theme.muted.add_modifier(Modifier::BOLD);
-    let is_wide = body.width >= 56;
-    let name_end = body.width.saturating_sub(if is_wide { BAR + 20 } else { BAR + 1 });
-    paint::text(buf, body, (0, 0), "ID  PREDICTS", header);
-    if is_wide {
-        paint::text_before(buf, body, (name_end + 9, 0), "GROUP", header);
-        paint::text_before(buf, body, (name_end + 18, 0), "LEARNED", header);
-    }
-    paint::text_before(buf, body, (body.width, 0), "EPOCH", header);
+    let number_width = if body.width >= WIDE_FROM { 8 } else { 0 };
+    let name_width = body.width.saturating_sub(BAR + 4 + 2 * (number_width + 1)).max(1);
+    let column = |title, width, side| Column { title, width, side };
+    let columns = [
+        column("ID", 2, Side::Right),
+        column("PREDICTS", name_width, Side::Left),
+        column("GROUP", number_width, Side::Right),
+        column("LEARNED", number_width, Side::Right),
+        column("EPOCH", BAR, Side::Right),
+    ];
     let is_chosen =
         |topic: &TopicSummary| state.selected.is_some_and(|id| id.get() == topic.topic_id);
-    let chosen = topics.iter().position(is_chosen);
-    visible_rows(body, chosen, topics, |row, topic| {
-        let style =
-            if is_chosen(topic) { theme.text.add_modifier(Modifier::BOLD) } else { theme.text };
-        paint::text_before(buf, row, (2, 0), &topic.topic_id.to_string(), theme.focus);
-        let name = format::fit(&topic.name, usize::from(name_end.saturating_sub(5)));
-        paint::text(buf, row, (4, 0), &name, style);
-        if is_wide {
-            let group = format::fit(topic.subgroup.as_deref().unwrap_or("*"), 8).into_owned();
-            paint::text_before(buf, row, (name_end + 9, 0), &group, theme.accent2);
-            let learned = format::count(topic.n_learned);
-            paint::text_before(buf, row, (name_end + 18, 0), &learned, theme.muted);
+    let selected = topics.iter().position(is_chosen);
+    let pane = Pane::Topics.number();
+    let table = Table { columns: &columns, n_rows: topics.len(), selected, pane };
+    table.draw(body, buf, theme, hits, |row| {
+        let Some(topic) = topics.get(row) else { return Vec::new() };
+        let bold = if is_chosen(topic) { Modifier::BOLD } else { Modifier::empty() };
+        vec![
+            (topic.topic_id.to_string(), theme.focus),
+            (topic.name.clone(), theme.text.add_modifier(bold)),
+            (topic.subgroup.as_deref().unwrap_or("*").to_owned(), theme.accent2),
+            (format::count(topic.n_learned), theme.muted),
+            Cell::default(),
+        ]
+    });
+    for (row, place) in table.rows(body) {
+        if let Some(topic) = topics.get(row) {
+            draw_epoch(place, buf, topic, scene);
         }
-        draw_epoch(row, buf, topic, scene);
-        light_row(row, buf, theme, is_chosen(topic))
-    })
+    }
 }
 
 /// Draws how much of its epoch a topic has behind it.
