@@ -3,6 +3,7 @@
 //! Screens and overlays handle their own events in their `update` modules.
 
 mod perform;
+pub(crate) mod view;
 
 use std::time::Duration;
 

@@ -97,7 +97,7 @@ impl Overlay {
     }
 
     /// Whether the screen beneath is dimmed.
-    const fn is_fading(&self) -> bool {
+    pub(crate) const fn is_fading(&self) -> bool {
         // A theme is chosen by what it does to the rest of the screen.
         !matches!(self, Self::Themes(_))
     }

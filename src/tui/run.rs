@@ -313,7 +313,7 @@ impl Loop {
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
         let has_changes = self.terminal.would_change(|area, buf| {
             // A panic here repeats when the frame is drawn.
-            guard::guarded(|| view::draw(area, buf, state, &theme)).ok();
+            guard::guarded(|| app::view::draw(area, buf, state, &theme)).ok();
         });
         self.state.now = now;
         has_changes
@@ -492,12 +492,12 @@ impl Loop {
             let draw = || {
                 #[cfg(debug_assertions)]
                 panic_if(fault == Some(FaultInjection::View) && state.screen == Screen::Logs);
-                view::draw(area, buf, state, &theme)
+                app::view::draw(area, buf, state, &theme)
             };
             match guard::guarded(draw) {
                 Ok(drawn) => hits = drawn,
                 Err(why) => {
-                    view::draw_broken(area, buf, state, &theme, &why);
+                    app::view::draw_broken(area, buf, state, &theme, &why);
                     broken = Some(state.screen);
                 }
             }

@@ -8,6 +8,7 @@
 //! ```
 //! `view/x.rs` draws what `state/x.rs` holds. Any size is drawn, from one cell on.
 
+pub(crate) mod field;
 pub(crate) mod footer;
 pub(crate) mod header;
 pub(crate) mod hits;
@@ -21,29 +22,22 @@ pub(crate) mod wrap;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Modifier,
     text::{Line, Span},
 };
 
-use self::hits::Hits;
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::{self, Overlay},
-    screens::{Screen, cluster, data, execute, inference, logs, overview},
     state::{State, loadable::Loadable},
     theme::Theme,
-    widget::{
-        note, paint,
-        pane::{self, Focus, padded},
-    },
+    widget::{note, pane::Focus},
 };
 
 /// Rows that a turn of the wheel moves.
 pub(crate) const WHEEL_ROWS: i32 = 3;
 
 /// The narrowest and lowest terminal on which screens are drawn.
-const SIZE_MIN: (u16, u16) = (60, 16);
+pub(crate) const SIZE_MIN: (u16, u16) = (60, 16);
 
 /// How much there is room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,57 +125,6 @@ impl Tier {
     }
 }
 
-/// Draws the whole screen; returns what can be clicked.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
-    let mut hits = Hits::default();
-    theme.clear(area, buf);
-    let Some(tier) = Tier::for_area(area) else {
-        draw_too_small(area, buf, state, theme);
-        return hits;
-    };
-    let frame = Frame { state, theme, tier };
-    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
-    match state.screen {
-        Screen::Cluster => cluster::view::draw(middle, buf, frame, &mut hits),
-        Screen::Execute => execute::view::draw(middle, buf, frame, &mut hits),
-        Screen::Data => data::view::draw(middle, buf, frame, &mut hits),
-        Screen::Inference => inference::view::draw(middle, buf, frame, &mut hits),
-        Screen::Logs => logs::view::draw(middle, buf, frame, &mut hits),
-        Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
-    }
-    overlay::view::draw(middle, buf, frame, &mut hits);
-    // After the overlay, which leaves nothing of the screen to be selected.
-    header::draw(top, buf, frame, &mut hits);
-    footer::draw(bottom, buf, frame, &mut hits);
-    if let Some(Overlay::Jump(typed)) = state.overlays.last() {
-        overlay::jump::view::draw(buf, theme, &hits, typed);
-    }
-    overlay::keys::view::draw(middle, buf, frame);
-    state.symbols.apply(buf);
-    hits
-}
-
-/// Draws what can be said where a screen broke while it was drawn: the way to the others, and why.
-pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme, why: &str) {
-    theme.clear(area, buf);
-    let frame = Frame { state, theme, tier: Tier::for_area(area).unwrap_or(Tier::Small) };
-    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
-    header::draw(top, buf, frame, &mut Hits::default());
-    footer::draw(bottom, buf, frame, &mut Hits::default());
-    let name = state.screen.name();
-    let inside = padded(pane::Pane::new(name.to_owned()).draw(middle, buf, theme));
-    let title = format!("✗ the {name} screen failed to draw: a bug in this program");
-    let next = "other screens still work; any other key retries this one, then the program ends";
-    draw_empty(inside, buf, theme, &[title, why.to_owned(), next.to_owned()]);
-}
-
-/// The first row, all between, and the last `n_last` rows.
-fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
-    let [top, rest] = split_rows(area, 1);
-    let [middle, bottom] = split_rows(rest, rest.height.saturating_sub(n_last));
-    [top, middle, bottom]
-}
-
 /// Parts `area` at row `at`, counted from its top.
 pub(crate) fn split_rows(area: Rect, at: u16) -> [Rect; 2] {
     let at = at.min(area.height);
@@ -230,21 +173,6 @@ pub(crate) fn draw_empty(area: Rect, buf: &mut Buffer, theme: &Theme, lines: &[i
         lines.iter().flat_map(|line| wrap::wrapped(line.as_ref(), area.width)).collect();
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), theme.muted)).collect();
     note::centered(buf, area, &lines);
-}
-
-fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
-    let (width, height) = SIZE_MIN;
-    let note = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
-    let [top, _, bottom] = rows(area, 1);
-    header::draw_health(top, buf, state, theme);
-    let middle = centered(area, area.width, 1);
-    let note_width = u16::try_from(note.chars().count()).unwrap_or(u16::MAX);
-    let x = middle.width.saturating_sub(note_width) / 2;
-    paint::text(buf, middle, (x, 0), &note, theme.text.add_modifier(Modifier::BOLD));
-    if area.height > 2 {
-        let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
-        paint::text(buf, bottom, (0, 0), &quit, theme.muted);
-    }
 }
 
 #[cfg(test)]

@@ -1,51 +1,18 @@
-//! Draws the topmost overlay, with the screen beneath dimmed.
+//! Draws what overlays share: a raised box, a list, a question, a prompt.
 
 use ratatui::{buffer::Buffer, layout::Rect, text::Line};
 
-use super::{Overlay, copy_as, help, notices, palette, profiles, themes};
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{cluster, execute},
     state::field::Field,
-    view::{Frame, centered, hits::Hits, split_columns, split_rows},
+    view::{Frame, centered, field::draw_field, hits::Hits, split_columns, split_rows},
     widget::{
         format, paint,
         pane::{self, Focus, Pane},
     },
 };
-
-/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked; a
-/// click beside the overlay closes it.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    let Some(overlay) = frame.state.overlays.last() else { return };
-    if matches!(overlay, Overlay::Jump(_)) {
-        // Labels are for what is beneath; the view lays them over the whole frame.
-        return;
-    }
-    hits.clear();
-    hits.add(area, Target::Action(Action::Back));
-    if overlay.is_fading() {
-        frame.theme.fade(area, buf);
-    }
-    match overlay {
-        Overlay::Jump(_) => {}
-        Overlay::Help(help) => help::view::draw(area, buf, frame, help, hits),
-        Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
-        Overlay::Palette(palette) => palette::view::draw(area, buf, frame, palette, hits),
-        Overlay::Themes(themes) => themes::view::draw(area, buf, frame, *themes, hits),
-        Overlay::AddNode => cluster::view::node_form::draw(area, buf, frame, hits),
-        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(area, buf, frame, hits),
-        Overlay::Presets => execute::view::presets::draw(area, buf, frame, hits),
-        Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame, hits),
-        Overlay::Save(save) => save.prompt(frame).draw(area, buf, frame, hits),
-        Overlay::CopyAs(copy_as) => copy_as::view::draw(area, buf, frame, copy_as, hits),
-        Overlay::Profiles(row) => profiles::view::draw(area, buf, frame, *row, hits),
-        Overlay::Key(form) => profiles::view::draw_key(area, buf, frame, form, hits),
-        Overlay::Notices(row) => notices::view::draw(area, buf, frame, *row, hits),
-    }
-}
 
 /// Draws a raised box at `place` and returns its inner area.
 pub(crate) fn raise(
@@ -137,14 +104,14 @@ impl Prompt<'_> {
         let [_, row] = split_rows(inside, 1);
         let [_, room] = split_columns(split_rows(row, 1)[0], x);
         buf.set_style(room, theme.sel);
-        execute::view::draw_field(pane::padded(room), buf, theme, self.field, theme.text);
+        draw_field(pane::padded(room), buf, theme, self.field, theme.text);
         let note = format::fit(&self.note, inside.width.into());
         paint::text(buf, inside, (0, 3), &note, theme.muted);
     }
 }
 
 /// Asks whether to quit although a run is awaited, or an added node would end.
-fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     let runs = match frame.state.runs.n_waiting() {
         0 => None,

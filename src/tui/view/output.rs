@@ -12,9 +12,8 @@ use ratatui::{
 use unicode_width::UnicodeWidthChar as _;
 use wire::functions::ExecuteResponse;
 
-use super::Frame;
+use super::{Frame, field::draw_search};
 use crate::{
-    screens::execute::view::draw_search,
     state::{
         results::{Output, ResultView, text},
         steps::Steps as _,

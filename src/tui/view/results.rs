@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     event::Target,
-    screens::{Screen, cluster, execute::view::RESULTS},
+    screens::{Screen, cluster, execute::state::RESULTS},
     state::{
         loadable::Failure,
         results::{self, DIFF_LINES_MAX, text::Position},

@@ -14,10 +14,12 @@ use ratatui::style::{Color, Modifier};
 use super::*;
 use crate::{
     action::Action,
+    app::view::draw,
     event::{Event, Target},
     harness::Harness,
     local::{Addresses, Level, LocalEvent, LocalLog},
     profiles::Profile,
+    screens::Screen,
     state::loadable::Failure,
     theme,
 };

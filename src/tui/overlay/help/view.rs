@@ -12,8 +12,7 @@ use crate::{
     action::Action,
     keymap::Layer,
     overlay::view::raise,
-    screens::execute,
-    view::{Frame, centered, hits::Hits, split_rows},
+    view::{Frame, centered, field::draw_search, hits::Hits, split_rows},
     widget::{format, paint, pane::Pane},
 };
 
@@ -48,7 +47,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, 
     ));
     let inside = raise(place, buf, frame, of, hits);
     let [top, inside] = split_rows(inside, 2);
-    execute::view::draw_search(top, buf, theme, &help.filter, "");
+    draw_search(top, buf, theme, &help.filter, "");
     let lines = lines(frame, help);
     let (left, right) = columns(&lines, area.width);
     let n_rows = left.len().max(right.len());

@@ -11,8 +11,7 @@ use ratatui::{
 use super::state::{Entry, Kind, Match, Palette};
 use crate::{
     overlay::view::{List, raise},
-    screens::execute,
-    view::{Frame, hits::Hits},
+    view::{Frame, field::draw_field, hits::Hits},
     widget::{format, paint, pane::Pane},
 };
 
@@ -55,7 +54,7 @@ pub(crate) fn draw(
     if palette.input.value().is_empty() {
         paint::text(buf, field, (1, 0), "a command or a name", theme.faint);
     }
-    execute::view::draw_field(field, buf, theme, &palette.input, theme.text);
+    draw_field(field, buf, theme, &palette.input, theme.text);
     let rule = Rect { y: inside.y.saturating_add(1), height: 1, ..inside }.intersection(inside);
     Block::new().borders(Borders::TOP).border_style(theme.border).render(rule, buf);
     // A line for what is typed, a rule above and a blank below the list, a line for the signs.

@@ -12,6 +12,11 @@ use crate::state::{
     runs::{Run, RunId, Runs},
 };
 
+/// The number of the form among the screen's panes.
+pub(crate) const FORM: usize = 0;
+/// The number of the results.
+pub(crate) const RESULTS: usize = 1;
+
 /// The focused pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Pane {

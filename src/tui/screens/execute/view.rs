@@ -7,33 +7,23 @@ pub(crate) mod presets;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::{Modifier, Style},
     text::{Line, Span},
     widgets::Widget as _,
 };
 
-use super::state::Pane;
+use super::state::{Pane, RESULTS};
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
     screens::{cluster, logs},
-    state::{
-        field::Field,
-        runs::{Phase, Run},
-    },
-    theme::Theme,
+    state::runs::{Phase, Run},
     view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
     widget::{
         format, paint, pane,
         sparkline::{Floor, Sparkline},
     },
 };
-
-/// The number of the form among the screen's panes.
-pub(crate) const FORM: usize = 0;
-/// The number of the results.
-pub(crate) const RESULTS: usize = 1;
 
 /// Runs whose duration is shown.
 const DURATIONS_MAX: usize = 60;
@@ -229,48 +219,4 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     };
     let text = format!("p50 {}  p95 {}", at(50), at(95));
     paint::text(buf, area, (width + 2, area.height - 1), &text, theme.muted);
-}
-
-/// Draws a field's text with its caret, scrolled so that the caret is in view.
-pub(crate) fn draw_field(area: Rect, buf: &mut Buffer, theme: &Theme, field: &Field, style: Style) {
-    if area.width < 2 || area.height == 0 {
-        return;
-    }
-    if !field.is_edited() {
-        paint::text(buf, area, (0, 0), &format::fit(field.value(), area.width.into()), style);
-        return;
-    }
-    // The last column is the caret's, when it stands after the text.
-    let scroll = field.scroll(usize::from(area.width - 1));
-    let mut column = 0;
-    let mut shown = String::new();
-    for letter in field.value().chars() {
-        let width = Span::raw(letter.to_string()).width();
-        if column >= scroll {
-            shown.push(letter);
-        }
-        column += width;
-    }
-    paint::text(buf, area, (0, 0), &shown, style);
-    let x = u16::try_from(field.cursor_column().saturating_sub(scroll)).unwrap_or(0);
-    if let Some(cell) = paint::cell(buf, area, x, 0) {
-        cell.set_style(theme.focus.add_modifier(Modifier::REVERSED));
-    }
-}
-
-/// Draws the field of a search: `⌕ text`.
-pub(crate) fn draw_search(
-    area: Rect,
-    buf: &mut Buffer,
-    theme: &Theme,
-    field: &Field,
-    placeholder: &str,
-) {
-    let (_, rest) = (paint::text(buf, area, (0, 0), "⌕", theme.muted), 2);
-    let [_, text] = split_columns(area, rest);
-    if field.value().is_empty() && !field.is_edited() {
-        paint::text(buf, text, (0, 0), placeholder, theme.faint);
-    } else {
-        draw_field(text, buf, theme, field, theme.text);
-    }
 }

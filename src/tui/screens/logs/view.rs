@@ -14,10 +14,9 @@ use crate::{
     action::Action,
     keymap::Layer,
     local::{Level, LocalLog},
-    screens::execute,
     state::State,
     theme::Theme,
-    view::{Frame, draw_empty, focus_if, hits::Hits, split_rows},
+    view::{Frame, draw_empty, field::draw_search, focus_if, hits::Hits, split_rows},
     widget::{format, paint, pane},
 };
 
@@ -50,7 +49,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut H
     let has_filter = logs.filter.is_edited() || !logs.filter.value().is_empty();
     let [filter, rest] = split_rows(rest, 1);
     if has_filter {
-        execute::view::draw_search(filter, buf, theme, &logs.filter, "search…");
+        draw_search(filter, buf, theme, &logs.filter, "search…");
     }
     let open = logs.line().filter(|_| logs.is_open);
     let Some(open) = open else {

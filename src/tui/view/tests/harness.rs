@@ -16,7 +16,7 @@ use crate::{
     overlay::Overlay,
     state::{State, runs::RunId},
     theme::{self, Theme, depth::Depth},
-    view::{self, hits::Hits},
+    view::hits::Hits,
 };
 
 /// The content id of a module of no bytes.
@@ -177,14 +177,14 @@ impl Harness {
     pub(crate) fn hits(&self) -> Hits {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
-        view::draw(area, &mut Buffer::empty(area), &self.state, &theme)
+        app::view::draw(area, &mut Buffer::empty(area), &self.state, &theme)
     }
 
     /// What is shown, in cells.
     pub(crate) fn drawn(&self, name: theme::Name) -> Buffer {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let mut buffer = Buffer::empty(area);
-        view::draw(area, &mut buffer, &self.state, &Theme::new(name, Depth::TrueColor));
+        app::view::draw(area, &mut buffer, &self.state, &Theme::new(name, Depth::TrueColor));
         buffer
     }
 }

@@ -7,8 +7,8 @@ use crate::{
     event::Target,
     keymap::Layer,
     overlay::view::{Question, raise},
-    screens::{cluster::state::node_form::NodeField, execute::view::draw_field},
-    view::{Frame, centered, hits::Hits, wrap::wrapped},
+    screens::cluster::state::node_form::NodeField,
+    view::{Frame, centered, field::draw_field, hits::Hits, wrap::wrapped},
     widget::{
         format, paint,
         pane::{self, Pane},

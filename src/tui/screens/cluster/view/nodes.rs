@@ -21,7 +21,9 @@ use crate::{
         steps::Steps as _,
     },
     view::{
-        Frame, Tier, draw_empty, focus_if,
+        Frame, Tier, draw_empty,
+        field::draw_search,
+        focus_if,
         hits::Hits,
         spinner, split_rows,
         table::{Cell, Column, Side, Table},
@@ -160,7 +162,7 @@ fn info(nodes: &[Node], frame: Frame<'_>) -> String {
 
 fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let filter = &frame.state.cluster.filter;
-    crate::screens::execute::view::draw_search(area, buf, frame.theme, filter, "filter…");
+    draw_search(area, buf, frame.theme, filter, "filter…");
 }
 
 fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {

@@ -16,18 +16,15 @@ use super::{table, tape};
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::{
-        data::state::{
-            ChartKind, Indicators, Pane, State,
-            chart::heikin,
-            export::{Export, Range},
-            pins::PERCENT,
-        },
-        execute,
+    screens::data::state::{
+        ChartKind, Indicators, Pane, State,
+        chart::heikin,
+        export::{Export, Range},
+        pins::PERCENT,
     },
     state::loadable::Loadable,
     theme::Theme,
-    view::{Frame, focus_if, join_facts, split_rows},
+    view::{Frame, field::draw_field, focus_if, join_facts, split_rows},
     widget::{
         axis::Scale,
         candles::{Candle, Candles, Overlay},
@@ -120,7 +117,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let resolution = frame.state.data.chart.resolution();
     paint::text(buf, area, (0, 0), "export to", theme.muted);
     let place = Rect { x: area.x.saturating_add(10), width: area.width.saturating_sub(10), ..area };
-    execute::view::draw_field(place, buf, theme, &export.path, theme.text);
+    draw_field(place, buf, theme, &export.path, theme.text);
     let mut spans = vec![Span::styled("↑↓ ", theme.key)];
     for range in [Range::Loaded, Range::Day, Range::Week, Range::All] {
         let style = if range == export.range {

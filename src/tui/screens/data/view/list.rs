@@ -9,13 +9,12 @@ use unicode_width::UnicodeWidthStr;
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::{
-        data::state::{Pane, SPARK_VALUES, fresh_for},
-        execute::view::draw_field,
-    },
+    screens::data::state::{Pane, SPARK_VALUES, fresh_for},
     state::{field::Field, loadable::Loadable, steps::Steps as _},
     view::{
-        Frame, focus_if,
+        Frame,
+        field::draw_field,
+        focus_if,
         hits::Hits,
         split_rows,
         table::{Cell, Column, Side, Table, draw_facts},

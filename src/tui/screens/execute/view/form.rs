@@ -8,18 +8,20 @@ use ratatui::{
 use serde_json::Value;
 use wire::functions::ExecuteRequest;
 
-use super::{FORM, draw_field};
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
     screens::{
-        execute::state::{Check, FormField, Pane},
+        execute::state::{Check, FORM, FormField, Pane},
         logs,
     },
     state::{runs::Phase, stack},
     theme::Theme,
-    view::{Frame, Tier, focus_if, hits::Hits, results, split_columns, split_rows, wrap::wrapped},
+    view::{
+        Frame, Tier, field::draw_field, focus_if, hits::Hits, results, split_columns, split_rows,
+        wrap::wrapped,
+    },
     widget::{format, paint, pane},
 };
 

@@ -1,0 +1,117 @@
+//! Draws the whole screen: the header, the screen in view, its overlays, the footer.
+
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
+
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    overlay::{
+        self, Overlay, copy_as, help, notices, palette, profiles, themes, view::draw_confirm,
+    },
+    screens::{Screen, cluster, data, execute, inference, logs, overview},
+    state::State,
+    theme::Theme,
+    view::{Frame, SIZE_MIN, Tier, centered, draw_empty, footer, header, hits::Hits, split_rows},
+    widget::{
+        paint,
+        pane::{Pane, padded},
+    },
+};
+
+/// Draws the whole screen; returns what can be clicked.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
+    let mut hits = Hits::default();
+    theme.clear(area, buf);
+    let Some(tier) = Tier::for_area(area) else {
+        draw_too_small(area, buf, state, theme);
+        return hits;
+    };
+    let frame = Frame { state, theme, tier };
+    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
+    match state.screen {
+        Screen::Cluster => cluster::view::draw(middle, buf, frame, &mut hits),
+        Screen::Execute => execute::view::draw(middle, buf, frame, &mut hits),
+        Screen::Data => data::view::draw(middle, buf, frame, &mut hits),
+        Screen::Inference => inference::view::draw(middle, buf, frame, &mut hits),
+        Screen::Logs => logs::view::draw(middle, buf, frame, &mut hits),
+        Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
+    }
+    draw_overlay(middle, buf, frame, &mut hits);
+    // After the overlay, which leaves nothing of the screen to be selected.
+    header::draw(top, buf, frame, &mut hits);
+    footer::draw(bottom, buf, frame, &mut hits);
+    if let Some(Overlay::Jump(typed)) = state.overlays.last() {
+        overlay::jump::view::draw(buf, theme, &hits, typed);
+    }
+    overlay::keys::view::draw(middle, buf, frame);
+    state.symbols.apply(buf);
+    hits
+}
+
+/// Draws what can be said where a screen broke while it was drawn: the way to the others, and why.
+pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme, why: &str) {
+    theme.clear(area, buf);
+    let frame = Frame { state, theme, tier: Tier::for_area(area).unwrap_or(Tier::Small) };
+    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
+    header::draw(top, buf, frame, &mut Hits::default());
+    footer::draw(bottom, buf, frame, &mut Hits::default());
+    let name = state.screen.name();
+    let inside = padded(Pane::new(name.to_owned()).draw(middle, buf, theme));
+    let title = format!("✗ the {name} screen failed to draw: a bug in this program");
+    let next = "other screens still work; any other key retries this one, then the program ends";
+    draw_empty(inside, buf, theme, &[title, why.to_owned(), next.to_owned()]);
+}
+
+/// The first row, all between, and the last `n_last` rows.
+fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
+    let [top, rest] = split_rows(area, 1);
+    let [middle, bottom] = split_rows(rest, rest.height.saturating_sub(n_last));
+    [top, middle, bottom]
+}
+
+/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked; a
+/// click beside the overlay closes it.
+fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Some(overlay) = frame.state.overlays.last() else { return };
+    if matches!(overlay, Overlay::Jump(_)) {
+        // Labels are for what is beneath; the view lays them over the whole frame.
+        return;
+    }
+    hits.clear();
+    hits.add(area, Target::Action(Action::Back));
+    if overlay.is_fading() {
+        frame.theme.fade(area, buf);
+    }
+    match overlay {
+        Overlay::Jump(_) => {}
+        Overlay::Help(help) => help::view::draw(area, buf, frame, help, hits),
+        Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
+        Overlay::Palette(palette) => palette::view::draw(area, buf, frame, palette, hits),
+        Overlay::Themes(themes) => themes::view::draw(area, buf, frame, *themes, hits),
+        Overlay::AddNode => cluster::view::node_form::draw(area, buf, frame, hits),
+        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(area, buf, frame, hits),
+        Overlay::Presets => execute::view::presets::draw(area, buf, frame, hits),
+        Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame, hits),
+        Overlay::Save(save) => save.prompt(frame).draw(area, buf, frame, hits),
+        Overlay::CopyAs(copy_as) => copy_as::view::draw(area, buf, frame, copy_as, hits),
+        Overlay::Profiles(row) => profiles::view::draw(area, buf, frame, *row, hits),
+        Overlay::Key(form) => profiles::view::draw_key(area, buf, frame, form, hits),
+        Overlay::Notices(row) => notices::view::draw(area, buf, frame, *row, hits),
+    }
+}
+
+fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
+    let (width, height) = SIZE_MIN;
+    let note = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
+    let [top, _, bottom] = rows(area, 1);
+    header::draw_health(top, buf, state, theme);
+    let middle = centered(area, area.width, 1);
+    let note_width = u16::try_from(note.chars().count()).unwrap_or(u16::MAX);
+    let x = middle.width.saturating_sub(note_width) / 2;
+    paint::text(buf, middle, (x, 0), &note, theme.text.add_modifier(Modifier::BOLD));
+    if area.height > 2 {
+        let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
+        paint::text(buf, bottom, (0, 0), &quit, theme.muted);
+    }
+}
