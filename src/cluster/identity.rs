@@ -34,19 +34,13 @@ pub struct Identity {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// The file could not be read.
+    /// The file could not be read, or is far longer than a key.
     #[error("read key file {path}")]
     Read {
         /// Path of the key file.
         path: PathBuf,
         /// The cause of the failure.
         source: io::Error,
-    },
-    /// The file is far longer than a key.
-    #[error("read key file {path}, which is longer than any key")]
-    TooLong {
-        /// Path of the key file.
-        path: PathBuf,
     },
     /// The folder holds the key of somebody else.
     #[error("keep the key file {path}, which holds the key of {peer}")]
@@ -60,14 +54,6 @@ pub enum IdentityError {
     #[error("decode key file {path} as a libp2p private key")]
     Decode {
         /// Path of the key file.
-        path: PathBuf,
-        /// The cause of the failure.
-        source: DecodingError,
-    },
-    /// The key could not be encoded.
-    #[error("encode a private key for {path}")]
-    Encode {
-        /// Where it was to go.
         path: PathBuf,
         /// The cause of the failure.
         source: DecodingError,
@@ -100,7 +86,10 @@ impl Identity {
         let mut file = fs::File::open(path).map_err(unread)?.take(KEY_FILE_BYTES_MAX + 1);
         file.read_to_end(&mut bytes).map_err(unread)?;
         if bytes.len() as u64 > KEY_FILE_BYTES_MAX {
-            return Err(IdentityError::TooLong { path: path.to_owned() });
+            return Err(unread(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                "it is longer than any key",
+            )));
         }
         Self::decode(&bytes)
             .map_err(|source| IdentityError::Decode { path: path.to_owned(), source })
@@ -111,11 +100,9 @@ impl Identity {
     /// # Errors
     /// [`IdentityError::Write`] also if the file exists: a key is never overwritten.
     pub fn write_new(&self, path: &Path) -> Result<(), IdentityError> {
-        let encoded = self
-            .keypair
-            .to_protobuf_encoding()
-            .map_err(|source| IdentityError::Encode { path: path.to_owned(), source })?;
-        write_new(path, &encoded, FileMode::Private)
+        let encoded = self.keypair.to_protobuf_encoding().map_err(io::Error::other);
+        encoded
+            .and_then(|encoded| write_new(path, &encoded, FileMode::Private))
             .map_err(|source| IdentityError::Write { path: path.to_owned(), source })
     }
 
@@ -169,19 +156,6 @@ impl Identity {
                 .map_err(|source| unwritten(&path, source))?;
         }
         Ok(())
-    }
-
-    /// Reads the identity in a folder that [`Self::write_keyforge`] or keyforge wrote, or makes a new
-    /// one and writes all its files there.
-    ///
-    /// # Errors
-    /// As [`Self::load`] and [`Self::write_keyforge`].
-    pub fn keyforge(dir: &Path) -> Result<Self, IdentityError> {
-        fs::create_dir_all(dir)
-            .map_err(|source| IdentityError::Write { path: dir.to_owned(), source })?;
-        let identity = Self::load_or_create(&dir.join(PRIVATE_FILE))?;
-        identity.write_keyforge(dir)?;
-        Ok(identity)
     }
 
     /// The peer id that the key proves.

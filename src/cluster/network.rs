@@ -27,7 +27,7 @@ mod swarm;
 mod table;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
     path::PathBuf,
     sync::Arc,
@@ -46,7 +46,7 @@ use tokio::{
 };
 
 use self::{
-    actor::{Actor, Command, Heads, Neighbors},
+    actor::{Actor, Command},
     budget::Budget,
     dialer::Dialer,
     exchange::StreamReader,
@@ -277,13 +277,14 @@ impl Network {
             events: events.clone(),
             dialer: Dialer::new(options.boot_nodes, remembered, Instant::now()),
             rendezvous: Rendezvous::new(connectivity.wanted_peers),
-            heads: Heads::new(protocols),
+            protocols,
+            heads: HashSet::new(),
             guard,
             db,
             bounds: connectivity.connections,
             standing: BTreeMap::new(),
             names,
-            neighbors: Neighbors::default(),
+            neighbors: HashSet::new(),
             next_look: Instant::now(),
             waiting: HashMap::new(),
             listening: Arc::clone(&network.listening),
@@ -454,15 +455,10 @@ impl Network {
     ) -> Result<(), SendError> {
         let telling = async {
             let mut stream = self.open(peer, protocol).await?;
-            exchange::tell(&mut stream, bytes)
-                .await
-                .map_err(|source| SendError::Exchange { peer: peer.clone(), source })?;
-            Ok(stream)
+            let told = exchange::tell(&mut stream, bytes).await;
+            told.map(|()| stream).map_err(failed_with(peer))
         };
-        let within = SEND_WITHIN * n_messages(bytes.len());
-        let stream = timeout(within, telling)
-            .await
-            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within })??;
+        let stream = in_time(peer, SEND_WITHIN * n_messages(bytes.len()), telling).await?;
         // Not of that time: what was handed over is no failure, or an order would be given twice.
         exchange::linger(stream).await;
         Ok(())
@@ -483,13 +479,9 @@ impl Network {
     ) -> Result<Vec<u8>, SendError> {
         let asking = async {
             let stream = self.open(peer, protocol).await?;
-            exchange::ask(stream, question, bytes_max)
-                .await
-                .map_err(|source| SendError::Exchange { peer: peer.clone(), source })
+            exchange::ask(stream, question, bytes_max).await.map_err(failed_with(peer))
         };
-        timeout(within, asking)
-            .await
-            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within })?
+        in_time(peer, within, asking).await
     }
 
     /// Opens a line to a connected peer. Its writing task belongs to the network's group.
@@ -502,9 +494,7 @@ impl Network {
         peer: &PeerId,
         protocol: &'static str,
     ) -> Result<(Line, Frames), SendError> {
-        let opened = timeout(SEND_WITHIN, self.open(peer, protocol)).await;
-        let stream = opened
-            .map_err(|_| SendError::TimedOut { peer: peer.clone(), within: SEND_WITHIN })??;
+        let stream = in_time(peer, SEND_WITHIN, self.open(peer, protocol)).await?;
         Ok(line::split(stream, self.answer_bytes_max, &self.group, None))
     }
 
@@ -513,18 +503,32 @@ impl Network {
         peer: &PeerId,
         protocol: &'static str,
     ) -> Result<libp2p::Stream, SendError> {
-        let id = peer.as_str().parse().map_err(|_| SendError::Peer { peer: peer.clone() })?;
+        let failed = |source| SendError::Open { peer: peer.clone(), source };
+        let id = peer.as_str().parse().map_err(|_| failed(OpenError::NotConnected))?;
         let (opened, outcome) = oneshot::channel();
         let command = Command::Open { peer: id, protocol: StreamProtocol::new(protocol), opened };
         self.commands.send(command).await.map_err(|_| SendError::Stopped)?;
         // The connection ended before its handler saw the request.
-        let outcome = outcome.await.unwrap_or(Err(OpenError::NotConnected));
-        outcome.map_err(|source| SendError::Open { peer: peer.clone(), source })
+        outcome.await.unwrap_or(Err(OpenError::NotConnected)).map_err(failed)
     }
 
     async fn command(&self, command: Command) -> Result<(), PublishError> {
         self.commands.send(command).await.map_err(|_| PublishError::Stopped)
     }
+}
+
+fn failed_with(peer: &PeerId) -> impl FnOnce(ExchangeError) -> SendError {
+    |source| SendError::Exchange { peer: peer.clone(), source }
+}
+
+/// Does with `peer` what takes `within` at most.
+async fn in_time<T>(
+    peer: &PeerId,
+    within: Duration,
+    work: impl Future<Output = Result<T, SendError>>,
+) -> Result<T, SendError> {
+    let late = |_| failed_with(peer)(ExchangeError::Stalled { within });
+    timeout(within, work).await.map_err(late)?
 }
 
 /// Opens the peer store, if there is to be one, and has `group` keep it.

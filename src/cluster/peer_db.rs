@@ -78,24 +78,12 @@ struct AddressInfo {
 
 /// Why the peer store could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PeerDbError {
-    /// Its folder could not be made.
-    #[error("make the peer store's folder {path}")]
-    Folder {
-        /// Path of the folder.
-        path: PathBuf,
-        /// The cause of the failure.
-        source: io::Error,
-    },
-    /// Its file could not be read, or set aside.
-    #[error("read the peer store {path}")]
-    Read {
-        /// Path of the file.
-        path: PathBuf,
-        /// The cause of the failure.
-        source: io::Error,
-    },
+#[error("{step} the peer store {path}")]
+pub struct PeerDbError {
+    /// Whether its folder could not be made, or its file not be read or set aside.
+    step: &'static str,
+    path: PathBuf,
+    source: io::Error,
 }
 
 /// Handle to the peer store. Cheap to clone; all clones share one table.
@@ -120,21 +108,24 @@ impl PeerDb {
     /// [`PeerDbError`] if the folder or the file cannot be used. A file without sense is set aside
     /// under another name, with a warning, and the store begins empty.
     pub fn open(dir: &Path, clock: Clock) -> Result<Self, PeerDbError> {
-        let folder = |source| PeerDbError::Folder { path: dir.to_owned(), source };
-        fs::create_dir_all(dir).map_err(folder)?;
         let path = dir.join(FILE);
-        let failed = |source| PeerDbError::Read { path: path.clone(), source };
+        let failed = |step| {
+            let path = path.clone();
+            move |source| PeerDbError { step, path, source }
+        };
+        fs::create_dir_all(dir).map_err(failed("make the folder of"))?;
         let records = match read(&path) {
             Ok(bytes) => match decode(&bytes, clock.now()) {
                 Ok(records) => records,
                 Err(error) => {
                     warn!(%error, "set a peer store aside that cannot be read");
-                    fs::rename(&path, dir.join(format!("{FILE}.broken"))).map_err(failed)?;
+                    fs::rename(&path, dir.join(format!("{FILE}.broken")))
+                        .map_err(failed("set aside"))?;
                     BTreeMap::new()
                 }
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(failed("read")(error)),
         };
         let last_seen = records.values().map(|record| record.last_seen).max();
         let last_seen = last_seen.map_or_else(|| clock.now(), Timestamp::from_micros);
@@ -232,7 +223,7 @@ impl PeerDb {
                 return Ok(());
             }
             table.is_changed = false;
-            encode(&table.records)?
+            serde_json::to_vec_pretty(&table.records.values().collect::<Vec<_>>())?
         };
         let written = write_atomic(&self.path, &encoded, FileMode::Public);
         if written.is_err() {
@@ -268,11 +259,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn encode(records: &BTreeMap<PeerId, Record>) -> io::Result<Vec<u8>> {
-    let list: Vec<&Record> = records.values().collect();
-    Ok(serde_json::to_vec_pretty(&list)?)
 }
 
 /// Reads records. Those of no peer, and those past the bounds, are left out.

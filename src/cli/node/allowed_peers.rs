@@ -76,7 +76,7 @@ pub(super) fn flags(
 /// If a file cannot be read, or a line of it is no id: with its number.
 pub(super) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
     if flags.is_empty() {
-        return Ok(AllowedPeers::Everyone);
+        return Ok(None);
     }
     let mut peers = BTreeSet::new();
     for flag in flags {
@@ -103,7 +103,7 @@ pub(super) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
             }
         }
     }
-    Ok(AllowedPeers::Only(peers))
+    Ok(Some(peers))
 }
 
 /// Has `node` heed the peers in the files among `flags` as they change. Runs until it is dropped.

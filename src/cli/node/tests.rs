@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
 use clap::Parser;
-use cluster::network::AllowedPeers;
 use tempfile::TempDir;
 
 use super::*;
@@ -94,8 +93,8 @@ fn whom_a_node_hears_depends_on_its_role() {
         let flags = allowed_peers::flags(node.role, &node.head, &node.runs);
         flags.and_then(|flags| allowed_peers::read(&flags)).map_err(|error| format!("{error:#}"))
     };
-    let only = AllowedPeers::from_iter([peer.parse().unwrap()]);
-    assert_eq!(heeded(&[]).unwrap(), AllowedPeers::Everyone);
+    let only = Some(BTreeSet::from([peer.parse().unwrap()]));
+    assert_eq!(heeded(&[]).unwrap(), None);
     assert_eq!(heeded(&["--obey", &peer]).unwrap(), only);
     assert_eq!(heeded(&["--role", "head", "--accept", &peer]).unwrap(), only);
     let dir = tempfile::tempdir().unwrap();
@@ -103,7 +102,7 @@ fn whom_a_node_hears_depends_on_its_role() {
     let file = format!("@{}", path.display());
     assert!(heeded(&["--obey", &file]).unwrap_err().contains("heads.txt"), "there is no file");
     std::fs::write(&path, "# none yet\n\n").unwrap();
-    assert_eq!(heeded(&["--obey", &file]).unwrap(), AllowedPeers::Only(BTreeSet::new()));
+    assert_eq!(heeded(&["--obey", &file]).unwrap(), Some(BTreeSet::new()));
     std::fs::write(&path, format!("# ours\n{peer}\n")).unwrap();
     assert_eq!(heeded(&["--obey", &file]).unwrap(), only);
     std::fs::write(&path, "\n12D3KooWshort\n").unwrap();

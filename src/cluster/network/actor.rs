@@ -1,12 +1,11 @@
 //! The task that owns the swarm: takes commands and reports what happens. What it does by itself, now
 //! and then, is in [`upkeep`], whom it parts with in [`pressure`].
 
-mod heads;
 mod pressure;
 mod upkeep;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -26,12 +25,9 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-pub(super) use self::{
-    heads::Heads,
-    pressure::{Neighbors, Standing},
-};
+pub(super) use self::pressure::Standing;
 use super::{
-    ConnectionBounds, Event, PublishError,
+    ConnectionBounds, Event, Protocols, PublishError,
     dialer::Dialer,
     guard::{GossipVerdict, Guard},
     rendezvous::Rendezvous,
@@ -81,8 +77,12 @@ pub(super) struct Actor {
     /// The connections that stand, the oldest first.
     pub(super) standing: BTreeMap<ConnectionId, Standing>,
     pub(super) names: Names,
-    pub(super) neighbors: Neighbors,
-    pub(super) heads: Heads,
+    /// Connected peers that do the same as this node.
+    pub(super) neighbors: HashSet<PeerId>,
+    /// Heads are known by what they do not speak of this.
+    pub(super) protocols: Protocols,
+    /// The connected heads. A node that takes no lines is a head itself, and knows none.
+    pub(super) heads: HashSet<PeerId>,
     /// When the tables are looked at next.
     pub(super) next_look: Instant,
     /// Streams to peers that are being dialed for their sake.
@@ -197,7 +197,7 @@ impl Actor {
                     return None;
                 }
                 self.guard.note_lost(peer_id);
-                self.heads.remove(peer_id);
+                self.heads.remove(&peer_id);
                 self.note_heads();
                 let is_refused = self.dialer.note_lost(peer_id, Instant::now());
                 if is_refused && !self.guard.knows_by_name(peer_id) {

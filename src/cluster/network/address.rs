@@ -2,10 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use libp2p::{
-    Multiaddr,
-    multiaddr::{Error, Protocol},
-};
+use libp2p::{Multiaddr, multiaddr::Protocol};
 use model::node::PeerId;
 
 use crate::identity::model_peer_id;
@@ -98,15 +95,6 @@ impl Advertised {
     }
 }
 
-impl FromStr for Advertised {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let address: Multiaddr = text.parse()?;
-        if is_dialable(&address) { Ok(Self(address)) } else { Err(Error::InvalidMultiaddr) }
-    }
-}
-
 impl fmt::Display for Advertised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -177,9 +165,9 @@ mod tests {
             ("2001:db8::7", "/ip6/2001:db8::7/tcp/9527"),
             ("head.example", "/dns/head.example/tcp/9527"),
         ] {
-            assert_eq!(Advertised::tcp(host, 9527).unwrap().to_string(), want);
+            assert_eq!(Advertised::tcp(host, 9527).unwrap().0.to_string(), want);
             let websocket = Advertised::websocket(host, 9527).unwrap();
-            assert_eq!(websocket.to_string(), format!("{want}/ws"));
+            assert_eq!(websocket.0.to_string(), format!("{want}/ws"));
         }
         for host in ["", "0.0.0.0", "a/b", "head..example", "head example"] {
             assert!(Advertised::tcp(host, 9527).is_err(), "{host}");

@@ -129,10 +129,7 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{AllowedPeers, guard::ALLOWANCES},
-        *,
-    };
+    use super::{super::guard::ALLOWANCES, *};
 
     const STEP: usize = 1024 * 1024;
     const BYTES_MAX: usize = ALLOWANCES.unfinished_bytes;
@@ -153,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn peers_that_take_all_they_get_leave_room_for_one_that_does_not() {
         let friend = PeerId::random();
-        let guard = Guard::new(AllowedPeers::Everyone, [friend], ALLOWANCES);
+        let guard = Guard::new(None, [friend], ALLOWANCES);
         let budget = Budget::new(&guard);
         let held: Vec<Vec<Share>> = (0..8).map(|_| greedy(&budget, PeerId::random())).collect();
         assert!(budget.n_bytes() <= unnamed(BYTES_MAX), "{}", budget.n_bytes());
@@ -168,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn to_crowd_is_an_offense_of_the_peer_that_holds_much() {
-        let guard = Guard::new(AllowedPeers::Everyone, [], ALLOWANCES);
+        let guard = Guard::new(None, [], ALLOWANCES);
         let budget = Budget::new(&guard);
         let (peer, modest) = (PeerId::random(), PeerId::random());
         let _held = greedy(&budget, peer);

@@ -65,13 +65,6 @@ pub(super) struct Dialer {
     came: Bucket,
 }
 
-/// A peer to be dialed, and where.
-#[derive(Debug, PartialEq)]
-pub(super) struct Due {
-    pub(super) peer: PeerId,
-    pub(super) addresses: Vec<Multiaddr>,
-}
-
 #[derive(Debug)]
 struct Entry {
     addresses: Vec<Multiaddr>,
@@ -123,9 +116,9 @@ impl Dialer {
         dialer
     }
 
-    /// Takes the peers that are due at `now`, the strongest ties first; they count as being dialed
-    /// from here.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Due> {
+    /// Takes the peers that are due at `now` and their addresses, the strongest ties first; they count as
+    /// being dialed from here.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<(PeerId, Vec<Multiaddr>)> {
         let is_due = |entry: &Entry| matches!(entry.state, State::Due(at) if at <= now);
         let mut due: Vec<(Tie, PeerId)> = self
             .peers
@@ -140,7 +133,7 @@ impl Dialer {
         for (_, peer) in due {
             if let Some(entry) = self.peers.get_mut(&peer) {
                 entry.state = State::Dialing;
-                taken.push(Due { peer, addresses: entry.addresses.clone() });
+                taken.push((peer, entry.addresses.clone()));
             }
         }
         taken
@@ -390,8 +383,7 @@ mod tests {
         dialer.note_lost(peer, Instant::now());
         for _ in 0..100 {
             pass(LONGEST_WAIT).await;
-            let want = Due { peer, addresses: vec![address(7)] };
-            assert_eq!(dialer.take_due(Instant::now()), [want]);
+            assert_eq!(dialer.take_due(Instant::now()), [(peer, vec![address(7)])]);
             dialer.note_failed(peer, Instant::now());
         }
         pass(LATELY).await;
@@ -434,7 +426,7 @@ mod tests {
         dialer.add_addresses(peer, &(1..20).map(address).collect::<Vec<_>>());
         dialer.note_lost(peer, Instant::now());
         pass(LONGEST_WAIT).await;
-        let addresses = dialer.take_due(Instant::now()).pop().unwrap().addresses;
+        let addresses = dialer.take_due(Instant::now()).pop().unwrap().1;
         assert_eq!(addresses.len(), ADDRESSES_MAX);
         dialer.note_failed(peer, Instant::now());
         pass(LATELY).await;

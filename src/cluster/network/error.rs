@@ -63,12 +63,6 @@ pub enum PublishError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The peer's id is no libp2p one.
-    #[error("read {peer} as a libp2p peer id")]
-    Peer {
-        /// The id as given.
-        peer: PeerId,
-    },
     /// No stream could be opened.
     #[error("open a stream to {peer}")]
     Open {
@@ -77,21 +71,13 @@ pub enum SendError {
         /// The cause of the failure.
         source: OpenError,
     },
-    /// The stream broke, or more came back than was agreed.
+    /// The stream broke, it took too long, or more came back than was agreed.
     #[error("exchange a message with {peer}")]
     Exchange {
         /// The peer at the other end.
         peer: PeerId,
         /// What went wrong.
         source: ExchangeError,
-    },
-    /// It took too long.
-    #[error("exchange a message with {peer} within {within:?}")]
-    TimedOut {
-        /// The peer at the other end.
-        peer: PeerId,
-        /// How long it was given.
-        within: Duration,
     },
     /// The network has stopped.
     #[error("send on a network that has stopped")]

@@ -16,7 +16,7 @@ use super::{
     Event, MESSAGE_BYTES_MAX, Protocols,
     budget::{Budget, Share},
     guard::Offense,
-    line,
+    line::{self, START_BYTES},
     streams::Inbound,
 };
 use crate::identity::model_peer_id;
@@ -35,9 +35,6 @@ const READING_MAX: usize = 1024;
 /// soon as it has; a b7s worker after it has run the order.
 const LINGER_WITHIN: Duration = Duration::from_secs(1);
 
-/// How much is kept of a message that is too long: its type and the id of its request.
-pub(super) const START_BYTES: usize = 1024;
-
 /// How much is read at first. Most messages are shorter; what each stream holds from its start.
 const FIRST_BYTES: usize = 2 * 1024;
 
@@ -51,8 +48,8 @@ pub enum ExchangeError {
     /// The connection or the stream broke.
     #[error("read or write a stream")]
     Broken(#[from] io::Error),
-    /// The other side sent nothing for too long.
-    #[error("read a message within {within:?}")]
+    /// The other side did not send or take a message in its time.
+    #[error("exchange a message within {within:?}")]
     Stalled {
         /// How long it was given.
         within: Duration,
@@ -94,7 +91,7 @@ pub(super) async fn ask(
     stream.write_all(question).await?;
     stream.write_all(b"\n").await?;
     stream.close().await?;
-    read(&mut stream, Until::End, bytes_max, None).await
+    read(&mut stream, None, bytes_max, None).await
 }
 
 /// How the streams that peers open are read.
@@ -196,21 +193,16 @@ async fn read_timely(
     bytes_max: usize,
     share: &mut Share,
 ) -> Result<Vec<u8>, ExchangeError> {
-    let read = read(stream, Until::LineFeed, bytes_max, Some(share));
+    let read = read(stream, Some(b'\n'), bytes_max, Some(share));
     let stalled = |_| ExchangeError::Stalled { within: READ_WITHIN };
     timeout(READ_WITHIN, read).await.map_err(stalled)?
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Until {
-    LineFeed,
-    End,
-}
-
-/// Reads a message into a buffer whose capacity `share` holds, if one is given.
+/// Reads a message, up to its `last` byte if it has one, into a buffer whose capacity `share` holds, if
+/// one is given.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
-    until: Until,
+    last: Option<u8>,
     bytes_max: usize,
     mut share: Option<&mut Share>,
 ) -> Result<Vec<u8>, ExchangeError> {
@@ -219,10 +211,7 @@ async fn read(
     loop {
         let n_read = stream.read(&mut chunk).await?;
         let piece = chunk.get(..n_read).unwrap_or_default();
-        let line_end = match until {
-            Until::LineFeed => piece.iter().position(|byte| *byte == b'\n'),
-            Until::End => None,
-        };
+        let line_end = last.and_then(|last| piece.iter().position(|byte| *byte == last));
         let piece = piece.get(..line_end.unwrap_or(n_read)).unwrap_or_default();
         let n_bytes = message.len() + piece.len();
         if n_bytes > bytes_max {
@@ -257,36 +246,30 @@ mod tests {
     use libp2p::PeerId;
 
     use super::{
-        super::{
-            AllowedPeers,
-            guard::{ALLOWANCES, Guard},
-        },
+        super::guard::{ALLOWANCES, Guard},
         *,
     };
 
     #[tokio::test]
     async fn a_message_ends_at_its_first_line_feed_or_with_the_stream() {
         for (sent, want) in [("{}", "{}"), ("{}\nrest", "{}"), ("", ""), ("\n", "")] {
-            let read = read(&mut Cursor::new(sent), Until::LineFeed, 100, None).await.unwrap();
+            let read = read(&mut Cursor::new(sent), Some(b'\n'), 100, None).await.unwrap();
             assert_eq!(read, want.as_bytes(), "{sent:?}");
         }
-        let whole = read(&mut Cursor::new("a\nb"), Until::End, 100, None).await.unwrap();
+        let whole = read(&mut Cursor::new("a\nb"), None, 100, None).await.unwrap();
         assert_eq!(whole, b"a\nb");
     }
 
     #[tokio::test]
     async fn a_message_that_is_too_long_is_refused() {
         let long = vec![b'x'; 3 * CHUNK_BYTES];
-        let refused = read(&mut Cursor::new(&long), Until::LineFeed, 2 * CHUNK_BYTES, None).await;
+        let refused = read(&mut Cursor::new(&long), Some(b'\n'), 2 * CHUNK_BYTES, None).await;
         assert!(matches!(refused, Err(ExchangeError::TooLong { .. })));
-        assert_eq!(
-            read(&mut Cursor::new(&long), Until::End, long.len(), None).await.unwrap(),
-            long
-        );
+        assert_eq!(read(&mut Cursor::new(&long), None, long.len(), None).await.unwrap(), long);
     }
 
     fn budget() -> Budget {
-        Budget::new(&Guard::new(AllowedPeers::Everyone, [], ALLOWANCES))
+        Budget::new(&Guard::new(None, [], ALLOWANCES))
     }
 
     #[tokio::test(start_paused = true)]
@@ -304,7 +287,7 @@ mod tests {
         let mut share = budget.share(PeerId::random());
         let sent = vec![b'x'; 3 * CHUNK_BYTES];
         let mut message = Cursor::new(&sent);
-        let whole = read(&mut message, Until::End, sent.len(), Some(&mut share)).await.unwrap();
+        let whole = read(&mut message, None, sent.len(), Some(&mut share)).await.unwrap();
         assert!(budget.n_bytes() >= whole.capacity(), "{}", budget.n_bytes());
         drop(share);
         assert_eq!(budget.n_bytes(), 0);
@@ -315,7 +298,7 @@ mod tests {
         fn any_bytes_are_one_line_of_them(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let mut stream = Cursor::new(&sent);
-            let line = runtime.block_on(read(&mut stream, Until::LineFeed, 200, None));
+            let line = runtime.block_on(read(&mut stream, Some(b'\n'), 200, None));
             let want = sent.split(|byte| *byte == b'\n').next().unwrap();
             match line {
                 Ok(line) => proptest::prop_assert_eq!(line, want),

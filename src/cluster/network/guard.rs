@@ -29,7 +29,6 @@ use web::rate_limit::Bucket;
 
 pub(super) use self::allowance::{ALLOWANCES, Allowances};
 use super::AllowedPeers;
-use crate::identity::model_peer_id;
 
 /// How long a peer stays cut off.
 pub(super) const CUT_OFF_FOR: Duration = Duration::from_mins(1);
@@ -89,7 +88,8 @@ pub(super) enum GossipVerdict {
 /// Handle to the guard. Cheap to clone; all clones share one account.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
-    heeded: Arc<RwLock<AllowedPeers>>,
+    /// None for every peer.
+    heeded: Arc<RwLock<Option<HashSet<PeerId>>>>,
     boot_nodes: Arc<HashSet<PeerId>>,
     pub(super) allowances: Allowances,
     state: Arc<Mutex<State>>,
@@ -140,7 +140,7 @@ impl Guard {
             passing: Bucket::full(allowances.passing),
         };
         Self {
-            heeded: Arc::new(RwLock::new(heeded)),
+            heeded: Arc::new(RwLock::new(ids(heeded))),
             boot_nodes: Arc::new(boot_nodes.into_iter().collect()),
             allowances,
             state: Arc::new(Mutex::new(state)),
@@ -150,23 +150,17 @@ impl Guard {
 
     /// Replaces the set of peers that are heard.
     pub(super) fn heed(&self, heeded: AllowedPeers) {
-        *self.heeded.write() = heeded;
+        *self.heeded.write() = ids(heeded);
     }
 
     /// Whether a message of `peer` is heard at all.
     pub(super) fn hears(&self, peer: PeerId) -> bool {
-        match &*self.heeded.read() {
-            AllowedPeers::Everyone => true,
-            heeded @ AllowedPeers::Only(_) => heeded.includes(&model_peer_id(peer)),
-        }
+        self.heeded.read().as_ref().is_none_or(|peers| peers.contains(&peer))
     }
 
     /// Whether `peer` is heard because its name was given.
     pub(super) fn trusts(&self, peer: PeerId) -> bool {
-        match &*self.heeded.read() {
-            AllowedPeers::Everyone => false,
-            heeded @ AllowedPeers::Only(_) => heeded.includes(&model_peer_id(peer)),
-        }
+        self.heeded.read().as_ref().is_some_and(|peers| peers.contains(&peer))
     }
 
     /// Whether `peer` was named to this node: as a boot node, or as a peer to heed.
@@ -181,18 +175,12 @@ impl Guard {
 
     /// The peers that were named to this node.
     pub(super) fn names(&self) -> Vec<PeerId> {
-        let heeded = self.heeded.read();
-        let heeded = match &*heeded {
-            AllowedPeers::Everyone => None,
-            AllowedPeers::Only(peers) => Some(peers),
-        };
-        let heeded = heeded.into_iter().flatten().filter_map(|peer| peer.as_str().parse().ok());
-        self.boot_nodes.iter().copied().chain(heeded).collect()
+        self.boot_nodes.iter().chain(self.heeded.read().iter().flatten()).copied().collect()
     }
 
     /// Whether every peer is heard.
     pub(super) fn heeds_everyone(&self) -> bool {
-        matches!(&*self.heeded.read(), AllowedPeers::Everyone)
+        self.heeded.read().is_none()
     }
 
     /// Notes that connected `peer` sent a message that could be read.
@@ -299,6 +287,11 @@ impl Guard {
         }
         (std::mem::take(&mut state.fresh), over)
     }
+}
+
+/// The ids that libp2p knows.
+fn ids(heeded: AllowedPeers) -> Option<HashSet<PeerId>> {
+    heeded.map(|peers| peers.iter().filter_map(|peer| peer.as_str().parse().ok()).collect())
 }
 
 impl State {

@@ -18,7 +18,7 @@ use task::group::Group;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 
-use super::{budget::Share, exchange::START_BYTES, n_messages};
+use super::{budget::Share, n_messages};
 
 /// Frames that wait to be written. When there are more, senders wait: the orders of as many
 /// executions as a head has under way.
@@ -27,6 +27,9 @@ const FRAMES_CAPACITY: usize = 256;
 /// How long frames may take to be written, and one that has begun to be read, for each
 /// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of it, before the line is given up: over a line of 4 Mbit/s.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
+
+/// How much is kept of a message that is too long: its type and the id of its request.
+pub(super) const START_BYTES: usize = 1024;
 
 /// How much is read at a time.
 const READ_BYTES: usize = 16 * 1024;
@@ -208,16 +211,10 @@ async fn write_all(mut stream: WriteHalf<Stream>, mut waiting: mpsc::Receiver<Fr
             together.clear();
             stream.flush().await
         };
-        match timeout(within, writing).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                debug!(%error, "gave up a line");
-                return;
-            }
-            Err(_) => {
-                debug!("gave up a line whose other side does not read");
-                return;
-            }
+        let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
+        if let Err(error) = timeout(within, writing).await.unwrap_or_else(late) {
+            debug!(%error, "gave up a line");
+            return;
         }
         together.shrink_to(TOGETHER_BYTES);
     }

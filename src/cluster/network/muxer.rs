@@ -10,8 +10,7 @@ use std::{
     collections::{HashMap, VecDeque},
     convert::Infallible,
     future::{Ready, ready},
-    io::{self, IoSlice},
-    iter,
+    io, iter,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker, ready},
@@ -31,13 +30,13 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 use yamux::{Connection, ConnectionError, Mode};
 
-use super::{
-    budget::{Budget, Crowded, Share},
-    swarm::NEGOTIATING_MAX,
-};
+use super::budget::{Budget, Crowded, Share};
 
 /// The protocol, as libp2p names it.
 const PROTOCOL: &str = "/yamux/1.0.0";
+
+/// Streams per connection that are still agreeing on a protocol.
+pub(super) const NEGOTIATING_MAX: usize = 128;
 
 /// Streams of one connection: those that negotiate, as many that tell and ask, and as many of ours.
 const STREAMS_MAX: usize = 3 * NEGOTIATING_MAX;
@@ -264,14 +263,6 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for CountedSocket<C> {
         Pin::new(&mut self.socket).poll_write(context, bytes)
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
-    }
-
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_flush(context)
     }
@@ -397,10 +388,7 @@ impl Drop for Substream {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            AllowedPeers,
-            guard::{ALLOWANCES, Guard},
-        },
+        super::guard::{ALLOWANCES, Guard},
         *,
     };
 
@@ -416,7 +404,7 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_of_open_streams_count_until_they_are_read_or_the_stream_is_dropped() {
-        let budget = Budget::new(&Guard::new(AllowedPeers::Everyone, [], ALLOWANCES));
+        let budget = Budget::new(&Guard::new(None, [], ALLOWANCES));
         let share = budget.share(PeerId::random());
         let mut buffered = Buffered { by_stream: HashMap::new(), n_bytes: 0, share };
         let body = vec![7; 2 * UNCOUNTED_BYTES];

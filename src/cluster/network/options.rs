@@ -56,7 +56,7 @@ impl Connectivity {
                 Role::Head => PING_EVERY_OF_HEAD,
                 Role::Worker => PING_EVERY,
             },
-            heeded: AllowedPeers::Everyone,
+            heeded: None,
             answer_bytes_max: MESSAGE_BYTES_MAX,
         }
     }
@@ -98,34 +98,10 @@ impl ConnectionBounds {
     }
 }
 
-/// Whose gossip and messages a node hears: a worker may obey some heads alone, a head may take
-/// answers and offers of some workers alone. Others stay connected and pass gossip on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AllowedPeers {
-    /// Every peer is allowed.
-    Everyone,
-    /// Those of these peers.
-    Only(BTreeSet<PeerId>),
-}
-
-impl AllowedPeers {
-    /// Whether `peer` is heard.
-    #[must_use]
-    pub fn includes(&self, peer: &PeerId) -> bool {
-        match self {
-            Self::Everyone => true,
-            Self::Only(peers) => peers.contains(peer),
-        }
-    }
-}
-
-impl FromIterator<PeerId> for AllowedPeers {
-    /// Those of `peers`; everybody's if there are none.
-    fn from_iter<I: IntoIterator<Item = PeerId>>(peers: I) -> Self {
-        let peers: BTreeSet<PeerId> = peers.into_iter().collect();
-        if peers.is_empty() { Self::Everyone } else { Self::Only(peers) }
-    }
-}
+/// Whose gossip and messages a node hears, none for those of every peer: a worker may obey some heads
+/// alone, a head may take answers and offers of some workers alone. Others stay connected and pass
+/// gossip on.
+pub type AllowedPeers = Option<BTreeSet<PeerId>>;
 
 /// The protocols on which peers open streams to a node.
 #[derive(Debug, Clone, Copy, Default)]

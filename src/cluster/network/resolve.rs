@@ -52,14 +52,14 @@ struct KnownNames {
 impl Names {
     /// The hosts in `addresses`, which were named to this node, may be anywhere.
     pub(super) fn new<'a>(addresses: impl IntoIterator<Item = &'a Multiaddr>) -> Self {
-        let hosts = addresses.into_iter().filter_map(host_name).map(|host| (host, None));
+        let hosts = addresses.into_iter().filter_map(host_name).map(|(host, _)| (host, None));
         Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), nearest: None })))
     }
 
     /// Where `address` is, which was dialed or from which a peer came.
     pub(super) fn site_of(&self, address: &Multiaddr) -> Site {
-        let led_to =
-            host_name(address).and_then(|host| self.0.lock().own.get(&host).copied().flatten());
+        let led_to = host_name(address)
+            .and_then(|(host, _)| self.0.lock().own.get(&host).copied().flatten());
         led_to.unwrap_or_else(|| Site::from_address(address))
     }
 
@@ -112,15 +112,18 @@ impl Transport for Resolve {
         address: Multiaddr,
         options: DialOpts,
     ) -> Result<Self::Dial, TransportError<io::Error>> {
-        let Some(named) = NamedHost::parse(&address) else {
+        let mut rest = address.iter().skip(1);
+        let (Some((host, is_meant)), Some(Protocol::Tcp(port)), None | Some(Protocol::P2p(_))) =
+            (host_name(&address), rest.next(), rest.next())
+        else {
             return Ok(self.tcp.lock().dial(address, options)?.boxed());
         };
         let (tcp, names) = (Arc::clone(&self.tcp), self.names.clone());
         Ok(async move {
-            let found = lookup_host((named.host.as_str(), named.port)).await?;
+            let found = lookup_host((host.as_str(), port)).await?;
             let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no such address");
-            for at in found.filter(|at| named.is_meant(at)).take(TRIED_MAX) {
-                if !names.admits(&named.host, at.ip()) {
+            for at in found.filter(is_meant).take(TRIED_MAX) {
+                if !names.admits(&host, at.ip()) {
                     last = io::Error::new(
                         io::ErrorKind::PermissionDenied,
                         "the name leads nearer to this node than its peers are",
@@ -151,53 +154,17 @@ impl Transport for Resolve {
     }
 }
 
-/// The name that `address` begins with, also one of a websocket.
-fn host_name(address: &Multiaddr) -> Option<String> {
+/// Whether an address of a name is one that is asked for.
+type IsMeant = fn(&SocketAddr) -> bool;
+
+/// The name that `address` begins with, also one of a websocket, and which of its addresses are
+/// meant.
+fn host_name(address: &Multiaddr) -> Option<(String, IsMeant)> {
     match address.iter().next()? {
-        Protocol::Dns(host) | Protocol::Dns4(host) | Protocol::Dns6(host) => {
-            Some(host.into_owned())
-        }
+        Protocol::Dns(host) => Some((host.into_owned(), |_| true)),
+        Protocol::Dns4(host) => Some((host.into_owned(), SocketAddr::is_ipv4)),
+        Protocol::Dns6(host) => Some((host.into_owned(), SocketAddr::is_ipv6)),
         _ => None,
-    }
-}
-
-/// A host by its name.
-#[derive(Debug, PartialEq)]
-struct NamedHost {
-    host: String,
-    port: u16,
-    family: Option<Family>,
-}
-
-#[derive(Debug, PartialEq, Clone, Copy)]
-enum Family {
-    V4,
-    V6,
-}
-
-impl NamedHost {
-    fn parse(address: &Multiaddr) -> Option<Self> {
-        let mut parts = address.iter();
-        let (host, family) = match parts.next()? {
-            Protocol::Dns(host) => (host, None),
-            Protocol::Dns4(host) => (host, Some(Family::V4)),
-            Protocol::Dns6(host) => (host, Some(Family::V6)),
-            _ => return None,
-        };
-        match (parts.next()?, parts.next()) {
-            (Protocol::Tcp(port), None | Some(Protocol::P2p(_))) => {
-                Some(Self { host: host.into_owned(), port, family })
-            }
-            _ => None,
-        }
-    }
-
-    fn is_meant(&self, address: &SocketAddr) -> bool {
-        match self.family {
-            None => true,
-            Some(Family::V4) => address.is_ipv4(),
-            Some(Family::V6) => address.is_ipv6(),
-        }
     }
 }
 
@@ -235,14 +202,18 @@ mod tests {
 
     #[test]
     fn dns_addresses_are_parsed_with_their_family() {
-        let named = |text: &str| NamedHost::parse(&text.parse().unwrap());
-        let head = named("/dns4/head.example/tcp/9527").unwrap();
-        assert_eq!((head.host.as_str(), head.port), ("head.example", 9527));
-        assert!(head.is_meant(&"10.0.0.1:1".parse().unwrap()));
-        assert!(!head.is_meant(&"[::1]:1".parse().unwrap()));
-        assert!(named("/dns/head/tcp/1").unwrap().is_meant(&"[::1]:1".parse().unwrap()));
-        for text in ["/ip4/10.0.0.1/tcp/1", "/dns/head", "/dns/head/udp/1", "/dns/head/tcp/1/ws"] {
-            assert_eq!(named(text), None, "{text}");
+        let named = |text: &str| host_name(&text.parse().unwrap());
+        let (host, is_meant) = named("/dns4/head.example/tcp/9527").unwrap();
+        assert_eq!(host, "head.example");
+        assert!(is_meant(&"10.0.0.1:1".parse().unwrap()));
+        assert!(!is_meant(&"[::1]:1".parse().unwrap()));
+        let (_, is_meant) = named("/dns/head/tcp/1").unwrap();
+        assert!(is_meant(&"[::1]:1".parse().unwrap()));
+        assert!(named("/ip4/10.0.0.1/tcp/1").is_none());
+        for text in ["/dns/head", "/dns/head/udp/1", "/dns/head/tcp/1/ws"] {
+            let options = DialOpts { role: Endpoint::Dialer, port_use: PortUse::New };
+            let dialed = Resolve::new(Names::default()).dial(text.parse().unwrap(), options);
+            assert!(dialed.is_err(), "{text} is no address of TCP");
         }
     }
 }

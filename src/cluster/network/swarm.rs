@@ -1,6 +1,6 @@
 //! Putting the swarm together: the one file whose generics are slow to compile.
 
-use std::{collections::BTreeSet, io, iter, net::IpAddr, time::Duration};
+use std::{io, iter, net::IpAddr, time::Duration};
 
 use futures::StreamExt as _;
 use libp2p::{
@@ -26,7 +26,7 @@ use super::{
     budget::Budget,
     guard::Guard,
     handshake::Handshakes,
-    muxer::Multiplex,
+    muxer::{Multiplex, NEGOTIATING_MAX},
     rendezvous,
     resolve::{Names, Resolve},
     streams::{self, Gate},
@@ -57,9 +57,6 @@ const CONNECTIONS_SPARE: u32 = 64;
 
 /// Connections to one peer: both may have dialed at once, and one may be dying.
 const CONNECTIONS_PER_PEER_MAX: u32 = 4;
-
-/// Streams per connection that are still agreeing on a protocol.
-pub(super) const NEGOTIATING_MAX: usize = 128;
 
 /// The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
 const WEBSOCKET_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -269,44 +266,34 @@ pub(super) async fn listen(
         address: address.to_string(),
         source,
     };
-    let mut silent = BTreeSet::new();
-    let mut listeners = Vec::new();
-    for address in wanted {
-        let listener =
-            swarm.listen_on(address.clone()).map_err(|error| failed(address, Box::new(error)))?;
-        silent.insert(listeners.len());
-        listeners.push((listener, address));
-    }
-    let of = |id| listeners.iter().position(|(listener, _)| *listener == id);
     let mut found = Vec::new();
-    loop {
-        let patience = if silent.is_empty() { ADDRESSES_WITHIN } else { LISTEN_WITHIN };
-        match timeout(patience, swarm.select_next_some()).await {
-            Ok(SwarmEvent::NewListenAddr { listener_id, address }) => {
-                let at = of(listener_id).unwrap_or_default();
-                found.push((at, address));
-                silent.remove(&at);
-                if silent.is_empty() && !wanted.iter().any(is_unspecified) {
-                    break;
+    for wanted in wanted {
+        swarm.listen_on(wanted.clone()).map_err(|error| failed(wanted, Box::new(error)))?;
+        let n_before = found.len();
+        loop {
+            let is_heard = found.len() > n_before;
+            let patience = if is_heard { ADDRESSES_WITHIN } else { LISTEN_WITHIN };
+            match timeout(patience, swarm.select_next_some()).await {
+                Ok(SwarmEvent::NewListenAddr { address, .. }) => {
+                    found.push(address);
+                    if !is_unspecified(wanted) {
+                        break;
+                    }
                 }
-            }
-            Ok(SwarmEvent::ListenerClosed { listener_id, reason, .. }) => {
-                let source = reason.err().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
-                if let Some((_, address)) = of(listener_id).and_then(|at| listeners.get(at)) {
-                    return Err(failed(address, Box::new(source)));
+                Ok(SwarmEvent::ListenerClosed { reason, .. }) => {
+                    let source = reason.err().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
+                    return Err(failed(wanted, Box::new(source)));
                 }
-            }
-            Ok(_) => {}
-            Err(_) => {
-                let first = silent.first().and_then(|at| listeners.get(*at));
-                let Some((_, address)) = first else { break };
-                return Err(failed(address, Box::new(io::Error::from(io::ErrorKind::TimedOut))));
+                Ok(_) => {}
+                Err(_) if is_heard => break,
+                Err(_) => {
+                    let source = io::Error::from(io::ErrorKind::TimedOut);
+                    return Err(failed(wanted, Box::new(source)));
+                }
             }
         }
     }
-    // In the order they were wanted.
-    found.sort_by_key(|(at, _)| *at);
-    Ok(found.into_iter().map(|(_, address)| address).collect())
+    Ok(found)
 }
 
 fn is_unspecified(address: &Multiaddr) -> bool {

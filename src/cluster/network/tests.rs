@@ -40,7 +40,7 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
 /// A swarm of a worker that accepts no protocol of ours, for a peer that misbehaves.
 fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let (inbound, _accepted) = mpsc::channel(1);
-    let guard = Guard::new(AllowedPeers::Everyone, [], guard::ALLOWANCES);
+    let guard = Guard::new(None, [], guard::ALLOWANCES);
     let budget = Budget::new(&guard);
     let gate = Gate { protocols: Protocols::default(), guard, inbound };
     let connectivity = Connectivity::for_role(Role::Worker);

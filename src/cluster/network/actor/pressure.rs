@@ -1,7 +1,5 @@
 //! Which connections this node parts with: those past a bound, and neighbors that it does not need.
 
-use std::collections::HashSet;
-
 use libp2p::{PeerId, core::ConnectedPoint, swarm::ConnectionId};
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -48,10 +46,6 @@ impl Standing {
         }
     }
 }
-
-/// Connected peers that do the same as this node.
-#[derive(Debug, Default)]
-pub(in super::super) struct Neighbors(HashSet<PeerId>);
 
 /// How willingly a connection is closed, the first first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,15 +138,15 @@ impl Actor {
     /// Takes note that connected `peer` does the same as this node. Parts with it if there are enough.
     pub(super) fn take_neighbor(&mut self, peer: PeerId) {
         let is_named = self.dialer.is_boot_node(peer) || self.guard.knows_by_name(peer);
-        if is_named || self.neighbors.0.contains(&peer) {
+        if is_named || self.neighbors.contains(&peer) {
             return;
         }
         if !self.swarm.is_connected(&peer) {
             // It has gone before this was known, as one does that has enough neighbors itself.
             return self.leave_alone(peer);
         }
-        if self.neighbors.0.len() < NEIGHBORS_MAX {
-            self.neighbors.0.insert(peer);
+        if self.neighbors.len() < NEIGHBORS_MAX {
+            self.neighbors.insert(peer);
             return;
         }
         debug!(%peer, "closed the connection to a neighbor: there are enough");
@@ -167,7 +161,7 @@ impl Actor {
     /// Takes note that the last connection to `peer` is gone. A neighbor is not dialed again: it has
     /// enough neighbors, or comes back by itself.
     pub(super) fn part_with(&mut self, peer: PeerId) {
-        if self.neighbors.0.remove(&peer) {
+        if self.neighbors.remove(&peer) {
             self.leave_alone(peer);
         }
     }

@@ -2,7 +2,7 @@
 //! and cut off peers that offend.
 
 use libp2p::{
-    Multiaddr, PeerId, identify,
+    Multiaddr, PeerId, StreamProtocol, identify,
     kad::{self, GetProvidersOk, InboundRequest, QueryResult},
     swarm::{
         DialError,
@@ -14,8 +14,7 @@ use tracing::{debug, warn};
 
 use super::{
     super::{
-        address,
-        dialer::{self, Due},
+        Protocols, address, dialer,
         rendezvous::{self, Step},
     },
     Actor, LOOK_EVERY, LOOK_SOON,
@@ -38,7 +37,7 @@ impl Actor {
         for peer in over {
             self.swarm.behaviour_mut().cut_off.unblock_peer(peer);
         }
-        for Due { peer, addresses } in self.dialer.take_due(now) {
+        for (peer, addresses) in self.dialer.take_due(now) {
             if self.swarm.is_connected(&peer) {
                 self.dialer.note_connected(peer, None, now);
                 continue;
@@ -141,8 +140,7 @@ impl Actor {
             .take(dialer::ADDRESSES_MAX)
             .collect();
         self.dialer.add_addresses(peer, &addresses);
-        let is_head = self.heads.identify(peer, &info.protocols);
-        self.note_heads();
+        let is_head = self.note_protocols(peer, &info.protocols);
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut()
             && info.protocols.iter().any(|protocol| protocol.as_ref() == rendezvous::PROTOCOL)
         {
@@ -150,7 +148,7 @@ impl Actor {
                 table.kad().add_address(&peer, address.clone());
             }
             // A boot node or a head may have restarted without its records.
-            if is_head || !self.heads.is_any_connected() || self.dialer.is_boot_node(peer) {
+            if is_head || self.heads.is_empty() || self.dialer.is_boot_node(peer) {
                 self.rendezvous.note_table_peer();
             }
         }
@@ -160,9 +158,24 @@ impl Actor {
         }
     }
 
+    /// Takes note of what `peer` speaks. Returns whether it is a head: nodes of ours speak the protocols
+    /// of messages, and workers those of lines too, since heads open lines to them.
+    fn note_protocols(&mut self, peer: PeerId, protocols: &[StreamProtocol]) -> bool {
+        let Protocols { messages, lines, .. } = self.protocols;
+        let speaks = |name: &&str| protocols.iter().any(|spoken| spoken.as_ref() == *name);
+        let is_head = !lines.is_empty() && messages.iter().all(speaks) && !lines.iter().any(speaks);
+        if is_head {
+            self.heads.insert(peer);
+        } else {
+            self.heads.remove(&peer);
+        }
+        self.note_heads();
+        is_head
+    }
+
     /// Has the rendezvous and the table follow whether a head is connected.
     pub(super) fn note_heads(&mut self) {
-        let has_head = self.heads.is_any_connected();
+        let has_head = !self.heads.is_empty();
         self.rendezvous.set_has_head(has_head, Instant::now());
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             table.set_has_head(has_head);

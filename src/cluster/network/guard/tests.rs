@@ -1,6 +1,7 @@
 use web::rate_limit::Rate;
 
 use super::*;
+use crate::identity::model_peer_id;
 
 /// So much at once, and next to nothing later.
 pub(in crate::network) const fn burst_of(burst: u32) -> Rate {
@@ -38,7 +39,7 @@ fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3
 
 #[tokio::test(start_paused = true)]
 async fn an_allowance_is_used_up_and_refills_for_each_peer_alone() {
-    let (guard, peer) = (guard(AllowedPeers::Everyone), PeerId::random());
+    let (guard, peer) = (guard(None), PeerId::random());
     let admitted = |n: usize| (0..n).filter(|_| guard.admits_stream(peer)).count();
     assert_eq!(admitted(5), 3);
     assert!(guard.admits_stream(PeerId::random()), "it has its own");
@@ -48,7 +49,7 @@ async fn an_allowance_is_used_up_and_refills_for_each_peer_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
-    let (guard, relay) = (guard(AllowedPeers::Everyone), PeerId::random());
+    let (guard, relay) = (guard(None), PeerId::random());
     let authors: Vec<PeerId> = (0..4).map(|_| PeerId::random()).collect();
     let mut n_forwarded = 0;
     for author in authors {
@@ -62,7 +63,7 @@ async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
 
 #[tokio::test(start_paused = true)]
 async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
-    let guard = guard(AllowedPeers::Everyone);
+    let guard = guard(None);
     let mut entered = [0; 3];
     let mut passed = [0; 3];
     for _ in 0..10 {
@@ -80,7 +81,7 @@ async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
 
 #[tokio::test(start_paused = true)]
 async fn an_author_that_publishes_too_much_is_cut_off() {
-    let (guard, author) = (guard(AllowedPeers::Everyone), PeerId::random());
+    let (guard, author) = (guard(None), PeerId::random());
     assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
     assert_eq!((guard.is_cut_off(author), guard.take_changes().0), (true, vec![author]));
     assert_eq!(verdicts(&guard, author, PeerId::random(), 1), [0, 0, 1], "by others neither");
@@ -89,7 +90,7 @@ async fn an_author_that_publishes_too_much_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
     let (boot, friend) = (PeerId::random(), PeerId::random());
-    let guard = Guard::new([model_peer_id(friend)].into_iter().collect(), [boot], FEW);
+    let guard = Guard::new(Some([model_peer_id(friend)].into()), [boot], FEW);
     for peer in [boot, friend] {
         (0..100).for_each(|_| guard.offended(peer, Offense::Malformed));
         assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
@@ -99,7 +100,7 @@ async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
-    let (guard, peer) = (guard(AllowedPeers::Everyone), PeerId::random());
+    let (guard, peer) = (guard(None), PeerId::random());
     for _ in 0..4 {
         guard.offended(peer, Offense::Malformed);
     }
@@ -115,7 +116,7 @@ async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn one_offense_in_a_second_is_borne() {
-    let (guard, peer) = (guard(AllowedPeers::Everyone), PeerId::random());
+    let (guard, peer) = (guard(None), PeerId::random());
     for _ in 0..1000 {
         guard.offended(peer, Offense::TooLong);
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -126,19 +127,19 @@ async fn one_offense_in_a_second_is_borne() {
 #[tokio::test]
 async fn only_named_peers_are_heard() {
     let (friend, other) = (PeerId::random(), PeerId::random());
-    let only = guard([model_peer_id(friend)].into_iter().collect());
+    let only = guard(Some([model_peer_id(friend)].into()));
     assert_eq!((only.hears(friend), only.hears(other)), (true, false));
     assert!(only.trusts(friend) && only.has_names());
-    only.heed([model_peer_id(other)].into_iter().collect());
+    only.heed(Some([model_peer_id(other)].into()));
     assert_eq!((only.hears(friend), only.hears(other)), (false, true));
-    let everyone = guard(std::iter::empty().collect());
+    let everyone = guard(None);
     assert_eq!((everyone.hears(other), everyone.trusts(other)), (true, false));
     assert!(!everyone.has_names());
 }
 
 #[tokio::test(start_paused = true)]
 async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
-    let (guard, first) = (guard(AllowedPeers::Everyone), PeerId::random());
+    let (guard, first) = (guard(None), PeerId::random());
     let second = PeerId::random();
     for peer in [first, second, first] {
         guard.admits_stream(peer);
