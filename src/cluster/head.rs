@@ -38,29 +38,25 @@ use model::node::{PeerId, Subgroup};
 use task::{clock::Clock, group::Group};
 use tokio::{
     select,
-    sync::{OwnedSemaphorePermit, Semaphore, broadcast},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout, timeout_at},
 };
 use tracing::{info, warn};
 use uuid::Uuid;
 use web::metrics::Metrics;
-use wire::{
-    executions::{ClusterEvent, ClusterEventKind, ExecutionBody, Usage},
-    functions::ExecuteRequest,
-};
+use wire::{executions::Usage, functions::ExecuteRequest};
 
-pub use self::{client::Client, executions::ExecutionStatus, install::Installation};
+pub use self::{client::Client, install::Installation};
 use self::{
     client::{ClientShare, ClientShares},
     events::Events,
-    executions::{Cause, Executions, Track},
-    gather::Selection,
+    executions::{Cause, ExecutionStatus, Executions, Track},
     inbox::{Inbox, Inboxes},
     install::Installs,
     lines::Lines,
     order::{NodeCount, Order},
     queue::Position,
-    rollcall::{RollCallOutcome, Roster},
+    rollcall::{Roster, Selection},
     slots::{Lease, SlotGrant, SlotRequest, Slots},
 };
 use crate::{
@@ -71,7 +67,7 @@ use crate::{
     peers::{Peer, Peers},
     result_groups::{ResultGroup, group},
 };
-use content::{Function, Functions};
+use content::Functions;
 
 /// How long one worker has to answer a work order unless the operator says otherwise, as in b7s. A
 /// worker that misses it is replaced by a spare, which has as long.
@@ -176,7 +172,7 @@ struct Admission {
 /// Why nobody runs an order.
 #[derive(Debug)]
 struct Shortage {
-    roster: Roster,
+    roster: Box<Roster>,
     /// Where the request waited for slots, if it did.
     position: Option<Position>,
 }
@@ -260,8 +256,7 @@ impl Head {
         Ok(self.run(admission).await)
     }
 
-    /// Starts to execute `order`, and returns the request's id, by which [`Self::find_execution`] finds
-    /// its outcome.
+    /// Starts to execute `order`, and returns the request's id, by which its outcome is found.
     ///
     /// # Errors
     /// [`Unavailable`] if it was not started.
@@ -274,30 +269,14 @@ impl Head {
         Ok(request_id)
     }
 
-    /// Returns how execution `id` went, or that it is under way; none if it is not remembered. The
-    /// newest 1000 are.
-    #[must_use]
-    pub fn find_execution(&self, id: &str) -> Option<ExecutionStatus> {
-        self.0.executions.find(id)
+    /// The executions that it remembers, of which the newest 1000.
+    pub(crate) fn executions(&self) -> &Executions {
+        &self.0.executions
     }
 
-    /// Returns execution `id` with all that is known of it, if it is remembered.
-    #[must_use]
-    pub fn execution(&self, id: &str) -> Option<ExecutionBody> {
-        self.0.executions.get(id)
-    }
-
-    /// Returns the newest `limit` executions, the newest first, without their results.
-    #[must_use]
-    pub fn executions(&self, limit: usize) -> Vec<ExecutionBody> {
-        self.0.executions.list(limit)
-    }
-
-    /// Cancels execution `id`, on its workers, too. Returns whether it was under way; none if it is
-    /// not remembered.
-    #[must_use]
-    pub fn cancel(&self, id: &str) -> Option<bool> {
-        self.0.executions.cancel(id)
+    /// What happens, for those that follow it.
+    fn events(&self) -> &Events {
+        &self.0.events
     }
 
     /// Returns the node's own id and addresses, and its groups beside the general one.
@@ -319,12 +298,6 @@ impl Head {
         self.0.slots.offered_slots(peer)
     }
 
-    /// Returns the functions it holds, by name.
-    #[must_use]
-    pub fn functions(&self) -> Vec<Function> {
-        self.0.functions.list()
-    }
-
     /// The store of the functions it holds.
     pub(crate) fn store(&self) -> &Functions {
         &self.0.functions
@@ -337,17 +310,6 @@ impl Head {
         self.0.metrics.set(metrics::EXECUTING, &[], n_under_way);
         self.0.metrics.set(metrics::PEERS_CONNECTED, &[], self.0.peers.n_connected());
         self.0.metrics.text()
-    }
-
-    /// Follows what happens from now on, at most 1024 events behind; none if too many do.
-    #[must_use]
-    pub fn subscribe(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
-        self.0.events.subscribe()
-    }
-
-    /// Dates an event that is of interest to followers alone.
-    pub(crate) fn dated(&self, kind: ClusterEventKind) -> ClusterEvent {
-        self.0.events.dated(kind)
     }
 
     /// Whether any execution is under way.
@@ -469,22 +431,13 @@ impl Head {
                 Ok(None) => {}
                 Err(_) => {
                     let position = queued.position();
-                    return Err(Shortage { roster: Roster::new(order.nodes), position });
+                    let roster = Roster::new(order.nodes).into();
+                    return Err(Shortage { roster, position });
                 }
             },
             SlotGrant::Unknown => {}
         }
-        let called = rollcall::call(&self.0, track, order, client, inbox, end).await;
-        let (mut roster, position) = match called {
-            RollCallOutcome::Granted(leases, roster) => return Ok(Selection { leases, roster }),
-            RollCallOutcome::Reported(roster, position) => (roster, position),
-        };
-        let slots = &self.0.slots;
-        let Some(peers) = roster.take_chosen(|peer| slots.weight_of(peer)) else {
-            return Err(Shortage { roster, position });
-        };
-        let leases = peers.iter().map(|peer| slots.take_of(peer, order.function)).collect();
-        Ok(Selection { leases, roster })
+        rollcall::call(&self.0, track, order, client, inbox, end).await
     }
 }
 
@@ -500,5 +453,20 @@ impl Inner {
             }
             _ => SlotGrant::Unknown,
         }
+    }
+
+    /// Takes slots of those that reported, if they are enough. Otherwise the request waited at `position`
+    /// for slots, if it did.
+    fn choose_of(
+        &self,
+        mut roster: Roster,
+        order: &Order,
+        position: Option<Position>,
+    ) -> Result<Selection, Shortage> {
+        let Some(peers) = roster.take_chosen(|peer| self.slots.weight_of(peer)) else {
+            return Err(Shortage { roster: roster.into(), position });
+        };
+        let leases = peers.iter().map(|peer| self.slots.take_of(peer, order.function)).collect();
+        Ok(Selection { leases, roster })
     }
 }

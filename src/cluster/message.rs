@@ -114,6 +114,9 @@ pub enum Message {
     /// A worker has.
     #[serde(rename = "MsgInstallFunctionResponse")]
     InstallFunctionResponse(InstallFunctionResponse),
+    /// Any other, which is not read.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Message {
@@ -129,6 +132,7 @@ impl Message {
             Self::ExecuteResponse(_) => "MsgExecuteResponse",
             Self::InstallFunction(_) => "MsgInstallFunction",
             Self::InstallFunctionResponse(_) => "MsgInstallFunctionResponse",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -337,11 +341,8 @@ pub struct Offer {
 #[non_exhaustive]
 pub enum MessageError {
     /// Its type is none that is handled here.
-    #[error("handle a message of type `{kind}`")]
-    Unknown {
-        /// The type, shortened.
-        kind: String,
-    },
+    #[error("handle a message of another type")]
+    Unknown,
     /// It names a function or a request by an id that is too long to be one.
     #[error("read an id of {n_bytes} bytes, more than {ID_BYTES_MAX}")]
     LongId {
@@ -360,13 +361,10 @@ impl Message {
     /// [`MessageError::Unknown`] for other types, [`MessageError::LongId`] for ids that are none,
     /// [`MessageError::Malformed`] for anything else.
     pub fn read(bytes: &[u8]) -> Result<Self, MessageError> {
-        let message: Self =
-            serde_json::from_slice(bytes).map_err(|error| match serde_json::from_slice(bytes) {
-                Ok(Kind { kind }) if !KINDS.contains(&kind.as_ref()) => {
-                    MessageError::Unknown { kind: kind.chars().take(80).collect() }
-                }
-                _ => MessageError::Malformed(error),
-            })?;
+        let message: Self = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
+        if message == Self::Unknown {
+            return Err(MessageError::Unknown);
+        }
         message.ids().into_iter().try_for_each(check_id)?;
         Ok(message)
     }
@@ -381,6 +379,7 @@ impl Message {
             Self::ExecuteResponse(response) => [&response.request_id, ""],
             Self::InstallFunction(install) => [&install.cid, ""],
             Self::InstallFunctionResponse(response) => [&response.cid, ""],
+            Self::Unknown => ["", ""],
         }
     }
 }
@@ -415,25 +414,6 @@ pub fn json(shape: &impl Serialize) -> Vec<u8> {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_false(switch: &bool) -> bool {
     !switch
-}
-
-/// The types that [`Message`] reads.
-const KINDS: [&str; 8] = [
-    "MsgRollCall",
-    "MsgRollCallResponse",
-    "MsgWorkOrder",
-    "MsgWorkOrderResponse",
-    "MsgExecute",
-    "MsgExecuteResponse",
-    "MsgInstallFunction",
-    "MsgInstallFunctionResponse",
-];
-
-/// The type of any message.
-#[derive(Deserialize)]
-struct Kind<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
 }
 
 #[cfg(test)]

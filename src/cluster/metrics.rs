@@ -14,6 +14,13 @@ pub fn new() -> Metrics {
     Metrics::new(PREFIX, &[METRICS])
 }
 
+/// Counts a message of type `kind` that is sent to one peer.
+pub(crate) fn count_sent(metrics: &Metrics, protocol: &str, kind: &str, n_bytes: usize) {
+    metrics.add(SENT, &[kind]);
+    metrics.add(MESSAGES_SENT, &[protocol]);
+    metrics.add_n(MESSAGES_SENT_BYTES, &[], n_bytes);
+}
+
 web::metrics! {
     /// Messages sent to one peer.
     MESSAGES_SENT = counter("host_messages_sent", &["protocol"]);
@@ -97,7 +104,7 @@ mod tests {
     fn counts_are_told_by_their_labels() {
         let metrics = new();
         metrics.add(EXECUTIONS, &["bafy", "none"]);
-        metrics.add_n(EXECUTIONS, &["bafy", "none"], 2);
+        metrics.add_n(EXECUTIONS, &["bafy", "none"], 2_u64);
         metrics.observe(RUN_TIME, Duration::from_millis(3));
         metrics.set(EXECUTING, &[], 7);
         let text = metrics.text();

@@ -235,7 +235,7 @@ impl Node {
     /// Replaces the set of peers that it heeds.
     pub async fn heed(&self, heeded: AllowedPeers) {
         self.network.heed(heeded).await;
-        if let NodeRole::Worker(worker) = &self.role {
+        if let Some(worker) = self.role.worker() {
             worker.heeds_others();
         }
     }
@@ -243,10 +243,7 @@ impl Node {
     /// The head, if it is one.
     #[must_use]
     pub fn head(&self) -> Option<&Head> {
-        match &self.role {
-            NodeRole::Head(head) => Some(head),
-            NodeRole::Worker(_) => None,
-        }
+        self.role.head()
     }
 
     /// Stops the node: takes no more work, waits for what runs as long as configured, ends the rest and
@@ -383,8 +380,7 @@ fn count_node(parts: &Parts, node_role: &NodeRole, subgroups: &[Subgroup]) -> St
     let Parts { network, metrics, .. } = parts;
     let labels = [network.peer_id().as_str(), env!("CARGO_PKG_VERSION"), &role];
     metrics.set(metrics::NODE_INFO, &labels, 1);
-    let n_topics = u64::try_from(topics(subgroups).len()).unwrap_or(u64::MAX);
-    metrics.add_n(metrics::TOPIC_SUBSCRIPTIONS, &[], n_topics);
+    metrics.add_n(metrics::TOPIC_SUBSCRIPTIONS, &[], topics(subgroups).len());
     role
 }
 

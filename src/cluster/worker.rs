@@ -58,7 +58,7 @@ use crate::{
     parts::Parts,
     peers::Peers,
 };
-use content::{FUNCTION_PROTOCOL, FetchError, Functions, InstallError};
+use content::{FUNCTION_PROTOCOL, FetchError, Function, Functions, InstallError};
 
 /// Functions that a node runs at once unless told otherwise, by document 1. More than 65535 count as
 /// so many.
@@ -385,20 +385,26 @@ impl Worker {
             return Ok(());
         }
         let asked = self.sources(author, id);
-        let (began, metrics) = (Instant::now(), &self.0.metrics);
-        metrics.add(metrics::INSTALLED, &[]);
+        let began = Instant::now();
         let peers = FunctionPeers { network: &self.0.network, peers: &asked };
         let obtained = self.0.functions.obtain(id, &peers).await;
-        metrics.observe(metrics::INSTALL_TIME, began.elapsed());
-        match &obtained {
-            Ok(function) => {
+        self.0.metrics.observe(metrics::INSTALL_TIME, began.elapsed());
+        self.count_installed(obtained.as_ref().ok());
+        obtained?;
+        Ok(())
+    }
+
+    /// Counts an attempt to get a function, with what was got.
+    fn count_installed(&self, obtained: Option<&Function>) {
+        let metrics = &self.0.metrics;
+        metrics.add(metrics::INSTALLED, &[]);
+        match obtained {
+            Some(function) => {
                 metrics.add(metrics::INSTALLED_OK, &[]);
                 metrics.add_n(metrics::INSTALLED_BYTES, &[], function.size_bytes);
             }
-            Err(_) => metrics.add(metrics::INSTALLED_ERR, &[]),
+            None => metrics.add(metrics::INSTALLED_ERR, &[]),
         }
-        obtained?;
-        Ok(())
     }
 
     /// Whom to ask for function `id`: `author` first, then peers that say they hold it, then the rest.
@@ -492,10 +498,7 @@ impl Worker {
 
     async fn tell(&self, peer: &PeerId, message: &Message) {
         let bytes = json(message);
-        self.0.metrics.add(metrics::SENT, &[message.kind()]);
-        self.0.metrics.add(metrics::MESSAGES_SENT, &[WORK_PROTOCOL]);
-        let n_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        self.0.metrics.add_n(metrics::MESSAGES_SENT_BYTES, &[], n_bytes);
+        metrics::count_sent(&self.0.metrics, WORK_PROTOCOL, message.kind(), bytes.len());
         if let Err(error) = self.0.network.tell(peer, WORK_PROTOCOL, &bytes).await {
             warn!(%peer, %error, "an answer did not reach its head");
         }

@@ -138,11 +138,12 @@ impl Metrics {
 
     /// Adds 1 to a counter.
     pub fn add(&self, metric: Metric, labels: &[&str]) {
-        self.add_n(metric, labels, 1);
+        self.add_n(metric, labels, 1_u64);
     }
 
     /// Adds `n` to a counter.
-    pub fn add_n(&self, metric: Metric, labels: &[&str], n: u64) {
+    pub fn add_n(&self, metric: Metric, labels: &[&str], n: impl TryInto<u64>) {
+        let n = n.try_into().unwrap_or(u64::MAX);
         self.change(metric, labels, |value| value.n = value.n.saturating_add(n));
     }
 

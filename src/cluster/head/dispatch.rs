@@ -54,15 +54,12 @@ impl Head {
         protocol: WorkProtocol,
         message: Bytes,
     ) -> Result<Option<u64>, SendError> {
-        let (protocol_id, kind, metrics) = match protocol {
-            WorkProtocol::Line => (LINE_PROTOCOL, "MsgWorkOrder", &self.0.metrics),
-            WorkProtocol::B7sV2 => (WORK_PROTOCOL, "MsgWorkOrder", &self.0.metrics),
-            WorkProtocol::B7sV1 => (WORK_PROTOCOL, "MsgExecute", &self.0.metrics),
+        let (protocol_id, kind) = match protocol {
+            WorkProtocol::Line => (LINE_PROTOCOL, "MsgWorkOrder"),
+            WorkProtocol::B7sV2 => (WORK_PROTOCOL, "MsgWorkOrder"),
+            WorkProtocol::B7sV1 => (WORK_PROTOCOL, "MsgExecute"),
         };
-        let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
-        metrics.add(metrics::MESSAGES_SENT, &[protocol_id]);
-        metrics.add(metrics::SENT, &[kind]);
-        metrics.add_n(metrics::MESSAGES_SENT_BYTES, &[], n_bytes);
+        metrics::count_sent(&self.0.metrics, protocol_id, kind, message.len());
         if protocol != WorkProtocol::Line {
             return self.0.network.tell(peer, WORK_PROTOCOL, &message).await.map(|()| None);
         }

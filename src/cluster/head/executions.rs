@@ -9,11 +9,7 @@ use std::{
     time::Duration,
 };
 
-use model::{
-    function::{FunctionId, Method},
-    node::{PeerId, Subgroup},
-    timestamp::Timestamp,
-};
+use model::{node::PeerId, timestamp::Timestamp};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use wire::{
@@ -21,11 +17,7 @@ use wire::{
     functions::ResultGroupBody,
 };
 
-use super::{
-    Execution,
-    events::Events,
-    order::{NodeCount, Order},
-};
+use super::{Execution, events::Events, order::Order};
 
 /// Executions remembered, as many as b7s keeps results. The oldest that has ended is forgotten.
 pub(super) const KEPT_MAX: usize = 1000;
@@ -36,7 +28,7 @@ const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The executions. Cheap to clone; all clones share one table.
 #[derive(Debug, Clone)]
-pub(super) struct Executions {
+pub(crate) struct Executions {
     table: Arc<Mutex<Table>>,
     events: Events,
 }
@@ -52,39 +44,20 @@ struct Table {
 
 #[derive(Debug)]
 struct Entry {
-    requested: RequestedRun,
     request_id: String,
-    started: (Timestamp, Instant),
+    started: Instant,
     canceled: Notify,
     record: Mutex<Record>,
 }
 
-/// What was asked for, without the input, which may be long.
-#[derive(Debug)]
-struct RequestedRun {
-    function: FunctionId,
-    method: Method,
-    subgroup: Option<Subgroup>,
-    nodes: NodeCount,
-}
-
 #[derive(Debug)]
 struct Record {
-    state: State,
-    is_warm: bool,
-    peers: Vec<ExecutionPeerBody>,
+    /// What is served of it, but for its results and, while it is under way, for its time.
+    body: ExecutionBody,
     /// Why it is to end early, once somebody wants that.
     cause: Cause,
-    ended: Option<Duration>,
+    /// None while it is under way.
     result: Option<Arc<Execution>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Waiting,
-    Running,
-    Done,
-    Canceled,
 }
 
 /// Why an execution ends early.
@@ -98,7 +71,7 @@ pub(super) enum Cause {
 
 /// What was found of an execution.
 #[derive(Debug, Clone)]
-pub enum ExecutionStatus {
+pub(super) enum ExecutionStatus {
     /// It is under way.
     UnderWay,
     /// It ended so.
@@ -119,24 +92,21 @@ impl Executions {
 
     /// Begins an execution.
     pub(super) fn begin(&self, request_id: &str, order: &Order, now: Timestamp) -> Track {
-        let entry = Arc::new(Entry {
-            requested: RequestedRun {
-                function: order.function,
-                method: order.call.method.clone(),
-                subgroup: order.subgroup.clone(),
-                nodes: order.nodes,
-            },
+        let body = ExecutionBody {
             request_id: request_id.to_owned(),
-            started: (now, Instant::now()),
+            state: "waiting".to_owned(),
+            function_id: order.function.to_string(),
+            method: order.call.method.to_string(),
+            subgroup: order.subgroup.as_ref().map(ToString::to_string),
+            number_of_nodes: order.nodes.number(),
+            started_at: now.to_string(),
+            ..ExecutionBody::default()
+        };
+        let entry = Arc::new(Entry {
+            request_id: request_id.to_owned(),
+            started: Instant::now(),
             canceled: Notify::new(),
-            record: Mutex::new(Record {
-                state: State::Waiting,
-                is_warm: false,
-                peers: Vec::new(),
-                cause: Cause::Caller,
-                ended: None,
-                result: None,
-            }),
+            record: Mutex::new(Record { body, cause: Cause::Caller, result: None }),
         });
         let mut table = self.table.lock();
         table.by_id.insert(request_id.to_owned(), Arc::clone(&entry));
@@ -158,7 +128,7 @@ impl Executions {
     }
 
     /// Returns the newest `limit` executions, the newest first, without their results.
-    pub(super) fn list(&self, limit: usize) -> Vec<ExecutionBody> {
+    pub(crate) fn list(&self, limit: usize) -> Vec<ExecutionBody> {
         let table = self.table.lock();
         let newest = table.order.iter().rev().filter_map(|id| table.by_id.get(id)).take(limit);
         let newest: Vec<Arc<Entry>> = newest.cloned().collect();
@@ -167,9 +137,9 @@ impl Executions {
     }
 
     /// Cancels execution `id`. Returns whether it was under way; none if it is not remembered.
-    pub(super) fn cancel(&self, id: &str) -> Option<bool> {
+    pub(crate) fn cancel(&self, id: &str) -> Option<bool> {
         let entry = self.entry(id)?;
-        let is_under_way = entry.record.lock().state.is_under_way();
+        let is_under_way = entry.record.lock().result.is_none();
         if is_under_way {
             entry.canceled.notify_one();
         }
@@ -177,9 +147,10 @@ impl Executions {
     }
 
     /// Returns those that are under way, the oldest first, each by its id and function.
-    pub(super) fn under_way(&self) -> Vec<(String, FunctionId)> {
+    pub(super) fn under_way(&self) -> Vec<(String, String)> {
+        let function = |entry: &Entry| entry.record.lock().body.function_id.clone();
         let under_way = self.entries_under_way().into_iter();
-        under_way.map(|entry| (entry.request_id.clone(), entry.requested.function)).collect()
+        under_way.map(|entry| (entry.request_id.clone(), function(&entry))).collect()
     }
 
     /// Ends all that are under way, since the node is stopping.
@@ -193,7 +164,7 @@ impl Executions {
     fn entries_under_way(&self) -> Vec<Arc<Entry>> {
         let table = self.table.lock();
         let entries = table.order.iter().filter_map(|id| table.by_id.get(id));
-        entries.filter(|entry| entry.record.lock().state.is_under_way()).cloned().collect()
+        entries.filter(|entry| entry.record.lock().result.is_none()).cloned().collect()
     }
 
     fn entry(&self, id: &str) -> Option<Arc<Entry>> {
@@ -209,10 +180,10 @@ impl Table {
             && n_looked < self.order.len()
         {
             let Some(id) = self.order.pop_front() else { return };
-            let n_bytes = self.by_id.get(&id).and_then(|entry| {
-                let record = entry.record.lock();
-                record.ended.map(|_| record.result.as_deref().map_or(0, n_bytes))
-            });
+            let n_bytes = self
+                .by_id
+                .get(&id)
+                .and_then(|entry| entry.record.lock().result.as_deref().map(n_bytes));
             if let Some(n_bytes) = n_bytes {
                 self.by_id.remove(&id);
                 self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
@@ -226,49 +197,17 @@ impl Table {
 }
 
 impl Entry {
-    fn elapsed(&self) -> Duration {
-        self.started.1.elapsed()
-    }
-
     fn body(&self, with_results: bool) -> ExecutionBody {
         let record = self.record.lock();
-        let result = record.result.as_deref();
-        let groups = result.filter(|_| with_results).map(|result| result.groups.as_slice());
-        ExecutionBody {
-            request_id: self.request_id.clone(),
-            state: record.state.text().to_owned(),
-            function_id: self.requested.function.to_string(),
-            method: self.requested.method.to_string(),
-            subgroup: self.requested.subgroup.as_ref().map(ToString::to_string),
-            number_of_nodes: self.requested.nodes.number(),
-            warm: record.is_warm,
-            started_at: self.started.0.to_string(),
-            elapsed_ms: millis(record.ended.unwrap_or_else(|| self.elapsed())),
-            code: result.map(|result| result.code.as_str().to_owned()),
-            message: result.map(|result| result.message.clone()).unwrap_or_default(),
-            peers: record.peers.clone(),
-            results: groups
-                .unwrap_or_default()
-                .iter()
-                .cloned()
-                .map(ResultGroupBody::from)
-                .collect(),
+        let mut body = record.body.clone();
+        match &record.result {
+            None => body.elapsed_ms = millis(self.started.elapsed()),
+            Some(result) if with_results => {
+                body.results = result.groups.iter().cloned().map(ResultGroupBody::from).collect();
+            }
+            Some(_) => {}
         }
-    }
-}
-
-impl State {
-    const fn is_under_way(self) -> bool {
-        matches!(self, Self::Waiting | Self::Running)
-    }
-
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Canceled => "canceled",
-        }
+        body
     }
 }
 
@@ -286,22 +225,23 @@ impl Track {
 
     /// How long it has taken so far.
     pub(super) fn elapsed(&self) -> Duration {
-        self.entry.elapsed()
+        self.entry.started.elapsed()
     }
 
     /// Notes that no roll call was needed.
     pub(super) fn note_warm(&self) {
-        self.entry.record.lock().is_warm = true;
+        self.entry.record.lock().body.warm = true;
     }
 
     /// Notes that workers are looked for on `topic`.
     pub(super) fn note_roll_call(&self, topic: &str) {
-        let requested = &self.entry.requested;
+        let ExecutionBody { function_id, number_of_nodes, .. } = self.entry.body(false);
+        let topic = topic.to_owned();
         self.tell(|request_id| ClusterEventKind::RollCall {
             request_id,
-            function_id: requested.function.to_string(),
-            topic: topic.to_owned(),
-            number_of_nodes: requested.nodes.number(),
+            function_id,
+            topic,
+            number_of_nodes,
         });
     }
 
@@ -322,8 +262,8 @@ impl Track {
             ..ExecutionPeerBody::default()
         };
         let mut record = self.entry.record.lock();
-        record.state = State::Running;
-        record.peers.push(part);
+        "running".clone_into(&mut record.body.state);
+        record.body.peers.push(part);
         drop(record);
         self.tell(|request_id| ClusterEventKind::Dispatched {
             request_id,
@@ -373,23 +313,25 @@ impl Track {
             message: execution.message.clone(),
             elapsed_ms,
         });
-        self.end(State::Done, execution)
+        self.end("done", execution)
     }
 
     /// Notes that it was canceled.
     pub(super) fn cut_short(self, execution: Execution) -> Arc<Execution> {
         self.tell(|request_id| ClusterEventKind::Canceled { request_id });
-        self.end(State::Canceled, execution)
+        self.end("canceled", execution)
     }
 
-    fn end(&self, state: State, execution: Execution) -> Arc<Execution> {
+    fn end(&self, state: &str, execution: Execution) -> Arc<Execution> {
         let execution = Arc::new(execution);
         let n_bytes = n_bytes(&execution);
         // Before the record: between the two it might be forgotten, and its bytes never be.
         let mut table = self.executions.table.lock();
         let mut record = self.entry.record.lock();
-        record.state = state;
-        record.ended = Some(self.elapsed());
+        state.clone_into(&mut record.body.state);
+        record.body.elapsed_ms = millis(self.elapsed());
+        record.body.code = Some(execution.code.as_str().to_owned());
+        record.body.message.clone_from(&execution.message);
         record.result = Some(Arc::clone(&execution));
         drop(record);
         table.n_bytes += n_bytes;
@@ -399,7 +341,7 @@ impl Track {
 
     fn change(&self, peer: &PeerId, change: impl FnOnce(&mut ExecutionPeerBody)) {
         let mut record = self.entry.record.lock();
-        let parts = record.peers.iter_mut().rev();
+        let parts = record.body.peers.iter_mut().rev();
         if let Some(part) = { parts }.find(|part| part.peer_id == peer.as_str()) {
             change(part);
         }
@@ -427,10 +369,10 @@ impl Track {
 
 impl Drop for Track {
     fn drop(&mut self) {
-        if self.entry.record.lock().ended.is_none() {
+        if self.entry.record.lock().result.is_none() {
             self.tell(|request_id| ClusterEventKind::Canceled { request_id });
             let request_id = self.request_id().to_owned();
-            self.end(State::Canceled, Execution::cut_short(request_id, Cause::Caller));
+            self.end("canceled", Execution::cut_short(request_id, Cause::Caller));
         }
     }
 }

@@ -29,7 +29,7 @@ use super::{
     inbox::{Inbox, Reply},
     order::Order,
     placement::{NEWCOMER_WAIT_MAX, Trust},
-    rollcall::{Calls, Roster, topic},
+    rollcall::{Calls, Roster, Selection, topic},
     slots::Lease,
 };
 use crate::{
@@ -51,14 +51,6 @@ const SEAT_ORDERS_MAX: usize = 3;
 
 /// How many workers must say that no other could run an order. One alone may lie.
 const FINAL_REFUSALS: usize = 2;
-
-/// Who is to run an order.
-#[derive(Debug)]
-pub(super) struct Selection {
-    pub(super) leases: Vec<Lease>,
-    /// Who else reported.
-    pub(super) roster: Roster,
-}
 
 /// What came of the work orders.
 #[derive(Debug, Default)]

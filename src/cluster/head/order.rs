@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use model::{
     function::{FunctionId, Method},
-    node::{GENERAL_TOPIC, Subgroup},
+    node::{GENERAL_TOPIC, NameError, Subgroup},
 };
 use wire::functions::{AttributesBody, ExecuteConfig, ExecuteRequest};
 
@@ -98,16 +98,7 @@ impl Order {
         let method = parsed::<Method>(&request.method, "method", &mut wrong);
         let config = &request.config;
         let nodes = nodes(config.number_of_nodes, &mut wrong);
-        let subgroup = match request.group() {
-            None | Some(GENERAL_TOPIC) => None,
-            Some(name) => match name.parse::<Subgroup>() {
-                Ok(subgroup) => Some(subgroup),
-                Err(error) => {
-                    wrong.push(format!("could not {error}"));
-                    None
-                }
-            },
-        };
+        let subgroup = subgroup(request.group(), &mut wrong);
         check_config(config, &mut wrong);
         check_texts(request, &mut wrong);
         let quorum = quorum(config.quorum, nodes, &mut wrong);
@@ -144,6 +135,12 @@ fn passed_on(method: Method, request: &ExecuteRequest) -> FunctionCall {
     call.runtime.runtime_logger.clear();
     call.runtime.drivers_root_path.clear();
     call
+}
+
+/// The group that is meant; none for the general one.
+pub(super) fn subgroup(name: Option<&str>, wrong: &mut Vec<String>) -> Option<Subgroup> {
+    let name = name.filter(|name| *name != GENERAL_TOPIC)?;
+    name.parse().map_err(|error: NameError| wrong.push(format!("could not {error}"))).ok()
 }
 
 fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<NodeCount> {
@@ -203,7 +200,8 @@ fn check_texts(request: &ExecuteRequest, wrong: &mut Vec<String>) {
     }
 }
 
-fn parsed<T>(text: &str, what: &str, wrong: &mut Vec<String>) -> Option<T>
+/// What `text` says, unless it is wrong; `what` names it.
+pub(super) fn parsed<T>(text: &str, what: &str, wrong: &mut Vec<String>) -> Option<T>
 where
     T: std::str::FromStr<Err: std::fmt::Display>,
 {

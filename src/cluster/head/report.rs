@@ -1,6 +1,6 @@
 //! The code and message of an execution: why there are too few results, in words for its user.
 
-use std::num::NonZeroUsize;
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use model::node::PeerId;
 
@@ -59,8 +59,12 @@ fn with_refusals(message: String, roster: &Roster) -> String {
     if roster.refused.is_empty() {
         return message;
     }
-    let refused = roster.refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
-    format!("{message}; refused by {}", list_names(&refused.collect::<Vec<_>>()))
+    format!("{message}; refused by {}", list_refusals(&roster.refused))
+}
+
+fn list_refusals(refused: &BTreeMap<PeerId, String>) -> String {
+    let refused = refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
+    list_names(&refused.collect::<Vec<_>>())
 }
 
 /// Returns the code of what was gathered, and what went wrong, if anything did.
@@ -84,8 +88,7 @@ pub(super) fn summarize(gathered: &Gathered, order: &Order) -> (Code, String) {
     let mut message =
         format!("{n_answers} of {nodes}{group} gave a result: {}", list_names(&failures));
     if !gathered.refused.is_empty() {
-        let refused = gathered.refused.iter().map(|(peer, reason)| format!("{peer}: {reason}"));
-        message = format!("{message}; no spare: {}", list_names(&refused.collect::<Vec<_>>()));
+        message = format!("{message}; no spare: {}", list_refusals(&gathered.refused));
     }
     let code = match n_answers {
         0 => return (of_none(gathered), message),

@@ -13,13 +13,12 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    Inner,
+    Inner, Shortage,
     client::Client,
     executions::Track,
     inbox::{Inbox, Reply},
     order::{NodeCount, Order},
     placement::rank_reports,
-    queue::Position,
     slots::{Lease, QueuedRequest, SlotGrant},
 };
 use crate::{
@@ -157,19 +156,17 @@ impl Roster {
     }
 }
 
+/// Who is to run an order.
+#[derive(Debug)]
+pub(super) struct Selection {
+    pub(super) leases: Vec<Lease>,
+    /// Who else reported.
+    pub(super) roster: Roster,
+}
+
 /// The topic of the workers that may run `order`.
 pub(super) fn topic(order: &Order) -> &str {
     order.subgroup.as_ref().map_or(GENERAL_TOPIC, Subgroup::as_str)
-}
-
-/// Who is to run an order.
-#[derive(Debug)]
-pub(super) enum RollCallOutcome {
-    /// The workers that reported: enough, or too few in time, with the place in the queue
-    /// where it waited for slots.
-    Reported(Roster, Option<Position>),
-    /// Those whose slots came free first, and who reported meanwhile.
-    Granted(Vec<Lease>, Roster),
 }
 
 /// Publishes the roll call of a request, again and again, until enough have reported, or workers
@@ -183,7 +180,7 @@ pub(super) async fn call(
     client: &Client,
     inbox: &mut Inbox,
     end: Instant,
-) -> RollCallOutcome {
+) -> Result<Selection, Shortage> {
     let (request, topic) = (track.request_id(), topic(order));
     let function = order.function;
     info!(request, %function, topic, "performing roll call for request");
@@ -199,17 +196,17 @@ pub(super) async fn call(
         if roster.is_filled(listening) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
-            return RollCallOutcome::Reported(roster, None);
+            return head.choose_of(roster, order, None);
         }
         if queued.is_none() && roster.is_refused_by_all(listening) {
             info!(request, refused = roster.refused.len(), "all peers refused");
-            return RollCallOutcome::Reported(roster, None);
+            return head.choose_of(roster, order, None);
         }
         let is_waiting = queued.is_some() || roster.is_worth_waiting();
         select! {
             biased;
             granted = grant(&mut queued) => match granted {
-                Some(leases) => return RollCallOutcome::Granted(leases, roster),
+                Some(leases) => return Ok(Selection { leases, roster }),
                 None => queued = None,
             },
             reply = inbox.next() => {
@@ -221,14 +218,15 @@ pub(super) async fn call(
             () = sleep_until(if is_waiting { end } else { deadline }) => {
                 let (ready, refused) = (roster.ready.len(), roster.refused.len());
                 info!(request, ready, refused, "roll call timed out");
-                return RollCallOutcome::Reported(roster, queued.and_then(|queued| queued.position()));
+                let position = queued.and_then(|queued| queued.position());
+                return head.choose_of(roster, order, position);
             }
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head).await;
                 // A worker that was full when it was asked, or learned the function since, offers slots.
                 if queued.is_none() {
                     match head.take_slots(order, client, can_fetch) {
-                        SlotGrant::Now(leases) => return RollCallOutcome::Granted(leases, roster),
+                        SlotGrant::Now(leases) => return Ok(Selection { leases, roster }),
                         SlotGrant::Later(request) => queued = Some(request),
                         SlotGrant::Unknown => {}
                     }
@@ -306,8 +304,7 @@ impl Calls {
         head.metrics.add(metrics::ROLLCALLS_PUBLISHED, &[&self.function]);
         head.metrics.add(metrics::MESSAGES_PUBLISHED, &[topic]);
         head.metrics.add(metrics::PUBLISHED, &["MsgRollCall", topic]);
-        let n_bytes = u64::try_from(self.message.len()).unwrap_or(u64::MAX);
-        head.metrics.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], n_bytes);
+        head.metrics.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], self.message.len());
         if self.published_at.replace(now).is_some() {
             self.again_after *= 2;
         }

@@ -101,8 +101,8 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     let answer_within =
         ROLL_CALL_WITHIN_MAX + head.0.options.answer_within * 2 + BODY_WITHIN + ANSWER_RESERVE;
     let router = Router::from(api())
-        .fallback(async || Refused::NotFound)
-        .method_not_allowed_fallback(async || Refused::MethodNotAllowed)
+        .fallback(async || Refused::NOT_FOUND)
+        .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED)
         .layer(from_fn_with_state(options, auth::checked))
         .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
     let options =
@@ -136,8 +136,8 @@ pub fn metrics_router(
     let route = get(async move || web::metrics::respond(text()));
     let router = Router::new()
         .route(paths::METRICS, route)
-        .fallback(async || Refused::NotFound)
-        .method_not_allowed_fallback(async || Refused::MethodNotAllowed);
+        .fallback(async || Refused::NOT_FOUND)
+        .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
         answer_within: ANSWER_RESERVE,

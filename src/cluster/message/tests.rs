@@ -3,6 +3,18 @@ use wire::functions::EnvVar;
 
 use super::*;
 
+/// The types that [`Message`] reads.
+const KINDS: [&str; 8] = [
+    "MsgRollCall",
+    "MsgRollCallResponse",
+    "MsgWorkOrder",
+    "MsgWorkOrderResponse",
+    "MsgExecute",
+    "MsgExecuteResponse",
+    "MsgInstallFunction",
+    "MsgInstallFunctionResponse",
+];
+
 #[track_caller]
 fn check(message: &Message, literal: &serde_json::Value) {
     assert_eq!(&serde_json::to_value(message).unwrap(), literal);
@@ -150,7 +162,7 @@ fn unknown_fields_are_ignored() {
 #[test]
 fn unknown_types_and_malformed_messages_are_distinguished() {
     let unknown = Message::read(br#"{"type":"MsgHealthCheck","code":200}"#);
-    assert!(matches!(unknown, Err(MessageError::Unknown { kind }) if kind == "MsgHealthCheck"));
+    assert!(matches!(unknown, Err(MessageError::Unknown)));
     for nonsense in ["", "null", "[]", "{}", r#"{"type":1}"#, r#"{"type":"MsgRollCall","code":"#] {
         let read = Message::read(nonsense.as_bytes());
         assert!(matches!(read, Err(MessageError::Malformed(_))), "{nonsense}: {read:?}");

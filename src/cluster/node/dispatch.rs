@@ -95,48 +95,37 @@ impl Dispatch {
     pub(super) async fn run(self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
             self.parts.peers.note(&event);
-            match event {
-                Event::Gossip { author, topic, bytes } => {
+            match (event, self.node_role.head()) {
+                (Event::Gossip { author, topic, bytes }, _) => {
                     self.parts.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
                     self.handle_gossip(author, &bytes);
                 }
-                Event::Message { peer, protocol, bytes } => {
+                (Event::Message { peer, protocol, bytes }, _) => {
                     self.handle_message(peer, &protocol, &bytes);
                 }
-                Event::TooLong { peer, protocol, start } => match &self.node_role {
-                    NodeRole::Head(head) if protocol == WORK_PROTOCOL => {
-                        head.note_long_answer(&peer, &start);
-                    }
-                    _ => self.parts.network.blame_too_long(&peer),
-                },
-                Event::Question { peer, protocol, bytes, answer }
+                (Event::TooLong { peer, protocol, start }, Some(head))
+                    if protocol == WORK_PROTOCOL =>
+                {
+                    head.note_long_answer(&peer, &start);
+                }
+                (Event::TooLong { peer, .. }, _) => self.parts.network.blame_too_long(&peer),
+                (Event::Question { peer, protocol, bytes, answer }, _)
                     if protocol == FUNCTION_PROTOCOL =>
                 {
                     self.answer_function_request(&peer, bytes, answer);
                 }
-                Event::LineOpened { peer, line, frames, .. } => {
-                    if let NodeRole::Worker(worker) = &self.node_role {
-                        let worker = worker.clone();
+                (Event::LineOpened { peer, line, frames, .. }, _) => {
+                    if let NodeRole::Worker(worker) = self.node_role.clone() {
                         let work = async move { worker.serve_line(peer, line, frames).await };
                         self.parts.group.spawn("line", work);
                     }
                 }
-                Event::Identified { peer, .. } => self.identified.add(peer),
-                Event::Connected(peer) => {
-                    if let NodeRole::Head(head) = &self.node_role {
-                        head.note_connected(&peer);
-                    }
+                (Event::Identified { peer, .. }, _) => self.identified.add(peer),
+                (Event::Connected(peer), Some(head)) => head.note_connected(&peer),
+                (Event::Pinged { peer, round_trip }, Some(head)) => {
+                    head.note_ping(&peer, round_trip);
                 }
-                Event::Pinged { peer, round_trip } => {
-                    if let NodeRole::Head(head) = &self.node_role {
-                        head.note_ping(&peer, round_trip);
-                    }
-                }
-                Event::Disconnected(peer) => {
-                    if let NodeRole::Head(head) = &self.node_role {
-                        head.note_disconnected(&peer);
-                    }
-                }
+                (Event::Disconnected(peer), Some(head)) => head.note_disconnected(&peer),
                 _ => {}
             }
         }
@@ -177,7 +166,7 @@ impl Dispatch {
                         // It may have been told of slots, as a head is.
                         self.identified.add(peer.clone());
                     }
-                    if let NodeRole::Head(head) = &self.node_role {
+                    if let Some(head) = self.node_role.head() {
                         head.note_offer(&peer, &offer);
                     }
                 }
@@ -272,7 +261,7 @@ impl Dispatch {
             }
             Err(error) => {
                 let kind = match &error {
-                    MessageError::Unknown { .. } => "unknown",
+                    MessageError::Unknown => "unknown",
                     MessageError::Malformed(_) | MessageError::LongId { .. } => {
                         self.parts.network.blame(peer);
                         "malformed"

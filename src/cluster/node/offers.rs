@@ -21,6 +21,7 @@ use super::NodeRole;
 use crate::{
     message::{OFFER_PROTOCOL, Offer, json},
     parts::Parts,
+    worker::Worker,
 };
 
 /// How long after a change the offer is sent, and how often while the node is busy: free slots change
@@ -114,10 +115,7 @@ impl Offers {
 
     /// Whether the offer may change without notice.
     fn is_busy(&self) -> bool {
-        match &self.node_role {
-            NodeRole::Head(_) => false,
-            NodeRole::Worker(worker) => worker.is_busy(),
-        }
+        self.node_role.worker().is_some_and(Worker::is_busy)
     }
 
     /// When the next offer of those in `told` is due again, where `offer` is the current one.
@@ -191,10 +189,8 @@ impl Offers {
 
     /// The offer as one peer receives it: what runs for that peer itself does not count as taken.
     fn offer_for(&self, peer: &PeerId, offer: &Offer) -> Offer {
-        let (slots, slots_free) = match &self.node_role {
-            NodeRole::Head(_) => (0, 0),
-            NodeRole::Worker(worker) => worker.slots_for(peer),
-        };
+        let worker = self.node_role.worker();
+        let (slots, slots_free) = worker.map_or((0, 0), |worker| worker.slots_for(peer));
         Offer { slots, slots_free, ..offer.clone() }
     }
 }

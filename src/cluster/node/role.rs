@@ -19,4 +19,20 @@ impl NodeRole {
             Self::Worker(_) => Role::Worker,
         }
     }
+
+    /// The head, if it is one.
+    pub(super) const fn head(&self) -> Option<&Head> {
+        match self {
+            Self::Head(head) => Some(head),
+            Self::Worker(_) => None,
+        }
+    }
+
+    /// The worker, if it is one.
+    pub(super) const fn worker(&self) -> Option<&Worker> {
+        match self {
+            Self::Head(_) => None,
+            Self::Worker(worker) => Some(worker),
+        }
+    }
 }

@@ -45,7 +45,8 @@ use task::file::{FileMode, write_atomic};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::{ChildStderr, ChildStdin, ChildStdout},
-    task::{JoinError, spawn_blocking},
+    sync::oneshot,
+    task::{JoinError, JoinHandle, spawn_blocking},
     time::{Instant, sleep_until},
 };
 use wait4::{ResUse, Wait4 as _};
@@ -142,14 +143,12 @@ struct ProcessGroup {
     is_gone: Arc<Mutex<bool>>,
 }
 
-/// Kills a process when it is dropped.
-struct KillOnDrop(ProcessGroup);
-
-/// A process that was started and is not waited for yet. Dropping it ends the process.
-struct Started {
+/// A process that runs, with our ends of its streams. Dropping it ends the process.
+struct Process {
     group: ProcessGroup,
-    /// None once another waits for it.
-    process: Option<(Child, ScratchDir)>,
+    stdin: Option<std::process::ChildStdin>,
+    stdout: Option<std::process::ChildStdout>,
+    stderr: Option<std::process::ChildStderr>,
 }
 
 /// What a process wrote, and how much more it may.
@@ -190,30 +189,38 @@ impl External {
     /// Runs a process to its end or its limits. Dropping it kills the process.
     pub(super) async fn run(&self, mut run: ExternalRun) -> Result<RunOutcome, ExternalError> {
         let (limits, stdin) = (run.limits, run.call.stdin.take().map(String::into_bytes));
-        let inner = Arc::clone(&self.0);
-        let has_stdin = stdin.is_some();
-        let started =
-            spawn_blocking(move || inner.start(&run, has_stdin)).await.map_err(join_error)??;
-        watch(started, stdin, limits).await
+        let (inner, has_stdin) = (Arc::clone(&self.0), stdin.is_some());
+        let (told, started) = oneshot::channel();
+        let running = spawn_blocking(move || inner.run(&run, has_stdin, told));
+        if let Ok(process) = started.await {
+            return watch(process, running, stdin.unwrap_or_default(), limits).await;
+        }
+        let failed = running.await.map_err(join_error)?.err();
+        Err(failed.unwrap_or(ExternalError::Lost { source: None }))
     }
 }
 
 impl Inner {
-    /// Starts a process in a folder of its own. Blocks.
-    fn start(&self, run: &ExternalRun, has_stdin: bool) -> Result<Started, ExternalError> {
+    /// Starts a process in a folder of its own, hands it to `told`, and waits until it has ended. Returns
+    /// what it used. Blocks.
+    fn run(
+        &self,
+        run: &ExternalRun,
+        has_stdin: bool,
+        told: oneshot::Sender<Process>,
+    ) -> Result<ResUse, ExternalError> {
         environment::check(&run.call.environment)?;
         let module = self.module(run)?;
         let place = ScratchDir::make(&self.workspace, &run.request_id)
-            .map_err(|source| ExternalError::Workspace { path: self.workspace.clone(), source })?;
+            .map_err(unusable(&self.workspace))?;
         let files = place.path().join("fs");
-        fs::create_dir(&files)
-            .map_err(|source| ExternalError::Workspace { path: files.clone(), source })?;
+        fs::create_dir(&files).map_err(unusable(&files))?;
         let mut command = Command::new(&self.program);
         command.args(self.arguments(run, module, files)).env_clear();
         if self.own.is_some() {
             let path = place.path().join(VARIABLES_FILE);
             write_private(&path, &variables_text(&run.call.environment))
-                .map_err(|source| ExternalError::Workspace { path, source })?;
+                .map_err(unusable(&path))?;
             command.envs(environment::fixed());
         } else {
             command.envs(environment::with_listed(&run.call.environment));
@@ -224,12 +231,19 @@ impl Inner {
         let mut child = command
             .spawn()
             .map_err(|source| ExternalError::Start { program: self.program.clone(), source })?;
+        let wait = |source| ExternalError::Wait { source };
         let Some(group) = ProcessGroup::from_child(&child) else {
             // A process without a number is none; nothing but its own handle can name it.
-            child.kill().map_err(|source| ExternalError::Wait { source })?;
+            child.kill().map_err(wait)?;
             return Err(ExternalError::Lost { source: None });
         };
-        Ok(Started { group, process: Some((child, place)) })
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // Where nobody waits for it any more, this ends it.
+        drop(told.send(Process { group: group.clone(), stdin, stdout, stderr }));
+        let used = group.wait(child);
+        drop(place);
+        used.map_err(wait)
     }
 
     /// Sees to it that the module lies in a file, and returns its path. Blocks.
@@ -245,7 +259,7 @@ impl Inner {
         if !laid.contains(&key) || !path.is_file() {
             fs::create_dir_all(&folder)
                 .and_then(|()| write_atomic(&path, &run.content, FileMode::Public))
-                .map_err(|source| ExternalError::Workspace { path: path.clone(), source })?;
+                .map_err(unusable(&path))?;
             laid.insert(key);
         }
         Ok(path)
@@ -295,6 +309,11 @@ impl Inner {
     }
 }
 
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError {
+    let path = path.to_owned();
+    |source| ExternalError::Workspace { path, source }
+}
+
 /// Whether a file is the program of this process, by whichever name it is called.
 fn is_this_program(about: &fs::Metadata) -> bool {
     let own = env::current_exe().and_then(fs::metadata);
@@ -310,26 +329,17 @@ fn write_private(path: &Path, content: &str) -> io::Result<()> {
 
 /// Feeds a process and waits for it, as long as it keeps to its limits.
 async fn watch(
-    mut process: Started,
-    stdin: Option<Vec<u8>>,
+    mut process: Process,
+    mut running: JoinHandle<Result<ResUse, ExternalError>>,
+    input: Vec<u8>,
     limits: Limits,
 ) -> Result<RunOutcome, ExternalError> {
     let started = Instant::now();
-    let group = process.group.clone();
-    let Some((mut child, place)) = process.process.take() else {
-        return Err(ExternalError::Lost { source: None });
-    };
-    let _kill = KillOnDrop(group.clone());
+    let (stdin, stdout, stderr) =
+        (process.stdin.take(), process.stdout.take(), process.stderr.take());
     let written = Mutex::new(Written { bytes_left: limits.output_bytes, ..Written::default() });
-    let input = stdin.unwrap_or_default();
-    let talk = talk(child.stdin.take(), child.stdout.take(), child.stderr.take(), input, &written);
+    let talk = talk(stdin, stdout, stderr, input, &written);
     tokio::pin!(talk);
-    let ending = group.clone();
-    let mut waiting = spawn_blocking(move || {
-        let used = ending.wait(child);
-        drop(place);
-        used
-    });
     let mut deadline = started.checked_add(limits.wall).unwrap_or(started + FOREVER);
     let (mut ended, mut used, mut is_silent) = (RunEnd::Exited, None, false);
     while used.is_none() || !is_silent {
@@ -338,12 +348,11 @@ async fn watch(
                 is_silent = true;
                 if !is_whole.map_err(|source| ExternalError::Wait { source })? {
                     ended = RunEnd::OutputFull;
-                    group.kill();
+                    process.group.kill();
                 }
             }
-            outcome = &mut waiting, if used.is_none() => {
-                let outcome = outcome.map_err(join_error)?;
-                used = Some(outcome.map_err(|source| ExternalError::Wait { source })?);
+            outcome = &mut running, if used.is_none() => {
+                used = Some(outcome.map_err(join_error)??);
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
@@ -354,7 +363,7 @@ async fn watch(
                 if ended == RunEnd::Exited {
                     ended = RunEnd::TimedOut;
                 }
-                group.kill();
+                process.group.kill();
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
         }
@@ -476,21 +485,9 @@ impl ProcessGroup {
     }
 }
 
-impl Drop for KillOnDrop {
+impl Drop for Process {
     fn drop(&mut self) {
-        self.0.kill();
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some((child, place)) = self.process.take() {
-            self.group.kill();
-            if let Err(error) = self.group.wait(child) {
-                tracing::debug!(%error, "a process was not waited for");
-            }
-            drop(place);
-        }
+        self.group.kill();
     }
 }
 

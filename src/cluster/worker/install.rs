@@ -7,7 +7,6 @@ use super::{Refusal, Worker};
 use crate::{
     function_peers::FunctionPeers,
     message::{Code, InstallFunction, InstallFunctionResponse, Message},
-    metrics,
 };
 use content::FUNCTION_PROTOCOL;
 
@@ -18,22 +17,19 @@ impl Worker {
     /// Gets the function that `author` wants installed, and tells it how that went. A worker of b7s
     /// says nothing where it failed. Cancel-safe.
     pub async fn install(&self, author: PeerId, install: InstallFunction) {
-        self.0.metrics.add(metrics::INSTALLED, &[]);
         let mut peers = self.0.peers.speaking(FUNCTION_PROTOCOL);
         // The peer that wants it installed most likely has it.
         peers.sort_by_key(|peer| *peer != author);
         let peers = FunctionPeers { network: &self.0.network, peers: &peers };
         let (cid, address) = (&install.cid, &install.manifest_url);
         let got = self.0.functions.install(cid, address, &peers).await;
+        self.count_installed(got.as_ref().ok());
         let (code, message) = match got.map_err(Refusal::from) {
-            Ok(function) => {
-                self.0.metrics.add(metrics::INSTALLED_OK, &[]);
-                self.0.metrics.add_n(metrics::INSTALLED_BYTES, &[], function.size_bytes);
+            Ok(_) => {
                 info!(function = install.cid, peer = %author, "installed a function");
                 (Code::ACCEPTED, INSTALLED.to_owned())
             }
             Err(refusal) => {
-                self.0.metrics.add(metrics::INSTALLED_ERR, &[]);
                 let reason = refusal.public_text();
                 warn!(function = install.cid, peer = %author, reason, "could not install a function");
                 (refusal.code(), reason)

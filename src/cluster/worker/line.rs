@@ -121,10 +121,8 @@ impl Worker {
     }
 
     async fn send(&self, line: &Line, response: Vec<u8>) {
-        let n_bytes = u64::try_from(response.len()).unwrap_or(u64::MAX);
-        self.0.metrics.add(metrics::SENT, &["MsgWorkOrderResponse"]);
-        self.0.metrics.add(metrics::MESSAGES_SENT, &[LINE_PROTOCOL]);
-        self.0.metrics.add_n(metrics::MESSAGES_SENT_BYTES, &[], n_bytes);
+        let (kind, n_bytes) = ("MsgWorkOrderResponse", response.len());
+        metrics::count_sent(&self.0.metrics, LINE_PROTOCOL, kind, n_bytes);
         let frame = Frame { kind: frame::ANSWER, content: response.into() };
         if line.send(frame).await.is_err() {
             debug!("an answer did not reach its head: the line has ended");

@@ -1,4 +1,4 @@
-use model::node::PeerId;
+use model::{function::FunctionId, node::PeerId};
 use serde_json::json;
 use task::clock::Clock;
 use wire::executions::ClusterEvent;
@@ -106,8 +106,8 @@ async fn stopping_cancels_running_executions_alone() {
     let (executions, _events, clock) = executions();
     begun(&executions, "ended", &clock).ended(done("ended", 1));
     let tracks = ["a", "b"].map(|id| begun(&executions, id, &clock));
-    let function = order().function;
-    let under_way = ["a", "b"].map(|id| (id.to_owned(), function));
+    let function = order().function.to_string();
+    let under_way = ["a", "b"].map(|id| (id.to_owned(), function.clone()));
     assert_eq!(executions.under_way(), under_way);
     executions.stop();
     for track in tracks {
@@ -116,7 +116,7 @@ async fn stopping_cancels_running_executions_alone() {
         let execution = track.cut_short(Execution::cut_short(request_id, Cause::Stopping));
         assert_eq!(execution.code, Code::UNAVAILABLE);
     }
-    assert_eq!(executions.under_way(), []);
+    assert!(executions.under_way().is_empty());
     assert_eq!(executions.get("ended").unwrap().state, "done");
 }
 

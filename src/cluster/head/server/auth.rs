@@ -81,10 +81,10 @@ fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
         }
         let is_health = path == paths::HEAD_HEALTH && hosts.is_known(request);
         let is_trusted = *is_loopback_trusted && hosts.is_local(request);
-        return if is_health || is_trusted { Ok(()) } else { Err(Refused::Unauthorized) };
+        return if is_health || is_trusted { Ok(()) } else { Err(Refused::UNAUTHORIZED) };
     }
     if !hosts.is_known(request) {
-        return Err(Refused::UnknownHost);
+        return Err(Refused::UNKNOWN_HOST);
     }
     if hosts.is_local(request) {
         return Ok(());
@@ -92,7 +92,7 @@ fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
     let is_look = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     // A page of another site cannot read the answer, but could have functions run.
     let is_open = is_look || (is_open(path) && !origin::is_foreign(request.headers()));
-    if is_open { Ok(()) } else { Err(Refused::NotFromHere) }
+    if is_open { Ok(()) } else { Err(Refused::NOT_FROM_HERE) }
 }
 
 /// Whether document 1 lets anybody change something there, where there is no token.

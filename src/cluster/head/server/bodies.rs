@@ -41,14 +41,14 @@ impl Bodies {
         &self,
         request: Request,
     ) -> Result<T, Refused> {
-        let is_json = says_json(request.headers());
+        let is_json = media_type(request.headers()) == "application/json";
         let room = timeout(BODY_WITHIN, self.0.acquire_many(n_kib(request.headers()))).await;
-        let Ok(Ok(_room)) = room else { return Err(Refused::TooManyBodies) };
+        let Ok(Ok(_room)) = room else { return Err(Refused::TOO_MANY_BODIES) };
         let body = timeout(BODY_WITHIN, extract::bytes(request)).await;
         let body = body.unwrap_or_else(|_: Elapsed| Err(BodyError::Broken));
-        match body.map_err(Refused::Unreadable)?.as_ref() {
+        match body?.as_ref() {
             [] => Ok(T::default()),
-            _ if !is_json => Err(Refused::NotJson),
+            _ if !is_json => Err(Refused::NOT_JSON),
             bytes => read(bytes),
         }
     }
@@ -62,10 +62,11 @@ fn n_kib(headers: &HeaderMap) -> u32 {
     u32::try_from(said.min(BODY_BYTES_MAX).div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
-fn says_json(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = content_type.and_then(|text| text.split(';').next()).unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("application/json")
+/// What a body is said to be, in lower case.
+pub(super) fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = value.and_then(|text| text.split(';').next()).unwrap_or_default();
+    kind.trim().to_ascii_lowercase()
 }
 
 /// Reads a request. Null stands for a field that is left out, as for existing heads.
@@ -73,13 +74,13 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     // A list would be read as the fields in their order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let reason = "expected an object, found a list".to_owned();
-        return Err(Refused::Unreadable(BodyError::Json { reason }));
+        return Err(BodyError::Json { reason }.into());
     }
     serde_json::from_slice(bytes).or_else(|error| {
         let lenient = serde_json::from_slice(bytes).ok().map(without_nulls);
         lenient
             .and_then(|value| serde_json::from_value(value).ok())
-            .ok_or_else(|| Refused::Unreadable(BodyError::Json { reason: error.to_string() }))
+            .ok_or_else(|| BodyError::Json { reason: error.to_string() }.into())
     })
 }
 
@@ -133,7 +134,7 @@ mod tests {
         let arriving = bodies.0.acquire_many(3).await.unwrap();
         assert!(bodies.read::<ExecuteRequest>(request(1024)).await.is_ok());
         let refused = bodies.read::<ExecuteRequest>(request(1025)).await;
-        assert!(matches!(refused, Err(Refused::TooManyBodies)), "{refused:?}");
+        assert_eq!(refused, Err(Refused::TOO_MANY_BODIES));
         drop(arriving);
         assert!(bodies.read::<ExecuteRequest>(request(1025)).await.is_ok());
         assert_eq!(bodies.0.available_permits(), 4, "the room is given back");

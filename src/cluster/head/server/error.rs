@@ -1,5 +1,7 @@
 //! Refusals: which status and words each gets.
 
+use std::borrow::Cow;
+
 use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -14,105 +16,106 @@ use wire::error::HeadError;
 use super::super::Unavailable;
 use crate::network::PublishError;
 
-/// Why a request was not accepted.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// No such path.
-    NotFound,
-    /// The path takes other methods.
-    MethodNotAllowed,
-    /// The body is not said to be JSON.
-    NotJson,
-    /// The body could not be read.
-    Unreadable(BodyError),
-    /// The body is no request, for these reasons.
-    Invalid(Vec<String>),
-    /// The head takes no more executions for now.
-    Unavailable(Unavailable),
-    /// No id was given.
-    MissingId,
-    /// No execution of that id is remembered; existing heads answer without a body.
-    UnknownResult,
-    /// No execution of that id is remembered.
-    UnknownExecution,
-    /// Nodes could not be told to install a function.
-    Install(PublishError),
-    /// The head holds no such function.
-    UnknownFunction,
-    /// A function could not be kept, read or removed.
-    Function(FunctionsError),
-    /// As many functions as possible are being uploaded.
-    TooManyUploads,
-    /// As many bodies as possible are arriving.
-    TooManyBodies,
-    /// As many as possible follow the events.
-    TooManyReaders,
-    /// The token is missing or wrong.
-    Unauthorized,
-    /// Only this machine may, as there is no token.
-    NotFromHere,
-    /// The request names a host that is none of the head's.
-    UnknownHost,
-}
+/// Why a request was not accepted: the status, and the words for its sender.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refused(StatusCode, Cow<'static, str>);
 
 impl Refused {
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::NotFound
-            | Self::UnknownResult
-            | Self::UnknownExecution
-            | Self::UnknownFunction => StatusCode::NOT_FOUND,
-            Self::Function(error) => function_status(error),
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Unreadable(unreadable) => unreadable.status(),
-            Self::NotJson | Self::Invalid(_) | Self::MissingId => StatusCode::BAD_REQUEST,
-            Self::Unavailable(_)
-            | Self::TooManyBodies
-            | Self::TooManyReaders
-            | Self::TooManyUploads => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Install(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::NotFromHere | Self::UnknownHost => StatusCode::FORBIDDEN,
-        }
+    /// No such path, in the words of existing heads, as all that begin with a capital.
+    pub(super) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "Not Found");
+    /// The path takes other methods.
+    pub(super) const METHOD_NOT_ALLOWED: Self =
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
+    /// The body is not said to be JSON.
+    pub(super) const NOT_JSON: Self = Self::new(
+        StatusCode::BAD_REQUEST,
+        "could not unpack request: code=415, message=Unsupported Media Type",
+    );
+    /// No id was given.
+    pub(super) const MISSING_ID: Self = Self::new(StatusCode::BAD_REQUEST, "missing request ID");
+    /// No execution of that id is remembered; existing heads answer without a body.
+    pub(super) const UNKNOWN_RESULT: Self = Self::new(StatusCode::NOT_FOUND, "");
+    /// No execution of that id is remembered.
+    pub(super) const UNKNOWN_EXECUTION: Self =
+        Self::new(StatusCode::NOT_FOUND, "no execution of this id is remembered");
+    /// The head holds no such function.
+    pub(super) const UNKNOWN_FUNCTION: Self =
+        Self::new(StatusCode::NOT_FOUND, "this head holds no function of this id");
+    /// As many functions as possible are being uploaded.
+    pub(super) const TOO_MANY_UPLOADS: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "too many functions are being uploaded; try again later",
+    );
+    /// As many bodies as possible are arriving.
+    pub(super) const TOO_MANY_BODIES: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "too many requests are arriving; try again later",
+    );
+    /// As many as possible follow the events.
+    pub(super) const TOO_MANY_READERS: Self =
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many follow the events; try again later");
+    /// The token is missing or wrong.
+    pub(super) const UNAUTHORIZED: Self = Self::new(
+        StatusCode::UNAUTHORIZED,
+        "the token is missing or wrong: Authorization: Bearer …",
+    );
+    /// Only this machine may, as there is no token.
+    pub(super) const NOT_FROM_HERE: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "this is for the head's own machine, unless the head is given a token (--rest-token)",
+    );
+    /// The request names a host that is none of the head's.
+    pub(super) const UNKNOWN_HOST: Self = Self::new(StatusCode::FORBIDDEN, UNKNOWN_HOST);
+
+    const fn new(status: StatusCode, message: &'static str) -> Self {
+        Self(status, Cow::Borrowed(message))
     }
 
-    fn message(&self) -> String {
-        match self {
-            Self::NotFound => "Not Found".to_owned(),
-            Self::MethodNotAllowed => "Method Not Allowed".to_owned(),
-            Self::NotJson => unpacked("code=415, message=Unsupported Media Type"),
-            Self::Unreadable(BodyError::TooLarge) => "Request Entity Too Large".to_owned(),
-            Self::Unreadable(unreadable) => unpacked(&unreadable.to_string()),
-            Self::Invalid(reasons) => listed(reasons),
-            Self::Unavailable(unavailable) => unavailable.to_string(),
-            Self::MissingId => "missing request ID".to_owned(),
-            Self::UnknownResult => String::new(),
-            Self::UnknownExecution => "no execution of this id is remembered".to_owned(),
-            Self::Install(error) => format!("function installation failed: could not {error}"),
-            Self::UnknownFunction => "this head holds no function of this id".to_owned(),
-            Self::Function(error) => function_message(error),
-            Self::TooManyUploads => {
-                "too many functions are being uploaded; try again later".to_owned()
-            }
-            Self::TooManyBodies => "too many requests are arriving; try again later".to_owned(),
-            Self::TooManyReaders => "too many follow the events; try again later".to_owned(),
-            Self::Unauthorized => {
-                "the token is missing or wrong: Authorization: Bearer …".to_owned()
-            }
-            Self::NotFromHere => {
-                "this is for the head's own machine, unless the head is given a token (--rest-token)".to_owned()
-            }
-            Self::UnknownHost => UNKNOWN_HOST.to_owned(),
-        }
+    /// The body is no request, for these reasons, in the words of existing heads.
+    pub(super) fn invalid(reasons: &[String]) -> Self {
+        let errors = if reasons.len() == 1 { "error" } else { "errors" };
+        let lines: String = reasons.iter().flat_map(|reason| ["\t* ", reason, "\n"]).collect();
+        let message = format!("invalid request: {} {errors} occurred:\n{lines}\n", reasons.len());
+        Self(StatusCode::BAD_REQUEST, message.into())
+    }
+}
+
+impl From<BodyError> for Refused {
+    fn from(error: BodyError) -> Self {
+        let message = match &error {
+            BodyError::TooLarge => "Request Entity Too Large".to_owned(),
+            error => format!("could not unpack request: {error}"),
+        };
+        Self(error.status(), message.into())
+    }
+}
+
+impl From<Unavailable> for Refused {
+    fn from(error: Unavailable) -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string().into())
+    }
+}
+
+impl From<PublishError> for Refused {
+    fn from(error: PublishError) -> Self {
+        let message = format!("function installation failed: could not {error}");
+        Self(StatusCode::INTERNAL_SERVER_ERROR, message.into())
+    }
+}
+
+impl From<FunctionsError> for Refused {
+    fn from(error: FunctionsError) -> Self {
+        Self(function_status(&error), function_message(&error).into())
     }
 }
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        match self {
-            Self::UnknownResult => self.status().into_response(),
-            _ => refused(self.status(), self.message()),
+        let Self(status, message) = self;
+        if message.is_empty() {
+            return status.into_response();
         }
+        (status, super::answer(&HeadError { message: message.into() })).into_response()
     }
 }
 
@@ -123,11 +126,7 @@ pub(super) fn accepted(body: &impl Serialize) -> Response {
 
 /// Words the refusals of the layers around all handlers.
 pub(super) fn refuse(status: StatusCode, message: &'static str) -> Response {
-    refused(status, message.to_owned())
-}
-
-fn refused(status: StatusCode, message: String) -> Response {
-    (status, super::answer(&HeadError { message })).into_response()
+    Refused::new(status, message).into_response()
 }
 
 fn function_status(error: &FunctionsError) -> StatusCode {
@@ -162,17 +161,6 @@ fn is_disk_full(error: &FunctionsError) -> bool {
     matches!(error, FunctionsError::Files { source, .. } if is_no_space(source))
 }
 
-fn unpacked(reason: &str) -> String {
-    format!("could not unpack request: {reason}")
-}
-
-/// Lists reasons in the words of existing heads.
-fn listed(reasons: &[String]) -> String {
-    let errors = if reasons.len() == 1 { "error" } else { "errors" };
-    let lines: String = reasons.iter().flat_map(|reason| ["\t* ", reason, "\n"]).collect();
-    format!("invalid request: {} {errors} occurred:\n{lines}\n", reasons.len())
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{self, ErrorKind};
@@ -180,10 +168,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(kind: ErrorKind, want: (StatusCode, &str)) {
+    fn check(kind: ErrorKind, want: (StatusCode, &'static str)) {
         let (step, path, source) = ("write", "store/function".into(), io::Error::from(kind));
-        let refused = Refused::Function(FunctionsError::Files { step, path, source });
-        assert_eq!((refused.status(), refused.message().as_str()), want);
+        let refused = Refused::from(FunctionsError::Files { step, path, source });
+        assert_eq!(refused, Refused::new(want.0, want.1));
     }
 
     #[test]

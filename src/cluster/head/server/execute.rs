@@ -43,12 +43,12 @@ pub(super) async fn execute(
     let client = client(&request);
     let prefers_async = prefers_async(request.headers());
     let request: ExecuteRequest = bodies.read(request).await?;
-    let order = head.read_order(&request).map_err(Refused::Invalid)?;
+    let order = head.read_order(&request).map_err(|wrong| Refused::invalid(&wrong))?;
     if !prefers_async && request.config.is_async != Some(true) {
-        let execution = head.execute(&client, order).await.map_err(Refused::Unavailable)?;
+        let execution = head.execute(&client, order).await?;
         return Ok(answer(&response(&execution)));
     }
-    let request_id = head.execute_soon(&client, order).map_err(Refused::Unavailable)?;
+    let request_id = head.execute_soon(&client, order)?;
     let location = paths::EXECUTION.replace("{id}", &request_id);
     let mut response = accepted(&under_way(request_id));
     if let Ok(location) = HeaderValue::from_str(&location) {

@@ -41,8 +41,8 @@ pub(super) struct Query {
 #[utoipa::path(get, path = paths::EXECUTIONS, tag = "executions", params(Query),
     responses((status = 200, description = "Executions", body = ExecutionsResponse)))]
 pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, Refused> {
-    let query: Query = extract::query(&uri).map_err(Refused::Unreadable)?;
-    let executions = head.executions(query.limit.unwrap_or(LIMIT_DEFAULT));
+    let query: Query = extract::query(&uri)?;
+    let executions = head.executions().list(query.limit.unwrap_or(LIMIT_DEFAULT));
     Ok(answer(&ExecutionsResponse { executions }))
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn execution(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    head.execution(&id).map(|execution| answer(&execution)).ok_or(Refused::UnknownExecution)
+    head.executions().get(&id).map(|execution| answer(&execution)).ok_or(Refused::UNKNOWN_EXECUTION)
 }
 
 /// Cancels an execution, also on its workers. One that has ended stays unchanged.
@@ -65,9 +65,9 @@ pub(super) async fn cancel(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    head.cancel(&id).ok_or(Refused::UnknownExecution)?;
+    head.executions().cancel(&id).ok_or(Refused::UNKNOWN_EXECUTION)?;
     let ended = wait::until(CANCELED_WITHIN, || async {
-        if matches!(head.find_execution(&id), Some(ExecutionStatus::UnderWay)) {
+        if matches!(head.executions().find(&id), Some(ExecutionStatus::UnderWay)) {
             Err("under way")
         } else {
             Ok(())

@@ -6,6 +6,7 @@ use axum::{
     extract::{Path, State},
     response::Response,
 };
+use content::Function;
 use model::function::FunctionId;
 use wire::{
     functions::{FileBody, FunctionBody, FunctionDetail},
@@ -22,10 +23,9 @@ pub(super) async fn function(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    let id = FunctionId::parse_any(&id).map_err(|_| Refused::UnknownFunction)?;
-    let function = head.store().get(id).ok_or(Refused::UnknownFunction)?;
-    let files = head.store().files(id).await.map_err(Refused::Function)?;
-    let files = files.ok_or(Refused::UnknownFunction)?.into_iter().map(|file| FileBody {
+    let (id, function) = find(&head, &id)?;
+    let files = head.store().files(id).await?;
+    let files = files.ok_or(Refused::UNKNOWN_FUNCTION)?.into_iter().map(|file| FileBody {
         path: file.path,
         bytes: file.size_bytes as u64,
         runs: file.is_method,
@@ -41,8 +41,13 @@ pub(super) async fn remove(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    let id = FunctionId::parse_any(&id).map_err(|_| Refused::UnknownFunction)?;
-    let function = head.store().get(id).ok_or(Refused::UnknownFunction)?;
-    head.store().remove(id).await.map_err(Refused::Function)?;
+    let (id, function) = find(&head, &id)?;
+    head.store().remove(id).await?;
     Ok(answer(&body(function)))
+}
+
+/// The function by the id that the path names.
+fn find(head: &Head, id: &str) -> Result<(FunctionId, Function), Refused> {
+    let id = FunctionId::parse_any(id).map_err(|_| Refused::UNKNOWN_FUNCTION)?;
+    head.store().get(id).map(|function| (id, function)).ok_or(Refused::UNKNOWN_FUNCTION)
 }

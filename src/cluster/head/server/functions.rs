@@ -5,7 +5,6 @@
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, header},
     response::Response,
 };
 use model::function::Method;
@@ -17,7 +16,7 @@ use wire::{
     paths,
 };
 
-use super::{super::Head, answer, error::Refused};
+use super::{super::Head, answer, bodies::media_type, error::Refused};
 use content::{Function, NameHints};
 
 /// How long a function may take to arrive: 68 MiB over a line of 10 Mbit/s.
@@ -50,7 +49,7 @@ pub(super) async fn functions(State(head): State<Head>) -> Response {
         let by_manifest = by_manifest.iter().map(ToString::to_string).collect();
         FunctionBody { by_manifest, ..body(function) }
     };
-    let functions = head.functions().into_iter().map(listed).collect();
+    let functions = head.store().list().into_iter().map(listed).collect();
     answer(&FunctionsResponse { functions })
 }
 
@@ -63,14 +62,14 @@ pub(super) async fn upload(
     State(head): State<Head>,
     request: Request,
 ) -> Result<Response, Refused> {
-    let Label { name, method } = extract::query(request.uri()).map_err(Refused::Unreadable)?;
+    let Label { name, method } = extract::query(request.uri())?;
     let method = Some(method).filter(|method| !method.is_empty());
     let method = method.map(|method| method.parse::<Method>()).transpose();
     let method = method.map_err(|error| invalid(format!("method: could not {error}")))?;
     let kind = media_type(request.headers());
-    let _permit = head.upload_permit().ok_or(Refused::TooManyUploads)?;
+    let _permit = head.upload_permit().ok_or(Refused::TOO_MANY_UPLOADS)?;
     let bytes = timeout(UPLOAD_WITHIN, extract::bytes(request)).await;
-    let bytes = bytes.unwrap_or(Err(BodyError::Broken)).map_err(Refused::Unreadable)?;
+    let bytes = bytes.unwrap_or(Err(BodyError::Broken))?;
     let added = match (kind.as_str(), method) {
         (CAR, method) => {
             let names = NameHints { name: Some(name), method };
@@ -80,17 +79,11 @@ pub(super) async fn upload(
         (WASM, None) => return Err(invalid("method is required: ?method=<file>.wasm".to_owned())),
         _ => return Err(invalid(format!("content type must be {CAR} or {WASM}"))),
     };
-    Ok(answer(&body(added.map_err(Refused::Function)?)))
-}
-
-fn media_type(headers: &HeaderMap) -> String {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = value.and_then(|text| text.split(';').next()).unwrap_or_default();
-    kind.trim().to_ascii_lowercase()
+    Ok(answer(&body(added?)))
 }
 
 fn invalid(reason: String) -> Refused {
-    Refused::Invalid(vec![reason])
+    Refused::invalid(&[reason])
 }
 
 /// What is served of a function.

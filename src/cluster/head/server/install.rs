@@ -7,17 +7,17 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use model::{
-    function::FunctionId,
-    node::{GENERAL_TOPIC, Subgroup},
-};
+use model::{function::FunctionId, node::Subgroup};
 use wire::{
     functions::{InstallRequest, InstallResponse},
     paths,
 };
 
 use super::{
-    super::{Head, Installation},
+    super::{
+        Head, Installation,
+        order::{parsed, subgroup},
+    },
     answer,
     bodies::Bodies,
     error::Refused,
@@ -36,9 +36,9 @@ pub(super) async fn install(
     request: Request,
 ) -> Result<Response, Refused> {
     let request: InstallRequest = bodies.read(request).await?;
-    let (function, subgroup) = checked(&request).map_err(Refused::Invalid)?;
+    let (function, subgroup) = checked(&request).map_err(|wrong| Refused::invalid(&wrong))?;
     let installed = head.install(function, subgroup.as_ref()).await;
-    let Installation { code, message } = installed.map_err(Refused::Install)?;
+    let Installation { code, message } = installed?;
     Ok(answer(&InstallResponse { code: code.as_str().to_owned(), message }))
 }
 
@@ -50,25 +50,13 @@ fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup
     if !request.uri.is_empty() && !is_of_web(&request.uri) {
         wrong.push("URI must begin with https:// or http://".to_owned());
     }
-    let cid = if request.uri.is_empty() {
-        match request.cid.parse::<FunctionId>() {
-            Ok(id) => id.to_string(),
-            Err(_) if request.cid.is_empty() => {
-                wrong.push("function CID is required".to_owned());
-                String::new()
-            }
-            Err(error) => {
-                wrong.push(format!("function CID: could not {error}"));
-                String::new()
-            }
-        }
+    let id = if request.uri.is_empty() {
+        parsed(&request.cid, "function CID", &mut wrong)
     } else {
-        FunctionId::from_address(&request.uri).to_string()
+        Some(FunctionId::from_address(&request.uri))
     };
-    let subgroup = match request.group() {
-        None | Some(GENERAL_TOPIC) => None,
-        Some(name) => name.parse().map_err(|error| wrong.push(format!("could not {error}"))).ok(),
-    };
+    let cid = id.map(|id| id.to_string()).unwrap_or_default();
+    let subgroup = subgroup(request.group(), &mut wrong);
     let manifest_url = if request.uri.is_empty() {
         // Where b7s workers look for it; those of ours take the content from wherever it is.
         format!("https://{cid}.ipfs.w3s.link/manifest.json")

@@ -30,7 +30,7 @@ fn own_node(head: &Head) -> NodeBody {
         subgroups: subgroups.iter().map(Subgroup::to_string).collect(),
         addresses,
         connected: true,
-        functions: head.functions().iter().map(|function| function.id.to_string()).collect(),
+        functions: head.store().list().iter().map(|function| function.id.to_string()).collect(),
         ..NodeBody::default()
     }
 }

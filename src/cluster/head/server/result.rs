@@ -31,11 +31,11 @@ pub(super) async fn result(
 ) -> Result<Response, Refused> {
     let ResultRequest { id } = bodies.read(request).await?;
     if id.is_empty() {
-        return Err(Refused::MissingId);
+        return Err(Refused::MISSING_ID);
     }
-    match head.find_execution(&id) {
+    match head.executions().find(&id) {
         Some(ExecutionStatus::Ended(execution)) => Ok(answer(&execute::response(&execution))),
         Some(ExecutionStatus::UnderWay) => Ok(answer(&execute::under_way(id))),
-        None => Err(Refused::UnknownResult),
+        None => Err(Refused::UNKNOWN_RESULT),
     }
 }

@@ -304,7 +304,7 @@ async fn a_client_that_leaves_ends_the_work() {
     until(WITHIN, || async { if head.is_executing() { Err("executing") } else { Ok(()) } })
         .await
         .unwrap();
-    assert_eq!(head.executions(1)[0].state, "canceled");
+    assert_eq!(head.executions().list(1)[0].state, "canceled");
     cluster.group.shutdown().await;
 }
 

@@ -264,7 +264,7 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
     assert_eq!(list["executions"][0]["state"], "waiting");
     assert_eq!(get(address, "/api/v1/executions?limit=x").await.0, 400);
     for id in &ids {
-        assert_eq!(head.cancel(id), Some(true));
+        assert_eq!(head.executions().cancel(id), Some(true));
     }
     until(WITHIN, || async { if head.is_executing() { Err("executing") } else { Ok(()) } })
         .await

@@ -1,5 +1,7 @@
 //! Whom a node heeds, and what becomes of peers that send nonsense.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::{
     message::{ExecuteResponse, Offer, RollCall, frame},
@@ -10,8 +12,8 @@ use crate::{
     node::server::RestToken,
 };
 
-fn only(peer: &PeerId) -> AllowedPeers {
-    [peer.clone()].into_iter().collect()
+fn only(peer: &PeerId) -> BTreeSet<PeerId> {
+    [peer.clone()].into()
 }
 
 /// Adds a worker to the cluster, and waits until the head is connected to it.
@@ -39,7 +41,7 @@ async fn a_worker_obeys_the_configured_heads_alone() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let other = Identity::random();
-    for heads in [only(other.peer_id()), only(cluster.head.peer_id())] {
+    for heads in [Some(only(other.peer_id())), Some(only(cluster.head.peer_id()))] {
         add(&mut cluster, Identity::random(), heads).await;
     }
     let obedient = cluster.workers[1].peer_id().to_string();
@@ -55,11 +57,11 @@ async fn a_head_accepts_the_configured_workers_alone() {
     let (known, other) = (Identity::random(), Identity::random());
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
-    options.connectivity.heeded = only(known.peer_id());
+    options.connectivity.heeded = Some(only(known.peer_id()));
     let mut cluster = Cluster::of(&[]).await;
     cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
     for identity in [other, known.clone()] {
-        add(&mut cluster, identity, AllowedPeers::Everyone).await;
+        add(&mut cluster, identity, None).await;
     }
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
@@ -239,7 +241,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
     let friend = Identity::random();
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let token = "a-token-of-many-letters".parse().unwrap();
-    for (heeded, wanted) in [(AllowedPeers::Everyone, "403"), (only(friend.peer_id()), "408")] {
+    for (heeded, wanted) in [(None, "403"), (Some(only(friend.peer_id())), "408")] {
         let folder = dir.path().join(wanted);
         let mut options = head_options(folder, Identity::random(), 0);
         options.work.rest.token = Some(RestToken::clone(&token));

@@ -75,7 +75,7 @@ async fn a_worker_that_stalls_costs_no_answer_and_little_time() {
     let longest = futures::future::join_all(clients).await.into_iter().max().unwrap();
     assert!(longest < Duration::from_secs(8), "{longest:?}");
     let head = cluster.head.head().unwrap();
-    let parts = head.executions(1000).into_iter().flat_map(|execution| execution.peers);
+    let parts = head.executions().list(1000).into_iter().flat_map(|execution| execution.peers);
     let parts: Vec<_> = parts.filter(|part| part.peer_id == stalled.as_str()).collect();
     let is_overtaken = |part: &&wire::executions::ExecutionPeerBody| part.state == "replaced";
     assert!(parts.iter().any(|part| is_overtaken(&part)), "{} orders", parts.len());
