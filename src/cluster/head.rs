@@ -27,6 +27,7 @@ mod slots;
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher as _, RandomState},
+    mem::take,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -35,7 +36,7 @@ use std::{
 };
 
 use model::node::{PeerId, Subgroup};
-use task::{clock::Clock, group::Group};
+use task::{clock::Clock, group::Group, tally::Tally};
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -44,11 +45,11 @@ use tokio::{
 use tracing::{info, warn};
 use uuid::Uuid;
 use web::metrics::Metrics;
-use wire::{executions::Usage, functions::ExecuteRequest};
+use wire::functions::ExecuteRequest;
 
 pub use self::{client::Client, install::Installation};
 use self::{
-    client::{ClientShare, ClientShares},
+    client::ClientShare,
     events::Events,
     executions::{Cause, ExecutionStatus, Executions, Track},
     inbox::{Inbox, Inboxes},
@@ -60,7 +61,7 @@ use self::{
     slots::{Lease, SlotGrant, SlotRequest, Slots},
 };
 use crate::{
-    message::Code,
+    message::{Code, NodeResult},
     metrics,
     network::Network,
     parts::Parts,
@@ -113,19 +114,8 @@ pub struct Execution {
     pub groups: Vec<ResultGroup>,
     /// The nodes that answered, in the order of their ids.
     pub peers: Vec<PeerId>,
-    /// What is known of each run beside its result.
-    pub runs: BTreeMap<PeerId, RunFacts>,
-}
-
-/// What is known of a run beside its result.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct RunFacts {
-    /// The worker's own code for it.
-    pub code: Code,
-    /// What it cost.
-    pub usage: Usage,
-    /// The worker's signature, in hexadecimal digits; empty where it gave none.
-    pub signature: String,
+    /// Each run, without its outcome, which its group has.
+    pub runs: BTreeMap<PeerId, NodeResult>,
 }
 
 impl Execution {
@@ -197,7 +187,7 @@ struct Inner {
     events: Events,
     executions: Executions,
     permits: Arc<Semaphore>,
-    shares: ClientShares,
+    shares: Tally<Client>,
     /// Makes tags of clients that say nothing of their addresses.
     client_tags: RandomState,
     is_stopping: AtomicBool,
@@ -224,7 +214,7 @@ impl Head {
             executions: Executions::new(events.clone()),
             events,
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
-            shares: ClientShares::new(EXECUTIONS_MAX as usize),
+            shares: Tally::default(),
             client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),
         }));
@@ -350,7 +340,7 @@ impl Head {
             return Err(Unavailable::Stopping);
         }
         let permits = Arc::clone(&self.0.permits);
-        let share = self.0.shares.take(client)?;
+        let share = client::admit(&self.0.shares, client, EXECUTIONS_MAX as usize)?;
         let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
@@ -364,7 +354,7 @@ impl Head {
         let function = order.function.to_string();
         self.0.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
         let (execution, is_whole) = select! {
-            execution = self.outcome(&track, &order, share.client()) => (execution, true),
+            execution = self.outcome(&track, &order, share.holder()) => (execution, true),
             cause = track.canceled() => {
                 (Execution::cut_short(track.request_id().to_owned(), cause), false)
             }
@@ -397,13 +387,11 @@ impl Head {
         if have < expected {
             info!(request = request_id, expected, have, "threshold condition not met");
         }
-        let peers = gathered.answers.keys().cloned().collect();
-        let (mut runs, mut outcomes) = (BTreeMap::new(), Vec::new());
-        for (peer, answer) in gathered.answers {
-            runs.insert(peer.clone(), answer.facts);
-            outcomes.push((peer, answer.outcome));
-        }
-        let groups = group(outcomes);
+        let peers: Vec<PeerId> = gathered.answers.keys().cloned().collect();
+        let mut runs = gathered.answers;
+        let outcome =
+            |(peer, run): (&PeerId, &mut NodeResult)| (peer.clone(), take(&mut run.result));
+        let groups = group(runs.iter_mut().map(outcome));
         self.0.peers.count_runs(&groups);
         self.0.slots.judge(&groups);
         Execution { code, request_id, message, groups, peers, runs }

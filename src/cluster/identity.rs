@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use libp2p::identity::{DecodingError, Keypair, PublicKey, SigningError};
+use libp2p::identity::{DecodingError, Keypair, PublicKey};
 use model::node::PeerId;
 use task::file::{FileMode, write_atomic, write_new};
 
@@ -165,11 +165,10 @@ impl Identity {
     }
 
     /// Signs `bytes` with the key.
-    ///
-    /// # Errors
-    /// [`SignError`] for kinds of keys that cannot; Ed25519 ones always can.
-    pub fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignError> {
-        self.keypair.sign(bytes).map_err(SignError)
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "no other kind of key is read, and these always sign")]
+    pub fn sign(&self, bytes: &[u8]) -> Vec<u8> {
+        self.keypair.sign(bytes).expect("an Ed25519 key signs")
     }
 
     pub(crate) fn keypair(&self) -> &Keypair {
@@ -186,11 +185,6 @@ impl Identity {
         Self { keypair, peer_id }
     }
 }
-
-/// A key did not sign.
-#[derive(Debug, thiserror::Error)]
-#[error("sign with the node's key")]
-pub struct SignError(#[source] SigningError);
 
 /// Whether `signature` is that of `peer` under `bytes`.
 ///

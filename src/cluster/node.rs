@@ -173,7 +173,6 @@ pub struct Node {
     network: Network,
     functions: Functions,
     role: NodeRole,
-    /// Of its REST API, and of its counts.
     /// Where a head's REST API, or a worker's counts, are served.
     api_address: Option<SocketAddr>,
     drain_within: Duration,
@@ -214,21 +213,15 @@ impl Node {
         self.network.addresses()
     }
 
-    /// Where its REST API is served, if it is a head.
-    #[must_use]
-    pub fn rest_address(&self) -> Option<SocketAddr> {
-        self.api_address.filter(|_| self.head().is_some())
-    }
-
     /// Its function store.
     #[must_use]
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// Where its counts are served, if anywhere.
+    /// Where a head's REST API, or a worker's counts, are served.
     #[must_use]
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
+    pub fn api_address(&self) -> Option<SocketAddr> {
         self.api_address
     }
 
@@ -258,7 +251,7 @@ impl Node {
             warn!("ended executions that took longer than {} s", self.drain_within.as_secs());
         }
         self.serving.shutdown().await;
-        if self.rest_address().is_some() {
+        if self.head().is_some() {
             info!("Node API stopped");
         }
         if timeout(CLOSE_WITHIN, self.working.shutdown()).await.is_err() {

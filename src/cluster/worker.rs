@@ -48,7 +48,7 @@ use self::{
 use crate::{
     call::FunctionCall,
     function_peers::FunctionPeers,
-    identity::{Identity, SignError},
+    identity::Identity,
     message::{
         Code, ExecuteResponse, Message, NodeResult, WORK_PROTOCOL, WorkOrder, WorkOrderResponse,
         json,
@@ -166,8 +166,6 @@ enum Refusal {
     Request(#[from] FunctionError),
     #[error("the node is stopping")]
     Stopping,
-    #[error("sign the result")]
-    Sign(#[from] SignError),
     #[error("no free slot: all {n_slots} are taken")]
     Full { n_slots: u16 },
     #[error("get the function")]
@@ -217,7 +215,7 @@ impl Refusal {
     /// log alone: it would tell any peer which hosts this node reaches.
     fn public_text(&self) -> String {
         match self {
-            Self::Fetch(_) | Self::Install(_) | Self::Sign(_) => self.to_string(),
+            Self::Fetch(_) | Self::Install(_) => self.to_string(),
             _ => chain(self),
         }
     }
@@ -448,7 +446,7 @@ impl Worker {
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
         info!(function = %id, request, code = code.as_str(), "execution complete");
-        let result = result.sign((request, &order.function_id), &self.0.identity)?;
+        let result = result.sign((request, &order.function_id), &self.0.identity);
         let request_id = request.clone();
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }

@@ -5,7 +5,7 @@
 //! of it, [`wait`] waits for a condition with a deadline, [`cache`] is the bounded cache, [`causes`]
 //! formats an error with its sources, [`file`](mod@file) writes files atomically, [`private`] creates
 //! files and folders that only their owner can read, [`lock`] locks them against other processes,
-//! [`process`] reports usage of processes. Deliberately absent: channels and actors, which belong to
+//! [`process`] reports usage of processes, [`tally`] counts by holder. Deliberately absent: channels and actors, which belong to
 //! the rooms that need them.
 
 pub mod backoff;
@@ -19,4 +19,5 @@ pub mod positioned;
 pub mod private;
 pub mod process;
 pub mod steady_date;
+pub mod tally;
 pub mod wait;

@@ -1,22 +1,13 @@
 //! What a worker answers to a work order, or why it gives no result.
 
-use wire::functions::Outcome;
-
-use super::{RunFacts, SignaturePolicy};
-use crate::message::{Code, Signed, WorkOrderResponse};
+use super::SignaturePolicy;
+use crate::message::{Code, NodeResult, Signed, WorkOrderResponse};
 
 /// The longest part of a worker's reason that is passed on and remembered, in characters.
 const REASON_CHARS_MAX: usize = 400;
 
 /// The longest code of a worker that is passed on, in bytes; all that there are have three.
 const CODE_BYTES_MAX: usize = 8;
-
-/// A worker's answer.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Answer {
-    pub(super) outcome: Outcome,
-    pub(super) facts: RunFacts,
-}
 
 /// Why a worker gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +73,7 @@ pub(super) fn read_answer(
     response: WorkOrderResponse,
     signed: Signed,
     policy: SignaturePolicy,
-) -> Result<Answer, Failure> {
+) -> Result<NodeResult, Failure> {
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
     let code = if code.as_str().len() > CODE_BYTES_MAX { Code::ERROR } else { code };
     let has_run = error_message.is_empty() && result.result.exit_code != 0;
@@ -93,10 +84,7 @@ pub(super) fn read_answer(
     match (signed, policy) {
         (Signed::Wrongly, _) => Err(Failure::Forged),
         (Signed::No, SignaturePolicy::Required) => Err(Failure::Unsigned),
-        _ => Ok(Answer {
-            outcome: result.result,
-            facts: RunFacts { code, usage: result.usage, signature: result.signature },
-        }),
+        _ => Ok(NodeResult { code, ..result }),
     }
 }
 
@@ -119,7 +107,7 @@ mod tests {
             result: NodeResult { result, ..NodeResult::default() },
             ..WorkOrderResponse::default()
         };
-        let read = read_answer(response, signed, policy).map(|answer| answer.outcome.exit_code);
+        let read = read_answer(response, signed, policy).map(|answer| answer.result.exit_code);
         assert_eq!(&read, want);
     }
 

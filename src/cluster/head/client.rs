@@ -3,10 +3,8 @@
 //! A client may have as many as it leaves free for others, so that each new client finds room: it
 //! takes nine addresses, and not two, to fill a head.
 
-use std::{collections::HashMap, sync::Arc};
-
 use model::node::PeerId;
-use parking_lot::Mutex;
+use task::tally::{Counted, Tally};
 use web::address::Network;
 
 use super::Unavailable;
@@ -22,58 +20,21 @@ pub enum Client {
     Program,
 }
 
-/// How many executions each client has under way. Cheap to clone; all clones share one table.
-#[derive(Debug, Clone)]
-pub(super) struct ClientShares {
-    counts: Arc<Mutex<HashMap<Client, usize>>>,
-    /// Executions of all clients at once.
-    n_max: usize,
-}
-
 /// One execution of a client, until this is dropped.
-#[derive(Debug)]
-pub(super) struct ClientShare {
-    client: Client,
-    shares: ClientShares,
-}
+pub(super) type ClientShare = Counted<Client>;
 
-impl ClientShares {
-    /// Makes a table for at most `n_max` executions at once.
-    pub(super) fn new(n_max: usize) -> Self {
-        Self { counts: Arc::default(), n_max }
-    }
-
-    /// Counts an execution of `client`, which may have half of what others leave.
-    ///
-    /// # Errors
-    /// [`Unavailable`] says whether the client itself has as many as it may.
-    pub(super) fn take(&self, client: &Client) -> Result<ClientShare, Unavailable> {
-        let mut counts = self.counts.lock();
-        let n_own = counts.get(client).copied().unwrap_or_default();
-        let n_others = counts.values().sum::<usize>() - n_own;
-        if n_own >= self.n_max.saturating_sub(n_others) / 2 {
-            return Err(if n_own > 0 { Unavailable::ClientBusy } else { Unavailable::Busy });
-        }
-        counts.insert(client.clone(), n_own + 1);
-        Ok(ClientShare { client: client.clone(), shares: self.clone() })
-    }
-}
-
-impl ClientShare {
-    /// Whose it is.
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-}
-
-impl Drop for ClientShare {
-    fn drop(&mut self) {
-        let mut counts = self.shares.counts.lock();
-        if let Some(n_taken) = counts.get_mut(&self.client) {
-            *n_taken = n_taken.saturating_sub(1);
-            if *n_taken == 0 {
-                counts.remove(&self.client);
-            }
-        }
-    }
+/// Counts an execution of `client` in `under_way`, of which there are `n_max` at most. A client may have
+/// half of what others leave.
+///
+/// # Errors
+/// [`Unavailable`] says whether the client itself has as many as it may.
+pub(super) fn admit(
+    under_way: &Tally<Client>,
+    client: &Client,
+    n_max: usize,
+) -> Result<ClientShare, Unavailable> {
+    let has_room = |n_own, n_others| n_own < n_max.saturating_sub(n_others) / 2;
+    let is_known = under_way.count(client) > 0;
+    let unavailable = if is_known { Unavailable::ClientBusy } else { Unavailable::Busy };
+    under_way.add(client, has_room).ok_or(unavailable)
 }

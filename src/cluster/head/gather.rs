@@ -24,7 +24,7 @@ use wire::functions::Outcome;
 
 use super::{
     Head,
-    answer::{Answer, Failure},
+    answer::Failure,
     executions::Track,
     inbox::{Inbox, Reply},
     order::Order,
@@ -33,7 +33,7 @@ use super::{
     slots::Lease,
 };
 use crate::{
-    message::{Code, Signed},
+    message::{Code, NodeResult, Signed},
     network::SendError,
     peers::WorkProtocol,
 };
@@ -56,7 +56,7 @@ const FINAL_REFUSALS: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Who answered what.
-    pub(super) answers: BTreeMap<PeerId, Answer>,
+    pub(super) answers: BTreeMap<PeerId, NodeResult>,
     /// Who failed and was not replaced.
     pub(super) failed: BTreeMap<PeerId, Failure>,
     /// Who failed and was replaced by a spare.
@@ -76,7 +76,7 @@ impl Gathered {
     pub(super) fn n_equal(&self) -> usize {
         let mut counts: BTreeMap<&Outcome, usize> = BTreeMap::new();
         for answer in self.answers.values() {
-            *counts.entry(&answer.outcome).or_default() += 1;
+            *counts.entry(&answer.result).or_default() += 1;
         }
         counts.into_values().max().unwrap_or(0)
     }
@@ -285,12 +285,12 @@ impl Work<'_> {
         }
     }
 
-    fn note_answer(&mut self, peer: PeerId, answer: Answer, signed: Signed) {
+    fn note_answer(&mut self, peer: PeerId, answer: NodeResult, signed: Signed) {
         let Some(open) = self.open.remove(&peer) else { return };
         let slots = &self.head.0.slots;
         slots.note_answer(&peer, self.order.function, open.since.elapsed());
         let is_signed = signed == Signed::Yes;
-        self.track.note_answer(&peer, answer.outcome.exit_code, answer.facts.usage, is_signed);
+        self.track.note_answer(&peer, answer.result.exit_code, answer.usage, is_signed);
         self.gathered.answers.insert(peer, answer);
         for (rival, order) in self.open.extract_if(.., |_, other| other.seat == open.seat) {
             self.head.cancel_at(&rival, self.track.request_id());

@@ -10,7 +10,7 @@ use wire::{
 };
 
 use super::{
-    Execution, Head, RunFacts,
+    Execution, Head,
     answer::{read_answer, reason},
     client::Client,
     inbox::Reply,
@@ -183,10 +183,8 @@ fn response_to_client(execution: &Execution, from: String) -> ExecuteResponse {
     let mut results = BTreeMap::new();
     for group in &execution.groups {
         for peer in &group.peers {
-            let facts = execution.runs.get(peer).cloned().unwrap_or_default();
-            let RunFacts { code, usage, signature } = facts;
-            let result = group.outcome.clone();
-            results.insert(peer.to_string(), NodeResult { code, result, usage, signature });
+            let run = execution.runs.get(peer).cloned().unwrap_or_default();
+            results.insert(peer.to_string(), NodeResult { result: group.outcome.clone(), ..run });
         }
     }
     let peers = execution.peers.iter().map(PeerId::to_string).collect();

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::answer::{Answer, Failure};
-use crate::message::Signed;
+use super::answer::Failure;
+use crate::message::{NodeResult, Signed};
 
 /// Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
 /// roll call that has found its workers long since.
@@ -26,7 +26,7 @@ pub(super) enum Reply {
     /// It fetches the function, and will be ready then.
     Fetching(PeerId),
     /// It answered a work order; with what is known of its signature.
-    Answered(PeerId, Box<Result<Answer, Failure>>, Signed),
+    Answered(PeerId, Box<Result<NodeResult, Failure>>, Signed),
     /// It missed pings while it ran an order.
     Stalled(PeerId),
     /// It answered a work order at greater length than this head takes.

@@ -142,7 +142,8 @@ pub(super) fn list_names(all: &[String]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{super::answer::Answer, *};
+    use super::*;
+    use crate::message::NodeResult;
 
     fn order(config: &serde_json::Value) -> Order {
         let function = model::function::FunctionId::from_module(b"module").to_string();
@@ -154,7 +155,7 @@ mod tests {
     fn check(n_answers: usize, failures: &[Failure], want: (&Code, &str)) {
         let id = |n: usize| -> PeerId { format!("12D3KooWpeer{}", n + 1).parse().unwrap() };
         let gathered = Gathered {
-            answers: (0..n_answers).map(|n| (id(n), Answer::default())).collect(),
+            answers: (0..n_answers).map(|n| (id(n), NodeResult::default())).collect(),
             failed: failures
                 .iter()
                 .enumerate()
@@ -195,7 +196,7 @@ mod tests {
     fn the_message_names_the_group_and_the_workers_that_refused() {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let gathered = Gathered {
-            answers: [(id(1), Answer::default())].into(),
+            answers: [(id(1), NodeResult::default())].into(),
             failed: [(id(2), Failure::Lost)].into(),
             refused: [(id(3), "no free slot".to_owned())].into(),
             ..Gathered::default()
@@ -216,7 +217,7 @@ mod tests {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let answer = |exit_code| {
             let outcome = wire::functions::Outcome { exit_code, ..Default::default() };
-            Answer { outcome, ..Answer::default() }
+            NodeResult { result: outcome, ..NodeResult::default() }
         };
         let answers = [(id(1), answer(0)), (id(2), answer(0)), (id(3), answer(1))].into();
         let gathered = Gathered { answers, ..Gathered::default() };

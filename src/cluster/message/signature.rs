@@ -4,7 +4,7 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::node::PeerId;
 
 use super::NodeResult;
-use crate::identity::{Identity, SignError, is_signed_by};
+use crate::identity::{Identity, is_signed_by};
 
 /// What the signed bytes begin with, so that a signature of something else is never one of a result.
 const CONTEXT: &str = "triptych result 1";
@@ -46,13 +46,11 @@ pub fn signed_bytes(request_id: &str, function_id: &str, result: &NodeResult) ->
 
 impl NodeResult {
     /// Signs the result of `request`: the ids of the request and of its function.
-    ///
-    /// # Errors
-    /// As [`Identity::sign`].
-    pub fn sign(mut self, request: (&str, &str), identity: &Identity) -> Result<Self, SignError> {
-        self.signature =
-            HEXLOWER.encode(&identity.sign(&signed_bytes(request.0, request.1, &self))?);
-        Ok(self)
+    #[must_use]
+    pub fn sign(mut self, request: (&str, &str), identity: &Identity) -> Self {
+        let bytes = signed_bytes(request.0, request.1, &self);
+        self.signature = HEXLOWER.encode(&identity.sign(&bytes));
+        self
     }
 
     /// Whether `peer` signed this as its result of `request`.
@@ -83,7 +81,7 @@ mod tests {
     #[test]
     fn a_signature_is_of_one_node_one_request_and_one_result() {
         let (worker, other) = (Identity::random(), Identity::random());
-        let signed = result("out", "").sign(("r", "f"), &worker).unwrap();
+        let signed = result("out", "").sign(("r", "f"), &worker);
         assert_eq!(signed.signature.len(), 128);
         assert_eq!(signed.signed_by(worker.peer_id(), ("r", "f")), Signed::Yes);
         assert_eq!(signed.signed_by(other.peer_id(), ("r", "f")), Signed::Wrongly);

@@ -163,15 +163,6 @@ impl NetworkBehaviour for Table {
     type ConnectionHandler = <kad::Behaviour<ProviderStore> as NetworkBehaviour>::ConnectionHandler;
     type ToSwarm = kad::Event;
 
-    fn handle_pending_inbound_connection(
-        &mut self,
-        connection: ConnectionId,
-        local: &Multiaddr,
-        remote: &Multiaddr,
-    ) -> Result<(), ConnectionDenied> {
-        self.kad.handle_pending_inbound_connection(connection, local, remote)
-    }
-
     fn handle_established_inbound_connection(
         &mut self,
         connection: ConnectionId,

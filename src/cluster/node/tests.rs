@@ -205,7 +205,7 @@ async fn a_client_that_leaves_ends_the_wait() {
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
     request["config"]["timeout"] = json!(60);
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let head = cluster.head.head().unwrap();
     let line = "POST /api/v1/functions/execute";
     let stream = opened(address, line, "application/json", &request.to_string()).await;
@@ -324,7 +324,7 @@ async fn the_rest_api_lists_nodes_and_functions_and_answers_health_checks() {
     let cluster = Cluster::of(&[&["gpu"], &[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 2)).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let health = get(address, "/api/v1/health").await;
     assert_eq!(health, (200, json!({"code": 200, "type": "MsgHealthCheck"})));
     let (_, functions) = get(address, "/api/v1/functions").await;
@@ -362,7 +362,7 @@ async fn the_rest_api_lists_nodes_and_functions_and_answers_health_checks() {
 #[tokio::test]
 async fn malformed_requests_are_refused_in_the_words_of_b7s() {
     let cluster = Cluster::of(&[]).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let told = |answer: &Value| answer["message"].as_str().unwrap().to_owned();
 
     assert_eq!(get(address, "/nowhere").await, (404, json!({"message": "Not Found"})));
@@ -403,7 +403,7 @@ async fn a_head_whose_address_is_taken_does_not_start() {
     let cluster = Cluster::of(&[]).await;
     let dir = tempfile::tempdir().unwrap();
     let mut options = head_options(dir.path().to_owned(), Identity::random(), 0);
-    let taken = cluster.head.rest_address().unwrap().to_string();
+    let taken = cluster.head.api_address().unwrap().to_string();
     options.role = RoleOptions::Head { rest_api: taken };
     let refused = Node::start(options, &cluster.group, Clock::system()).await;
     assert!(matches!(refused, Err(NodeError::Serve(_))), "{refused:?}");

@@ -12,6 +12,7 @@ use std::{
 
 use model::node::PeerId;
 use parking_lot::Mutex;
+use task::tally::{Counted, Tally};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -36,7 +37,7 @@ pub(super) struct Shares {
     strangers: Arc<Semaphore>,
     /// The part of each head that was not named, as long as it holds any of it or waits.
     heads: Mutex<BTreeMap<PeerId, Weak<Semaphore>>>,
-    holders: Arc<Mutex<BTreeMap<PeerId, usize>>>,
+    holders: Tally<PeerId>,
     /// Rung when a place is taken.
     taken: Notify,
 }
@@ -44,8 +45,7 @@ pub(super) struct Shares {
 /// A place that a head holds. Given back when dropped.
 #[derive(Debug)]
 pub(super) struct HeldPlace {
-    head: PeerId,
-    holders: Arc<Mutex<BTreeMap<PeerId, usize>>>,
+    _counted: Counted<PeerId>,
     _permits: Vec<OwnedSemaphorePermit>,
     /// Kept, so that all permits of a head come of one.
     _own: Option<Arc<Semaphore>>,
@@ -58,7 +58,7 @@ impl Shares {
             all: Arc::new(Semaphore::new(n_places)),
             strangers: Arc::new(Semaphore::new(part_of(Standing::Stranger, n_places))),
             heads: Mutex::default(),
-            holders: Arc::default(),
+            holders: Tally::default(),
             taken: Notify::new(),
         }
     }
@@ -70,22 +70,20 @@ impl Shares {
 
     /// How many places a head may hold, and how many of these others do not hold.
     pub(super) fn places_for(&self, head: &PeerId, standing: Standing) -> (usize, usize) {
-        let holders = self.holders.lock();
-        let others = holders.iter().filter(|(other, _)| *other != head).map(|(_, n)| n);
+        let n_others = self.holders.total().saturating_sub(self.holders.count(head));
         let part = part_of(standing, self.n_places);
-        (part, part.min(self.n_places.saturating_sub(others.sum())))
+        (part, part.min(self.n_places.saturating_sub(n_others)))
     }
 
     /// How many places are held.
     pub(super) fn n_held(&self) -> usize {
-        self.holders.lock().values().sum()
+        self.holders.total()
     }
 
     /// Whether `head` would be given a place now.
     pub(super) fn has_room(&self, head: &PeerId, standing: Standing) -> bool {
-        let n_own = self.holders.lock().get(head).copied().unwrap_or_default();
         self.all.available_permits() > 0
-            && n_own < part_of(standing, self.n_places)
+            && self.holders.count(head) < part_of(standing, self.n_places)
             && (standing != Standing::Stranger || self.strangers.available_permits() > 0)
     }
 
@@ -96,7 +94,7 @@ impl Shares {
         for semaphore in semaphores {
             permits.push(semaphore.try_acquire_owned().ok()?);
         }
-        Some(self.hold(head, permits, own))
+        self.hold(head, permits, own)
     }
 
     /// Takes a place for `head`, and waits for it `within`. Cancel-safe: who gives up loses its turn.
@@ -116,7 +114,7 @@ impl Shares {
             Some(permits)
         };
         let permits = timeout(within, taking).await.ok()??;
-        Some(self.hold(head, permits, own))
+        self.hold(head, permits, own)
     }
 
     /// Waits until a place is taken, for one caller. Cancel-safe.
@@ -157,23 +155,10 @@ impl Shares {
         head: &PeerId,
         permits: Vec<OwnedSemaphorePermit>,
         own: Option<Arc<Semaphore>>,
-    ) -> HeldPlace {
-        *self.holders.lock().entry(head.clone()).or_default() += 1;
+    ) -> Option<HeldPlace> {
+        let counted = self.holders.add(head, |_, _| true)?;
         self.taken.notify_one();
-        let holders = Arc::clone(&self.holders);
-        HeldPlace { head: head.clone(), holders, _permits: permits, _own: own }
-    }
-}
-
-impl Drop for HeldPlace {
-    fn drop(&mut self) {
-        let mut holders = self.holders.lock();
-        if let Some(n_held) = holders.get_mut(&self.head) {
-            *n_held -= 1;
-            if *n_held == 0 {
-                holders.remove(&self.head);
-            }
-        }
+        Some(HeldPlace { _counted: counted, _permits: permits, _own: own })
     }
 }
 

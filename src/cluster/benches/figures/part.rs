@@ -61,7 +61,7 @@ pub(crate) async fn head() -> Outcome<ExitCode> {
     let group = Group::default();
     let options = options(RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() })?;
     let node = Node::start(options, &group, Clock::system()).await?;
-    let rest = node.rest_address().ok_or("a head without an API")?;
+    let rest = node.api_address().ok_or("a head without an API")?;
     say(&format!("{rest} {}", node.addresses().first().ok_or("a head without an address")?))?;
     answer_all().await
 }

@@ -187,10 +187,10 @@ async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
     let (mut streams, mut are_sent) = (Vec::new(), true);
     let flood = poll_fn(|context| {
         // The slow ones go first.
-        while (streams.len() < swarm::NEGOTIATING_MAX || are_sent)
+        while (streams.len() < muxer::NEGOTIATING_MAX || are_sent)
             && let Poll::Ready(Ok(stream)) = attacker.poll_outbound_unpin(context)
         {
-            let is_slow = streams.len() < swarm::NEGOTIATING_MAX;
+            let is_slow = streams.len() < muxer::NEGOTIATING_MAX;
             let said = if is_slow { b"\x13/multi".to_vec() } else { vec![0x7f; 200 * 1024] };
             are_sent &= !is_slow;
             streams.push((stream, said));
@@ -204,7 +204,7 @@ async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
             }
             are_sent &= Pin::new(stream).poll_flush(context).is_ready() && said.is_empty();
         }
-        if are_sent && streams.len() == swarm::NEGOTIATING_MAX {
+        if are_sent && streams.len() == muxer::NEGOTIATING_MAX {
             context.waker().wake_by_ref();
         }
         attacker.poll_unpin(context).map(drop)

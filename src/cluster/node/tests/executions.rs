@@ -72,7 +72,7 @@ impl Reaction {
             Self::Refusal => Some(refused),
             Self::FinalRefusal => Some(WorkOrderResponse { is_final: true, ..refused }),
             Self::Unsigned => Some(answered(result)),
-            Self::Forged => Some(answered(result.sign(other, &Identity::random()).unwrap())),
+            Self::Forged => Some(answered(result.sign(other, &Identity::random()))),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Reaction {
 /// What the head knows of an execution.
 pub(super) async fn known(cluster: &Cluster, request_id: &Value) -> Value {
     let path = format!("/api/v1/executions/{}", request_id.as_str().unwrap());
-    let (status, execution) = get(cluster.head.rest_address().unwrap(), &path).await;
+    let (status, execution) = get(cluster.head.api_address().unwrap(), &path).await;
     assert_eq!(status, 200, "{execution}");
     execution
 }
@@ -264,7 +264,7 @@ async fn spinning() -> (Cluster, Value) {
 #[tokio::test]
 async fn deleting_an_execution_ends_it_on_its_worker() {
     let (cluster, request) = spinning().await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let deleting = async {
         busy(&cluster.workers[0]).await;
         let NodeRole::Worker(worker) = &cluster.workers[0].role else { panic!("it is a worker") };
@@ -295,7 +295,7 @@ async fn deleting_an_execution_ends_it_on_its_worker() {
 async fn a_client_that_leaves_ends_the_work() {
     let (cluster, request) = spinning().await;
     let line = "POST /api/v1/functions/execute";
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let stream = opened(address, line, "application/json", &request.to_string()).await;
     busy(&cluster.workers[0]).await;
     drop(stream);
@@ -312,7 +312,7 @@ async fn a_client_that_leaves_ends_the_work() {
 async fn a_head_that_dies_ends_the_work_it_ordered() {
     let (cluster, request) = spinning().await;
     let line = "POST /api/v1/functions/execute";
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let _stream = opened(address, line, "application/json", &request.to_string()).await;
     busy(&cluster.workers[0]).await;
     cluster.head.working.shutdown().await;

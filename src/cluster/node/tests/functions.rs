@@ -102,7 +102,7 @@ async fn send_bytes(address: SocketAddr, line: &str, kind: &str, body: &[u8]) ->
 #[tokio::test]
 async fn a_function_is_uploaded_shown_run_and_removed() {
     let cluster = Cluster::of(&[&[]]).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let path = cluster.dir.path().join("greetings");
     write_folder(&path);
     let upload = Functions::pack_path(&path).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_function_is_uploaded_shown_run_and_removed() {
 #[tokio::test]
 async fn an_upload_that_proves_nothing_is_refused_with_the_reason() {
     let cluster = Cluster::of(&[]).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let module = wat::parse_str(HELLO).unwrap();
     let (car, wasm) = ("application/vnd.ipld.car", "application/wasm");
     let post = async |query: &str, kind: &str, body: &[u8]| {
@@ -158,7 +158,7 @@ async fn an_upload_that_proves_nothing_is_refused_with_the_reason() {
 
 async fn install(cluster: &Cluster, body: Value) -> (u16, Value) {
     let line = "POST /api/v1/functions/install";
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     send(address, line, "application/json", &body.to_string()).await
 }
 
@@ -277,7 +277,7 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
 
     // A name that its installer chose is taken once the head holds a function by it.
     let name = FunctionId::parse_any("whatever-cid").unwrap();
-    let rest_api = cluster.head.rest_address().unwrap();
+    let rest_api = cluster.head.api_address().unwrap();
     let request = json!({"function_id": "whatever-cid", "method": "hello.wasm"});
     let (status, refusal) = post(rest_api, &request.to_string()).await;
     assert!(status == 400 && refusal.to_string().contains("holds no function"), "{refusal}");

@@ -115,7 +115,7 @@ async fn a_node_starts_with_the_lines_of_document_1() {
     let recorder = Recorder::start();
     let cluster = Cluster::of(&[&["gpu"]]).await;
     let (head, worker) = (&cluster.head, &cluster.workers[0]);
-    let api = head.rest_address().unwrap();
+    let api = head.api_address().unwrap();
     let lines = recorder.take("cluster::node");
     let text = |list: &[String]| json!(list).to_string();
     assert_eq!(
@@ -253,7 +253,7 @@ async fn an_api_that_is_open_to_everybody_is_warned_of_once() {
             ..head_options(dir.path().to_owned(), Identity::random(), 0)
         };
         let head = Node::start(options, &group, Clock::system()).await.unwrap();
-        let port = format!(":{}", head.rest_address().unwrap().port());
+        let port = format!(":{}", head.api_address().unwrap().port());
         let lines = recorder.take("cluster::node");
         let starting = with(&lines, "Node API starting");
         assert_eq!(starting, [&json!({"message": "Node API starting", "port": port})]);

@@ -15,7 +15,7 @@ const JSON: &str = "content-type: application/json\r\n";
 async fn an_execution_that_is_not_waited_for_is_looked_up_later() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let line = "POST /api/v1/functions/execute";
     let mut asked = request(&hello, 1);
     asked["config"]["async"] = json!(true);
@@ -50,7 +50,7 @@ async fn an_execution_that_is_not_waited_for_is_looked_up_later() {
 async fn the_event_stream_shows_an_execution() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let stream = opened(address, "GET /api/v1/events", "", "").await;
     let mut lines = BufReader::new(stream).lines();
     let mut next = async || {
@@ -93,7 +93,7 @@ async fn counts_and_a_description_are_served() {
     cluster.add_worker_with(&[], (LIMITS_DEFAULT, 10), work).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 1)).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let (head, text) = raw(address, "GET /metrics", "", "").await;
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
     let id = hello.id;
@@ -105,8 +105,7 @@ async fn counts_and_a_description_are_served() {
     ] {
         assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
     }
-    let (_, worker) =
-        raw(cluster.workers[0].metrics_address().unwrap(), "GET /metrics", "", "").await;
+    let (_, worker) = raw(cluster.workers[0].api_address().unwrap(), "GET /metrics", "", "").await;
     let line = format!("b7s_executor_function_executions_ok{{function=\"{id}\"}} 1");
     assert!(worker.lines().any(|told| told == line), "{worker}");
     let (status, described) = get(address, "/api/v1/openapi.json").await;
@@ -132,7 +131,7 @@ async fn a_token_is_for_this_machine_too_unless_that_is_trusted() {
         let token = Some("correct-horse".parse().unwrap());
         let rest = RestOptions { token, is_loopback_trusted, ..RestOptions::open() };
         let cluster = Cluster::with(WorkOptions { rest, ..WorkOptions::usual() }).await;
-        let address = cluster.head.rest_address().unwrap();
+        let address = cluster.head.api_address().unwrap();
         let near = if is_loopback_trusted { 200 } else { 401 };
         let host = format!("host: {address}\r\n");
         let bearing = |token: &str| format!("{host}authorization: Bearer {token}\r\n");
@@ -163,7 +162,7 @@ async fn a_token_is_for_this_machine_too_unless_that_is_trusted() {
 #[tokio::test]
 async fn without_a_token_proxies_and_pages_change_nothing() {
     let cluster = Cluster::of(&[]).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let forwarded = "x-forwarded-for: 10.0.0.1\r\n";
     let (head, body) = raw(address, "DELETE /api/v1/executions/x", forwarded, "").await;
     assert!(head.starts_with("HTTP/1.1 403") && body.contains("token"), "{head}{body}");
@@ -204,7 +203,7 @@ async fn an_api_with_a_certificate_is_served_over_tls_alone() {
     let mut cluster = Cluster::with(work).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     drop(rustls::crypto::ring::default_provider().install_default());
     let pem = std::fs::read(certificate).unwrap();
     let trusted = reqwest::Certificate::from_pem(&pem).unwrap();
@@ -235,7 +234,7 @@ async fn an_api_with_a_certificate_is_served_over_tls_alone() {
 async fn executions_under_way_are_bounded_listed_and_canceled() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let mut asked = request(&hello, 1);
     asked["config"]["timeout"] = json!(60);
     let head = cluster.head.head().unwrap();

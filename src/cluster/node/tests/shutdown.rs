@@ -34,7 +34,7 @@ async fn a_worker_that_stops_early_is_replaced_by_another() {
     let mut cluster = Cluster::with(impatient()).await;
     cluster.add_worker_with(&[], (ENDLESS, 1), impatient()).await;
     let spin = cluster.add("spin.wasm", SPIN).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let body = request(&spin, 1).to_string();
     let asking = cluster.group.child();
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -60,7 +60,7 @@ async fn a_head_that_stops_early_answers_its_caller_and_cancels_at_its_worker() 
     let mut cluster = Cluster::with(work).await;
     cluster.add_worker(&[], ENDLESS, 1).await;
     let spin = cluster.add("spin.wasm", SPIN).await;
-    let address = cluster.head.rest_address().unwrap();
+    let address = cluster.head.api_address().unwrap();
     let stopping = async {
         busy(&cluster.workers[0]).await;
         let stopping = cluster.head.shutdown();

@@ -153,7 +153,7 @@ impl Cluster {
 
     /// Executes through the REST API, and returns the body of the answer, which is HTTP 200.
     pub(super) async fn execute(&self, body: Value) -> Value {
-        let (status, answer) = post(self.head.rest_address().unwrap(), &body.to_string()).await;
+        let (status, answer) = post(self.head.api_address().unwrap(), &body.to_string()).await;
         assert_eq!(status, 200, "{answer}");
         answer
     }
@@ -299,5 +299,5 @@ pub(super) async fn raw(
 
 /// Returns the counts that a node serves.
 pub(super) async fn counts(node: &Node) -> String {
-    raw(node.metrics_address().unwrap(), "GET /metrics", "", "").await.1
+    raw(node.api_address().unwrap(), "GET /metrics", "", "").await.1
 }

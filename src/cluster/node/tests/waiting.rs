@@ -8,7 +8,7 @@ use super::{executions::*, *};
 async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
-    let stream = socket.connect(cluster.head.rest_address().unwrap()).await.unwrap();
+    let stream = socket.connect(cluster.head.api_address().unwrap()).await.unwrap();
     let answer = exchange(stream, "POST /api/v1/functions/execute", &body.to_string()).await;
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
