@@ -77,6 +77,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
         state.effects.extend(state.data.connected(now));
     }
     if addresses.inference.is_some() {
+        state.overview.topics.clear();
         state.effects.extend(state.inference.connected(now));
     }
     // What was asked for here is the first probe.

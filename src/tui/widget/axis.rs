@@ -112,44 +112,21 @@ fn steps(least: f64) -> impl Iterator<Item = (f64, usize)> {
     })
 }
 
-/// A length of time between ticks, in seconds, that people count in.
-const TIME_STEPS_SECONDS: [u64; 26] = [
-    1,
-    2,
-    5,
-    10,
-    15,
-    30,
-    60,
-    120,
-    300,
-    600,
-    900,
-    1_800,
-    3_600,
-    7_200,
-    10_800,
-    21_600,
-    43_200,
-    86_400,
-    2 * 86_400,
-    7 * 86_400,
-    14 * 86_400,
-    28 * 86_400,
-    91 * 86_400,
-    182 * 86_400,
-    364 * 86_400,
-    3_640 * 86_400,
+/// Lengths of time between ticks that people count in: how many seconds, minutes, hours and days.
+const TIME_STEPS: [(u64, &[u64]); 4] = [
+    (1, &[1, 2, 5, 10, 15, 30]),
+    (60, &[1, 2, 5, 10, 15, 30]),
+    (3_600, &[1, 2, 3, 6, 12]),
+    (86_400, &[1, 2, 7, 14, 28, 91, 182, 364, 3_640]),
 ];
 
-/// Returns the shortest round length of time that is at least `least`.
+/// Returns the shortest round length of time that is at least `least`, or the longest one.
 #[must_use]
 pub fn time_step(least: Duration) -> Duration {
-    TIME_STEPS_SECONDS
-        .into_iter()
-        .map(Duration::from_secs)
-        .find(|step| *step >= least)
-        .unwrap_or(Duration::from_hours(24 * 3_640))
+    let steps =
+        TIME_STEPS.into_iter().flat_map(|(unit, counts)| counts.iter().map(move |n| n * unit));
+    let mut steps = steps.map(Duration::from_secs);
+    steps.find(|step| *step >= least).unwrap_or(Duration::from_hours(24 * 3_640))
 }
 
 /// The number of the step since 1970 that contains `time`. Weeks begin on Mondays.

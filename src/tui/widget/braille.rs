@@ -73,6 +73,17 @@ impl Layer {
         }
     }
 
+    /// Sets the dots of lines from each place to the next; none where one of both is not there.
+    pub fn path(&mut self, places: impl Iterator<Item = Option<Dot>>) {
+        let mut before = None;
+        for place in places {
+            if let Some(to) = place {
+                self.line(before.unwrap_or(to), to);
+            }
+            before = place;
+        }
+    }
+
     /// Tints the cells below the dots of each column of `area` with a little of the layer's color,
     /// fading downwards; nothing where colors cannot be mixed.
     pub fn wash(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {

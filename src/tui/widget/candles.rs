@@ -283,18 +283,11 @@ impl Candles<'_> {
     ) {
         let mut layer = braille::Layer::new(plot.width, plot.height, overlay.style);
         let center = f64::from(self.body.columns().0);
-        let mut before = None;
-        for (x, idx) in centers {
-            let value = overlay.values.get(*idx).copied().flatten().filter(|v| v.is_finite());
-            let place = value.map(|value| {
-                let row = plot::row_of(scale, value, plot.height);
-                Dot { x: f64::from(*x) * 2.0 + center - 0.5, y: row * 4.0 - 0.5 }
-            });
-            if let (Some(from), Some(to)) = (before, place) {
-                layer.line(from, to);
-            }
-            before = place;
-        }
+        layer.path(centers.iter().map(|(x, idx)| {
+            let value = overlay.values.get(*idx).copied().flatten().filter(|v| v.is_finite())?;
+            let row = plot::row_of(scale, value, plot.height);
+            Some(Dot { x: f64::from(*x) * 2.0 + center - 0.5, y: row * 4.0 - 0.5 })
+        }));
         layer.render(plot, buf);
     }
 }

@@ -83,6 +83,10 @@ impl State {
             {
                 return self.on_latest(result, now);
             }
+            // Of another topic, as the Overview screen asks for, or beside the one without outliers.
+            InferenceEvent::Latest { topic, result: Ok(latest) } => {
+                self.past_mut(topic).take_bundle(&latest.bundle, now);
+            }
             InferenceEvent::Resistant { topic, result }
                 if is_selected(topic) && self.is_resistant =>
             {

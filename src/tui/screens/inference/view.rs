@@ -41,7 +41,7 @@ use super::state::{
 };
 use crate::{
     event::Target,
-    screens::data::state::pins::PERCENT,
+    screens::data::{state::pins::PERCENT, view::pins::share_scale},
     state::{layout::Nudge, steps::Steps as _},
     theme::Theme,
     view::{Frame, focus_if, hits::Hits, split_columns, split_rows},
@@ -149,9 +149,7 @@ impl Scene<'_> {
     /// The whole scale of shares, where all of `lines` are shares.
     fn share_scale(&self, lines: [&[Point]; 3]) -> Option<Scale> {
         let values = lines.into_iter().flatten().map(|point| point.value);
-        let mut values = values.filter(|value| value.is_finite());
-        let is_share = self.is_percent() && values.all(|value| (0.0..=100.0).contains(&value));
-        Scale::between(0.0, 100.0).filter(|_| is_share)
+        share_scale(self.unit, values)
     }
 
     /// Why the service has nothing to show, or that it was not asked yet, in the middle of an area.

@@ -1,15 +1,13 @@
-//! The Overview screen: the newest value of every topic, and what is selected.
+//! The Overview screen: the newest bundle of every topic, and what is selected.
 //!
-//! The rest of what it shows is known already: nodes, runs, pinned datasets, notices.
+//! The rest of what it shows is known already: nodes, runs, pinned datasets, the past of topics,
+//! notices.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
-use model::topic::{BlockHeight, TopicId};
+use model::topic::TopicId;
 
-use crate::{event::LatestBundle, screens::inference::state::past, state::loadable::Loadable};
+use crate::{event::LatestBundle, state::loadable::Loadable};
 
 /// How often topics are asked for while they are in view: as often as the Inference screen asks.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
@@ -23,19 +21,6 @@ pub(crate) const N_PANES: usize = 3;
 /// The maximum of runs in the list.
 pub(crate) const RUNS_MAX: usize = 8;
 
-/// Values kept of each topic, for a line of them.
-pub(crate) const VALUES_MAX: usize = 120;
-
-/// The newest values of a topic.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Topic {
-    /// Its newest bundle.
-    pub(crate) latest: Loadable<LatestBundle>,
-    /// The combined values of its first label since the screen was opened, by the epoch's nonce,
-    /// oldest first.
-    pub(crate) values: VecDeque<(BlockHeight, f64)>,
-}
-
 /// The state of the Overview screen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
@@ -43,16 +28,8 @@ pub(crate) struct State {
     pub(crate) is_shown: bool,
     /// The selected row, counted over all panes.
     pub(crate) row: usize,
-    /// The newest values of each topic.
-    pub(crate) topics: BTreeMap<TopicId, Topic>,
-}
-
-impl Topic {
-    /// The values, oldest first, and none in the place of epochs that were not seen: at most one
-    /// such place for a stretch.
-    pub(crate) fn values_with_gaps(&self) -> Vec<Option<f64>> {
-        past::with_gaps(self.values.iter().map(|(nonce, value)| (nonce, *value))).collect()
-    }
+    /// The newest bundle of each topic.
+    pub(crate) topics: BTreeMap<TopicId, Loadable<LatestBundle>>,
 }
 
 impl State {
@@ -80,14 +57,6 @@ mod tests {
             state.act(*action, n_rows);
         }
         assert_eq!((state.row, state.pane(n_rows)), want);
-    }
-
-    #[test]
-    fn values_have_a_gap_at_missing_epochs_and_none_at_late_ones() {
-        let mut topic = Topic::default();
-        topic.values.extend([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, 1.0)));
-        let is_gap: Vec<bool> = topic.values_with_gaps().iter().map(Option::is_none).collect();
-        assert_eq!(is_gap, [false, false, false, false, true, false, false]);
     }
 
     #[test]

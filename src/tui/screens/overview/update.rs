@@ -1,26 +1,22 @@
 //! Updates of the Overview screen: asks for the newest bundle of each topic, moves the selection.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
-use model::{
-    timestamp::Timestamp,
-    topic::{BlockHeight, TopicId},
-};
-use wire::inference::{HistoryEpoch, TopicHistory};
+use model::{timestamp::Timestamp, topic::TopicId};
 
-use super::state::{N_PANES, RUNS_MAX, State, TOPICS_EVERY, TOPICS_MAX, VALUES_MAX};
+use super::state::{N_PANES, RUNS_MAX, State, TOPICS_EVERY, TOPICS_MAX};
 use crate::{
     action::Action,
     event::{Effect, LatestBundle, Timer},
     overlay::{self, palette::state::Goal},
-    state::{
-        State as Whole,
-        loadable::{Failure, Loadable},
-    },
+    state::{State as Whole, loadable::Failure},
 };
 
 /// How often the topics are listed again while the Overview is in view: new ones are rare.
 const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
+
+/// Epochs of each topic that are loaded: more than its line has columns.
+const EPOCHS_LOADED: usize = 120;
 
 impl State {
     /// Called when the screen comes into view, with the topics that are listed.
@@ -43,55 +39,23 @@ impl State {
         let mut effects = vec![Effect::SetTimer(Timer::Overview, TOPICS_EVERY)];
         for topic in topics.iter().take(TOPICS_MAX) {
             if !self.topics.contains_key(topic) {
-                effects.push(Effect::LoadHistory { topic: *topic, limit: VALUES_MAX });
+                effects.push(Effect::LoadHistory { topic: *topic, limit: EPOCHS_LOADED });
             }
-            self.topics.entry(*topic).or_default().latest.begin(now);
+            self.topics.entry(*topic).or_default().begin(now);
             effects.push(Effect::LoadLatest { topic: *topic });
         }
         effects
-    }
-
-    /// Takes the history of a topic.
-    pub(crate) fn on_history(&mut self, topic: TopicId, history: &TopicHistory) {
-        let Some(known) = self.topics.get_mut(&topic) else { return };
-        let epochs = &history.epochs;
-        let value = |epoch: &HistoryEpoch| {
-            let value = epoch.combined_value.first()?.value;
-            value.is_finite().then_some((epoch.nonce, value))
-        };
-        let mut values: VecDeque<(BlockHeight, f64)> = epochs.iter().filter_map(value).collect();
-        if values.is_empty() {
-            return;
-        }
-        // The newest bundle may be newer than the history.
-        let newest = known.latest.value().map(|latest| latest.bundle.nonce);
-        if newest > epochs.last().map(|epoch| epoch.nonce) {
-            values.extend(known.values.back());
-        }
-        known.values = values;
     }
 
     /// Takes the newest bundle of a topic.
     pub(crate) fn on_latest(
         &mut self,
         topic: TopicId,
-        result: &Result<LatestBundle, Failure>,
+        result: Result<LatestBundle, Failure>,
         now: Timestamp,
     ) {
-        let Some(known) = self.topics.get_mut(&topic) else { return };
-        let nonce =
-            |latest: &Loadable<LatestBundle>| latest.value().map(|latest| latest.bundle.nonce);
-        let before = nonce(&known.latest);
-        known.latest.settle(result.clone(), now);
-        let newest = known.latest.value().and_then(|latest| latest.bundle.combined_value.first());
-        if let Some(value) = newest.map(|value| value.value).filter(|value| value.is_finite())
-            && let Some(nonce) = nonce(&known.latest)
-            && Some(nonce) != before
-        {
-            if known.values.len() >= VALUES_MAX {
-                known.values.pop_front();
-            }
-            known.values.push_back((nonce, value));
+        if let Some(known) = self.topics.get_mut(&topic) {
+            known.settle(result, now);
         }
     }
 

@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use model::topic::TopicId;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -18,11 +19,12 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget as _,
 };
+use wire::inference::TopicSummary;
 
-use super::state::{RUNS_MAX, TOPICS_EVERY, Topic};
+use super::state::{RUNS_MAX, TOPICS_EVERY};
 use crate::{
     action::Action,
-    event::Target,
+    event::{LatestBundle, Target},
     keymap::Layer,
     screens::{
         cluster::{self, update::nodes::NODES_HIDDEN_EVERY},
@@ -137,23 +139,15 @@ fn draw_absent<T>(
     [unnamed, empty]: [&str; 2],
 ) {
     let theme = frame.theme;
-    let loading = format!("{} loading", spinner::picture(frame.state.now));
-    match (list.failure(), list) {
-        (Some(failure), _) => {
-            let why = format!("failed to {}: {}", failure.what, failure.why);
-            let again = again(frame, failure, every);
-            note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
-        }
-        (None, Loadable::Idle) if frame.state.stack.phase == stack::Phase::Starting => {
-            let starting =
-                format!("{} starting the local stack", spinner::picture(frame.state.now));
-            note::centered(buf, area, &[(&*starting, theme.muted)]);
-        }
-        (None, Loadable::Idle) => note::centered(buf, area, &[(unnamed, theme.muted)]),
-        (None, Loadable::Loading { .. }) => {
-            note::centered(buf, area, &[(&*loading, theme.muted)]);
-        }
-        (None, _) => note::centered(buf, area, &[(empty, theme.muted)]),
+    if let Some(failure) = list.failure() {
+        let why = format!("failed to {}: {}", failure.what, failure.why);
+        let again = again(frame, failure, every);
+        note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
+    } else if frame.state.stack.phase == stack::Phase::Starting {
+        let text = format!("{} starting the local stack", spinner::picture(frame.state.now));
+        frame.draw_absent(area, buf, list, [&text, empty]);
+    } else {
+        frame.draw_absent(area, buf, list, [unnamed, empty]);
     }
 }
 
@@ -375,23 +369,20 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         }
         let height = 2.min(inside.height - top);
         let place = Rect { y: inside.y.saturating_add(top), height, ..inside };
-        let known = model::topic::TopicId::new(topic.topic_id)
-            .and_then(|id| state.overview.topics.get(&id));
-        let title = format!("Topic {} · {}", topic.topic_id, topic.name);
-        draw_topic(place, buf, frame, &title, known);
+        draw_topic(place, buf, frame, topic);
         mark(place, buf, frame, first + idx, hits);
     }
 }
 
 /// How old a topic's value is, in its own terms: since its epoch opened. Only where the service does
 /// not say what a block takes, since the value came.
-fn topic_note(topic: &Topic, frame: Frame<'_>) -> String {
+fn topic_note(newest: &Loadable<LatestBundle>, frame: Frame<'_>) -> String {
     let state = frame.state;
-    let came = topic.latest.note(state.now);
-    let Some(latest) = topic.latest.value() else { return came };
+    let came = newest.note(state.now);
+    let Some(latest) = newest.value() else { return came };
     let nonce = latest.bundle.nonce;
     let epoch = format!("epoch {}", format::count(nonce));
-    if topic.latest.failure().is_some() {
+    if newest.failure().is_some() {
         return format!("{epoch} · {came}");
     }
     let block_time_ms = state.inference.topics.value().map(|list| list.block_time_ms);
@@ -407,17 +398,19 @@ fn topic_note(topic: &Topic, frame: Frame<'_>) -> String {
     }
 }
 
-fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, title: &str, topic: Option<&Topic>) {
-    let theme = frame.theme;
-    let bold = theme.text.add_modifier(Modifier::BOLD);
-    let note = topic.map_or_else(String::new, |topic| topic_note(topic, frame));
+fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSummary) {
+    let Frame { state, theme, .. } = frame;
+    let id = TopicId::new(topic.topic_id);
+    let newest = id.and_then(|id| state.overview.topics.get(&id));
+    let note = newest.map_or_else(String::new, |newest| topic_note(newest, frame));
     let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
-    paint::text(buf, area, (0, 0), &format::fit(title, room), bold);
-    let Some(topic) = topic else { return };
-    let style = if topic.latest.failure().is_some() { theme.warn } else { theme.muted };
+    let title = format!("Topic {} · {}", topic.topic_id, topic.name);
+    paint::text(buf, area, (0, 0), &format::fit(&title, room), theme.text.bold());
+    let Some(newest) = newest else { return };
+    let style = if newest.failure().is_some() { theme.warn } else { theme.muted };
     paint::text_before(buf, area, (area.width, 0), &note, style);
-    let Some(latest) = topic.latest.value() else {
-        let why = topic.latest.failure().map_or("", |failure| failure.why.as_str());
+    let Some(latest) = newest.value() else {
+        let why = newest.failure().map_or("", |failure| failure.why.as_str());
         let room = usize::from(area.width.saturating_sub(2));
         paint::text(buf, area, (2, 1), &format::fit(why, room), theme.warn);
         return;
@@ -441,16 +434,13 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, title: &str, topic
     let actors = format!("{inferers} · {forecasters}");
     line.push_span(Span::styled(actors, theme.muted));
     paint::line_cut(buf, area, (2, 1), &line);
-    let values = topic.values_with_gaps();
-    let width = SPARK_WIDTH.min(
-        area.width
-            .saturating_sub(u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4)),
-    );
-    let bars = Rect {
-        x: area.right().saturating_sub(width),
-        y: area.y.saturating_add(1),
-        width,
-        height: area.height.saturating_sub(1),
-    };
+    let label = latest.bundle.combined_value.first();
+    let past = id.and_then(|id| state.inference.pasts.get(&id)).zip(label);
+    let values = past.map(|(past, label)| past.combined_with_gaps(&label.label_name));
+    let width = u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4);
+    let width = SPARK_WIDTH.min(area.width.saturating_sub(width));
+    let [_, bars] = split_rows(area, 1);
+    let [_, bars] = split_columns(bars, area.width - width);
+    let values = values.unwrap_or_default();
     Sparkline::new(&values, Floor::Lowest, theme.series(1)).render(bars, buf);
 }

@@ -12,7 +12,7 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr;
 
-use super::{table, tape};
+use super::{pins, table, tape};
 use crate::{
     action::Action,
     keymap::Layer,
@@ -247,11 +247,10 @@ fn newest_of(candles: &[Candle]) -> &[Candle] {
     candles.get(candles.len().saturating_sub(APART_ROWS)..).unwrap_or(candles)
 }
 
-/// The whole scale of shares, from 0 to 100, where the dataset is counted in percent.
+/// The whole scale of shares, where the dataset is counted in percent.
 fn share_scale(frame: Frame<'_>, seen: &[Candle]) -> Option<Scale> {
-    let is_share = |candle: &Candle| candle.low >= 0.0 && candle.high <= 100.0;
-    let is_percent = frame.state.data.unit() == PERCENT && seen.iter().all(is_share);
-    Scale::between(0.0, 100.0).filter(|_| is_percent)
+    let values = seen.iter().flat_map(|candle| [candle.low, candle.high]);
+    pins::share_scale(frame.state.data.unit(), values)
 }
 
 /// An indicator: what it is called, and a value for each candle.

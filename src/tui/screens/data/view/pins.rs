@@ -174,6 +174,13 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     }
 }
 
+/// The whole scale of shares, which mean nothing without its ends, where all `values` are shares.
+pub(crate) fn share_scale(unit: &str, values: impl IntoIterator<Item = f64>) -> Option<Scale> {
+    let mut values = values.into_iter().filter(|value| value.is_finite());
+    let is_share = unit == PERCENT && values.all(|value| (0.0..=100.0).contains(&value));
+    Scale::between(0.0, 100.0).filter(|_| is_share)
+}
+
 /// The values of a card.
 #[derive(Clone, Copy)]
 struct Trace<'a> {
@@ -185,17 +192,10 @@ struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    /// Whether all values are shares.
-    fn is_share(&self) -> bool {
-        self.unit == PERCENT && self.values.iter().all(|value| (0.0..=100.0).contains(value))
-    }
-
-    /// The scale: all of it for shares, which mean nothing without their ends.
+    /// The scale of the values.
     fn scale(&self) -> Option<Scale> {
-        if self.is_share() {
-            return Scale::between(0.0, 100.0);
-        }
-        Scale::over(self.values.iter().copied(), 0.0)
+        let values = || self.values.iter().copied();
+        share_scale(self.unit, values()).or_else(|| Scale::over(values(), 0.0))
     }
 }
 
@@ -209,8 +209,9 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     if area.height < 2 || (is_flat && trace.unit != PERCENT) {
         return Some(area);
     }
-    let decimals = format::decimals_for(trace.values.iter().copied());
-    let decimals = if trace.is_share() { 0 } else { decimals };
+    let values = || trace.values.iter().copied();
+    let is_share = share_scale(trace.unit, values()).is_some();
+    let decimals = if is_share { 0 } else { format::decimals_for(values()) };
     let text = |value| format::short(value, decimals, ENDS_WIDTH);
     let (high, low) = (text(scale.high()), text(scale.low()));
     let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
@@ -232,16 +233,10 @@ fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
     let height = f64::from(area.height * braille::DOTS.1) - 1.0;
     let dots = |n: usize| f64::from(u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX));
     let step = (dots(n_dots) / dots(n_kept).max(1.0)).max(1.0);
-    let mut before = None;
-    for (idx, value) in shown.iter().enumerate() {
+    layer.path(shown.iter().enumerate().map(|(idx, value)| {
         let x = dots(n_dots) - dots(shown.len() - idx) * step;
-        let place =
-            value.is_finite().then(|| Dot { x, y: (1.0 - scale.position(*value)) * height });
-        if let Some(to) = place {
-            layer.line(before.unwrap_or(to), to);
-        }
-        before = place;
-    }
+        value.is_finite().then(|| Dot { x, y: (1.0 - scale.position(*value)) * height })
+    }));
     // In a row or two the tint would be a stair, not an area.
     if area.height >= WASH_FROM {
         layer.wash(area, buf, theme);

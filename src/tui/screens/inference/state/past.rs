@@ -46,6 +46,13 @@ impl History {
         with_gaps(&self.epochs).collect()
     }
 
+    /// The combined values of `label`, oldest first; none where there is none, and in the place of
+    /// each stretch that was not seen.
+    pub(crate) fn combined_with_gaps(&self, label: &str) -> Vec<Option<f64>> {
+        let values = with_gaps(&self.epochs).map(|epoch| epoch?.combined.get(label).copied());
+        values.collect()
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.epochs.len()
@@ -115,7 +122,7 @@ impl History {
 }
 
 /// `values` by rising nonces, and none in the place of each stretch that was not seen.
-pub(crate) fn with_gaps<'a, T>(
+fn with_gaps<'a, T>(
     values: impl IntoIterator<Item = (&'a BlockHeight, T), IntoIter: Clone>,
 ) -> impl Iterator<Item = Option<T>> {
     let values = values.into_iter().map(|(nonce, value)| (*nonce, value));
@@ -161,4 +168,16 @@ pub(crate) fn label_value(values: &[LabeledValue], label: &str) -> Option<f64> {
 fn values(values: &[LabeledValue]) -> BTreeMap<String, f64> {
     let finite = values.iter().filter(|value| value.value.is_finite());
     finite.map(|value| (value.label_name.clone(), value.value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_a_gap_at_missing_epochs_and_none_at_late_ones() {
+        let seen = BTreeMap::from([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, nonce)));
+        let is_gap: Vec<bool> = with_gaps(&seen).map(|seen| seen.is_none()).collect();
+        assert_eq!(is_gap, [false, false, false, false, true, false, false]);
+    }
 }

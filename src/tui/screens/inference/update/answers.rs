@@ -12,12 +12,12 @@ pub(crate) fn on(state: &mut State, event: InferenceEvent) {
         InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
         InferenceEvent::Latest { topic, result } => {
             note(state, Service::Inference, result, None);
-            state.overview.on_latest(*topic, result, state.now);
+            state.overview.on_latest(*topic, result.clone(), state.now);
         }
         InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
         InferenceEvent::Bundle { topic, news: StreamEvent::Item(latest) } => {
             note_stream(state, Service::Inference, None);
-            state.overview.on_latest(*topic, &Ok(LatestBundle::clone(latest)), state.now);
+            state.overview.on_latest(*topic, Ok(LatestBundle::clone(latest)), state.now);
         }
         InferenceEvent::Bundle { news: StreamEvent::Connected, .. } => {
             note_stream(state, Service::Inference, None);
@@ -37,12 +37,7 @@ pub(crate) fn on(state: &mut State, event: InferenceEvent) {
         | InferenceEvent::PastBundles { .. }
         | InferenceEvent::Leaderboard { .. }
         | InferenceEvent::Bundle { .. } => {}
-        InferenceEvent::History { topic, result } => {
-            note(state, Service::Inference, result, None);
-            if let Ok(history) = result {
-                state.overview.on_history(*topic, history);
-            }
-        }
+        InferenceEvent::History { result, .. } => note(state, Service::Inference, result, None),
     }
     let now = state.now;
     let is_listed = matches!(event, InferenceEvent::Topics(_));
