@@ -259,13 +259,13 @@ impl Loop {
         let effects = app::start(&mut self.state, start);
         self.draw()?;
         if asks_background {
-            self.terminal.query_background().map_err(RunError::Terminal)?;
+            Tui::query_background().map_err(RunError::Terminal)?;
         }
         sleep(SHOWN_WITHIN).await;
         self.perform(effects)?;
         while !self.is_over {
             let next = self.wait().await;
-            if self.terminal.is_lost() {
+            if Tui::is_lost() {
                 return Err(RunError::Panicked);
             }
             self.state.now = self.clock.now();
@@ -461,7 +461,7 @@ impl Loop {
                     break;
                 }
                 Some(Effect::Page(text)) => {
-                    self.terminal.leave();
+                    Tui::leave();
                     // A stream that is not polled reads no keys, and dropping the old one ends it.
                     self.keys = EventStream::new();
                     self.is_paging = true;

@@ -80,8 +80,7 @@ impl Tui {
     }
 
     /// Whether a panic hook has left the terminal.
-    #[expect(clippy::unused_self, reason = "a question to this terminal, of which there is one")]
-    pub(crate) fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost() -> bool {
         MODES_ON.load(Ordering::SeqCst) & LOST != 0
     }
 
@@ -102,8 +101,7 @@ impl Tui {
     }
 
     /// Asks the terminal for its background. The answer, if any, arrives among the keys.
-    #[expect(clippy::unused_self, reason = "a question to this terminal, of which there is one")]
-    pub(crate) fn query_background(&mut self) -> io::Result<()> {
+    pub(crate) fn query_background() -> io::Result<()> {
         write_out(BACKGROUND_QUERY)
     }
 
@@ -127,7 +125,7 @@ impl Tui {
             }
             Effect::Redraw => self.redraw(),
             Effect::Suspend => {
-                self.leave();
+                Self::leave();
                 job::stop()?;
                 self.reenter()
             }
@@ -136,8 +134,7 @@ impl Tui {
     }
 
     /// Leaves the terminal to another program, until [`Self::reenter`].
-    #[expect(clippy::unused_self, reason = "of this terminal, of which there is one")]
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn leave() {
         switch_off();
     }
 

@@ -85,11 +85,9 @@ pub(crate) fn take_up(state: &mut State, text: &str) {
     };
 }
 
-/// The id and the name of a dataset that was pinned. Older sessions have its id alone.
+/// The id and the name of a dataset that was pinned.
 fn pinned(pin: &Value) -> Option<(DatasetId, String)> {
-    let id = DatasetId::new(pin.as_i64().or_else(|| pin[0].as_i64())?)?;
-    let name = pin[1].as_str().map_or_else(|| format!("dataset {id}"), str::to_owned);
-    Some((id, name))
+    Some((DatasetId::new(pin[0].as_i64()?)?, pin[1].as_str()?.to_owned()))
 }
 
 /// The profile that the session in `text` was left with.
@@ -174,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn pins_of_an_older_session_restore_by_id() {
+    fn pins_without_an_id_and_a_name_are_left_out() {
         let mut state = State::default();
-        take_up(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", 3]}");
+        take_up(&mut state, "{\"pins\": [3, [9, \"heat\"], \"x\", [3]]}");
         let pins: Vec<_> = state.data.pins.iter().map(|pin| pin.name.as_str()).collect();
-        assert_eq!(pins, ["dataset 3", "heat"]);
+        assert_eq!(pins, ["heat"]);
     }
 
     #[test]
