@@ -189,12 +189,8 @@ impl Runner {
         let (events, local_events) = (self.events.clone(), self.local_events.clone());
         self.tasks.spawn("local stack", async move {
             if let Err(error) = local.start(local_events).await {
-                let failure = Failure {
-                    what: error.to_string(),
-                    why: chain(&*error.source),
-                    next: "look at the logs (5), or name services with --head".to_owned(),
-                    ..Failure::default()
-                };
+                let next = "look at the logs (5), or name services with --head";
+                let failure = Failure::new(error.to_string(), chain(&*error.source), next);
                 events.send(Event::LocalFailed(failure)).await.ok();
             }
         });
@@ -389,15 +385,6 @@ fn failure(what: &str, error: &ClientError) -> Failure {
 /// The failure of a call to a service whose address is not known.
 fn absent(what: &str) -> Failure {
     Failure::new(what.to_owned(), "no address of the service is known", "name one in the profile")
-}
-
-/// The text of the first cause of `error`.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
 use client::functions::Functions;
-use task::file::{FileMode, write_atomic};
+use task::{
+    causes::chain,
+    file::{FileMode, write_atomic},
+};
 use tokio::task::spawn_blocking;
 
-use super::{Runner, absent, failure, innermost};
+use super::{Runner, absent, failure};
 use crate::{
     event::{Effect, Event},
     local::{LocalError, LocalStack, Packed},
@@ -91,7 +94,7 @@ fn process_event(result: Result<(), LocalError>) -> Option<Event> {
 }
 
 fn describe(error: &LocalError) -> Failure {
-    Failure::new(error.to_string(), innermost(error), "look at the logs (5)")
+    Failure::new(error.to_string(), chain(&*error.source), "look at the logs (5)")
 }
 
 fn no_local_stack() -> Failure {

@@ -8,12 +8,13 @@ use client::{
     transport::Transport,
 };
 use model::key::ApiKey;
+use task::causes::chain;
 
-use super::{absent, failure, innermost};
+use super::{absent, failure};
 use crate::{
     event::{Event, ProfileEvent},
     local::Addresses,
-    profiles::{KeyPlace, ProfileError, Profiles},
+    profiles::{ProfileError, Profiles},
     state::loadable::Failure,
 };
 
@@ -34,19 +35,13 @@ pub(super) async fn keep(
     addresses: Addresses,
     key: ApiKey,
 ) -> Event {
-    let result = check_and_store(keeper, &profile, &addresses, &key).await;
-    Event::Profile(ProfileEvent::Kept { profile, result: result.map(|place| (place, key)) })
-}
-
-async fn check_and_store(
-    keeper: Keeper,
-    profile: &str,
-    addresses: &Addresses,
-    key: &ApiKey,
-) -> Result<KeyPlace, Failure> {
-    check_key(addresses, key).await?;
-    let keeper = keeper.ok_or_else(|| absent("keep the key"))?;
-    keeper.keep_key(profile, key).await.map_err(|error| refused(&error))
+    let stored = async {
+        check_key(&addresses, &key).await?;
+        let keeper = keeper.ok_or_else(|| absent("keep the key"))?;
+        keeper.keep_key(&profile, &key).await.map_err(|error| refused(&error))
+    };
+    let result = stored.await.map(|place| (place, key.clone()));
+    Event::Profile(ProfileEvent::Kept { profile: profile.clone(), result })
 }
 
 /// Checks `key` by a small request to a service that needs one.
@@ -77,5 +72,5 @@ pub(super) async fn forget(keeper: Keeper, profile: String) -> Event {
 }
 
 fn refused(error: &ProfileError) -> Failure {
-    Failure::new(error.to_string(), innermost(error), "")
+    Failure::new(error.to_string(), chain(&*error.source), "")
 }
