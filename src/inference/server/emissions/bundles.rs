@@ -20,13 +20,8 @@ use wire::{
 };
 
 use super::{
-    super::{
-        bundle_body::{self, PairBody},
-        error::ApiError,
-        openapi::parameters::{AtBlock, ByVersion, HeightPart, LeaveOut, TopicPart, Version},
-        request::Asked,
-    },
-    no_form,
+    super::bundle_body::{self, PairBody},
+    ApiError, Asked, AtBlock, ByVersion, no_form,
 };
 use crate::{
     math::pair_values::FullBundle,
@@ -89,43 +84,32 @@ impl Bodies {
     }
 }
 
-/// The newest bundle of a topic without outliers.
-///
-/// Submissions are left out that are further from the topic's last median than 11 times the moving
-/// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
-/// several labels has no such form: code 3.
-#[utoipa::path(get, path = of::LATEST_OUTLIER_RESISTANT, tag = "bundles",
-    params(Version, TopicPart, LeaveOut),
-    responses((status = 200, description = "What was asked for",
-        body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
-pub(super) async fn latest_network_inferences_outlier_resistant(
-    asked: Asked,
-) -> Result<Response, ApiError> {
-    newest_bundle(&asked, true).await
-}
+queries! {
+    "bundles";
 
-/// The bundle of one epoch, as it was made when the epoch closed.
-///
-/// A topic with several labels has no form in `v9`: code 3, which says so.
-#[utoipa::path(get, path = of::AT_BLOCK, tag = "bundles",
-    params(Version, TopicPart, HeightPart, LeaveOut),
-    responses((status = 200, description = "What was asked for", body = inline(AtBlock))))]
-pub(super) async fn network_inferences_at_block(asked: Asked) -> Result<Response, ApiError> {
-    older_bundle(&asked, false).await
-}
+    /// The newest bundle of a topic without outliers.
+    ///
+    /// Submissions are left out that are further from the topic's last median than 11 times the moving
+    /// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
+    /// several labels has no such form: code 3.
+    LATEST_OUTLIER_RESISTANT[TopicPart, LeaveOut]
+    latest_network_inferences_outlier_resistant(asked) -> inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>) =
+        newest_bundle(&asked, true).await;
 
-/// The bundle of one epoch without outliers.
-///
-/// Submissions are left out that are further from the topic's last median than 11 times the moving
-/// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
-/// several labels has no such form: code 3.
-#[utoipa::path(get, path = of::AT_BLOCK_OUTLIER_RESISTANT, tag = "bundles",
-    params(Version, TopicPart, HeightPart, LeaveOut),
-    responses((status = 200, description = "What was asked for", body = inline(AtBlock))))]
-pub(super) async fn network_inferences_at_block_outlier_resistant(
-    asked: Asked,
-) -> Result<Response, ApiError> {
-    older_bundle(&asked, true).await
+    /// The bundle of one epoch, as it was made when the epoch closed.
+    ///
+    /// A topic with several labels has no form in `v9`: code 3, which says so.
+    AT_BLOCK[TopicPart, HeightPart, LeaveOut]
+    network_inferences_at_block(asked) -> inline(AtBlock) = older_bundle(&asked, false).await;
+
+    /// The bundle of one epoch without outliers.
+    ///
+    /// Submissions are left out that are further from the topic's last median than 11 times the moving
+    /// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
+    /// several labels has no such form: code 3.
+    AT_BLOCK_OUTLIER_RESISTANT[TopicPart, HeightPart, LeaveOut]
+    network_inferences_at_block_outlier_resistant(asked) -> inline(AtBlock) =
+        older_bundle(&asked, true).await;
 }
 
 /// Answers the newest bundle, without outliers where it `is_resistant`.

@@ -11,14 +11,7 @@ use wire::{
     paths::emissions::scores as of,
 };
 
-use super::{
-    super::{
-        error::ApiError,
-        openapi::parameters::{ActorAddress, HeightPart, TopicPart, Version},
-        request::Asked,
-    },
-    whitelist::active,
-};
+use super::{ApiError, Asked, whitelist::active};
 use crate::{
     math::{
         regret::{ByActor, Role},
@@ -30,150 +23,96 @@ use crate::{
 /// The most epochs of scores up to a block that are served: as many as the chain keeps.
 const EPOCHS_MAX: u32 = 25;
 
-/// The moving average of an inferer's scores.
-///
-/// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
-/// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
-/// 0 for an actor without one.
-#[utoipa::path(get, path = of::INFERER_EMA, tag = "scores", params(Version, TopicPart,
-        ("inferer" = inline(ActorAddress), Path, description = "The inferer's address.")),
-    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
-pub(super) async fn inferer_score_ema(asked: Asked) -> Result<Json<ScoreResponse>, ApiError> {
-    average(&asked, Role::Inferer).await
-}
+queries! {
+    "scores";
 
-/// The moving average of a forecaster's scores.
-///
-/// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
-/// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
-/// 0 for an actor without one.
-#[utoipa::path(get, path = of::FORECASTER_EMA, tag = "scores", params(Version, TopicPart,
-        ("forecaster" = inline(ActorAddress), Path, description = "The forecaster's address.")),
-    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
-pub(super) async fn forecaster_score_ema(asked: Asked) -> Result<Json<ScoreResponse>, ApiError> {
-    average(&asked, Role::Forecaster).await
-}
+    /// The moving average of an inferer's scores.
+    ///
+    /// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
+    /// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
+    /// 0 for an actor without one.
+    INFERER_EMA[TopicPart; Path "inferer" = "The inferer's address."]
+    inferer_score_ema(asked) -> ScoreResponse = average(&asked, Role::Inferer).await;
 
-/// The moving average of a reputer's scores: 0, since nobody scores the dataset.
-#[utoipa::path(get, path = of::REPUTER_EMA, tag = "scores", params(Version, TopicPart,
-        ("reputer" = inline(ActorAddress), Path, description = "The reputer's address.")),
-    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
-pub(super) async fn reputer_score_ema(asked: Asked) -> Result<Json<ScoreResponse>, ApiError> {
-    let (topic, name) = (asked.topic()?, asked.address("reputer")?);
-    let nonce = asked.service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
-    Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
-}
+    /// The moving average of a forecaster's scores.
+    ///
+    /// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
+    /// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
+    /// 0 for an actor without one.
+    FORECASTER_EMA[TopicPart; Path "forecaster" = "The forecaster's address."]
+    forecaster_score_ema(asked) -> ScoreResponse = average(&asked, Role::Forecaster).await;
 
-/// Inferers' scores of the 25 newest epochs up to a block, newest first.
-///
-/// By how much the network would have lost more without the actor, in the unit of the topic's
-/// losses.
-#[utoipa::path(get, path = of::INFERERS_UNTIL, tag = "scores",
-    params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = "What was asked for", body = Scores)))]
-pub(super) async fn inference_scores_until_block(asked: Asked) -> Result<Json<Scores>, ApiError> {
-    Ok(Json(scores_until(&asked, Role::Inferer).await?))
-}
+    /// The moving average of a reputer's scores: 0, since nobody scores the dataset.
+    REPUTER_EMA[TopicPart; Path "reputer" = "The reputer's address."]
+    reputer_score_ema(asked) -> ScoreResponse = {
+        let (topic, name) = (asked.topic()?, asked.address("reputer")?);
+        let nonce = asked.service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
+        Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
+    };
 
-/// Forecasters' scores of the 25 newest epochs up to a block, newest first.
-///
-/// By how much the network would have lost more without the actor, in the unit of the topic's
-/// losses.
-#[utoipa::path(get, path = of::FORECASTERS_UNTIL, tag = "scores",
-    params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = "What was asked for", body = Scores)))]
-pub(super) async fn forecast_scores_until_block(asked: Asked) -> Result<Json<Scores>, ApiError> {
-    Ok(Json(scores_until(&asked, Role::Forecaster).await?))
-}
+    /// Inferers' scores of the 25 newest epochs up to a block, newest first.
+    ///
+    /// By how much the network would have lost more without the actor, in the unit of the topic's
+    /// losses.
+    INFERERS_UNTIL[TopicPart, HeightPart] inference_scores_until_block(asked) -> Scores =
+        Ok(Json(scores_until(&asked, Role::Inferer).await?));
 
-/// Inferers' scores of one epoch.
-///
-/// By how much the network would have lost more without the actor, in the unit of the topic's
-/// losses.
-#[utoipa::path(get, path = of::INFERERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = "What was asked for", body = ScoresAtBlock)))]
-pub(super) async fn worker_inference_scores_at_block(
-    asked: Asked,
-) -> Result<Json<ScoresAtBlock>, ApiError> {
-    scores_at(&asked, Role::Inferer).await
-}
+    /// Forecasters' scores of the 25 newest epochs up to a block, newest first.
+    ///
+    /// By how much the network would have lost more without the actor, in the unit of the topic's
+    /// losses.
+    FORECASTERS_UNTIL[TopicPart, HeightPart] forecast_scores_until_block(asked) -> Scores =
+        Ok(Json(scores_until(&asked, Role::Forecaster).await?));
 
-/// Forecasters' scores of one epoch.
-///
-/// By how much the network would have lost more without the actor, in the unit of the topic's
-/// losses.
-#[utoipa::path(get, path = of::FORECASTERS_AT, tag = "scores",
-    params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = "What was asked for", body = ScoresAtBlock)))]
-pub(super) async fn worker_forecast_scores_at_block(
-    asked: Asked,
-) -> Result<Json<ScoresAtBlock>, ApiError> {
-    scores_at(&asked, Role::Forecaster).await
-}
+    /// Inferers' scores of one epoch.
+    ///
+    /// By how much the network would have lost more without the actor, in the unit of the topic's
+    /// losses.
+    INFERERS_AT[TopicPart, HeightPart] worker_inference_scores_at_block(asked) -> ScoresAtBlock =
+        scores_at(&asked, Role::Inferer).await;
 
-/// The reputer's score of one epoch: 0.
-#[utoipa::path(get, path = of::REPUTERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
-    responses((status = 200, description = "What was asked for", body = ScoresAtBlock)))]
-pub(super) async fn reputers_scores_at_block(
-    asked: Asked,
-) -> Result<Json<ScoresAtBlock>, ApiError> {
-    let (topic, nonce) = (asked.topic()?, asked.height()?);
-    let reputer = addresses::of_reputer(&topic.source.dataset)?;
-    let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
-    let exact = epochs.iter().filter(|(of, _)| *of == nonce);
-    let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
-    Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
-}
+    /// Forecasters' scores of one epoch.
+    ///
+    /// By how much the network would have lost more without the actor, in the unit of the topic's
+    /// losses.
+    FORECASTERS_AT[TopicPart, HeightPart] worker_forecast_scores_at_block(asked) -> ScoresAtBlock =
+        scores_at(&asked, Role::Forecaster).await;
 
-/// The lowest moving average of an active inferer of the newest epoch that closed.
-#[utoipa::path(get, path = of::LOWEST_INFERER, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
-pub(super) async fn current_lowest_inferer_score(
-    asked: Asked,
-) -> Result<Json<ScoreResponse>, ApiError> {
-    lowest(&asked, Role::Inferer).await
-}
+    /// The reputer's score of one epoch: 0.
+    REPUTERS_AT[TopicPart, HeightPart] reputers_scores_at_block(asked) -> ScoresAtBlock = {
+        let (topic, nonce) = (asked.topic()?, asked.height()?);
+        let reputer = addresses::of_reputer(&topic.source.dataset)?;
+        let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
+        let exact = epochs.iter().filter(|(of, _)| *of == nonce);
+        let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
+        Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
+    };
 
-/// The lowest moving average of an active forecaster of the newest epoch that closed.
-#[utoipa::path(get, path = of::LOWEST_FORECASTER, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
-pub(super) async fn current_lowest_forecaster_score(
-    asked: Asked,
-) -> Result<Json<ScoreResponse>, ApiError> {
-    lowest(&asked, Role::Forecaster).await
-}
+    /// The lowest moving average of an active inferer of the newest epoch that closed.
+    LOWEST_INFERER[TopicPart] current_lowest_inferer_score(asked) -> ScoreResponse =
+        lowest(&asked, Role::Inferer).await;
 
-/// The lowest moving average of a reputer: 0.
-#[utoipa::path(get, path = of::LOWEST_REPUTER, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ScoreResponse)))]
-pub(super) async fn current_lowest_reputer_score(
-    asked: Asked,
-) -> Result<Json<ScoreResponse>, ApiError> {
-    let topic = asked.topic()?;
-    let nonce = asked.service.inference.learned(topic.id).await?.nonce;
-    let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
-    let reputer = addresses::of_reputer(&topic.source.dataset)?;
-    Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
-}
+    /// The lowest moving average of an active forecaster of the newest epoch that closed.
+    LOWEST_FORECASTER[TopicPart] current_lowest_forecaster_score(asked) -> ScoreResponse =
+        lowest(&asked, Role::Forecaster).await;
 
-/// In how many epochs an inferer took part.
-#[utoipa::path(get, path = of::INFERER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
-        ("address" = inline(ActorAddress), Path, description = "The inferer's address.")),
-    responses((status = 200, description = "What was asked for", body = CountResponse)))]
-pub(super) async fn count_inferer_inclusions_in_topic(
-    asked: Asked,
-) -> Result<Json<CountResponse>, ApiError> {
-    count(&asked, Role::Inferer).await
-}
+    /// The lowest moving average of a reputer: 0.
+    LOWEST_REPUTER[TopicPart] current_lowest_reputer_score(asked) -> ScoreResponse = {
+        let topic = asked.topic()?;
+        let nonce = asked.service.inference.learned(topic.id).await?.nonce;
+        let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
+        let reputer = addresses::of_reputer(&topic.source.dataset)?;
+        Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
+    };
 
-/// In how many epochs a forecaster took part.
-#[utoipa::path(get, path = of::FORECASTER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
-        ("address" = inline(ActorAddress), Path, description = "The forecaster's address.")),
-    responses((status = 200, description = "What was asked for", body = CountResponse)))]
-pub(super) async fn count_forecaster_inclusions_in_topic(
-    asked: Asked,
-) -> Result<Json<CountResponse>, ApiError> {
-    count(&asked, Role::Forecaster).await
+    /// In how many epochs an inferer took part.
+    INFERER_INCLUSIONS[TopicPart; Path "address" = "The inferer's address."]
+    count_inferer_inclusions_in_topic(asked) -> CountResponse = count(&asked, Role::Inferer).await;
+
+    /// In how many epochs a forecaster took part.
+    FORECASTER_INCLUSIONS[TopicPart; Path "address" = "The forecaster's address."]
+    count_forecaster_inclusions_in_topic(asked) -> CountResponse =
+        count(&asked, Role::Forecaster).await;
 }
 
 async fn average(asked: &Asked, role: Role) -> Result<Json<ScoreResponse>, ApiError> {

@@ -10,68 +10,51 @@ use wire::{
     paths::emissions::whitelist as of,
 };
 
-use super::super::{
-    error::ApiError,
-    openapi::parameters::{ActorAddress, TopicPart, Version},
-    request::Asked,
-};
+use super::ApiError;
 use crate::{Inference, ReadError, math::regret::ByRole, network::topic::Topic};
 
-/// Whether a topic takes submissions of the workers on its whitelist alone.
-#[utoipa::path(get, path = of::IS_ENABLED, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for",
-        body = IsTopicWorkerWhitelistEnabled)))]
-pub(super) async fn is_topic_worker_whitelist_enabled(
-    asked: Asked,
-) -> Result<Json<IsTopicWorkerWhitelistEnabled>, ApiError> {
-    let is_topic_worker_whitelist_enabled = asked.topic()?.whitelist.is_enabled;
-    Ok(Json(IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled }))
-}
+queries! {
+    "windows";
 
-/// Whether a worker is on a topic's whitelist.
-#[utoipa::path(get, path = of::IS_WHITELISTED, tag = "windows", params(Version, TopicPart,
-        ("address" = inline(ActorAddress), Path, description = "The worker's address.")),
-    responses((status = 200, description = "What was asked for",
-        body = IsWhitelistedTopicWorker)))]
-pub(super) async fn is_whitelisted_topic_worker(
-    asked: Asked,
-) -> Result<Json<IsWhitelistedTopicWorker>, ApiError> {
-    let is_whitelisted_topic_worker =
-        asked.topic()?.whitelist.workers.contains(&asked.address("address")?);
-    Ok(Json(IsWhitelistedTopicWorker { is_whitelisted_topic_worker }))
-}
+    /// Whether a topic takes submissions of the workers on its whitelist alone.
+    IS_ENABLED[TopicPart]
+    is_topic_worker_whitelist_enabled(asked) -> IsTopicWorkerWhitelistEnabled = {
+        let is_topic_worker_whitelist_enabled = asked.topic()?.whitelist.is_enabled;
+        Ok(Json(IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled }))
+    };
 
-/// Whether a topic takes submissions of a worker.
-///
-/// It does if the worker is on its whitelist, or that is not enabled.
-#[utoipa::path(get, path = of::CAN_SUBMIT, tag = "windows", params(Version, TopicPart,
-        ("address" = inline(ActorAddress), Path, description = "The worker's address.")),
-    responses((status = 200, description = "What was asked for", body = CanSubmitWorkerPayload)))]
-pub(super) async fn can_submit_worker_payload(
-    asked: Asked,
-) -> Result<Json<CanSubmitWorkerPayload>, ApiError> {
-    let can_submit_worker_payload = asked.topic()?.whitelist.admits(&asked.address("address")?);
-    Ok(Json(CanSubmitWorkerPayload { can_submit_worker_payload }))
-}
+    /// Whether a worker is on a topic's whitelist.
+    IS_WHITELISTED[TopicPart; Path "address" = "The worker's address."]
+    is_whitelisted_topic_worker(asked) -> IsWhitelistedTopicWorker = {
+        let is_whitelisted_topic_worker =
+            asked.topic()?.whitelist.workers.contains(&asked.address("address")?);
+        Ok(Json(IsWhitelistedTopicWorker { is_whitelisted_topic_worker }))
+    };
 
-/// The active inferers of the newest epoch that closed.
-///
-/// None before the first.
-#[utoipa::path(get, path = of::ACTIVE_INFERERS, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ActiveInferers)))]
-pub(super) async fn active_inferers(asked: Asked) -> Result<Json<ActiveInferers>, ApiError> {
-    let active = active(&asked.service.inference, &*asked.topic()?).await?;
-    Ok(Json(ActiveInferers { inferers: texts(&active.inferer) }))
-}
+    /// Whether a topic takes submissions of a worker.
+    ///
+    /// It does if the worker is on its whitelist, or that is not enabled.
+    CAN_SUBMIT[TopicPart; Path "address" = "The worker's address."]
+    can_submit_worker_payload(asked) -> CanSubmitWorkerPayload = {
+        let can_submit_worker_payload = asked.topic()?.whitelist.admits(&asked.address("address")?);
+        Ok(Json(CanSubmitWorkerPayload { can_submit_worker_payload }))
+    };
 
-/// The active forecasters of the newest epoch that closed.
-///
-/// None before the first. Those that every topic has built in are among them.
-#[utoipa::path(get, path = of::ACTIVE_FORECASTERS, tag = "windows", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ActiveForecasters)))]
-pub(super) async fn active_forecasters(asked: Asked) -> Result<Json<ActiveForecasters>, ApiError> {
-    let active = active(&asked.service.inference, &*asked.topic()?).await?;
-    Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
+    /// The active inferers of the newest epoch that closed.
+    ///
+    /// None before the first.
+    ACTIVE_INFERERS[TopicPart] active_inferers(asked) -> ActiveInferers = {
+        let active = active(&asked.service.inference, &*asked.topic()?).await?;
+        Ok(Json(ActiveInferers { inferers: texts(&active.inferer) }))
+    };
+
+    /// The active forecasters of the newest epoch that closed.
+    ///
+    /// None before the first. Those that every topic has built in are among them.
+    ACTIVE_FORECASTERS[TopicPart] active_forecasters(asked) -> ActiveForecasters = {
+        let active = active(&asked.service.inference, &*asked.topic()?).await?;
+        Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
+    };
 }
 
 /// Who is active in the newest epoch that closed with a bundle; none before it.

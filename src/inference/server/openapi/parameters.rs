@@ -43,6 +43,14 @@ pub(in crate::server) struct TopicMember {
     topic_id: u64,
 }
 
+/// Who is asked about in a query.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct AskedAddress {
+    /// An address, to learn whether it took part and may; nobody where it is empty.
+    address: Option<String>,
+}
+
 /// The epoch in a path.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
