@@ -26,7 +26,7 @@ use crate::{
         synthesis::{SynthesisError, Values, interval::PERCENTILES},
     },
     network::{
-        close::{CloseContext, CloseError, close},
+        close::{CloseContext, close},
         learned::{self, BundleError, Learned},
         rows::FlatRow,
         runs::Cause,
@@ -93,7 +93,7 @@ pub enum BacktestError {
     Standstill,
     /// An epoch could not be combined.
     #[error("close an epoch")]
-    Close(#[from] CloseError),
+    Close(#[from] SynthesisError),
     /// An epoch could not be learned from.
     #[error("learn from an epoch")]
     Learn(#[from] BundleError),
@@ -292,7 +292,7 @@ impl Backtest {
         let close_context = CloseContext { labels: &labels, learned, baseline: *baseline };
         let closing = match close(&self.topic, nonce, submissions, close_context) {
             Ok(closing) => closing,
-            Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
+            Err(SynthesisError::NoInferences) => {
                 sums.report.n_empty += 1;
                 return Ok(None);
             }

@@ -22,13 +22,13 @@ use crate::math::{
     score,
     synthesis::{
         Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
-        weights::{GenerationError, Params},
+        weights::{Generation, Params},
     },
 };
 
 /// What a case's numbers are where it does not say: those of the chain's examples.
 const PARAMS_DEFAULT: Params = Params {
-    generation: crate::math::synthesis::weights::Generation::MadV017,
+    generation: Generation::MadV017,
     p_norm: 3.0,
     c_norm: 0.75,
     epsilon: 0.01,
@@ -44,8 +44,11 @@ const ALPHA_REGRET_DEFAULT: f64 = 0.1;
 #[non_exhaustive]
 pub enum CaseError {
     /// No such generation.
-    #[error("choose the algorithm")]
-    Algorithm(#[from] GenerationError),
+    #[error("read `{text}` as an algorithm, which is mad-v0.17 or stdev-oct2024")]
+    Algorithm {
+        /// The text, shortened.
+        text: String,
+    },
     /// A text is no number.
     #[error("read {what} `{text}` as a decimal number")]
     Number {
@@ -177,8 +180,10 @@ fn params(algorithm: Option<&str>, params: &CaseParams) -> Result<Params, CaseEr
     let or = |what, given: &Option<Decimal>, default| {
         Ok::<_, CaseError>(optional(what, given.as_ref())?.unwrap_or(default))
     };
+    let unknown = || algorithm.unwrap_or_default().chars().take(32).collect();
+    let generation = algorithm.map_or(Ok(PARAMS_DEFAULT.generation), str::parse);
     Ok(Params {
-        generation: algorithm.map_or(Ok(PARAMS_DEFAULT.generation), str::parse)?,
+        generation: generation.map_err(|_| CaseError::Algorithm { text: unknown() })?,
         p_norm: or("p_norm", &params.p_norm, PARAMS_DEFAULT.p_norm)?,
         c_norm: or("c_norm", &params.c_norm, PARAMS_DEFAULT.c_norm)?,
         epsilon: or("epsilon_topic", &params.epsilon_topic, PARAMS_DEFAULT.epsilon)?,

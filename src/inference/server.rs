@@ -30,7 +30,7 @@ mod topics;
 mod value;
 mod whitelist;
 
-use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::{
     AccountId,
@@ -57,7 +57,7 @@ use self::{error::ApiError, openapi::LazyDescription};
 use crate::{
     Inference, InferenceError, InferenceOptions,
     network::{
-        addresses::{self, AddressError},
+        addresses,
         retention::Retention,
         rows::Rows,
         runner::Runner,
@@ -119,11 +119,11 @@ pub enum StartError {
 }
 
 /// What handlers share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Service {
     inference: Inference,
     /// Where topics read.
-    rows: SharedRows,
+    rows: Arc<dyn Rows>,
     /// The newest bundles as they are sent.
     bodies: Arc<emissions::Bodies>,
     actors: Arc<topics::ActorBodies>,
@@ -134,16 +134,6 @@ struct Service {
     streams: Arc<Semaphore>,
     /// Endless answers end with it.
     group: Group,
-}
-
-/// The dataset service, of which nothing is printed.
-#[derive(Clone)]
-struct SharedRows(Arc<dyn Rows>);
-
-impl fmt::Debug for SharedRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedRows").finish_non_exhaustive()
-    }
 }
 
 /// Who holds the key of a request.
@@ -168,7 +158,7 @@ impl Holder {
     }
 
     /// The address that submits for the key, or for one of its models.
-    fn address(self, model: Option<&str>) -> Result<Address, AddressError> {
+    fn address(self, model: Option<&str>) -> Address {
         addresses::of_key(self.id.get(), model)
     }
 }
@@ -249,7 +239,7 @@ pub fn router(
 ) -> Router {
     let service = Service {
         inference,
-        rows: SharedRows(rows),
+        rows,
         bodies: Arc::default(),
         actors: Arc::default(),
         consumers: Arc::new(consumers),

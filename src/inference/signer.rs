@@ -173,7 +173,7 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
     let n_bytes = u64::try_from(percentiles.len()).unwrap_or(u64::MAX);
     let data = keccak(&[
         &keccak(&[INFERENCE_TYPE.as_bytes()]),
-        inference.network_inference.bytes(),
+        &inference.network_inference.bytes(),
         &word(inference.timestamp),
         &word(inference.topic_id),
         &word(head),
@@ -197,7 +197,7 @@ fn list(amounts: &[Amount]) -> Vec<u8> {
     let n_amounts = u64::try_from(amounts.len()).unwrap_or(u64::MAX);
     let mut bytes = word(n_amounts).to_vec();
     for amount in amounts {
-        bytes.extend_from_slice(amount.bytes());
+        bytes.extend_from_slice(&amount.bytes());
     }
     bytes
 }

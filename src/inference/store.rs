@@ -4,7 +4,6 @@
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::network::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
-mod bundle_actors;
 mod epochs;
 mod error;
 mod pairs;
@@ -36,7 +35,6 @@ use task::{lock, private};
 
 pub use self::error::StoreError;
 pub use self::{
-    bundle_actors::BundleActors,
     epochs::{EndOptions, StoredLearned},
     relearn::{PastLesson, Relearnable, Relearned},
     retention::EpochTotals,

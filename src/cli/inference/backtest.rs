@@ -189,8 +189,7 @@ fn command_model(text: &str, group: &Group) -> anyhow::Result<CommandModel> {
             Ok(CommandModel {
                 name: name.to_owned(),
                 command: command.to_owned(),
-                worker: addresses::of_model(&format!("command:{name}"))
-                    .context("name the model")?,
+                worker: addresses::of_model(&format!("command:{name}")),
                 group: group.clone(),
             })
         }

@@ -70,7 +70,7 @@ impl Model for Simple {
             }),
             Truth::Direction { .. } => self.directions(&series),
         };
-        let worker = addresses::of_model(self.name)?;
+        let worker = addresses::of_model(self.name);
         let name = format!("baseline: {}", self.name);
         Ok(vec![Prediction { worker, name, values: values.ok_or(NoRows)? }])
     }

@@ -1,7 +1,5 @@
 //! Losses: how far a value was from what came true.
 
-use std::{fmt, str::FromStr};
-
 /// The least probability a cross entropy reckons with, so that calling the truth impossible costs
 /// much, not everything.
 const PROBABILITY_MIN: f64 = 1e-9;
@@ -14,7 +12,8 @@ const HUBER_DELTA: f64 = 1.0;
 /// On a topic with several labels the loss is the sum over the labels, and the truth of a
 /// classification is 1 at one label and 0 at the others: so the squared error is the Brier score,
 /// from 0 to 2, and the cross entropy is that of the label that came true.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum LossMethod {
     /// `mse`: the squared error.
     Mse,
@@ -25,15 +24,8 @@ pub enum LossMethod {
     /// `logcosh`: like `huber`, smoothly.
     LogCosh,
     /// `ce`: the cross entropy of a distribution.
+    #[strum(serialize = "ce")]
     CrossEntropy,
-}
-
-/// A text names no loss method.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as a loss method, which is mse, mae, huber, logcosh or ce")]
-pub struct LossMethodError {
-    /// The text, shortened.
-    pub text: String,
 }
 
 /// A topic's rule for losses.
@@ -82,33 +74,6 @@ impl LossMethod {
             // ln cosh, by the logarithm of its larger half: it cannot overflow.
             Self::LogCosh => error + (-2.0 * error).exp().ln_1p() - std::f64::consts::LN_2,
             Self::CrossEntropy => -truth * value.max(PROBABILITY_MIN).ln(),
-        }
-    }
-}
-
-impl fmt::Display for LossMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Mse => "mse",
-            Self::Mae => "mae",
-            Self::Huber => "huber",
-            Self::LogCosh => "logcosh",
-            Self::CrossEntropy => "ce",
-        })
-    }
-}
-
-impl FromStr for LossMethod {
-    type Err = LossMethodError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "mse" => Ok(Self::Mse),
-            "mae" => Ok(Self::Mae),
-            "huber" => Ok(Self::Huber),
-            "logcosh" => Ok(Self::LogCosh),
-            "ce" => Ok(Self::CrossEntropy),
-            _ => Err(LossMethodError { text: text.chars().take(32).collect() }),
         }
     }
 }

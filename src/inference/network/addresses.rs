@@ -27,19 +27,11 @@ const SECP256K1: &[u8] = &[0x00, 0x25, 0x08, 0x02, 0x12, 0x21];
 /// How the id of a node begins whose public key is too long for it: SHA-256 of the key follows.
 const SHA256: &[u8] = &[0x12, 0x20];
 
-/// No address could be made. The prefix and the length are fixed, so this does not happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("make an address")]
-pub struct AddressError;
-
 /// Returns the address of the cluster's worker `peer`, whose id holds its public key: RIPEMD-160 of
 /// SHA-256 of a secp256k1 key, the first 20 bytes of SHA-256 of an Ed25519 key. Of any other kind of
 /// key the id holds the SHA-256 alone, whose first 20 bytes are taken. What is no node's id is
 /// hashed as a text.
-///
-/// # Errors
-/// [`AddressError`], never in practice.
-pub fn of_peer(peer: &PeerId) -> Result<Address, AddressError> {
+pub fn of_peer(peer: &PeerId) -> Address {
     let id = bs58::decode(peer.as_str()).into_vec().unwrap_or_default();
     let key =
         |prefix, n_bytes| id.strip_prefix(prefix).filter(|rest: &&[u8]| rest.len() == n_bytes);
@@ -56,29 +48,20 @@ pub fn of_peer(peer: &PeerId) -> Result<Address, AddressError> {
 
 /// Returns the address of the built-in forecaster `name`: bech32 of the first 20 bytes of the SHA-256
 /// of `forecaster:name`.
-///
-/// # Errors
-/// [`AddressError`], never in practice.
-pub fn of_forecaster(name: &str) -> Result<Address, AddressError> {
+pub fn of_forecaster(name: &str) -> Address {
     of_text(&format!("forecaster:{name}"))
 }
 
 /// Returns the address under which the dataset `name` reports losses, made likewise from
 /// `reputer:name`.
-///
-/// # Errors
-/// [`AddressError`], never in practice.
-pub fn of_reputer(name: &str) -> Result<Address, AddressError> {
+pub fn of_reputer(name: &str) -> Address {
     of_text(&format!("reputer:{name}"))
 }
 
 /// Returns the address of who holds the API key number `key` of the accounts at this service, made
 /// likewise from `key:number`, or from `key:number/model` for one of its models. A key's secret may
 /// change; its number does not.
-///
-/// # Errors
-/// [`AddressError`], never in practice.
-pub fn of_key(key: i64, model: Option<&str>) -> Result<Address, AddressError> {
+pub fn of_key(key: i64, model: Option<&str>) -> Address {
     match model {
         Some(model) => of_text(&format!("key:{key}/{model}")),
         None => of_text(&format!("key:{key}")),
@@ -87,10 +70,7 @@ pub fn of_key(key: i64, model: Option<&str>) -> Result<Address, AddressError> {
 
 /// Returns the address of the model `name` of a predictor or a backtest, made likewise from
 /// `model:name`.
-///
-/// # Errors
-/// [`AddressError`], never in practice.
-pub fn of_model(name: &str) -> Result<Address, AddressError> {
+pub fn of_model(name: &str) -> Address {
     of_text(&format!("model:{name}"))
 }
 
@@ -116,15 +96,15 @@ pub fn checked(text: &str) -> Result<Address, UnknownAddressError> {
     address.ok_or_else(|| UnknownAddressError { text: text.chars().take(96).collect() })
 }
 
-fn of_text(text: &str) -> Result<Address, AddressError> {
+fn of_text(text: &str) -> Address {
     of_bytes(&Sha256::digest(text.as_bytes()))
 }
 
-fn of_bytes(hash: &[u8]) -> Result<Address, AddressError> {
-    let bytes = hash.get(..ADDRESS_BYTES).ok_or(AddressError)?;
-    let prefix = Hrp::parse(PREFIX).map_err(|_| AddressError)?;
-    let text = bech32::encode::<Bech32>(prefix, bytes).map_err(|_| AddressError)?;
-    text.parse().map_err(|_| AddressError)
+#[expect(clippy::expect_used, reason = "the prefix is fixed, and 20 bytes make a short text")]
+fn of_bytes(hash: &[u8]) -> Address {
+    let bytes = hash.get(..ADDRESS_BYTES).expect("hashes have 20 bytes");
+    let text = bech32::encode::<Bech32>(Hrp::parse_unchecked(PREFIX), bytes);
+    text.expect("encode 20 bytes").parse().expect("parse an address")
 }
 
 #[cfg(test)]
@@ -133,7 +113,7 @@ mod tests {
 
     #[track_caller]
     fn check(peer: &str, want: &str) {
-        let address = of_peer(&peer.parse().unwrap()).unwrap();
+        let address = of_peer(&peer.parse().unwrap());
         let (prefix, bytes) = bech32::decode(address.as_str()).unwrap();
         let digits: Vec<u32> = want.chars().map(|digit| digit.to_digit(16).unwrap()).collect();
         let want: Vec<u8> =
@@ -146,7 +126,7 @@ mod tests {
         // The generator of the curve, whose address the chain's wallets tell likewise.
         let generator = "16Uiu2HAm3cuhhRL2msUuLF62KRSfneFDx94RsuouyW25Ho42cFMq";
         check(generator, "751e76e8199196d454941c45d1b3a323f1433bd6");
-        let address = of_peer(&generator.parse().unwrap()).unwrap();
+        let address = of_peer(&generator.parse().unwrap());
         assert_eq!(address.as_str(), "allo1w508d6qejxtdg4y5r3zarvary0c5xw7k5wdecp");
         // The first key among the test vectors of RFC 8032.
         check(
@@ -159,11 +139,11 @@ mod tests {
 
     #[test]
     fn what_has_no_public_key_has_the_hash_of_a_name() {
-        let of = of_key(7, Some("drift")).unwrap();
+        let of = of_key(7, Some("drift"));
         let (_, bytes) = bech32::decode(of.as_str()).unwrap();
         assert_eq!(bytes, Sha256::digest("key:7/drift")[..20]);
-        assert_ne!(of, of_key(7, None).unwrap());
+        assert_ne!(of, of_key(7, None));
         let peer: PeerId = "12D3KooWRvAp9GerdS".parse().unwrap();
-        assert_ne!(of_peer(&peer).unwrap(), of_forecaster("12D3KooWRvAp9GerdS").unwrap());
+        assert_ne!(of_peer(&peer), of_forecaster("12D3KooWRvAp9GerdS"));
     }
 }

@@ -16,7 +16,6 @@ use crate::{
         synthesis::{Epoch, Synthesis, SynthesisError, Values, interval::PERCENTILES, synthesize},
     },
     network::{
-        addresses::AddressError,
         forecast::{Forecast, built_in},
         learned::Learned,
         selection::Withdrawn,
@@ -77,29 +76,17 @@ pub struct CloseContext<'a> {
     pub baseline: Option<Baseline>,
 }
 
-/// Why an epoch closes without a bundle.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CloseError {
-    /// Its values could not be combined: most often, because there are none.
-    #[error("infer")]
-    Synthesis(#[from] SynthesisError),
-    /// A built-in forecaster has no address.
-    #[error("forecast")]
-    Address(#[from] AddressError),
-}
-
 /// Combines `submissions`, and what the built-in forecasters make of them, into the bundle of
 /// `nonce`.
 ///
 /// # Errors
-/// [`CloseError::Synthesis`] without inferences.
+/// [`SynthesisError`] without inferences.
 pub fn close(
     topic: &Topic,
     nonce: BlockHeight,
     submissions: &[Submission],
     close_context: CloseContext<'_>,
-) -> Result<Closing, CloseError> {
+) -> Result<Closing, SynthesisError> {
     let CloseContext { labels, learned, baseline } = close_context;
     let default = topic.labeling.default;
     let inferring = submissions.iter().filter(|submission| !submission.inference.is_empty());
@@ -109,7 +96,7 @@ pub fn close(
             Some((submission.worker.clone(), submission.values(labels, default)?))
         })
         .collect();
-    let forecasts = forecasts(&inferences, learned, topic)?;
+    let forecasts = forecasts(&inferences, learned, topic);
     let expected: ByActor<&ByActor<f64>> = submissions
         .iter()
         .chain(&forecasts)
@@ -144,7 +131,7 @@ pub fn close(
         let own = values.iter().filter(|value| kept.contains_key(&value.worker)).cloned();
         let synthesis = combine(kept)?;
         let intervals = intervals(labels, &synthesis);
-        Ok::<_, CloseError>((made.bundle(own.collect(), &synthesis), intervals))
+        Ok::<_, SynthesisError>((made.bundle(own.collect(), &synthesis), intervals))
     };
     let kept = reference.and_then(|known| known.without_outliers(&inferences));
     let resistant = kept.as_ref().map(resynthesize).transpose()?;
@@ -177,18 +164,18 @@ fn forecasts(
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
     topic: &Topic,
-) -> Result<Vec<Submission>, CloseError> {
+) -> Vec<Submission> {
     if !topic.has_built_in_forecasters {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let forecasts = built_in(inferences, learned, topic.judging.loss)?.into_iter();
+    let forecasts = built_in(inferences, learned, topic.judging.loss).into_iter();
     let submission = |forecast: Forecast| Submission {
         worker: forecast.address,
         name: Some(format!("built-in: {}", forecast.name)),
         inference: Vec::new(),
         forecast: Arc::new(forecast.losses),
     };
-    Ok(forecasts.map(submission).collect())
+    forecasts.map(submission).collect()
 }
 
 fn intervals(labels: &[String], synthesis: &Synthesis) -> Vec<Interval> {

@@ -9,7 +9,7 @@ use tracing::{debug, error, info};
 use crate::{
     math::{pair_values::FullBundle, regret::Losses, synthesis::SynthesisError},
     network::{
-        close::{CloseContext, CloseError, Closing, close},
+        close::{CloseContext, Closing, close},
         learned::{BundleError, Learned},
         selection::{Selection, select},
         submission::with_labels,
@@ -42,7 +42,7 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -
             let moved_scores = (!Arc::ptr_eq(&learned, &known)).then_some(learned);
             Some(Closing { withdrawn, moved_scores, ..closing })
         }
-        Err(CloseError::Synthesis(SynthesisError::NoInferences)) => {
+        Err(SynthesisError::NoInferences) => {
             debug!(topic.id = %id, nonce, "closed nonce {nonce} of topic {id} without inferences");
             None
         }

@@ -19,7 +19,7 @@ use model::topic::Address;
 use crate::{
     math::{loss::LossRule, regret::ByActor, statistics::moving_average, synthesis::Values},
     network::{
-        addresses::{self, AddressError},
+        addresses,
         forecast::past::{Judged, offsets},
         learned::{LOSS_AVERAGE_ALPHA, Learned},
     },
@@ -51,14 +51,11 @@ pub struct Forecast {
 /// Returns what each built-in forecaster expects of `inferences`, as losses by `rule`. A forecaster
 /// that expects nothing is left out: all of them before the first lesson. So is [`MEAN`] where losses
 /// are no logarithms, since it would equal [`STEADY`].
-///
-/// # Errors
-/// [`AddressError`], never in practice.
 pub fn built_in(
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
     rule: LossRule,
-) -> Result<Vec<Forecast>, AddressError> {
+) -> Vec<Forecast> {
     let offsets = offsets(inferences);
     let judged = learned.past.judged(&offsets, rule);
     let average = |name: &Address| Some((name.clone(), *learned.loss_averages.get(name)?));
@@ -72,9 +69,7 @@ pub fn built_in(
     let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary)];
     all.into_iter()
         .filter(|(_, losses)| !losses.is_empty())
-        .map(|(name, losses)| {
-            Ok(Forecast { name, address: addresses::of_forecaster(name)?, losses })
-        })
+        .map(|(name, losses)| Forecast { name, address: addresses::of_forecaster(name), losses })
         .collect()
 }
 

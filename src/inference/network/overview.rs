@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use model::topic::{Address, BlockHeight, TopicId};
-use wire::inference::ActorSummary;
+use model::topic::{BlockHeight, TopicId};
+use wire::inference::{ActorSummary, Bundle, WorkerValues};
 
 use crate::{
     Inference, InferenceError, Shared,
-    math::regret::Role,
+    math::regret::{ByActor, Role},
     network::{epoch::Progress, learned::Learned, topic::Topic},
-    store::BundleActors,
+    store::Bundles,
 };
 
 /// A topic, where its clock stands, and who takes part.
@@ -65,27 +65,36 @@ impl Shared {
         if let Some(actors) = entry.actors {
             return Ok(actors);
         }
-        let digest = self.store.actors(topic)?;
+        let newest = self.read_newest(topic)?;
         let actors = Arc::new(TopicActors {
-            last_nonce: digest.as_ref().map(|digest| digest.nonce),
+            last_nonce: newest.as_ref().map(|bundles| bundles.bundle.nonce),
             n_learned: learned.n_learned,
-            actors: digest.map(|digest| views(&digest, &learned)).unwrap_or_default(),
+            actors: match newest {
+                Some(bundles) => {
+                    let names = self.store.names(topic, bundles.bundle.nonce)?;
+                    summaries(&bundles, &names, &learned)
+                }
+                None => Vec::new(),
+            },
         });
         self.cache.keep(topic, &entry, |entry| entry.actors = Some(Arc::clone(&actors)));
         Ok(actors)
     }
 }
 
-fn views(digest: &BundleActors, learned: &Learned) -> Vec<ActorSummary> {
-    let view = |role: Role, worker: &Address| ActorSummary {
-        worker: worker.to_string(),
-        role: role.name().to_owned(),
-        name: digest.names.get(worker).cloned(),
-        weight: digest.shares[role].get(worker).copied(),
-        regret: learned.regrets.ordinary[role].get(worker).copied(),
-        loss: learned.losses[role].get(worker).copied(),
-        score: learned.scores[role].get(worker).copied(),
+fn summaries(bundles: &Bundles, names: &ByActor<String>, learned: &Learned) -> Vec<ActorSummary> {
+    let Bundle { inferer_values, forecaster_values, .. } = &bundles.bundle.bundle;
+    let of_role = |(role, values): (Role, &Vec<WorkerValues>)| {
+        let summary = |WorkerValues { worker, .. }: &WorkerValues| ActorSummary {
+            worker: worker.to_string(),
+            role: role.name().to_owned(),
+            name: names.get(worker).cloned(),
+            weight: bundles.shares[role].get(worker).copied(),
+            regret: learned.regrets.ordinary[role].get(worker).copied(),
+            loss: learned.losses[role].get(worker).copied(),
+            score: learned.scores[role].get(worker).copied(),
+        };
+        values.iter().map(summary).collect::<Vec<_>>()
     };
-    let views = |role| digest.actors[role].iter().map(move |worker| view(role, worker));
-    Role::ALL.into_iter().flat_map(views).collect()
+    Role::ALL.into_iter().zip([inferer_values, forecaster_values]).flat_map(of_role).collect()
 }

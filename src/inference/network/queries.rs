@@ -29,17 +29,6 @@ pub struct TimedRegret {
     pub regret: f64,
 }
 
-/// Which regret of an actor is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegretOf {
-    /// The quantity that it is against.
-    pub against: Against,
-    /// What the actor does.
-    pub role: Role,
-    /// Whose regret it is.
-    pub actor: Address,
-}
-
 /// The quantity that a regret is against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Against {
@@ -205,13 +194,18 @@ impl Inference {
         self.read(topic, move |store| store.losses_until(topic, nonce, limit)).await
     }
 
-    /// Returns a regret of `topic`.
+    /// Returns the regret of `actor`, who does `role`, on `topic`.
     ///
     /// # Errors
     /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn regret(&self, topic: TopicId, of: RegretOf) -> Result<TimedRegret, ReadError> {
+    pub async fn regret(
+        &self,
+        topic: TopicId,
+        against: Against,
+        role: Role,
+        actor: Address,
+    ) -> Result<TimedRegret, ReadError> {
         let learned = self.learned(topic).await?;
-        let RegretOf { against, role, actor } = of;
         let regrets = &learned.regrets;
         let (regret, other) = match against {
             Against::Combined => (regrets.ordinary[role].get(&actor).copied(), None),
@@ -259,6 +253,14 @@ impl Inference {
 impl Shared {
     fn load_newest(&self, topic: TopicId) -> Result<Option<Arc<Bundles>>, InferenceError> {
         let _turn = self.cache.load();
+        self.read_newest(topic)
+    }
+
+    /// The newest bundle of `topic`, for who has the turn to load.
+    pub(crate) fn read_newest(
+        &self,
+        topic: TopicId,
+    ) -> Result<Option<Arc<Bundles>>, InferenceError> {
         let entry = self.cache.get(topic);
         if entry.bundles.is_some() {
             return Ok(entry.bundles);

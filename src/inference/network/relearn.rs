@@ -8,7 +8,7 @@ use crate::{
     Inference, InferenceError, ReadError,
     math::regret::{Role, RoleValues},
     network::{epoch_end::lesson_of, learned::Learned, submission::numbers, topic::Topic},
-    store::{Input, Relearnable, Relearned, Store},
+    store::{Input, Lesson, Relearnable, Relearned, Store},
 };
 
 /// Why a topic did not learn again.
@@ -132,11 +132,12 @@ fn replay(
         let Ok(lesson) = lesson_of(topic, &bundle, &replay.learned, &truth) else { continue };
         replay.report.n_epochs += 1;
         replay.report.n_changed += u64::from(before.as_ref() != Some(&truth));
-        replay.epochs.push(Relearned::new(past.nonce, &lesson)?);
+        let Lesson { truth, losses, learned } = lesson;
         for role in Role::ALL {
-            replay.took_part[role].extend(lesson.losses.by_actor(role).clone());
+            replay.took_part[role].extend(losses.by_actor(role).clone());
         }
-        replay.learned = lesson.learned;
+        replay.learned = learned;
+        replay.epochs.push(Relearned { nonce: past.nonce, truth, losses });
     }
     Ok(replay)
 }

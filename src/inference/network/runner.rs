@@ -87,8 +87,6 @@ enum HandInError {
     TooLong,
     #[error("read the output")]
     Prediction(#[from] prediction::PredictionError),
-    #[error("name the worker")]
-    Address(#[from] addresses::AddressError),
     #[error("submit the prediction")]
     Submit(#[from] SubmitError),
 }
@@ -430,8 +428,8 @@ impl Runner {
             topic: self.topic.id,
             nonce,
             worker: match model {
-                Some(model) => addresses::of_model(model)?,
-                None => addresses::of_peer(&output.peer_id)?,
+                Some(model) => addresses::of_model(model),
+                None => addresses::of_peer(&output.peer_id),
             },
             name: Some(model.map_or_else(|| output.peer_id.to_string(), str::to_owned)),
         };

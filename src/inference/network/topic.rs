@@ -56,11 +56,13 @@ const MODELS_MAX: usize = 64;
 pub const WHITELIST_MAX: usize = 2048;
 
 /// What a topic's values are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum TopicKind {
     /// One number for each epoch.
+    #[strum(to_string = "regression", serialize = "TOPIC_TYPE_REGRESSION")]
     Regression,
     /// A belief for each label.
+    #[strum(to_string = "classification", serialize = "TOPIC_TYPE_CLASSIFICATION")]
     Classification,
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn put(
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
     let TopicActive { active } = json(request).await?;
-    let (inference, by) = (&asked.service.inference, holder.address(None)?);
+    let (inference, by) = (&asked.service.inference, holder.address(None));
     let topic = inference.set_active(asked.topic_id()?, active, &by).await?;
     topic::respond(inference, &topic, false).await
 }

@@ -20,7 +20,7 @@ use wire::{
 
 use crate::{
     InferenceError, ReadError, SubmitError,
-    network::{addresses::AddressError, relearn::RelearnError, topics::TopicChangeError},
+    network::{relearn::RelearnError, topics::TopicChangeError},
     signer::SignerError,
     store::StoreError,
 };
@@ -39,41 +39,37 @@ pub(super) struct ApiError {
 }
 
 /// The gRPC codes that the gateway shows, each with the status that it makes of it.
-#[derive(Debug, Clone, Copy)]
-enum Code {
-    InvalidArgument,
-    DeadlineExceeded,
-    NotFound,
-    AlreadyExists,
-    PermissionDenied,
-    ResourceExhausted,
-    Aborted,
-    Unimplemented,
-    Internal,
-    Unavailable,
-    Unauthenticated,
+mod code {
+    use super::{Code, StatusCode};
+
+    /// A part of the request is not what it should be.
+    pub(super) const INVALID_ARGUMENT: Code = (3, StatusCode::BAD_REQUEST);
+    /// The answer took too long.
+    pub(super) const DEADLINE_EXCEEDED: Code = (4, StatusCode::GATEWAY_TIMEOUT);
+    /// What is asked for does not exist.
+    pub(super) const NOT_FOUND: Code = (5, StatusCode::NOT_FOUND);
+    /// The same was submitted before.
+    pub(super) const ALREADY_EXISTS: Code = (6, StatusCode::CONFLICT);
+    /// The key may not do that.
+    pub(super) const PERMISSION_DENIED: Code = (7, StatusCode::FORBIDDEN);
+    /// The key asked too often.
+    pub(super) const RESOURCE_EXHAUSTED: Code = (8, StatusCode::TOO_MANY_REQUESTS);
     /// Ours: also 8 to the caller, with a status that says more than 429.
-    DiskFull,
+    pub(super) const DISK_FULL: Code = (8, StatusCode::INSUFFICIENT_STORAGE);
+    /// There are as many as may be.
+    pub(super) const ABORTED: Code = (10, StatusCode::CONFLICT);
+    /// The path or its version is not served.
+    pub(super) const UNIMPLEMENTED: Code = (12, StatusCode::NOT_IMPLEMENTED);
+    /// The service failed.
+    pub(super) const INTERNAL: Code = (13, StatusCode::INTERNAL_SERVER_ERROR);
+    /// Something that the answer needs is away for now.
+    pub(super) const UNAVAILABLE: Code = (14, StatusCode::SERVICE_UNAVAILABLE);
+    /// The key is missing or unknown.
+    pub(super) const UNAUTHENTICATED: Code = (16, StatusCode::UNAUTHORIZED);
 }
 
-impl Code {
-    const fn parts(self) -> (u32, StatusCode) {
-        match self {
-            Self::InvalidArgument => (3, StatusCode::BAD_REQUEST),
-            Self::DeadlineExceeded => (4, StatusCode::GATEWAY_TIMEOUT),
-            Self::NotFound => (5, StatusCode::NOT_FOUND),
-            Self::AlreadyExists => (6, StatusCode::CONFLICT),
-            Self::PermissionDenied => (7, StatusCode::FORBIDDEN),
-            Self::ResourceExhausted => (8, StatusCode::TOO_MANY_REQUESTS),
-            Self::DiskFull => (8, StatusCode::INSUFFICIENT_STORAGE),
-            Self::Aborted => (10, StatusCode::CONFLICT),
-            Self::Unimplemented => (12, StatusCode::NOT_IMPLEMENTED),
-            Self::Internal => (13, StatusCode::INTERNAL_SERVER_ERROR),
-            Self::Unavailable => (14, StatusCode::SERVICE_UNAVAILABLE),
-            Self::Unauthenticated => (16, StatusCode::UNAUTHORIZED),
-        }
-    }
-}
+/// A code, and its status.
+type Code = (u32, StatusCode);
 
 impl ApiError {
     fn new(code: Code, message: impl Into<String>) -> Self {
@@ -85,12 +81,12 @@ impl ApiError {
         let version: String = version.chars().take(32).collect();
         let served = EMISSIONS_VERSIONS.join(", ");
         let message = format!("version {version} is not served, use one of: {served}");
-        Self::new(Code::Unimplemented, message)
+        Self::new(code::UNIMPLEMENTED, message)
     }
 
     /// The path or the method is not served.
     pub(super) fn not_implemented() -> Self {
-        Self::new(Code::Unimplemented, "Not Implemented")
+        Self::new(code::UNIMPLEMENTED, "Not Implemented")
     }
 
     /// A part of the path or the query is unfit.
@@ -106,37 +102,37 @@ impl ApiError {
 
     /// A body or a query that cannot be served.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Code::InvalidArgument, message)
+        Self::new(code::INVALID_ARGUMENT, message)
     }
 
     /// What is asked for does not exist.
     pub(super) fn not_found(message: impl Into<String>) -> Self {
-        Self::new(Code::NotFound, message)
+        Self::new(code::NOT_FOUND, message)
     }
 
     /// The key may not.
     pub(super) fn denied(message: impl Into<String>) -> Self {
-        Self::new(Code::PermissionDenied, message)
+        Self::new(code::PERMISSION_DENIED, message)
     }
 
     /// There are as many as may be, and waiting does not help.
     pub(super) fn too_many(message: impl Into<String>) -> Self {
-        Self::new(Code::Aborted, message)
+        Self::new(code::ABORTED, message)
     }
 
     /// Whether it can be served depends on something that does not answer now.
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(Code::Unavailable, message)
+        Self::new(code::UNAVAILABLE, message)
     }
 
     /// The request has no key that is known.
     pub(super) fn unknown_key() -> Self {
-        Self::new(Code::Unauthenticated, "invalid API key")
+        Self::new(code::UNAUTHENTICATED, "invalid API key")
     }
 
     fn full() -> Self {
         let message = "the service's disk is full: nothing was stored; retry once there is space";
-        Self::new(Code::DiskFull, message)
+        Self::new(code::DISK_FULL, message)
     }
 
     fn replaced() -> Self {
@@ -154,7 +150,7 @@ impl ApiError {
             }
         }
         error!(cause = chain(error), "failed to answer a request");
-        Self::new(Code::Internal, INTERNAL)
+        Self::new(code::INTERNAL, INTERNAL)
     }
 }
 
@@ -186,7 +182,7 @@ impl From<SubmitError> for ApiError {
                 Self::invalid(format!("the submission window of nonce {nonce} is not open"))
             }
             SubmitError::Repeated { nonce } => Self::new(
-                Code::AlreadyExists,
+                code::ALREADY_EXISTS,
                 format!("this worker has submitted for nonce {nonce} already"),
             ),
             SubmitError::Full { .. } => Self::too_many(format!("cannot {error}")),
@@ -259,7 +255,7 @@ macro_rules! broken {
     )*};
 }
 
-broken!(SignerError, AddressError, InferenceError, serde_json::Error);
+broken!(SignerError, InferenceError, serde_json::Error);
 
 /// A refusal in the form of the consumer API.
 #[derive(Debug)]
@@ -279,13 +275,13 @@ impl IntoResponse for ConsumerError {
             api_response_message: Some(self.0.message),
             data: None,
         };
-        (self.0.code.parts().1, Json(body)).into_response()
+        (self.0.code.1, Json(body)).into_response()
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (code, status) = self.code.parts();
+        let (code, status) = self.code;
         let body = Json(Body { code, message: self.message, details: Vec::new() });
         let mut response = (status, body).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -299,11 +295,11 @@ impl IntoResponse for ApiError {
 pub(super) fn refused(refusal: Refusal) -> Response {
     let error = match refusal {
         Refusal::NoKey(NoKey::Missing) => ApiError::new(
-            Code::Unauthenticated,
+            code::UNAUTHENTICATED,
             format!("missing API key: send it in the {API_KEY_HEADER} header"),
         ),
         Refusal::NoKey(_) | Refusal::KeyUnknown => ApiError::unknown_key(),
-        Refusal::Limited(exceeded) => ApiError::new(Code::ResourceExhausted, exceeded.to_string()),
+        Refusal::Limited(exceeded) => ApiError::new(code::RESOURCE_EXHAUSTED, exceeded.to_string()),
         Refusal::Failed(error) => error.into(),
     };
     error.into_response()
@@ -312,9 +308,9 @@ pub(super) fn refused(refusal: Refusal) -> Response {
 /// Words a refusal that was made around the handlers.
 pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
     let code = match status {
-        StatusCode::GATEWAY_TIMEOUT => Code::DeadlineExceeded,
-        StatusCode::FORBIDDEN => Code::PermissionDenied,
-        _ => Code::Internal,
+        StatusCode::GATEWAY_TIMEOUT => code::DEADLINE_EXCEEDED,
+        StatusCode::FORBIDDEN => code::PERMISSION_DENIED,
+        _ => code::INTERNAL,
     };
     ApiError::new(code, message).into_response()
 }

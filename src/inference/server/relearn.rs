@@ -43,9 +43,9 @@ pub(super) async fn post(
     let from = from.map_err(|_| ApiError::mismatch("from_nonce", "it is a height, such as 120"))?;
     let service = asked.service;
     let inference = service.inference;
-    let topic = inference.owned(id, &holder.address(None)?)?;
+    let topic = inference.owned(id, &holder.address(None))?;
     let inputs = inference.inputs_since(id, from).await?;
-    let (rows, worker) = (service.rows.0, inference.clone());
+    let (rows, worker) = (service.rows, inference.clone());
     let (sender, done) = oneshot::channel::<Result<RelearnReport, ApiError>>();
     service.group.spawn("relearn", async move {
         let learn = async {

@@ -14,7 +14,6 @@ use super::{Service, error::ApiError};
 use crate::{ReadError, network::topic::Topic};
 
 /// A request without its body.
-#[derive(Debug)]
 pub(super) struct Asked {
     pub(super) service: Service,
     path: HashMap<String, String>,

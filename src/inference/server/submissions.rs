@@ -72,7 +72,7 @@ pub(super) async fn post(
             addresses::checked(&inferer).map_err(|why| ApiError::mismatch("forecast", why))?;
         forecast.insert(inferer, loss.0);
     }
-    let worker = holder.address(body.model.as_deref())?;
+    let worker = holder.address(body.model.as_deref());
     let sender = Sender { topic, nonce, worker: worker.clone(), name: body.model };
     let payload = Payload { values, forecast };
     let origin = Origin {

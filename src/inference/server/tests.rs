@@ -156,9 +156,8 @@ async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     fixture.inference.limit_pages(1);
     // More than a page of the file.
-    let forecast: BTreeMap<_, _> = (0..400)
-        .map(|n| (addresses::of_model(&n.to_string()).unwrap().to_string(), "1.5"))
-        .collect();
+    let forecast: BTreeMap<_, _> =
+        (0..400).map(|n| (addresses::of_model(&n.to_string()).to_string(), "1.5")).collect();
     let body = json!({"model": "a", "forecast": forecast});
     let path = "/api/v1/topics/1/submissions";
     let (status, refused) = fixture.put("POST", path, &body).await;

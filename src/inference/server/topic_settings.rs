@@ -48,7 +48,7 @@ pub(super) async fn create(
 ) -> Result<Json<TopicResponse>, ApiError> {
     let inference = service.inference;
     let described = described(request, inference.next_topic_id(), &holder).await?;
-    source::check(&service.rows.0, &described).await?;
+    source::check(&service.rows, &described).await?;
     let created = inference.create_topic(described).await?;
     topic::respond(&inference, &created, false).await
 }
@@ -71,8 +71,8 @@ pub(super) async fn update(
 ) -> Result<Json<TopicResponse>, ApiError> {
     let described = described(request, asked.topic_id()?, &holder).await?;
     let Service { inference, rows, .. } = asked.service;
-    source::check(&rows.0, &described).await?;
-    let updated = inference.update_topic(described, &holder.address(None)?).await?;
+    source::check(&rows, &described).await?;
+    let updated = inference.update_topic(described, &holder.address(None)).await?;
     topic::respond(&inference, &updated, false).await
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn update(
     responses((status = 204, description = "It is gone"),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn delete(asked: Asked, holder: Holder) -> Result<StatusCode, ApiError> {
-    let (topic, by) = (asked.topic_id()?, holder.address(None)?);
+    let (topic, by) = (asked.topic_id()?, holder.address(None));
     asked.service.inference.delete_topic(topic, &by).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -95,7 +95,7 @@ async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Top
     if !holder.is_operators() {
         return Err(ApiError::denied("topics are made with an operator's key"));
     }
-    let topic = settings::topic(id, Some(holder.address(None)?), settings);
+    let topic = settings::topic(id, Some(holder.address(None)), settings);
     let topic = topic.map_err(|error| ApiError::invalid(error.to_string()))?;
     topic.check().map_err(TopicChangeError::from)?;
     Ok(topic)

@@ -48,6 +48,6 @@ async fn change(
         ListChange::Remove => asked.address("worker")?,
     };
     let inference = &asked.service.inference;
-    let changed = inference.change_whitelist(id, worker, change, &holder.address(None)?).await?;
+    let changed = inference.change_whitelist(id, worker, change, &holder.address(None)).await?;
     topic::respond(inference, &changed, false).await
 }

@@ -2,6 +2,14 @@
 
 use std::fmt;
 
+use k256::{
+    U256,
+    elliptic_curve::bigint::{CheckedAdd as _, CheckedMul as _, Encoding as _, NonZero},
+};
+
+/// What another decimal digit multiplies a number by.
+const TEN: U256 = U256::from_u8(10);
+
 /// How many of an amount's digits stand behind the point.
 pub const DECIMALS: usize = 18;
 
@@ -28,7 +36,7 @@ pub enum AmountError {
 
 /// A number of 256 bits, which counts units of 10⁻¹⁸.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Amount([u8; 32]);
+pub struct Amount(U256);
 
 impl Amount {
     /// The amount that `text` is, cut after [`DECIMALS`] decimals. Nothing is rounded by way of a
@@ -62,7 +70,7 @@ impl Amount {
         // How many of the digits stand before the point of the amount.
         let n_whole = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);
         let n_kept = n_whole.saturating_add(exponent);
-        let mut amount = Self([0; 32]);
+        let mut amount = U256::ZERO;
         let mut has_begun = false;
         for idx in 0..n_kept.max(0) {
             let digit = usize::try_from(idx).ok().and_then(|idx| digits.get(idx)).copied();
@@ -70,43 +78,27 @@ impl Amount {
                 break;
             }
             has_begun |= digit.is_some_and(|digit| digit > 0);
-            amount.push(digit.unwrap_or(0))?;
+            let longer = amount.checked_mul(&TEN);
+            let longer = longer.and_then(|n| n.checked_add(&U256::from_u8(digit.unwrap_or(0))));
+            amount = Option::from(longer).ok_or(AmountError::TooLarge)?;
         }
-        Ok(amount)
+        Ok(Self(amount))
     }
 
     /// The number, most significant byte first.
-    pub const fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// Appends a decimal digit.
-    fn push(&mut self, digit: u8) -> Result<(), AmountError> {
-        let mut carry = u16::from(digit);
-        for byte in self.0.iter_mut().rev() {
-            let [high, low] = (u16::from(*byte) * 10 + carry).to_be_bytes();
-            *byte = low;
-            carry = u16::from(high);
-        }
-        if carry == 0 { Ok(()) } else { Err(AmountError::TooLarge) }
+    pub fn bytes(self) -> [u8; 32] {
+        self.0.to_be_bytes()
     }
 }
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        let mut digits = Vec::new();
-        while rest.iter().any(|byte| *byte != 0) {
-            let mut carry = 0_u16;
-            for byte in &mut rest {
-                let number = carry * 256 + u16::from(*byte);
-                *byte = u8::try_from(number / 10).unwrap_or_default();
-                carry = number % 10;
-            }
-            digits.push(char::from_digit(carry.into(), 10).unwrap_or('0'));
-        }
-        if digits.is_empty() {
-            digits.push('0');
+        let ten = NonZero::from_uint(TEN);
+        let (mut rest, mut digits) = (self.0, Vec::new());
+        while digits.is_empty() || rest != U256::ZERO {
+            let (tenth, digit) = rest.div_rem(&ten);
+            digits.push(char::from(b'0' + digit.to_le_bytes()[0]));
+            rest = tenth;
         }
         f.pad(&digits.iter().rev().collect::<String>())
     }

@@ -117,10 +117,11 @@ impl Store {
                 return Ok(Some(known));
             };
             relearn::take_snapshot(write, topic, nonce, &known.learned, retention)?;
-            relearn::put(write, topic, &Relearned::new(nonce, &lesson)?)?;
+            let Lesson { truth, losses, learned } = lesson;
+            relearn::put(write, topic, &Relearned { nonce, truth, losses })?;
             retention::recount(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
-            put_learned(write, topic, lesson.learned, &known).map(Some)
+            put_learned(write, topic, learned, &known).map(Some)
         })
     }
 }
@@ -169,7 +170,7 @@ fn put_closing(
     }
     let (signed, signed_intervals) = match &signed {
         Some(Signed { value, intervals }) => {
-            (Some(record::write_values(value)?), Some(record::write_intervals(intervals)?))
+            (Some(record::write(value)?), Some(record::write_intervals(intervals)?))
         }
         None => (None, None),
     };

@@ -115,23 +115,6 @@ pub(super) struct SummaryRecord {
     pub n_forecasters: u64,
 }
 
-/// The actors of a bundle, which are read without their values.
-#[derive(Deserialize)]
-struct BundleActors {
-    network_inferences: ActorLists,
-}
-
-#[derive(Deserialize)]
-struct ActorLists {
-    inferer_values: Vec<ActorRecord>,
-    forecaster_values: Vec<ActorRecord>,
-}
-
-#[derive(Deserialize)]
-struct ActorRecord {
-    worker: String,
-}
-
 #[derive(Serialize, Deserialize)]
 struct RoleValuesRecord<'a> {
     inferer: Numbers<'a>,
@@ -299,11 +282,6 @@ pub(super) fn write_losses(losses: &Losses) -> Result<String, StoreError> {
     })
 }
 
-/// The losses of pairs of `losses`; none of none.
-pub(super) fn write_pairs(losses: &Losses) -> Option<Vec<u8>> {
-    pairs::write(&losses.one_out_inferer_forecaster)
-}
-
 /// The losses in `text`, with those of pairs in `bytes`.
 pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, StoreError> {
     let record: LossesRecord<'_> = read(text)?;
@@ -389,20 +367,6 @@ pub(super) fn write_summary(bundle: &Bundle) -> Result<String, StoreError> {
     })
 }
 
-pub(super) fn read_summary(text: &str) -> Result<SummaryRecord, StoreError> {
-    read(text)
-}
-
-/// The inferers and the forecasters of the bundle in `text`.
-pub(super) fn read_actors(text: &str) -> Result<ByRole<Vec<Address>>, StoreError> {
-    let ActorLists { inferer_values, forecaster_values } =
-        read::<BundleActors>(text)?.network_inferences;
-    let names = |actors: Vec<ActorRecord>| {
-        actors.iter().map(|actor| word(&actor.worker)).collect::<Result<_, _>>()
-    };
-    Ok(ByRole { inferer: names(inferer_values)?, forecaster: names(forecaster_values)? })
-}
-
 /// A bundle is kept in the form it is served in, with everything filled that a client may ask for.
 pub(super) fn write_bundle(bundle: Bundle) -> Result<String, StoreError> {
     write(&LatestBundle { block_height: bundle.nonce, bundle })
@@ -410,12 +374,4 @@ pub(super) fn write_bundle(bundle: Bundle) -> Result<String, StoreError> {
 
 pub(super) fn read_bundle(text: &str) -> Result<Bundle, StoreError> {
     Ok(read::<LatestBundle>(text)?.bundle)
-}
-
-pub(super) fn write_values(values: &[LabeledValue]) -> Result<String, StoreError> {
-    write(&values)
-}
-
-pub(super) fn read_values(text: &str) -> Result<Vec<LabeledValue>, StoreError> {
-    read(text)
 }

@@ -13,11 +13,11 @@ use rusqlite::{Connection, params};
 use wire::inference::LabeledValue;
 
 use super::{
-    EPOCH_BYTES, Input, Lesson, State, Store, StoreError, StoredLearned, epochs::put_learned,
-    height, key, number, record, retention, view,
+    EPOCH_BYTES, Input, State, Store, StoreError, StoredLearned, epochs::put_learned, height, key,
+    number, pairs, record, retention, view,
 };
 use crate::{
-    math::pair_values::FullBundle,
+    math::{pair_values::FullBundle, regret::Losses},
     network::{learned::Learned, retention::Retention},
 };
 
@@ -50,32 +50,15 @@ pub struct Relearnable {
     pub lessons: Vec<PastLesson>,
 }
 
-/// An epoch that was learned from again, as it is kept.
+/// An epoch that was learned from.
 #[derive(Debug)]
 pub struct Relearned {
-    nonce: BlockHeight,
-    truth: String,
-    combined_loss: f64,
-    naive_loss: f64,
-    record: String,
-    pairs: Option<Vec<u8>>,
-}
-
-impl Relearned {
-    /// The epoch `nonce` with what `lesson` makes of it.
-    ///
-    /// # Errors
-    /// [`StoreError`] if it cannot be written.
-    pub fn new(nonce: BlockHeight, lesson: &Lesson) -> Result<Self, StoreError> {
-        Ok(Self {
-            nonce,
-            truth: record::write_values(&lesson.truth)?,
-            combined_loss: lesson.losses.combined,
-            naive_loss: lesson.losses.naive,
-            record: record::write_losses(&lesson.losses)?,
-            pairs: record::write_pairs(&lesson.losses),
-        })
-    }
+    /// The block at which it opened.
+    pub nonce: BlockHeight,
+    /// What came true.
+    pub truth: Vec<LabeledValue>,
+    /// The losses of every quantity.
+    pub losses: Losses,
 }
 
 impl Store {
@@ -111,7 +94,7 @@ impl Store {
             lessons.push(PastLesson {
                 nonce: height(row.get(0)?),
                 input: at.zip(value).map(input),
-                truth: truth.as_deref().map(record::read_values).transpose()?.unwrap_or_default(),
+                truth: truth.as_deref().map(record::read).transpose()?.unwrap_or_default(),
             });
         }
         Ok(Some(Relearnable { before, lessons }))
@@ -172,15 +155,16 @@ impl Store {
 
 /// Keeps what an epoch came to.
 pub(super) fn put(write: &Connection, topic: TopicId, epoch: &Relearned) -> Result<(), StoreError> {
-    let Relearned { truth, combined_loss, naive_loss, record, pairs, .. } = epoch;
-    let [id, nonce] = key(topic, epoch.nonce);
+    let Relearned { nonce, truth, losses } = epoch;
+    let [id, nonce] = key(topic, *nonce);
     let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
                WHERE topic_id = ?1 AND nonce = ?2";
-    let state = State::Learned as i64;
-    write.run(sql, params![id, nonce, state, truth, combined_loss, naive_loss])?;
+    let (state, truth) = (State::Learned as i64, record::write(truth)?);
+    write.run(sql, params![id, nonce, state, truth, losses.combined, losses.naive])?;
     let sql = "INSERT OR REPLACE INTO losses (topic_id, nonce, record, pairs)
                VALUES (?1, ?2, ?3, ?4)";
-    write.run(sql, params![id, nonce, record, pairs])?;
+    let pairs = pairs::write(&losses.one_out_inferer_forecaster);
+    write.run(sql, params![id, nonce, record::write_losses(losses)?, pairs])?;
     Ok(())
 }
 

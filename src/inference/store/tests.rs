@@ -199,8 +199,9 @@ fn submissions_keep_their_numbers_and_names() {
     epoch(&store, &topic, 1);
     let kept = store.submissions(topic.id, 1).unwrap();
     assert_eq!(kept, [submission(&topic, "a", "1.50"), submission(&topic, "b", "3")]);
-    let newest = store.actors(topic.id).unwrap().unwrap();
-    assert_eq!(newest.names[&newest.actors.inferer[0]], "me");
+    let newest = store.bundles(topic.id, None).unwrap().unwrap();
+    let names = store.names(topic.id, 1).unwrap();
+    assert_eq!(names[&newest.bundle.inferer_values[0].worker], "me");
     assert_eq!(newest.shares.inferer.values().copied().collect::<Vec<_>>(), [0.5, 0.5]);
 }
 

@@ -91,7 +91,7 @@ impl Store {
         let resistant =
             text(1)?.map(|record| full_bundle(&record, blob(8)?.as_deref())).transpose()?;
         let signed = text(5)?.zip(text(6)?).map(|(value, intervals)| {
-            let value = record::read_values(&value)?;
+            let value = record::read(&value)?;
             Ok::<_, StoreError>(Signed { value, intervals: record::read_intervals(&intervals)? })
         });
         Ok(Some(Bundles {
@@ -102,6 +102,23 @@ impl Store {
             signed: signed.transpose()?,
             closed_at: Timestamp::from_micros(row.get::<_, Option<i64>>(4)?.unwrap_or_default()),
         }))
+    }
+
+    /// Who is behind the workers of the epoch `nonce`, where that is known.
+    ///
+    /// # Errors
+    /// As [`Self::bundles`].
+    pub fn names(&self, topic: TopicId, nonce: BlockHeight) -> Result<ByActor<String>, StoreError> {
+        let sql = "SELECT worker, record FROM submissions WHERE topic_id = ?1 AND nonce = ?2";
+        let rows: Vec<(String, String)> =
+            self.reader()?.all(sql, key(topic, nonce), |row| row.try_into())?;
+        let mut names = ByActor::new();
+        for (worker, own) in rows {
+            if let Some(name) = record::read_name(&own)? {
+                names.insert(record::word(&worker)?, name);
+            }
+        }
+        Ok(names)
     }
 
     /// The labels that came for the epoch `nonce` of a topic that names none, in the order of their
@@ -270,8 +287,8 @@ impl Store {
         let mut epochs = Vec::new();
         while let Some(row) = rows.next()? {
             let truth: Option<String> = row.get(3)?;
-            let truth = truth.as_deref().map(record::read_values).transpose()?;
-            let summary = record::read_summary(&row.get::<_, String>(2)?)?;
+            let truth = truth.as_deref().map(record::read).transpose()?;
+            let summary = record::read::<record::SummaryRecord>(&row.get::<_, String>(2)?)?;
             epochs.push(HistoryEpoch {
                 nonce: height(row.get(0)?),
                 opened_at: Timestamp::from_micros(row.get(1)?).to_string(),

@@ -93,7 +93,7 @@ impl Model for Guest {
                 return Err(String::from_utf8_lossy(&finished.stderr).trim().into());
             }
             predictions.push(Prediction {
-                worker: addresses::of_model(&model.name)?,
+                worker: addresses::of_model(&model.name),
                 name: model.name.clone(),
                 values: prediction::parse(&String::from_utf8_lossy(&finished.stdout))?,
             });

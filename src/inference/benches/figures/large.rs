@@ -116,7 +116,7 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
     };
     let inferers = (0..N_INFERERS)
         .map(|idx| addresses::of_model(&format!("inferer {idx}")))
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Vec<_>>();
     for (idx, worker) in inferers.iter().enumerate() {
         let values = vec![("y".to_owned(), format!("{}", 3000.0 + numbers.next()))];
         // Some do both, since an epoch takes 1 024 submissions.
@@ -146,7 +146,7 @@ async fn submissions(inference: &Inference) -> Outcome<()> {
             let began = Instant::now();
             let mut sending = JoinSet::new();
             for idx in 0..N_SUBMISSIONS {
-                let worker = addresses::of_model(&format!("inferer {idx}"))?;
+                let worker = addresses::of_model(&format!("inferer {idx}"));
                 let sender = Sender { topic, nonce, worker, name: None };
                 let values = vec![("y".to_owned(), "3000.5".to_owned())];
                 let payload = Payload { values, ..Payload::default() };
@@ -169,7 +169,7 @@ async fn submissions(inference: &Inference) -> Outcome<()> {
 
 /// Takes what queries cost.
 async fn reads(network: &Network) -> Outcome<()> {
-    let inferer = addresses::of_model("inferer 0")?;
+    let inferer = addresses::of_model("inferer 0");
     let paths = [
         "/api/v1/topics".to_owned(),
         "/emissions/v10/latest_regret_stdnorm/1".to_owned(),

@@ -39,7 +39,7 @@ pub(crate) async fn measure() -> Outcome<()> {
         inference.open_epoch(topic.id, nonce).await?;
         for idx in 0..N_WORKERS {
             let values = vec![("y".to_owned(), format!("{idx}.5"))];
-            let worker = addresses::of_model(&idx.to_string())?;
+            let worker = addresses::of_model(&idx.to_string());
             let sender = Sender { topic: topic.id, nonce, worker, name: None };
             inference.submit(sender, Payload { values, ..Payload::default() }).await?;
         }

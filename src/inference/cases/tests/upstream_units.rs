@@ -14,7 +14,7 @@ use crate::math::{
         Epoch, Newcomers,
         interval::percentiles,
         synthesize,
-        weights::{Params, normalized, scale, weight},
+        weights::{Params, normalized, scale, weight_beside},
     },
 };
 
@@ -44,7 +44,9 @@ fn ours(group: &str, case: &Value) -> Option<Value> {
         Some(json!(numbers.iter().map(ToString::to_string).collect::<Vec<_>>()))
     };
     match group {
-        "weight_from_normalized_regret" => one(weight(number("x"), number("max"), &params(case))),
+        "weight_from_normalized_regret" => {
+            one(weight_beside(number("max"), 1.0, &params(case))(number("x")))
+        }
         "regret_scale" => one(scale(&numbers(&input["regrets"]), &params(case))),
         "normalize_weights" => match normalized(&numbers(&input["weights"])) {
             Some(weights) => many(weights),

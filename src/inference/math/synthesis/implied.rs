@@ -32,7 +32,7 @@ struct Forecaster {
 }
 
 /// The inferers that are present and that a forecaster forecast, in a row.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Elements<'a> {
     positions: Vec<usize>,
     /// What the forecast predicts for each.
@@ -115,17 +115,13 @@ impl<'a> Elements<'a> {
         elements
     }
 
-    /// All but the one at `idx`.
+    /// All but the one at `idx`, which is one of them.
     fn without(&self, idx: usize) -> Self {
-        fn others<T: Copy>(all: &[T], idx: usize) -> Vec<T> {
-            let others = all.iter().enumerate().filter(|(other_idx, _)| *other_idx != idx);
-            others.map(|(_, other)| *other).collect()
-        }
-        Self {
-            positions: others(&self.positions, idx),
-            regrets: others(&self.regrets, idx),
-            values: others(&self.values, idx),
-        }
+        let mut others = self.clone();
+        others.positions.remove(idx);
+        others.regrets.remove(idx);
+        others.values.remove(idx);
+        others
     }
 
     /// Their values for a label.

@@ -4,8 +4,6 @@
 //! actor's regret, measured in units of a common scale. They differ in the scale and in what they
 //! do far from the center.
 
-use std::{fmt, str::FromStr};
-
 use crate::math::statistics::{deviation, robust_deviation};
 
 /// From this far above the center (over p) on, the 2024 weights no longer grow.
@@ -18,21 +16,15 @@ const BEST_2024: f64 = 8.25;
 const FLOOR_2024: f64 = 17.25;
 
 /// Which of the chain's two weight functions is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum Generation {
     /// Since version 0.17: a robust scale that is stored when losses are learned, and the best
     /// actor's weight is exactly 1.
+    #[strum(serialize = "mad-v0.17")]
     MadV017,
     /// October 2024: the sample deviation of the regrets at hand, clamped at both ends.
+    #[strum(serialize = "stdev-oct2024")]
     StdevOct2024,
-}
-
-/// A text names no generation.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as a generation, which is mad-v0.17 or stdev-oct2024")]
-pub struct GenerationError {
-    /// The text, shortened.
-    pub text: String,
 }
 
 /// The settings that turn regrets into weights.
@@ -64,27 +56,6 @@ impl Params {
     }
 }
 
-impl fmt::Display for Generation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::MadV017 => "mad-v0.17",
-            Self::StdevOct2024 => "stdev-oct2024",
-        })
-    }
-}
-
-impl FromStr for Generation {
-    type Err = GenerationError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "mad-v0.17" => Ok(Self::MadV017),
-            "stdev-oct2024" => Ok(Self::StdevOct2024),
-            _ => Err(GenerationError { text: text.chars().take(32).collect() }),
-        }
-    }
-}
-
 /// Returns the scale of `regrets`: their spread, plus the topic's epsilon. Never 0.
 pub fn scale(regrets: &[f64], params: &Params) -> f64 {
     let spread = match params.generation {
@@ -112,59 +83,32 @@ pub fn weigh(line: &mut [f64], params: &Params) {
     if best == f64::NEG_INFINITY {
         return line.fill(0.0);
     }
-    match params.generation {
-        Generation::MadV017 => {
-            let (center, slope) = (params.p_norm * params.c_norm, params.p_norm / scale);
-            let least = center - slope * best;
-            let heights = Heights::below(least);
-            let top = heights.height(least);
-            for place in line {
-                *place = heights.height(center - slope * *place) / top;
-            }
-        }
-        Generation::StdevOct2024 => {
-            for place in line {
-                *place = weight(*place / scale, best / scale, params);
-            }
-        }
+    let weight = weight_beside(best, scale, params);
+    for place in line {
+        *place = weight(*place);
     }
 }
 
-/// Returns the weight of the regret `x` beside the best one, `best`, both in units of the scale.
-pub fn weight(x: f64, best: f64, params: &Params) -> f64 {
-    let (p, c) = (params.p_norm, params.c_norm);
-    match params.generation {
-        Generation::MadV017 => {
-            let heights = Heights::below(p * (c - best));
-            heights.height(p * (c - x)) / heights.height(p * (c - best))
-        }
+/// Returns the function that gives the weight of a regret beside the `best` one, where regrets are
+/// measured by `scale`.
+///
+/// Heights in proportion to 1 / (1 + e^z) are multiplied by a factor that keeps the greatest of them
+/// from vanishing.
+pub fn weight_beside(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> f64 {
+    let Params { generation, p_norm: p, c_norm: c, .. } = *params;
+    let (center, slope) = (p * c, p / scale);
+    let least = center - slope * best;
+    let shift = least.max(0.0);
+    let floor = (-shift).exp();
+    let height = move |exponent: f64| 1.0 / (floor + (exponent - shift).exp());
+    let top = height(least);
+    let lift = (c - BEST_2024 / p - best / scale).max(0.0);
+    move |regret| match generation {
+        Generation::MadV017 => height(center - slope * regret) / top,
         Generation::StdevOct2024 => {
-            let lift = (c - BEST_2024 / p - best).max(0.0);
-            let x = x.min(c + CEILING_2024 / p) + lift;
+            let x = (regret / scale).min(c + CEILING_2024 / p) + lift;
             if x < c - FLOOR_2024 / p { 0.0 } else { p / ((p * (c - x)).exp() + 1.0) }
         }
-    }
-}
-
-/// Turns exponents z into heights in proportion to 1 / (1 + e^z), by a factor that keeps the greatest
-/// of them from vanishing.
-#[derive(Clone, Copy)]
-struct Heights {
-    /// The logarithm of the factor.
-    shift: f64,
-    floor: f64,
-}
-
-impl Heights {
-    /// Heights for exponents from `least` on: a little below does no harm, either.
-    fn below(least: f64) -> Self {
-        let shift = least.max(0.0);
-        Self { shift, floor: (-shift).exp() }
-    }
-
-    /// The height at `exponent`: between a half and 1 for the least one.
-    fn height(self, exponent: f64) -> f64 {
-        1.0 / (self.floor + (exponent - self.shift).exp())
     }
 }
 

@@ -16,7 +16,10 @@ use super::{
     ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
     PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
-use crate::{math::loss::LossMethod, network::addresses};
+use crate::{
+    math::loss::{LossMethod, LossRule},
+    network::addresses,
+};
 
 /// The smallest loss that counts, where settings do not say.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
@@ -26,6 +29,13 @@ const UNITY_TOLERANCE_DEFAULT: f64 = 1e-6;
 
 /// How many rows a predictor reads where settings do not say.
 const N_ROWS_DEFAULT: u32 = 100;
+
+/// The number that a member of settings is, which an error names; another one where it is left out.
+macro_rules! number {
+    ($settings:ident.$name:ident, $default:expr) => {
+        number(stringify!($name), $settings.$name.as_ref(), $default)?
+    };
+}
 
 /// Settings that are no topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +61,7 @@ pub fn topic(
     let labeling = Labeling {
         is_multi,
         is_case_sensitive: settings.label_case_sensitive,
-        default: number("label_default_value", settings.label_default_value.as_ref(), 0.0)?,
+        default: number!(settings.label_default_value, 0.0),
         per_submission_max: settings.max_labels_per_submission.unwrap_or(if is_multi {
             Labeling::MULTI.per_submission_max
         } else {
@@ -66,23 +76,32 @@ pub fn topic(
     } else {
         vec![SINGLE_LABEL.to_owned()]
     };
-    let tolerance =
-        number("unity_tolerance", settings.unity_tolerance.as_ref(), UNITY_TOLERANCE_DEFAULT)?;
-    let threshold = settings.direction_threshold.as_ref();
+    let tolerance = number!(settings.unity_tolerance, UNITY_TOLERANCE_DEFAULT);
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
+    let places = ActiveMax::USUAL;
     let unknown = SettingError { what: "loss_method", want: "mse, mae, huber, logcosh or ce" };
     let loss_method = settings.loss_method.as_deref().unwrap_or("mse");
     let loss_method: LossMethod = loss_method.parse().map_err(|_| unknown)?;
     Ok(Topic {
         id,
-        kind: kind(&settings)?,
+        kind: settings
+            .topic_type
+            .as_deref()
+            .map_or(Ok(TopicKind::Regression), str::parse)
+            .map_err(|_| SettingError {
+                what: "topic_type",
+                want: "regression or classification",
+            })?,
         labels,
         labeling,
         creator,
         is_active: true,
         unity_tolerance: settings.require_unity.then_some(tolerance),
         active_quantiles: quantiles(&settings)?,
-        active_max: active_max(&settings),
+        active_max: ActiveMax {
+            inferers: settings.max_top_inferers_to_reward.unwrap_or(places.inferers),
+            forecasters: settings.max_top_forecasters_to_reward.unwrap_or(places.forecasters),
+        },
         whitelist: whitelist(&settings)?,
         keep: Keep { bytes: settings.keep_bytes, days: settings.keep_days },
         is_experimental: settings.experimental,
@@ -95,10 +114,8 @@ pub fn topic(
             ground_truth_lag: settings.ground_truth_lag.unwrap_or(epoch_length),
         },
         judging: judging(&settings, loss_method)?,
-        truth: match threshold {
-            Some(_) => {
-                Truth::Direction { threshold: number("direction_threshold", threshold, 0.0)? }
-            }
+        truth: match settings.direction_threshold {
+            Some(_) => Truth::Direction { threshold: number!(settings.direction_threshold, 0.0) },
             None => Truth::Value,
         },
         source: Source {
@@ -119,13 +136,7 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
     let is_multi = labeling.is_multi;
     TopicSettings {
         metadata: topic.name.clone(),
-        topic_type: Some(
-            match topic.kind {
-                TopicKind::Regression => "regression",
-                TopicKind::Classification => "classification",
-            }
-            .to_owned(),
-        ),
+        topic_type: Some(topic.kind.to_string()),
         output_arity: Some(if is_multi { "multi" } else { "single" }.to_owned()),
         label_whitelist: if is_multi { topic.labels.clone() } else { Vec::new() },
         label_case_sensitive: labeling.is_case_sensitive,
@@ -187,61 +198,36 @@ fn predictor_settings(predictor: &Predictor) -> PredictorSettings {
     }
 }
 
+fn quantiles(settings: &TopicSettings) -> Result<ActiveQuantiles, SettingError> {
+    let usual = ActiveQuantiles::USUAL;
+    Ok(ActiveQuantiles {
+        inferer: number!(settings.active_inferer_quantile, usual.inferer),
+        forecaster: number!(settings.active_forecaster_quantile, usual.forecaster),
+        reputer: number!(settings.active_reputer_quantile, usual.reputer),
+    })
+}
+
 fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, SettingError> {
-    let floor = number("loss_floor", settings.loss_floor.as_ref(), LOSS_FLOOR_DEFAULT)?;
-    let usual = Judging::usual(method, floor);
-    let or = |what, given: &Option<Decimal>, default| number(what, given.as_ref(), default);
-    let mut loss = usual.loss;
-    loss.allow_negative = settings.allow_negative;
+    let usual = Judging::usual(method, number!(settings.loss_floor, LOSS_FLOOR_DEFAULT));
     let generation = settings.algorithm.as_deref().map_or(Ok(usual.generation), str::parse);
-    let alpha = usual.merit_sortition_alpha;
     let n_experienced_min =
         settings.min_experienced.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
     Ok(Judging {
         generation: generation
             .map_err(|_| SettingError { what: "algorithm", want: "mad-v0.17 or stdev-oct2024" })?,
-        loss,
-        p_norm: or("p_norm", &settings.p_norm, usual.p_norm)?,
-        c_norm: or("c_norm", &settings.c_norm, usual.c_norm)?,
-        alpha_regret: or("alpha_regret", &settings.alpha_regret, usual.alpha_regret)?,
-        merit_sortition_alpha: or("merit_sortition_alpha", &settings.merit_sortition_alpha, alpha)?,
-        epsilon: or("epsilon", &settings.epsilon, usual.epsilon)?,
+        loss: LossRule { allow_negative: settings.allow_negative, ..usual.loss },
+        p_norm: number!(settings.p_norm, usual.p_norm),
+        c_norm: number!(settings.c_norm, usual.c_norm),
+        alpha_regret: number!(settings.alpha_regret, usual.alpha_regret),
+        merit_sortition_alpha: number!(settings.merit_sortition_alpha, usual.merit_sortition_alpha),
+        epsilon: number!(settings.epsilon, usual.epsilon),
         n_experienced_min: n_experienced_min.unwrap_or(usual.n_experienced_min),
-    })
-}
-
-fn quantiles(settings: &TopicSettings) -> Result<ActiveQuantiles, SettingError> {
-    let usual = ActiveQuantiles::USUAL;
-    Ok(ActiveQuantiles {
-        inferer: number(
-            "active_inferer_quantile",
-            settings.active_inferer_quantile.as_ref(),
-            usual.inferer,
-        )?,
-        forecaster: number(
-            "active_forecaster_quantile",
-            settings.active_forecaster_quantile.as_ref(),
-            usual.forecaster,
-        )?,
-        reputer: number(
-            "active_reputer_quantile",
-            settings.active_reputer_quantile.as_ref(),
-            usual.reputer,
-        )?,
     })
 }
 
 fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {
     let unfit = SettingError { what: "dataset_id", want: "a dataset's number" };
     number.map(|number| DatasetId::new(number).ok_or(unfit)).transpose()
-}
-
-fn active_max(settings: &TopicSettings) -> ActiveMax {
-    let usual = ActiveMax::USUAL;
-    ActiveMax {
-        inferers: settings.max_top_inferers_to_reward.unwrap_or(usual.inferers),
-        forecasters: settings.max_top_forecasters_to_reward.unwrap_or(usual.forecasters),
-    }
 }
 
 fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> {
@@ -270,14 +256,6 @@ fn predictor(settings: PredictorSettings) -> Result<Predictor, SettingError> {
             .map(|model| PredictorModel { name: model.name, env: model.env })
             .collect(),
     })
-}
-
-fn kind(settings: &TopicSettings) -> Result<TopicKind, SettingError> {
-    match settings.topic_type.as_deref() {
-        None | Some("regression" | "TOPIC_TYPE_REGRESSION") => Ok(TopicKind::Regression),
-        Some("classification" | "TOPIC_TYPE_CLASSIFICATION") => Ok(TopicKind::Classification),
-        Some(_) => Err(SettingError { what: "topic_type", want: "regression or classification" }),
-    }
 }
 
 fn is_multi(settings: &TopicSettings) -> Result<bool, SettingError> {

@@ -19,11 +19,7 @@ use super::{
 };
 use crate::{
     math::regret::{ByActor, Losses, Role},
-    network::{
-        addresses,
-        queries::{Against, RegretOf},
-        topic::Topic,
-    },
+    network::{addresses, queries::Against, topic::Topic},
 };
 
 type Answer = Result<Json<RegretResponse>, ApiError>;
@@ -44,7 +40,7 @@ queries! {
     REPUTER_LOSS_BUNDLES[TopicPart, HeightPart]
     reputer_loss_bundles(asked) -> inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>) = {
         let topic = asked.topic()?;
-        let reputer = addresses::of_reputer(&topic.source.dataset)?;
+        let reputer = addresses::of_reputer(&topic.source.dataset);
         let (bundle, pairs) = read_losses(&asked, &topic, reputer.as_str()).await?;
         if asked.is_old() {
             let (signature, pubkey) = (None, String::new());
@@ -144,8 +140,8 @@ async fn one_out_regret(asked: &Asked, out_role: Role, role: Role) -> Answer {
 /// The regret of the actor that is called `name` in the request.
 async fn regret(asked: &Asked, against: Against, role: Role, name: &str) -> Answer {
     let topic = asked.topic()?;
-    let of = RegretOf { against, role, actor: asked.address(name)? };
-    let timed = asked.service.inference.regret(topic.id, of).await?;
+    let actor = asked.address(name)?;
+    let timed = asked.service.inference.regret(topic.id, against, role, actor).await?;
     let regret =
         TimestampedValue { block_height: timed.nonce.to_string(), value: decimal(timed.regret) };
     Ok(Json(RegretResponse { regret }))

@@ -81,7 +81,7 @@ queries! {
     /// The reputer's score of one epoch: 0.
     REPUTERS_AT[TopicPart, HeightPart] reputers_scores_at_block(asked) -> ScoresAtBlock = {
         let (topic, nonce) = (asked.topic()?, asked.height()?);
-        let reputer = addresses::of_reputer(&topic.source.dataset)?;
+        let reputer = addresses::of_reputer(&topic.source.dataset);
         let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
         let exact = epochs.iter().filter(|(of, _)| *of == nonce);
         let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
@@ -101,7 +101,7 @@ queries! {
         let topic = asked.topic()?;
         let nonce = asked.service.inference.learned(topic.id).await?.nonce;
         let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
-        let reputer = addresses::of_reputer(&topic.source.dataset)?;
+        let reputer = addresses::of_reputer(&topic.source.dataset);
         Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
     };
 

@@ -173,7 +173,7 @@ queries! {
         let (start, end) = current.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
         let (next_start, next_end) = reputers(topic.timing, next);
         let address = read_address(&asked)?;
-        let reputer = addresses::of_reputer(&topic.source.dataset)?;
+        let reputer = addresses::of_reputer(&topic.source.dataset);
         Ok(Json(WindowStatus {
             is_open: current.is_some() && start <= height,
             current_nonce_block_height: current.unwrap_or_default().to_string(),

@@ -1,5 +1,7 @@
 //! What surrounds the answers: the description, limits, quotas and the stream.
 
+use std::fmt;
+
 use accounts::gate::{Limits, Loopback};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use futures::StreamExt as _;

@@ -163,7 +163,7 @@ async fn a_dry_run_is_checked_like_a_submission_and_keeps_nothing() {
 #[tokio::test]
 async fn an_address_with_a_typing_error_is_refused() {
     let fixture = Fixture::new().await;
-    let address = addresses::of_model("mine").unwrap();
+    let address = addresses::of_model("mine");
     let (start, end) = address.as_str().split_at(10);
     let wrong =
         format!("{start}{}{}", if end.starts_with('q') { "p" } else { "q" }, end.split_at(1).1);

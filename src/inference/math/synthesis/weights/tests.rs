@@ -26,17 +26,20 @@ fn the_best_actor_weighs_exactly_one() {
 
 #[test]
 fn weights_of_2024_are_as_upstream_records_them() {
-    check(weight(-24.5, -24.5, &STDEV), 0.000_783_570_957_287_158_2);
-    check(weight(-15.0, -14.0, &STDEV), 0.000_039_021_395_379_428_1);
-    check(weight(-0.25, 0.0, &STDEV), 0.142_277_619_532_700_35);
+    check(weight_beside(-24.5, 1.0, &STDEV)(-24.5), 0.000_783_570_957_287_158_2);
+    check(weight_beside(-14.0, 1.0, &STDEV)(-15.0), 0.000_039_021_395_379_428_1);
+    check(weight_beside(0.0, 1.0, &STDEV)(-0.25), 0.142_277_619_532_700_35);
 }
 
 #[test]
 fn weights_of_2024_are_clamped_at_both_ends() {
-    let ceiling = weight(0.75 + CEILING_2024 / 3.0, 100.0, &STDEV);
-    check(weight(100.0, 100.0, &STDEV), ceiling);
-    check(weight(0.75 - FLOOR_2024 / 3.0 + 1e-9, 0.0, &STDEV), 3.0 * (-FLOOR_2024).exp());
-    assert_eq!(weight(0.75 - FLOOR_2024 / 3.0 - 1e-9, 0.0, &STDEV).to_bits(), 0);
+    let ceiling = weight_beside(100.0, 1.0, &STDEV)(0.75 + CEILING_2024 / 3.0);
+    check(weight_beside(100.0, 1.0, &STDEV)(100.0), ceiling);
+    check(
+        weight_beside(0.0, 1.0, &STDEV)(0.75 - FLOOR_2024 / 3.0 + 1e-9),
+        3.0 * (-FLOOR_2024).exp(),
+    );
+    assert_eq!(weight_beside(0.0, 1.0, &STDEV)(0.75 - FLOOR_2024 / 3.0 - 1e-9).to_bits(), 0);
 }
 
 #[test]
