@@ -118,7 +118,7 @@ pub fn walk<'n, 'm, T>(
     let mut known = map.iter().peekable();
     names.map(move |name| {
         loop {
-            // Most often it is the next one, which is told without a look at its text.
+            // Usually it is the next one, and a shared address compares by its pointer.
             if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
                 return Some(value);
             }
