@@ -2,6 +2,7 @@
 
 mod options;
 mod restart;
+mod scenarios;
 mod stop;
 mod tls;
 mod trust;

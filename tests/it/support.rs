@@ -8,6 +8,7 @@ pub(crate) mod passed_on;
 pub(crate) mod process;
 pub(crate) mod pty;
 pub(crate) mod running;
+pub(crate) mod scenarios;
 pub(crate) mod shelf;
 pub(crate) mod started;
 pub(crate) mod strict;

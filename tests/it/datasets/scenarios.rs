@@ -4,185 +4,17 @@
 //! The file tells its form. It is run against the program as a user starts it, from top to bottom,
 //! on rows of fixed moments in the past.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, time::Duration};
-
-use reqwest::{Method, Response, redirect::Policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::time::timeout;
 
 use super::bulk_insert::{new_key, serve};
-use crate::support::{ROOT, http::Http};
-
-/// How long one answer, or the wanted part of one that goes on, may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+use crate::support::{
+    http::Http,
+    scenarios::{Known, check},
+};
 
 /// Scenarios there are at least: a file that is cut short must not pass.
 const N_SCENARIOS_MIN: usize = 60;
-
-/// A request, and the answer that is wanted.
-#[derive(Debug)]
-struct Scenario {
-    name: String,
-    method: String,
-    path: String,
-    headers: Vec<(String, String)>,
-    body: String,
-    want: Wanted,
-}
-
-#[derive(Debug)]
-struct Wanted {
-    status: u16,
-    /// Each has to be there so; one whose value is `-` must not be there.
-    headers: Vec<(String, String)>,
-    /// None if the body does not matter.
-    body: Option<String>,
-    /// Whether the answer goes on after that.
-    goes_on: bool,
-}
-
-/// Reads the whole file.
-fn scenarios(text: &str) -> Vec<Scenario> {
-    let blocks = text.split("\n### ").skip(1);
-    blocks.map(|block| scenario(block).unwrap_or_else(|| panic!("unreadable: {block}"))).collect()
-}
-
-fn scenario(block: &str) -> Option<Scenario> {
-    let lines: Vec<&str> = block.trim_end_matches('\n').split('\n').collect();
-    let (name, lines) = lines.split_first()?;
-    let answer = lines.iter().position(|line| line.starts_with("HTTP "))?;
-    let (request, wanted) = lines.split_at(answer);
-    let (first, request) = request.split_first()?;
-    let (method, path) = first.split_once(' ')?;
-    let (headers, body) = parts(request);
-    let (first, wanted) = wanted.split_first()?;
-    let mut words = first.split(' ').skip(1);
-    let status = words.next()?.parse().ok()?;
-    let form = words.next().unwrap_or("exactly");
-    let (want_headers, mut want_body) = parts(wanted);
-    if form == "lines" {
-        want_body.push('\n');
-    }
-    let want = Wanted {
-        status,
-        headers: want_headers,
-        body: (form != "whatever").then_some(want_body),
-        goes_on: form == "stream",
-    };
-    let (name, method, path) = ((*name).to_owned(), method.to_owned(), path.to_owned());
-    Some(Scenario { name, method, path, headers, body: body.trim_end().to_owned(), want })
-}
-
-/// Headers up to the first empty line, and the rest.
-fn parts(lines: &[&str]) -> (Vec<(String, String)>, String) {
-    let end = lines.iter().position(|line| line.is_empty()).unwrap_or(lines.len());
-    let (headers, rest) = lines.split_at(end);
-    let header = |line: &&str| {
-        let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("no header: {line}"));
-        (name.to_owned(), value.to_owned())
-    };
-    (headers.iter().map(header).collect(), rest.get(1..).unwrap_or_default().join("\n"))
-}
-
-/// What placeholders stand for.
-type Known = BTreeMap<String, String>;
-
-/// `text` with what is known in place of its placeholders.
-fn filled(text: &str, known: &Known) -> String {
-    let fill = |text: String, (name, value): (&String, &String)| {
-        text.replace(&format!("{{{{{name}}}}}"), value)
-    };
-    known.iter().fold(text.to_owned(), fill)
-}
-
-/// Whether `got` is `want`, where `{{time}}` is any moment, `{{number}}` any number, `{{text}}`
-/// anything up to the next quote, `{{rest}}` anything at all, and any other name remembers a text
-/// up to the next quote.
-fn matches(got: &str, want: &str, known: &mut Known) -> bool {
-    let Some((before, rest)) = want.split_once("{{") else { return got == want };
-    let Some((name, after)) = rest.split_once("}}") else { return got == want };
-    let Some(got) = got.strip_prefix(before) else { return false };
-    let end = match name {
-        "rest" => return true,
-        "number" => got.find(|letter: char| !letter.is_ascii_digit()),
-        _ => got.find(['"', '\n']),
-    };
-    let (value, got) = got.split_at(end.unwrap_or(got.len()));
-    let fits = match name {
-        "time" => value.len() >= 20 && value.ends_with('Z') && value.get(10..11) == Some("T"),
-        "number" => !value.is_empty(),
-        "text" => true,
-        _ => {
-            known.insert(name.to_owned(), value.to_owned());
-            !value.is_empty()
-        }
-    };
-    fits && matches(got, after, known)
-}
-
-/// Runs a scenario; what is wrong with its answer.
-async fn run(
-    client: &reqwest::Client,
-    base: &str,
-    scenario: &Scenario,
-    known: &mut Known,
-) -> Result<(), String> {
-    let Scenario { method, path, headers, body, want, .. } = scenario;
-    let method = Method::from_bytes(method.as_bytes()).unwrap();
-    let mut request = client.request(method, format!("{base}{}", filled(path, known)));
-    for (name, value) in headers {
-        request = request.header(name, filled(value, known));
-    }
-    if !body.is_empty() {
-        request = request.body(filled(body, known));
-    }
-    let response = timeout(ANSWER_WITHIN, request.send()).await;
-    let response = response.map_err(|_| "no answer".to_owned())?.map_err(|e| format!("{e:?}"))?;
-    let mut wrong = String::new();
-    let status = response.status().as_u16();
-    if status != want.status {
-        writeln!(wrong, "status {status}, not {}", want.status).unwrap();
-    }
-    for (name, value) in &want.headers {
-        let got = response.headers().get(name).map_or("-", |got| got.to_str().unwrap_or("?"));
-        let value = filled(value, known);
-        if !matches(got, &value, known) {
-            writeln!(wrong, "{name}: {got}, not {value}").unwrap();
-        }
-    }
-    let wanted_body = want.body.as_deref().map(|body| filled(body, known));
-    // The last event ends with an empty line.
-    let n_lines = wanted_body.as_ref().map(|body| body.matches('\n').count() + 2);
-    let got = read(response, n_lines.filter(|_| want.goes_on)).await?;
-    if let Some(want) = &wanted_body
-        && !matches(&got, want, known)
-    {
-        writeln!(wrong, "body\n{got}\nnot\n{want}").unwrap();
-    }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
-}
-
-/// The body, or its first `n_lines`.
-async fn read(mut response: Response, n_lines: Option<usize>) -> Result<String, String> {
-    let mut body = Vec::new();
-    // What stands after the last line end counts, too.
-    let n_read = |body: &[u8]| body.split(|byte| *byte == b'\n').count();
-    while n_lines.is_none_or(|n_lines| n_read(&body) <= n_lines) {
-        let chunk = timeout(ANSWER_WITHIN, response.chunk()).await;
-        let chunk = chunk.map_err(|_| {
-            format!("no more within {ANSWER_WITHIN:?} than {}", String::from_utf8_lossy(&body))
-        })?;
-        match chunk.map_err(|error| format!("{error:?}"))? {
-            Some(chunk) => body.extend_from_slice(&chunk),
-            None => break,
-        }
-    }
-    let body = String::from_utf8_lossy(&body).into_owned();
-    let Some(n_lines) = n_lines else { return Ok(body) };
-    let lines: Vec<&str> = body.split_inclusive('\n').take(n_lines).collect();
-    Ok(lines.concat().trim_end_matches('\n').to_owned())
-}
 
 /// The datasets that the scenarios are about, numbered in this order.
 async fn seed(owner: &Http) {
@@ -290,9 +122,6 @@ fn golden() -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_is_answered_to_the_byte() {
-    let text = fs::read_to_string(format!("{ROOT}/tests/data/datasets/scenarios.http")).unwrap();
-    let scenarios = scenarios(&text);
-    assert!(scenarios.len() >= N_SCENARIOS_MIN, "{} scenarios", scenarios.len());
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let mut known = Known::new();
@@ -301,13 +130,5 @@ async fn every_call_is_answered_to_the_byte() {
     }
     let (_service, owner) = serve(&data_dir, &known["owner"]);
     seed(&owner).await;
-    let client = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
-    let mut wrong = String::new();
-    for scenario in &scenarios {
-        if let Err(error) = run(&client, owner.base(), scenario, &mut known).await {
-            let Scenario { name, method, path, .. } = scenario;
-            writeln!(wrong, "### {name}\n{method} {path}\n{error}").unwrap();
-        }
-    }
-    assert!(wrong.is_empty(), "\n{wrong}");
+    check("datasets", owner.base(), known, N_SCENARIOS_MIN).await;
 }
