@@ -81,17 +81,6 @@ const EXECUTIONS_MAX: u32 = 512;
 /// How long executions that a stopping node ends may take to do so: they wait for nobody any more.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// How a head is set up.
-#[derive(Debug, Clone)]
-pub struct HeadOptions {
-    /// The groups it belongs to itself, beside the general one.
-    pub subgroups: Vec<Subgroup>,
-    /// Which results it takes.
-    pub signatures: SignaturePolicy,
-    /// How long one worker has to answer a work order, usually [`ANSWER_WITHIN`].
-    pub answer_within: Duration,
-}
-
 /// Which results a head takes. One with a wrong signature it never does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignaturePolicy {
@@ -179,7 +168,11 @@ struct Inner {
     metrics: Metrics,
     clock: Clock,
     group: Group,
-    options: HeadOptions,
+    /// The groups it belongs to itself, beside the general one.
+    subgroups: Vec<Subgroup>,
+    signatures: SignaturePolicy,
+    /// How long one worker has to answer a work order.
+    answer_within: Duration,
     inboxes: Inboxes,
     slots: Slots,
     installs: Installs,
@@ -194,9 +187,15 @@ struct Inner {
 }
 
 impl Head {
-    /// Makes a head.
+    /// Makes a head that belongs to `subgroups` beside the general one, and gives one worker
+    /// `answer_within` to answer a work order, usually [`ANSWER_WITHIN`].
     #[must_use]
-    pub fn new(parts: Parts, options: HeadOptions) -> Self {
+    pub fn new(
+        parts: Parts,
+        subgroups: &[Subgroup],
+        signatures: SignaturePolicy,
+        answer_within: Duration,
+    ) -> Self {
         let Parts { network, functions, peers, metrics, clock, group, .. } = parts;
         let events = Events::new(clock.clone());
         let head = Self(Arc::new(Inner {
@@ -207,7 +206,9 @@ impl Head {
             metrics,
             clock,
             group,
-            options,
+            subgroups: subgroups.to_vec(),
+            signatures,
+            answer_within,
             inboxes: Inboxes::default(),
             slots: Slots::default(),
             installs: Installs::default(),
@@ -232,7 +233,7 @@ impl Head {
 
     /// Executes `order` of `client`, and returns how it went, also where it failed.
     ///
-    /// Takes at most [`Order::wait_within`] and twice [`HeadOptions::answer_within`]. Dropping
+    /// Takes at most [`Order::wait_within`] and twice the time of a worker. Dropping
     /// it cancels what workers of ours run for it.
     ///
     /// # Errors
@@ -273,7 +274,7 @@ impl Head {
     #[must_use]
     pub fn describe_node(&self) -> (PeerId, Vec<String>, Vec<Subgroup>) {
         let network = &self.0.network;
-        (network.peer_id().clone(), network.addresses(), self.0.options.subgroups.clone())
+        (network.peer_id().clone(), network.addresses(), self.0.subgroups.clone())
     }
 
     /// Returns the peers it knows, by id.
@@ -363,7 +364,7 @@ impl Head {
         let (cluster_size, responded) = (execution.peers.len(), execution.runs.len());
         info!(request, function, cluster_size, responded, code, "received execution responses");
         self.0.metrics.add(metrics::ANSWERS, &[code]);
-        self.0.metrics.observe(metrics::EXECUTE_TIME, track.elapsed());
+        self.0.metrics.observe(metrics::EXECUTE_TIME, &[], track.elapsed());
         if is_whole { track.ended(execution) } else { track.cut_short(execution) }
     }
 

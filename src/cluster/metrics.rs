@@ -105,7 +105,7 @@ mod tests {
         let metrics = new();
         metrics.add(EXECUTIONS, &["bafy", "none"]);
         metrics.add_n(EXECUTIONS, &["bafy", "none"], 2_u64);
-        metrics.observe(RUN_TIME, Duration::from_millis(3));
+        metrics.observe(RUN_TIME, &[], Duration::from_millis(3));
         metrics.set(EXECUTING, &[], 7);
         let text = metrics.text();
         for line in [

@@ -28,6 +28,7 @@ mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    io,
     net::IpAddr,
     path::PathBuf,
     sync::Arc,
@@ -65,7 +66,6 @@ pub use self::{
         AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, Protocols, WANTED_PEERS,
         WANTED_PEERS_OF_HEAD,
     },
-    streams::OpenError,
 };
 use crate::{
     identity::{Identity, model_peer_id},
@@ -504,12 +504,13 @@ impl Network {
         protocol: &'static str,
     ) -> Result<libp2p::Stream, SendError> {
         let failed = |source| SendError::Open { peer: peer.clone(), source };
-        let id = peer.as_str().parse().map_err(|_| failed(OpenError::NotConnected))?;
+        let gone = || failed(io::ErrorKind::NotConnected.into());
+        let id = peer.as_str().parse().map_err(|_| gone())?;
         let (opened, outcome) = oneshot::channel();
         let command = Command::Open { peer: id, protocol: StreamProtocol::new(protocol), opened };
         self.commands.send(command).await.map_err(|_| SendError::Stopped)?;
         // The connection ended before its handler saw the request.
-        outcome.await.unwrap_or(Err(OpenError::NotConnected)).map_err(failed)
+        outcome.await.map_err(|_| gone())?.map_err(failed)
     }
 
     async fn command(&self, command: Command) -> Result<(), PublishError> {

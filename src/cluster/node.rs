@@ -3,7 +3,6 @@
 mod dispatch;
 mod exposure;
 mod offers;
-mod role;
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
+use model::node::{GENERAL_TOPIC, PeerId, Role, Subgroup};
 use runtime::run::Limits;
 use task::{clock::Clock, group::Group};
 use tokio::{net::TcpListener, time::timeout};
@@ -25,13 +24,10 @@ use web::{
     tls::{Tls, TlsError, TlsFiles},
 };
 
-use self::{
-    dispatch::{Clients, Dispatch},
-    role::NodeRole,
-};
+use self::dispatch::{Clients, Dispatch};
 use crate::{
     head::{
-        ANSWER_WITHIN, Head, HeadOptions, SignaturePolicy,
+        ANSWER_WITHIN, Head, SignaturePolicy,
         server::{self, RestOptions},
     },
     identity::Identity,
@@ -135,6 +131,39 @@ pub enum RoleOptions {
     },
     /// It runs functions.
     Worker,
+}
+
+/// What a node does: the head or the worker in it.
+#[derive(Debug, Clone)]
+enum NodeRole {
+    Head(Head),
+    Worker(Worker),
+}
+
+impl NodeRole {
+    /// The role's name.
+    const fn role(&self) -> Role {
+        match self {
+            Self::Head(_) => Role::Head,
+            Self::Worker(_) => Role::Worker,
+        }
+    }
+
+    /// The head, if it is one.
+    const fn head(&self) -> Option<&Head> {
+        match self {
+            Self::Head(head) => Some(head),
+            Self::Worker(_) => None,
+        }
+    }
+
+    /// The worker, if it is one.
+    const fn worker(&self) -> Option<&Worker> {
+        match self {
+            Self::Head(_) => None,
+            Self::Worker(worker) => Some(worker),
+        }
+    }
 }
 
 /// Why a node did not start.
@@ -296,10 +325,11 @@ impl Node {
         };
         let clients = Clients::from_options(&work);
         let WorkOptions { rest, signatures, answer_within, attributes, drain_within, .. } = work;
-        let head_options = HeadOptions { subgroups: subgroups.clone(), signatures, answer_within };
         let worker_options = WorkerOptions { concurrency, limits, execution, attributes };
         let node_role = match role {
-            RoleOptions::Head { .. } => NodeRole::Head(Head::new(parts.clone(), head_options)),
+            RoleOptions::Head { .. } => {
+                NodeRole::Head(Head::new(parts.clone(), &subgroups, signatures, answer_within))
+            }
             RoleOptions::Worker => NodeRole::Worker(Worker::new(parts.clone(), worker_options)?),
         };
         let role = count_node(&parts, &node_role, &subgroups);

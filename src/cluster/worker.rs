@@ -15,7 +15,7 @@ mod scratch_dir;
 mod shares;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     num::NonZeroU32,
     sync::{
         Arc,
@@ -30,7 +30,7 @@ use model::{
 };
 use parking_lot::Mutex;
 use runtime::run::Limits;
-use task::{causes::chain, group::Group};
+use task::{causes::chain, group::Group, tally::Tally};
 use tokio::{
     select,
     sync::{Notify, Semaphore, oneshot, watch},
@@ -147,8 +147,8 @@ struct Inner {
     n_lines: AtomicU64,
     /// Taken by each line until it has ended.
     open_lines: Arc<Semaphore>,
-    /// The roll calls being handled, by author and request.
-    calls: Mutex<BTreeSet<(PeerId, String)>>,
+    /// The roll calls being handled, by author and request, and by author.
+    calls: (Tally<(PeerId, String)>, Tally<PeerId>),
     call_log: Mutex<CallLog>,
     is_stopping: AtomicBool,
     /// Rung when its slots are for other heads than before, or for none.
@@ -246,7 +246,7 @@ impl Worker {
             lines: Mutex::default(),
             n_lines: AtomicU64::new(0),
             open_lines: Arc::new(Semaphore::new(line::LINES_MAX as usize)),
-            calls: Mutex::default(),
+            calls: Default::default(),
             call_log: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             changed: Notify::new(),
@@ -386,7 +386,7 @@ impl Worker {
         let began = Instant::now();
         let peers = FunctionPeers { network: &self.0.network, peers: &asked };
         let obtained = self.0.functions.obtain(id, &peers).await;
-        self.0.metrics.observe(metrics::INSTALL_TIME, began.elapsed());
+        self.0.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
         self.count_installed(obtained.as_ref().ok());
         obtained?;
         Ok(())
@@ -456,7 +456,7 @@ impl Worker {
         metrics.add(metrics::RUNS, &[function]);
         let outcome = if result.code == Code::OK { metrics::RUNS_OK } else { metrics::RUNS_ERR };
         metrics.add(outcome, &[function]);
-        metrics.observe(metrics::RUN_TIME, Duration::from_nanos(usage.wall_clock_ns));
+        metrics.observe(metrics::RUN_TIME, &[], Duration::from_nanos(usage.wall_clock_ns));
         metrics.add_n(metrics::RUNS_CPU_USER, &[], usage.cpu_user_ns / 1_000_000);
         metrics.add_n(metrics::RUNS_CPU_SYS, &[], usage.cpu_sys_ns / 1_000_000);
     }

@@ -94,7 +94,7 @@ impl Datasets {
         });
         let began = Instant::now();
         let appended = self.store.append(mode, dataset, block, self.clock.now(), on_commit).await?;
-        self.metrics.observe(metrics::COMMIT, began.elapsed());
+        self.metrics.observe(metrics::COMMIT, &[], began.elapsed());
         self.metrics.add_n(metrics::ROWS_IN, &[], appended.n_rows);
         Ok(appended)
     }

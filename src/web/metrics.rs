@@ -161,12 +161,7 @@ impl Metrics {
     }
 
     /// Takes in how long something took.
-    pub fn observe(&self, metric: Metric, time: Duration) {
-        self.observe_labeled(metric, &[], time);
-    }
-
-    /// Takes in how long something took, by labels.
-    pub fn observe_labeled(&self, metric: Metric, labels: &[&str], time: Duration) {
+    pub fn observe(&self, metric: Metric, labels: &[&str], time: Duration) {
         let seconds = time.as_secs_f64();
         self.change(metric, labels, |value| {
             value.n = value.n.saturating_add(1);

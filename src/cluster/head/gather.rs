@@ -94,7 +94,7 @@ pub(super) async fn gather(
     inbox: &mut Inbox,
 ) -> Gathered {
     let Selection { leases, roster } = chosen;
-    let end = Instant::now() + head.0.options.answer_within * 2;
+    let end = Instant::now() + head.0.answer_within * 2;
     let mut work = Work {
         head,
         track,
@@ -194,7 +194,7 @@ impl Work<'_> {
     fn order(&mut self, lease: Lease, seat: usize) {
         let (head, peer) = (self.head.clone(), lease.peer().clone());
         let since = Instant::now();
-        let until = self.end.min(since + head.0.options.answer_within);
+        let until = self.end.min(since + head.0.answer_within);
         let hedge_at = Some(since + self.hedge_after).filter(|at| *at < until);
         self.track.note_dispatched(&peer);
         let open = Open { seat, since, until, hedge_at, line: None, _lease: lease };

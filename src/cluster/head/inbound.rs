@@ -48,7 +48,7 @@ impl Head {
         let request_id = response.request_id.clone();
         let Some(function_id) = self.0.inboxes.function_of(&request_id) else { return };
         let signed = response.result.signed_by(&peer, (&request_id, &function_id));
-        let answer = read_answer(response, signed, self.0.options.signatures);
+        let answer = read_answer(response, signed, self.0.signatures);
         self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(answer), signed));
     }
 

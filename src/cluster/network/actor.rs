@@ -6,6 +6,7 @@ mod upkeep;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    io,
     sync::Arc,
     time::Duration,
 };
@@ -32,7 +33,7 @@ use super::{
     guard::{GossipVerdict, Guard},
     rendezvous::Rendezvous,
     resolve::Names,
-    streams::{OpenError, Opened},
+    streams::Opened,
     swarm::{Behaviour, BehaviourEvent},
 };
 use crate::{identity::model_peer_id, peer_db::PeerDb};
@@ -161,7 +162,7 @@ impl Actor {
         {
             self.waiting.entry(peer).or_default().push((protocol, opened));
         } else {
-            drop(opened.send(Err(OpenError::NotConnected)));
+            drop(opened.send(Err(io::ErrorKind::NotConnected.into())));
         }
     }
 
@@ -303,9 +304,10 @@ impl Actor {
                 // Strict signing leaves no message without its author.
                 let author = message.source?;
                 let verdict = self.guard.judge_gossip(author, propagation_source);
-                let acceptance = match verdict {
-                    GossipVerdict::Forward => MessageAcceptance::Accept,
-                    GossipVerdict::Keep | GossipVerdict::Ignore => MessageAcceptance::Ignore,
+                let acceptance = if verdict == GossipVerdict::Forward {
+                    MessageAcceptance::Accept
+                } else {
+                    MessageAcceptance::Ignore
                 };
                 let gossip = &mut self.swarm.behaviour_mut().gossip;
                 gossip.report_message_validation_result(

@@ -1,10 +1,10 @@
 //! Why the network did not start, or did not carry a message.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use model::node::PeerId;
 
-use super::{ExchangeError, OpenError};
+use super::ExchangeError;
 use crate::peer_db::PeerDbError;
 
 /// Why the network did not start.
@@ -69,7 +69,7 @@ pub enum SendError {
         /// The peer that was called.
         peer: PeerId,
         /// The cause of the failure.
-        source: OpenError,
+        source: io::Error,
     },
     /// The stream broke, it took too long, or more came back than was agreed.
     #[error("exchange a message with {peer}")]

@@ -8,8 +8,6 @@
 //! nodes and peers that are heeded by name are never cut off. Absent on purpose: work refused for lack
 //! of slots, which is no offense.
 
-mod allowance;
-
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     num::NonZeroUsize,
@@ -25,9 +23,8 @@ use tokio::{
     time::Instant,
 };
 use tracing::warn;
-use web::rate_limit::Bucket;
+use web::rate_limit::{Bucket, Rate};
 
-pub(super) use self::allowance::{ALLOWANCES, Allowances};
 use super::AllowedPeers;
 
 /// How long a peer stays cut off.
@@ -43,6 +40,42 @@ const PEERS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// Peers that are cut off at one time. Past it, the first is let in again: an identity costs nothing,
 /// so the bound is for our memory, not against their number.
 const CUT_OFF_MAX: usize = 1024;
+
+/// How much peers may send.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowances {
+    /// Streams of one peer.
+    pub(super) streams: Rate,
+    /// Gossip messages that one peer wrote and handed over itself.
+    pub(super) gossip: Rate,
+    /// Gossip messages of one author that are passed on, or that others hand over.
+    pub(super) authored: Rate,
+    /// Gossip messages of others that one peer hands over.
+    pub(super) relayed: Rate,
+    /// Gossip messages of all unnamed authors that enter the mesh here.
+    pub(super) entering: Rate,
+    /// Gossip messages of all unnamed authors that pass through here.
+    pub(super) passing: Rate,
+    /// Offenses of one peer.
+    pub(super) offenses: Rate,
+    /// Bytes that unfinished messages of all peers may take.
+    pub(super) unfinished_bytes: usize,
+}
+
+/// The allowances of a peer: several times what the busiest head sends to one worker, and a small
+/// part of what would keep a node from its work. What one node passes on, 700 a second with what
+/// enters, stays below the 1 000 that its receivers take from one relay. A peer that offends once in a
+/// second, as a broken but honest one may, is borne.
+pub(super) const ALLOWANCES: Allowances = Allowances {
+    streams: Rate::per_second(10_000, 20_000),
+    gossip: Rate::per_second(2_000, 4_000),
+    authored: Rate::per_second(100, 200),
+    relayed: Rate::per_second(1_000, 2_000),
+    entering: Rate::per_second(200, 400),
+    passing: Rate::per_second(500, 1_000),
+    offenses: Rate::per_second(1, 64),
+    unfinished_bytes: 256 * 1024 * 1024,
+};
 
 /// What a peer sent that it should not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

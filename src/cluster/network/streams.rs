@@ -38,24 +38,6 @@ use super::{Protocols, guard::Guard};
 /// work orders and their answers under way by default; the rest is room for more.
 const INBOUND_PER_PEER: usize = 128;
 
-/// Why a stream could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// No connection to the peer stands.
-    #[error("reach a peer that is not connected")]
-    NotConnected,
-    /// The peer does not speak the protocol.
-    #[error("speak a protocol that the peer does not support")]
-    Unsupported,
-    /// The peer did not answer in time.
-    #[error("agree on a protocol in time")]
-    TimedOut,
-    /// The connection broke.
-    #[error("open a stream")]
-    Broken(#[source] io::Error),
-}
-
 /// A stream that a peer opened, and its share of the bound on such streams.
 #[derive(Debug)]
 pub(super) struct Inbound {
@@ -65,8 +47,9 @@ pub(super) struct Inbound {
     pub(super) slot: OwnedSemaphorePermit,
 }
 
-/// Where the outcome of opening a stream goes.
-pub(super) type Opened = oneshot::Sender<Result<Stream, OpenError>>;
+/// Where the outcome of opening a stream goes: [`io::ErrorKind::NotConnected`] if no connection to the
+/// peer stands, [`io::ErrorKind::Unsupported`] if it does not speak the protocol.
+pub(super) type Opened = oneshot::Sender<io::Result<Stream>>;
 
 /// A request to one connection to open a stream.
 #[derive(Debug)]
@@ -243,9 +226,9 @@ impl ConnectionHandler for Handler {
             }) => (info, Ok(stream)),
             ConnectionEvent::DialUpgradeError(DialUpgradeError { info, error }) => {
                 let error = match error {
-                    StreamUpgradeError::Timeout => OpenError::TimedOut,
-                    StreamUpgradeError::NegotiationFailed => OpenError::Unsupported,
-                    StreamUpgradeError::Io(source) => OpenError::Broken(source),
+                    StreamUpgradeError::Timeout => io::ErrorKind::TimedOut.into(),
+                    StreamUpgradeError::NegotiationFailed => io::ErrorKind::Unsupported.into(),
+                    StreamUpgradeError::Io(source) => source,
                     StreamUpgradeError::Apply(never) => match never {},
                 };
                 (info, Err(error))

@@ -151,18 +151,12 @@ async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
     let (worker, mut at_worker) = node(&group, vec![boot_node(&head)]).await;
     let stranger = Identity::random();
     let refused = worker.tell(stranger.peer_id(), MESSAGES, b"{}").await;
-    let not_connected = OpenError::NotConnected;
-    assert!(
-        matches!(&refused, Err(SendError::Open { source, .. }) if source.to_string() == not_connected.to_string()),
-        "{refused:?}"
-    );
+    let is_open_error = |refused: &Result<(), SendError>, kind: io::ErrorKind| matches!(refused, Err(SendError::Open { source, .. }) if source.kind() == kind);
+    assert!(is_open_error(&refused, io::ErrorKind::NotConnected), "{refused:?}");
     assert!(matches!(worker.publish("nobody", vec![]).await, Err(PublishError::Unheard)));
     next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
     let refused = worker.tell(head.peer_id(), "/test/other/1.0.0", b"{}").await;
-    assert!(
-        matches!(&refused, Err(SendError::Open { source: OpenError::Unsupported, .. })),
-        "{refused:?}"
-    );
+    assert!(is_open_error(&refused, io::ErrorKind::Unsupported), "{refused:?}");
     group.shutdown().await;
 }
 

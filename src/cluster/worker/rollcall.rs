@@ -1,13 +1,8 @@
 //! Answering roll calls: yes, or why not.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use model::{function::FunctionId, node::PeerId};
-use parking_lot::Mutex;
 use task::causes::chain;
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -62,35 +57,6 @@ impl CallLog {
     }
 }
 
-/// A roll call that is being handled. Published again meanwhile, it is not handled twice.
-struct Call<'a> {
-    calls: &'a Mutex<BTreeSet<(PeerId, String)>>,
-    call: (PeerId, String),
-}
-
-impl<'a> Call<'a> {
-    fn admit(
-        calls: &'a Mutex<BTreeSet<(PeerId, String)>>,
-        author: &PeerId,
-        n_own_max: usize,
-        request_id: &str,
-    ) -> Option<Self> {
-        let call = (author.clone(), request_id.to_owned());
-        let mut admitted = calls.lock();
-        let first = (author.clone(), String::new());
-        let n_own = admitted.range(first..).take_while(|(other, _)| other == author).count();
-        let is_admitted =
-            admitted.len() < CALLS_MAX && n_own < n_own_max && admitted.insert(call.clone());
-        is_admitted.then(|| Self { calls, call })
-    }
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        self.calls.lock().remove(&self.call);
-    }
-}
-
 impl Worker {
     /// Answers a roll call of `author`, once it has the function. One that asks for attributes which
     /// this node does not declare is not answered. Cancel-safe.
@@ -111,8 +77,13 @@ impl Worker {
         }
         let is_named = self.0.network.knows_by_name(&author);
         let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
-        let call_admitted = Call::admit(&self.0.calls, &author, n_own_max, request_id);
-        if call_admitted.is_none() && !is_here {
+        // Published again meanwhile, a roll call is not handled twice.
+        let (calls, authors) = &self.0.calls;
+        let is_new = |n_same, n_others| n_same == 0 && n_others < CALLS_MAX;
+        let admitted = authors
+            .add(&author, |n_own, _| n_own < n_own_max)
+            .zip(calls.add(&(author.clone(), request_id.clone()), is_new));
+        if admitted.is_none() && !is_here {
             debug!(request = request_id, "ignored a roll call: it or too many are being handled");
             return;
         }

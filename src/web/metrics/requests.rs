@@ -62,7 +62,7 @@ async fn count(State(metrics): State<Metrics>, request: Request, next: Next) -> 
     let request = request.map(|body| count_bytes(body, add_to(BYTES_IN)));
     let response = next.run(request).await;
     let status = response.status();
-    metrics.observe_labeled(SECONDS_UNTIL, &[&path], began.elapsed());
+    metrics.observe(SECONDS_UNTIL, &[&path], began.elapsed());
     metrics.add(REQUESTS, &[method, &path, status.as_str()]);
     if status == StatusCode::TOO_MANY_REQUESTS {
         metrics.add(RATE_LIMITED, &[]);

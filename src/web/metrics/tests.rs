@@ -29,7 +29,7 @@ fn check(metrics: &Metrics, lines: &[&str]) {
 fn labels_are_escaped_and_what_was_never_counted_is_zero() {
     let metrics = metrics();
     metrics.add(ASKED, &["a\"b\\c\nd"]);
-    metrics.observe(TOOK, Duration::from_millis(3));
+    metrics.observe(TOOK, &[], Duration::from_millis(3));
     check(
         &metrics,
         &[
@@ -47,7 +47,7 @@ fn labels_are_escaped_and_what_was_never_counted_is_zero() {
 fn a_histogram_counts_all_that_is_below_each_bound() {
     let metrics = metrics();
     for micros in [500, 1_000, 5_000, 1_000_000] {
-        metrics.observe_labeled(ANSWER, &["/a"], Duration::from_micros(micros));
+        metrics.observe(ANSWER, &["/a"], Duration::from_micros(micros));
     }
     check(
         &metrics,

@@ -1,8 +1,8 @@
 //! Per-network connection limit.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
-use parking_lot::Mutex;
+use task::tally::{Counted, Tally};
 
 use crate::address::{AddressSource, Neighborhood};
 
@@ -12,20 +12,16 @@ pub(super) struct NetworkLimit {
     n_max: usize,
     /// Whether a caller from there counts for itself alone.
     is_exempt: fn(IpAddr) -> bool,
-    taken: Arc<Mutex<HashMap<Neighborhood, usize>>>,
+    taken: Tally<Neighborhood>,
 }
 
 /// A connection of a network that counts, until this is dropped.
-#[derive(Debug)]
-pub(super) struct NetworkPermit {
-    of: Neighborhood,
-    taken: Arc<Mutex<HashMap<Neighborhood, usize>>>,
-}
+pub(super) type NetworkPermit = Counted<Neighborhood>;
 
 impl NetworkLimit {
     /// At most `n_max` of each network that is not exempt.
     pub(super) fn new(n_max: usize, is_exempt: fn(IpAddr) -> bool) -> Self {
-        Self { n_max, is_exempt, taken: Arc::default() }
+        Self { n_max, is_exempt, taken: Tally::default() }
     }
 
     /// The same where connections tell callers apart only as far as `addresses` says: this machine's
@@ -48,32 +44,14 @@ impl NetworkLimit {
         if (self.is_exempt)(address) {
             return Ok(None);
         }
-        let of = Neighborhood::from_address(address);
-        let mut taken = self.taken.lock();
-        let n_taken = taken.entry(of).or_default();
-        if *n_taken >= self.n_max {
-            return Err(Full);
-        }
-        *n_taken += 1;
-        Ok(Some(NetworkPermit { of, taken: Arc::clone(&self.taken) }))
+        let has_room = |n_own, _| n_own < self.n_max;
+        self.taken.add(&Neighborhood::from_address(address), has_room).map(Some).ok_or(Full)
     }
 }
 
 /// A network has all the connections it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
-
-impl Drop for NetworkPermit {
-    fn drop(&mut self) {
-        let mut taken = self.taken.lock();
-        if let Some(n_taken) = taken.get_mut(&self.of) {
-            *n_taken = n_taken.saturating_sub(1);
-            if *n_taken == 0 {
-                taken.remove(&self.of);
-            }
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -108,6 +86,6 @@ mod tests {
         assert!(
             take(&NetworkLimit::for_source(AddressSource::Proxy, 0), "10.0.0.1").unwrap().is_none()
         );
-        assert!(networks.taken.lock().is_empty() || networks.n_max == 0);
+        assert!(networks.taken.total() == 0 || networks.n_max == 0);
     }
 }

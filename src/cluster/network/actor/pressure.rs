@@ -47,17 +47,6 @@ impl Standing {
     }
 }
 
-/// How willingly a connection is closed, the first first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
-    /// Its peer opened it, and has not sent a message that could be read.
-    Silent,
-    /// It is of use.
-    Useful,
-    /// Its peer was named to this node.
-    Named,
-}
-
 impl Actor {
     /// Where `peer` is, as its farthest connection tells.
     pub(super) fn site_of(&self, peer: PeerId) -> Site {
@@ -82,7 +71,7 @@ impl Actor {
         }
         let mut of_host = self.by_worth(|standing| standing.host == host);
         let n_of_host = of_host.len();
-        let n_silent = of_host.iter().filter(|(worth, _)| *worth == Worth::Silent).count();
+        let n_silent = of_host.iter().filter(|(is_silent, _)| *is_silent).count();
         let n_surplus = n_silent
             .saturating_sub(SILENT_PER_HOST_MAX)
             .max(n_of_host.saturating_sub(PER_HOST_MAX));
@@ -106,25 +95,20 @@ impl Actor {
         }
     }
 
-    /// The connections that may be closed, in the order in which they are.
-    fn by_worth(&self, is_meant: impl Fn(&Standing) -> bool) -> Vec<(Worth, ConnectionId)> {
+    /// The connections that may be closed, in the order in which they are, and whether each is silent: its
+    /// peer opened it, and has not sent a message that could be read. Those of named peers stay.
+    fn by_worth(&self, is_meant: impl Fn(&Standing) -> bool) -> Vec<(bool, ConnectionId)> {
         let standing = self.standing.iter().filter(|(_, standing)| is_meant(standing));
-        let worth = standing.map(|(id, standing)| (self.worth(standing), *id));
-        let (silent, mut useful): (Vec<_>, Vec<_>) = worth
-            .filter(|(worth, _)| *worth != Worth::Named)
-            .partition(|(worth, _)| *worth == Worth::Silent);
+        let (silent, mut useful): (Vec<_>, Vec<_>) = standing
+            .filter(|(_, standing)| !self.is_named(standing.peer))
+            .map(|(id, at)| (at.is_inbound && !self.guard.is_useful(at.peer), *id))
+            .partition(|(is_silent, _)| *is_silent);
         useful.reverse();
         silent.into_iter().chain(useful).collect()
     }
 
-    fn worth(&self, standing: &Standing) -> Worth {
-        if self.dialer.is_boot_node(standing.peer) || self.guard.knows_by_name(standing.peer) {
-            Worth::Named
-        } else if standing.is_inbound && !self.guard.is_useful(standing.peer) {
-            Worth::Silent
-        } else {
-            Worth::Useful
-        }
+    fn is_named(&self, peer: PeerId) -> bool {
+        self.dialer.is_boot_node(peer) || self.guard.knows_by_name(peer)
     }
 
     fn close(&mut self, connection: ConnectionId) {
@@ -137,8 +121,7 @@ impl Actor {
 
     /// Takes note that connected `peer` does the same as this node. Parts with it if there are enough.
     pub(super) fn take_neighbor(&mut self, peer: PeerId) {
-        let is_named = self.dialer.is_boot_node(peer) || self.guard.knows_by_name(peer);
-        if is_named || self.neighbors.contains(&peer) {
+        if self.is_named(peer) || self.neighbors.contains(&peer) {
             return;
         }
         if !self.swarm.is_connected(&peer) {
