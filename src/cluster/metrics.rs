@@ -148,6 +148,14 @@ mod tests {
     }
 
     #[test]
+    fn what_scrapers_read_of_each_metric_stays() {
+        let text = new().text();
+        let told: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+        let want = include_str!("../../tests/data/cluster/metrics.txt");
+        assert_eq!(told, want.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
     fn every_metric_has_its_own_name() {
         let mut names: Vec<&str> = METRICS.iter().map(web::metrics::Metric::name).collect();
         names.sort_unstable();

@@ -1,4 +1,4 @@
-//! How many of something each holder has: counted until it is dropped, and bounded by whoever counts.
+//! How many of something each holder has: counted until it is dropped, and bounded by the caller.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 

@@ -48,40 +48,33 @@ enum Kind {
     Histogram(&'static [f64]),
 }
 
+/// What is written down once in the program.
+type Text = &'static str;
+
+/// The names of labels.
+type Labels = &'static [Text];
+
 /// A number that only grows, apart for each set of `labels`.
 #[must_use]
-pub const fn counter(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
+pub const fn counter(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: Kind::Counter, labels, help }
 }
 
 /// A number that grows and shrinks.
 #[must_use]
-pub const fn gauge(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
+pub const fn gauge(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: Kind::Gauge, labels, help }
 }
 
 /// How long something takes, as a sum of milliseconds and a number.
 #[must_use]
-pub const fn summary(name: &'static str, help: &'static str) -> Metric {
+pub const fn summary(name: Text, help: Text) -> Metric {
     Metric { name, kind: Kind::Summary, labels: &[], help }
 }
 
 /// How long something takes, in seconds: how often at most each of `bounds`, which ascend.
 #[must_use]
-pub const fn histogram(
-    name: &'static str,
-    labels: &'static [&'static str],
-    bounds: &'static [f64],
-    help: &'static str,
-) -> Metric {
+pub const fn histogram(name: Text, labels: Labels, bounds: &'static [f64], help: Text) -> Metric {
     Metric { name, kind: Kind::Histogram(bounds), labels, help }
 }
 

@@ -104,11 +104,9 @@ impl Entry {
 impl Inbox {
     /// Returns the next reply. Cancel-safe.
     pub(super) async fn next(&mut self) -> Reply {
-        match self.replies.recv().await {
-            Some(reply) => reply,
-            // The other end is held by the table this inbox is in.
-            None => std::future::pending().await,
-        }
+        // The other end is held by the table this inbox is in.
+        let Some(reply) = self.replies.recv().await else { return std::future::pending().await };
+        reply
     }
 }
 

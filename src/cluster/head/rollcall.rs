@@ -73,24 +73,20 @@ impl Roster {
                     self.ready.push_back(peer);
                 }
             }
+            Reply::Refused(peer, _) | Reply::Busy(peer, _) | Reply::Fetching(peer)
+                if self.known.contains(&peer) => {}
             Reply::Refused(peer, reason) => {
-                if !self.known.contains(&peer) {
-                    self.forget(&peer);
-                    self.refused.insert(peer, reason);
-                }
+                self.forget(&peer);
+                self.refused.insert(peer, reason);
             }
             Reply::Busy(peer, reason) => {
-                if !self.known.contains(&peer) {
-                    self.forget(&peer);
-                    self.busy.insert(peer.clone());
-                    self.refused.insert(peer, reason);
-                }
+                self.forget(&peer);
+                self.busy.insert(peer.clone());
+                self.refused.insert(peer, reason);
             }
             Reply::Fetching(peer) => {
-                if !self.known.contains(&peer) {
-                    self.forget(&peer);
-                    self.fetching.insert(peer);
-                }
+                self.forget(&peer);
+                self.fetching.insert(peer);
             }
             Reply::Gone(peer) => {
                 self.ready.retain(|ready| *ready != peer);

@@ -47,6 +47,14 @@ async fn rows_commits_and_requests_are_counted() {
 }
 
 #[tokio::test]
+async fn what_scrapers_read_of_each_metric_stays() {
+    let text = counts(&Service::with_bars(0).await).await;
+    let is_own = |line: &&str| line.starts_with('#') && !line.contains(" process_");
+    let want = include_str!("../../../../tests/data/datasets/metrics.txt");
+    assert_eq!(text.lines().filter(is_own).collect::<Vec<_>>(), want.lines().collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_stream_is_counted_for_as_long_as_it_is_open() {
     let service = Service::with_bars(1).await;
     let path = "/api/rows/stream/?dataset=1";
