@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use client::transport::Token;
 use model::{key::ApiKey, timestamp::Timestamp};
+use strum::VariantArray;
 use tokio::sync::mpsc;
 
 pub use self::fields::Fields;
@@ -245,7 +246,7 @@ pub struct LocalLog {
 }
 
 /// How serious a line of a log is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum Level {
     /// Each step of the work.
     Trace,
@@ -260,9 +261,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level, the least serious first.
-    pub const ALL: [Self; 5] = [Self::Trace, Self::Debug, Self::Info, Self::Warn, Self::Error];
-
     /// Three letters, as a log shows them.
     #[must_use]
     pub const fn short(self) -> &'static str {

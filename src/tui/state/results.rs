@@ -2,14 +2,15 @@
 
 pub(crate) mod text;
 
+use strum::VariantArray;
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 use self::text::Position;
-use super::steps::Steps;
+use super::steps::Steps as _;
 use crate::action::Action;
 
 /// One of the outputs of a result group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Output {
     #[default]
     Stdout,
@@ -39,11 +40,6 @@ pub(crate) struct ResultView {
     pub(crate) is_diff: bool,
     /// The group that is marked to be compared with.
     pub(crate) marked: Option<usize>,
-}
-
-impl Steps for Output {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::Stdout, Self::Stderr, Self::Json];
 }
 
 impl Output {

@@ -9,15 +9,13 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget as _},
 };
+use strum::VariantArray as _;
 use unicode_width::UnicodeWidthChar as _;
 use wire::functions::ExecuteResponse;
 
 use super::{Frame, field::draw_search};
 use crate::{
-    state::{
-        results::{Output, ResultView, text},
-        steps::Steps as _,
-    },
+    state::results::{Output, ResultView, text},
     widget::{format, paint},
 };
 
@@ -94,7 +92,7 @@ fn draw_tabs(
     let theme = frame.theme;
     let shown = look.output(response);
     let mut x = 0;
-    for output in Output::ALL.iter().copied() {
+    for output in Output::VARIANTS.iter().copied() {
         let is_shown = output == shown;
         let style = if is_shown {
             theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)

@@ -10,6 +10,7 @@ use nucleo_matcher::{
     Config, Matcher, Utf32Str,
     pattern::{CaseMatching, Normalization, Pattern},
 };
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::{
     action::Action,
@@ -19,15 +20,16 @@ use crate::{
 };
 
 /// The kind of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Kind {
     /// A command of the key table.
     Command,
     Dataset,
+    Function,
     Run,
     Node,
     Topic,
-    Function,
 }
 
 /// What an entry opens or does.
@@ -86,10 +88,6 @@ pub(crate) struct Palette {
 }
 
 impl Kind {
-    /// All variants, in display order.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Command, Self::Dataset, Self::Function, Self::Run, Self::Node, Self::Topic];
-
     /// The prefix that restricts a search to this kind.
     pub(crate) const fn sign(self) -> char {
         match self {
@@ -101,17 +99,12 @@ impl Kind {
             Self::Function => '%',
         }
     }
-
-    /// What one is called: `dataset`.
-    pub(crate) fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
 }
 
 impl Entry {
     /// An entry without keys, in the group of its kind.
     fn new(kind: Kind, text: String, detail: String, goal: Goal) -> Self {
-        Self { kind, group: kind.name(), text, detail, keys: String::new(), goal }
+        Self { kind, group: kind.into_str().to_owned(), text, detail, keys: String::new(), goal }
     }
 
     /// The searched text: name, detail, group.
@@ -132,7 +125,7 @@ impl Palette {
     pub(crate) fn find(&mut self) {
         self.row = 0;
         let typed = self.input.value().trim_start();
-        let kind = Kind::ALL.into_iter().find(|kind| typed.starts_with(kind.sign()));
+        let kind = Kind::VARIANTS.iter().copied().find(|kind| typed.starts_with(kind.sign()));
         let wanted = typed.get(kind.map_or(0, |kind| kind.sign().len_utf8())..).unwrap_or(typed);
         let pattern = Pattern::parse(wanted.trim(), CaseMatching::Ignore, Normalization::Smart);
         let mut config = Config::DEFAULT;

@@ -7,6 +7,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Block, Borders, Widget as _},
 };
+use strum::VariantArray as _;
 
 use super::state::{Entry, Kind, Match, Palette};
 use crate::{
@@ -74,9 +75,9 @@ pub(crate) fn draw(
     if inside.height > 4 {
         let y = inside.height - 1;
         let mut signs = Line::default();
-        for kind in Kind::ALL {
+        for kind in Kind::VARIANTS {
             signs.push_span(Span::styled(kind.sign().to_string(), theme.key));
-            signs.push_span(Span::styled(format!(" {}s   ", kind.name()), theme.muted));
+            signs.push_span(Span::styled(format!(" {}s   ", kind.into_str()), theme.muted));
         }
         paint::line(buf, inside, (0, y), &signs);
     }

@@ -4,6 +4,8 @@ pub(crate) mod node_form;
 
 use std::cmp::Ordering;
 
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::{
     action::Action,
     state::{
@@ -12,14 +14,13 @@ use crate::{
         results::ResultView,
         runs::{Run, RunId, Runs},
         stack::{Process, Stack},
-        steps::Steps,
     },
 };
 
 use self::node_form::NodeForm;
 
 /// A pane of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
     /// The table of nodes, and the selected one in detail.
     #[default]
@@ -32,17 +33,20 @@ pub(crate) enum Pane {
     Processes,
 }
 
-/// What the table of nodes is ordered by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What the table of nodes is ordered by; the names are those in its title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "UPPERCASE")]
 pub(crate) enum NodeOrder {
     /// As the head lists them.
     #[default]
+    #[strum(serialize = "as listed")]
     Listed,
     /// Executions, most first.
     Runs,
     /// Share of answers in the largest group, least first: who disagrees stands on top.
     Agree,
     /// Round trip, longest first.
+    #[strum(serialize = "PING")]
     Latency,
     /// Free slots, fewest first: who is busy stands on top.
     Slots,
@@ -86,38 +90,7 @@ pub(crate) struct ClusterContext<'a> {
     pub(crate) page: usize,
 }
 
-impl Steps for Pane {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::Nodes, Self::Runs, Self::Groups, Self::Processes];
-}
-
-impl Steps for NodeOrder {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[
-        Self::Listed,
-        Self::Runs,
-        Self::Agree,
-        Self::Latency,
-        Self::Slots,
-        Self::Role,
-        Self::Group,
-    ];
-}
-
 impl NodeOrder {
-    /// The name in the table's title.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Listed => "as listed",
-            Self::Runs => "RUNS",
-            Self::Agree => "AGREE",
-            Self::Latency => "PING",
-            Self::Slots => "SLOTS",
-            Self::Role => "ROLE",
-            Self::Group => "GROUP",
-        }
-    }
-
     fn compare(self, a: &Node, b: &Node) -> Ordering {
         let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
         match self {

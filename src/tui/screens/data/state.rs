@@ -25,6 +25,7 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
+use strum::VariantArray;
 
 use self::{
     chart::Chart, export::Export, filter::Filter, past::OlderRows, pins::Pin, sample::Shape,
@@ -37,12 +38,12 @@ pub(crate) use self::{
 };
 use crate::{
     event::{Acquired, DatasetsPage, NamedRow, RowsQuery},
-    state::{field::Field, loadable::Loadable, steps::Steps},
+    state::{field::Field, loadable::Loadable},
     widget::candles::Candle,
 };
 
 /// The panes, in the order of `Tab`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
     #[default]
     List,
@@ -175,9 +176,4 @@ impl State {
     pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Candle> {
         self.chart.nth_newest(self.chart.index_from_newest(time)?)
     }
-}
-
-impl Steps for Pane {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::List, Self::Chart, Self::Tape];
 }

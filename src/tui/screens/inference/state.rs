@@ -17,6 +17,7 @@ use model::{
     timestamp::Timestamp,
     topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
 };
+use strum::VariantArray;
 use wire::inference::{TopicList, TopicSummary, leaderboard::Leaderboard};
 
 pub(crate) use self::feed::Feed;
@@ -25,10 +26,7 @@ use self::{
     confidence::Confidence,
     past::History,
 };
-use crate::{
-    event::LatestBundle,
-    state::{loadable::Loadable, steps::Steps},
-};
+use crate::{event::LatestBundle, state::loadable::Loadable};
 
 /// How often topics are read while in view. They are small, and carry the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
@@ -37,7 +35,7 @@ pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
 /// The panes, in the order of `Tab`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Pane {
     Topics,
     #[default]
@@ -166,10 +164,4 @@ impl State {
         let n_blocks = age.checked_div(u128::from(list.block_time_ms)).unwrap_or(0);
         Some(list.block_height.saturating_add(u64::try_from(n_blocks).unwrap_or(0)))
     }
-}
-
-impl Steps for Pane {
-    /// In the order of the keys.
-    const ALL: &[Self] =
-        &[Self::Topics, Self::Actors, Self::Distribution, Self::Past, Self::Losses];
 }

@@ -33,6 +33,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget as _,
 };
+use strum::VariantArray as _;
 
 use super::state::{
     Pane, State,
@@ -74,7 +75,7 @@ pub(crate) struct Scene<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Places {
     summary: Rect,
-    panes: [Rect; Pane::ALL.len()],
+    panes: [Rect; Pane::VARIANTS.len()],
 }
 
 /// Draws `frame.state.inference` into `area`.
@@ -89,7 +90,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         hits.add(place, Target::Pane(pane));
     }
     summary::draw(places.summary, buf, scene);
-    for (pane, place) in Pane::ALL.iter().zip(places.panes) {
+    for (pane, place) in Pane::VARIANTS.iter().zip(places.panes) {
         match pane {
             _ if place.is_empty() => {}
             Pane::Topics => topics::draw(place, buf, scene, hits),

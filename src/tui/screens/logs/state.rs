@@ -8,7 +8,7 @@ use model::timestamp::Timestamp;
 
 use crate::{
     local::{Fields, Level, LocalLog},
-    state::{field::Field, steps::Steps},
+    state::field::Field,
 };
 
 pub(crate) use self::matching::LogQuery;
@@ -67,11 +67,6 @@ pub(crate) struct State {
     pub(crate) has_times: bool,
     /// Whether all of the selected line is shown below.
     pub(crate) is_open: bool,
-}
-
-impl Steps for Level {
-    /// In the order of the keys.
-    const ALL: &[Self] = &Self::ALL;
 }
 
 impl Default for State {

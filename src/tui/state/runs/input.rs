@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::steps::Steps;
+use strum::{IntoStaticStr, VariantArray};
 
 /// The longest span of rows as they were ingested, by document 2.
 const SPAN_MAX: Duration = Duration::from_hours(24);
@@ -35,7 +35,8 @@ pub(crate) enum Window {
 }
 
 /// The kinds of input, as the form offers them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Source {
     /// The field below holds it.
     #[default]
@@ -44,22 +45,6 @@ pub(crate) enum Source {
     File,
     /// The field below names a dataset and how much of it.
     Rows,
-}
-
-impl Steps for Source {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::Typed, Self::File, Self::Rows];
-}
-
-impl Source {
-    /// The label in the form.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Typed => "typed",
-            Self::File => "file",
-            Self::Rows => "rows",
-        }
-    }
 }
 
 impl Input {

@@ -32,10 +32,10 @@ fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
 fn a_prefix_restricts_the_search_to_one_kind() {
     let entries = entries::entries(&Harness::ready(160, 45).state);
     let mut palette = Palette::new(entries);
-    for kind in Kind::ALL {
+    for kind in Kind::VARIANTS {
         palette.input.set(&kind.sign().to_string());
         palette.find();
-        let n_of_kind = palette.entries.iter().filter(|entry| entry.kind == kind).count();
+        let n_of_kind = palette.entries.iter().filter(|entry| entry.kind == *kind).count();
         assert_eq!(palette.matches.len(), n_of_kind, "{kind:?}");
     }
 }

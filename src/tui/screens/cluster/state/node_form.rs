@@ -1,6 +1,7 @@
 //! The form that starts a node on this machine.
 
 use model::node::Subgroup;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::{
     local::NodeWish,
@@ -10,8 +11,11 @@ use crate::{
 /// Functions that a worker runs at once, as nodes have it by default.
 const N_SLOTS_FIRST: &str = "10";
 
-/// A field of the form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+/// A field of the form; the names are their labels.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr, VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum NodeField {
     /// Head or worker.
     #[default]
@@ -19,8 +23,10 @@ pub(crate) enum NodeField {
     /// The port for other nodes.
     Port,
     /// The port of a head's REST API.
+    #[strum(serialize = "REST port")]
     RestPort,
     /// Nodes to stay connected to.
+    #[strum(serialize = "boot node")]
     BootNodes,
     /// Groups beside the general one.
     Subgroups,
@@ -29,6 +35,7 @@ pub(crate) enum NodeField {
     /// The folder of a runtime.
     Runtime,
     /// Whether the node keeps running when the screen closes.
+    #[strum(serialize = "when I quit")]
     Kept,
 }
 
@@ -40,7 +47,7 @@ pub(crate) struct NodeForm {
     pub(crate) is_head: bool,
     /// Whether the node keeps running when the screen closes.
     pub(crate) is_kept: bool,
-    texts: [Field; NodeField::ALL.len()],
+    texts: [Field; NodeField::VARIANTS.len()],
     /// Whether a start was attempted; errors are shown from then on.
     pub(crate) is_tried: bool,
     /// The head's address that was filled in; it is filled in once.
@@ -48,32 +55,6 @@ pub(crate) struct NodeForm {
 }
 
 impl NodeField {
-    /// All variants, in display order.
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Role,
-        Self::Port,
-        Self::RestPort,
-        Self::BootNodes,
-        Self::Subgroups,
-        Self::Slots,
-        Self::Runtime,
-        Self::Kept,
-    ];
-
-    /// The label in the form.
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Role => "role",
-            Self::Port => "port",
-            Self::RestPort => "REST port",
-            Self::BootNodes => "boot node",
-            Self::Subgroups => "subgroups",
-            Self::Slots => "slots",
-            Self::Runtime => "runtime",
-            Self::Kept => "when I quit",
-        }
-    }
-
     /// The hint shown while the field is valid.
     pub(crate) const fn note(self) -> &'static str {
         match self {
@@ -124,7 +105,7 @@ impl NodeForm {
     /// The fields that matter for the role, in their order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = NodeField> {
         let is_head = self.is_head;
-        NodeField::ALL.into_iter().filter(move |field| match field {
+        NodeField::VARIANTS.iter().copied().filter(move |field| match field {
             NodeField::RestPort => is_head,
             NodeField::Slots | NodeField::Runtime => !is_head,
             _ => true,

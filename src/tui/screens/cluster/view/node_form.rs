@@ -70,7 +70,7 @@ fn draw_node_field(
     let form = &state.cluster.node_form;
     let is_here = form.focus == field;
     let label_style = if is_here { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
-    let label = format::right(field.label(), LABEL_WIDTH.into());
+    let label = format::right(field.into_str(), LABEL_WIDTH.into());
     paint::text(buf, area, (0, y), &label, label_style);
     let width = match field {
         NodeField::BootNodes | NodeField::Runtime => area.width,

@@ -157,7 +157,7 @@ fn info(nodes: &[Node], frame: Frame<'_>) -> String {
         Some(_) => format!(" · {}", listed.note(frame.state.now)),
         None => String::new(),
     };
-    format!("{} · {n_local} local · {} {arrow}{age}", nodes.len(), cluster.order.name())
+    format!("{} · {n_local} local · {} {arrow}{age}", nodes.len(), cluster.order.into_str())
 }
 
 fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {

@@ -1,9 +1,9 @@
 //! How a dataset is drawn: as which kind of chart, and with what beside its values.
 
-use crate::state::steps::Steps;
+use strum::VariantArray;
 
 /// How a chart is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum ChartKind {
     #[default]
     Candles,
@@ -14,7 +14,7 @@ pub(crate) enum ChartKind {
 }
 
 /// What is drawn with a chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Indicators {
     /// Means over 20 and 50, and the mean weighted by volume.
     #[default]
@@ -24,14 +24,4 @@ pub(crate) enum Indicators {
     /// A mean over 20, and two deviations above and below.
     Bands,
     Off,
-}
-
-impl Steps for ChartKind {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::Candles, Self::Line, Self::Heikin];
-}
-
-impl Steps for Indicators {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::Averages, Self::Exponential, Self::Bands, Self::Off];
 }

@@ -1,12 +1,14 @@
 //! Writing a range of the charted dataset to a file: which range, where to, and how far it is.
 
+use strum::VariantArray;
+
 use crate::{
     event::{ExportNews, Progress},
-    state::{field::Field, steps::Steps},
+    state::{field::Field, steps::Steps as _},
 };
 
 /// Which range is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Range {
     /// What the chart has.
     #[default]
@@ -26,11 +28,6 @@ pub(crate) struct Export {
     pub(crate) range: Range,
     /// The progress; none without a running export.
     pub(crate) progress: Option<Progress>,
-}
-
-impl Steps for Range {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::Loaded, Self::Day, Self::Week, Self::All];
 }
 
 impl Range {

@@ -6,6 +6,7 @@ mod names;
 use std::collections::BTreeMap;
 
 use model::function::FunctionId;
+use strum::{IntoStaticStr, VariantArray};
 use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, FunctionBody, Parameter, RuntimeConfig,
 };
@@ -35,13 +36,15 @@ const DATASETS_MAX: usize = 250;
 /// The window that is offered with a dataset.
 const WINDOW_FIRST: &str = "24h";
 
-/// A field of the form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A field of the form; the names are their labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum FormField {
     /// The name of a function the head holds, a content id, or the path of a module of this machine.
     /// Fills in the next two.
     Function,
     /// The function's content id.
+    #[strum(serialize = "id")]
     FunctionId,
     /// The file to run.
     Method,
@@ -52,12 +55,15 @@ pub(crate) enum FormField {
     Arguments,
     Environment,
     /// The source of standard input.
+    #[strum(serialize = "stdin")]
     Source,
     /// Standard input: itself, a file's path, or a dataset and a window.
+    #[strum(serialize = "")]
     Stdin,
     /// Seconds the head waits for nodes.
     Timeout,
     /// Seconds the function may run.
+    #[strum(serialize = "run limit")]
     RunLimit,
 }
 
@@ -92,7 +98,7 @@ pub(crate) struct Form {
     pub(crate) source: Source,
     /// Whether the known functions are listed below their field.
     pub(crate) is_open: bool,
-    places: [Place; FormField::ALL.len()],
+    places: [Place; FormField::VARIANTS.len()],
     focus: usize,
     is_filled: bool,
 }
@@ -115,38 +121,6 @@ impl Default for Form {
 }
 
 impl FormField {
-    /// All variants, in display order.
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Function,
-        Self::FunctionId,
-        Self::Method,
-        Self::Nodes,
-        Self::Subgroup,
-        Self::Arguments,
-        Self::Environment,
-        Self::Source,
-        Self::Stdin,
-        Self::Timeout,
-        Self::RunLimit,
-    ];
-
-    /// The label in the form.
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Function => "function",
-            Self::FunctionId => "id",
-            Self::Method => "method",
-            Self::Nodes => "nodes",
-            Self::Subgroup => "subgroup",
-            Self::Arguments => "arguments",
-            Self::Environment => "environment",
-            Self::Source => "stdin",
-            Self::Stdin => "",
-            Self::Timeout => "timeout",
-            Self::RunLimit => "run limit",
-        }
-    }
-
     const fn number(self) -> usize {
         self as usize
     }
@@ -162,7 +136,7 @@ impl Check {
 impl Form {
     /// The focused field.
     pub(crate) fn focused(&self) -> FormField {
-        FormField::ALL.get(self.focus).copied().unwrap_or(FormField::Function)
+        FormField::VARIANTS.get(self.focus).copied().unwrap_or(FormField::Function)
     }
 
     /// A field and its state.
@@ -270,7 +244,7 @@ impl Form {
         if by > 0 {
             self.complete();
         }
-        let n = FormField::ALL.len();
+        let n = FormField::VARIANTS.len();
         let next = (self.focus + n).saturating_add_signed(by) % n;
         self.focus_on(next);
     }
@@ -280,7 +254,7 @@ impl Form {
         if let Some(place) = self.places.get_mut(self.focus) {
             place.is_left = true;
         }
-        self.focus = number.min(FormField::ALL.len() - 1);
+        self.focus = number.min(FormField::VARIANTS.len() - 1);
         self.is_open = false;
     }
 
@@ -401,8 +375,9 @@ impl Form {
         let is_brought = |field: &FormField| {
             self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)
         };
-        let unfit = FormField::ALL
-            .into_iter()
+        let unfit = FormField::VARIANTS
+            .iter()
+            .copied()
             .find(|field| !is_brought(field) && !self.check(*field, known).is_fit());
         for place in &mut self.places {
             place.is_left = true;

@@ -206,9 +206,9 @@ fn draw_form_field(
     let form = &state.execute.form;
     let is_here = state.execute.focus == Pane::Form && form.focused() == field;
     let label_style = if is_here { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
-    let is_labelled = !field.label().is_empty();
+    let is_labelled = !field.into_str().is_empty();
     if is_labelled {
-        let label = format::right(field.label(), LABEL_WIDTH.into());
+        let label = format::right(field.into_str(), LABEL_WIDTH.into());
         paint::text(buf, area, (0, 0), &label, label_style);
     }
     let x = if is_labelled { area.x.saturating_add(LABEL_WIDTH + 1) } else { area.x };
@@ -224,7 +224,7 @@ fn draw_form_field(
     buf.set_style(place, if is_here { theme.sel } else { theme.bar });
     let text_area = pane::padded(place);
     if field == FormField::Source {
-        let x = paint::text(buf, text_area, (0, 0), form.source.name(), theme.text);
+        let x = paint::text(buf, text_area, (0, 0), form.source.into_str(), theme.text);
         if is_here {
             paint::text(buf, text_area, (x + 1, 0), "↑↓", theme.key);
         }
@@ -237,8 +237,7 @@ fn draw_form_field(
         }
         draw_field(text_area, buf, theme, &text, theme.text);
     }
-    let number = FormField::ALL.iter().position(|it| *it == field).unwrap_or(0);
-    hits.add(place, Target::Row { pane: FORM, row: number });
+    hits.add(place, Target::Row { pane: FORM, row: field as usize });
     let is_told = form.place(field).is_left || matches!(check, Check::Fit(_));
     let (mark, style) = mark(check, theme);
     let is_empty = form.text(field).is_empty();

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 
 use model::topic::Address;
+use strum::VariantArray;
 use wire::inference::{Bundle, TopicSummary, leaderboard::Leaderboard};
 
 use super::{confidence::Confidence, past};
-use crate::{state::steps::Steps, widget::stats};
+use crate::widget::stats;
 
 /// The role of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +58,7 @@ pub(crate) struct ActorSources<'a> {
 }
 
 /// The detail shown beside each actor's value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Detail {
     /// Its mean loss over recent epochs, and its weight.
     #[default]
@@ -68,11 +69,6 @@ pub(crate) enum Detail {
     LeaveOuts,
     /// Its regret, loss and score.
     Learned,
-}
-
-impl Steps for Detail {
-    /// In the order of the keys.
-    const ALL: &[Self] = &[Self::MeanLoss, Self::Influence, Self::LeaveOuts, Self::Learned];
 }
 
 impl Detail {
@@ -88,7 +84,7 @@ impl Detail {
 }
 
 /// What actors are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Sort {
     /// Its mean loss over recent epochs, the least first: inferers among forecasters.
     #[default]
@@ -100,12 +96,6 @@ pub(crate) enum Sort {
     Value,
     Weight,
     Worker,
-}
-
-impl Steps for Sort {
-    /// In the order of the keys.
-    const ALL: &[Self] =
-        &[Self::MeanLoss, Self::Influence, Self::Delta, Self::Value, Self::Weight, Self::Worker];
 }
 
 impl Sort {
