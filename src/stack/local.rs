@@ -246,13 +246,14 @@ pub struct LocalLog {
 }
 
 /// How serious a line of a log is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum Level {
     /// Each step of the work.
     Trace,
     /// For who works on the program.
     Debug,
     /// Start, stop, one line for each request.
+    #[default]
     Info,
     /// Carried on, degraded.
     Warn,

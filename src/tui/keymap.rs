@@ -151,22 +151,18 @@ impl Layer {
         crate::action::kebab(&format!("{self:?}"))
     }
 
+    /// The layers that are in force where this one is the first.
+    #[must_use]
+    pub fn chain(self) -> &'static [Self] {
+        let mut chains = Self::CHAINS.into_iter();
+        chains.find(|chain| chain.first() == Some(&self)).unwrap_or(&[Self::Always])
+    }
+
     /// Whether letters are text where it is in force.
     #[must_use]
-    pub const fn is_typed(self) -> bool {
-        matches!(
-            self,
-            Self::Always
-                | Self::Form
-                | Self::Edit
-                | Self::Help
-                | Self::Palette
-                | Self::Secret
-                | Self::NodeForm
-                | Self::PresetName
-                | Self::Save
-                | Self::Jump
-        )
+    pub fn is_typed(self) -> bool {
+        let is_question = matches!(self, Self::Confirm | Self::ConfirmStop | Self::Presets);
+        self == Self::Always || (self.chain().len() == 2 && !is_question)
     }
 
     /// The screen it belongs to, if it belongs to one.

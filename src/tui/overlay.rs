@@ -54,23 +54,21 @@ pub(crate) enum Overlay {
 }
 
 impl Overlay {
-    /// The layers of keys in force while it is on top.
-    pub(crate) const fn layers(&self) -> &'static [Layer] {
+    /// The first layer of keys in force while it is on top.
+    pub(crate) const fn layer(&self) -> Layer {
         match self {
-            Self::Help(_) => &[Layer::Help, Layer::Always],
-            Self::Jump(_) => &[Layer::Jump, Layer::Always],
-            Self::ConfirmQuit => &[Layer::Confirm, Layer::Always],
-            Self::Palette(_) => &[Layer::Palette, Layer::Always],
-            Self::Profiles(_) => &[Layer::Profiles, Layer::List, Layer::Always],
-            Self::Key(_) => &[Layer::Secret, Layer::Always],
-            Self::AddNode => &[Layer::NodeForm, Layer::Always],
-            Self::ConfirmStop => &[Layer::ConfirmStop, Layer::Always],
-            Self::Presets => &[Layer::Presets, Layer::Always],
-            Self::PresetName => &[Layer::PresetName, Layer::Always],
-            Self::Save(_) => &[Layer::Save, Layer::Always],
-            Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) => {
-                &[Layer::Choice, Layer::List, Layer::Always]
-            }
+            Self::Help(_) => Layer::Help,
+            Self::Jump(_) => Layer::Jump,
+            Self::ConfirmQuit => Layer::Confirm,
+            Self::Palette(_) => Layer::Palette,
+            Self::Profiles(_) => Layer::Profiles,
+            Self::Key(_) => Layer::Secret,
+            Self::AddNode => Layer::NodeForm,
+            Self::ConfirmStop => Layer::ConfirmStop,
+            Self::Presets => Layer::Presets,
+            Self::PresetName => Layer::PresetName,
+            Self::Save(_) => Layer::Save,
+            Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) => Layer::Choice,
         }
     }
 

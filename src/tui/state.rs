@@ -129,23 +129,23 @@ pub(crate) struct State {
 impl State {
     /// The layers of keys in force, the first one first.
     pub(crate) fn layers(&self) -> &'static [Layer] {
-        self.overlays.last().map_or_else(|| self.layers_beneath(), Overlay::layers)
+        let overlay = self.overlays.last();
+        overlay.map_or_else(|| self.layers_beneath(), |overlay| overlay.layer().chain())
     }
 
     /// The layers of keys that would be in force without an overlay.
     pub(crate) fn layers_beneath(&self) -> &'static [Layer] {
-        if self.is_filter_edited() {
-            return &[Layer::Edit, Layer::Always];
-        }
-        match self.screen {
-            Screen::Cluster => &[Layer::Cluster, Layer::List, Layer::Global, Layer::Always],
-            Screen::Execute if self.execute.focus == Pane::Form => &[Layer::Form, Layer::Always],
-            Screen::Execute => &[Layer::Execute, Layer::List, Layer::Global, Layer::Always],
-            Screen::Data => &[Layer::Data, Layer::List, Layer::Global, Layer::Always],
-            Screen::Inference => &[Layer::Inference, Layer::List, Layer::Global, Layer::Always],
-            Screen::Logs => &[Layer::Logs, Layer::List, Layer::Global, Layer::Always],
-            Screen::Overview => &[Layer::Overview, Layer::List, Layer::Global, Layer::Always],
-        }
+        let first = match self.screen {
+            _ if self.is_filter_edited() => Layer::Edit,
+            Screen::Cluster => Layer::Cluster,
+            Screen::Execute if self.execute.focus == Pane::Form => Layer::Form,
+            Screen::Execute => Layer::Execute,
+            Screen::Data => Layer::Data,
+            Screen::Inference => Layer::Inference,
+            Screen::Logs => Layer::Logs,
+            Screen::Overview => Layer::Overview,
+        };
+        first.chain()
     }
 
     /// The text field that has focus.

@@ -107,7 +107,7 @@ fn in_view(state: &mut State, action: Action) {
     }
     if action == Action::NextField
         && state.screen == Screen::Execute
-        && state.execute.form.focused() == FormField::Function
+        && state.execute.form.focus == FormField::Function
         && !state.execute.is_adding
         && runs::upload_file(state)
     {

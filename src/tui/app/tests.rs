@@ -147,7 +147,7 @@ fn an_invalid_form_sends_nothing_and_shows_its_errors() {
     screen.press("ctrl-r");
     assert_eq!(screen.take_effects(), []);
     assert!(screen.text().contains("not a content id (CID)"));
-    assert_eq!(screen.state.execute.form.focused(), FormField::FunctionId);
+    assert_eq!(screen.state.execute.form.focus, FormField::FunctionId);
 }
 
 #[test]

@@ -16,9 +16,7 @@ pub(crate) trait Steps: VariantArray + Copy + PartialEq {
 
     /// The variant `n` further, or back, wrapping around.
     fn cycled(self, n: isize) -> Self {
-        let len = Self::VARIANTS.len().max(1).cast_signed();
-        let number = (self.number().cast_signed() + n).rem_euclid(len);
-        Self::numbered(number.cast_unsigned()).unwrap_or(self)
+        Self::numbered(cycled(Some(self.number()), n, Self::VARIANTS.len())).unwrap_or(self)
     }
 
     /// The variant `n` further, or back, stopping at both ends.
@@ -29,3 +27,9 @@ pub(crate) trait Steps: VariantArray + Copy + PartialEq {
 }
 
 impl<T: VariantArray + Copy + PartialEq> Steps for T {}
+
+/// The index `by` further than `idx` among `n`, or back, wrapping around; the first from none.
+pub(crate) fn cycled(idx: Option<usize>, by: isize, n: usize) -> usize {
+    let len = n.max(1).cast_signed();
+    idx.map_or(0, |idx| (idx.cast_signed() + by).rem_euclid(len).cast_unsigned())
+}

@@ -1,4 +1,4 @@
-//! Draws text fields: the text with its caret, and the field of a search.
+//! Draws text fields: the text with its caret, a field of a form, the field of a search.
 
 use ratatui::{
     buffer::Buffer,
@@ -11,7 +11,7 @@ use super::split_columns;
 use crate::{
     state::field::Field,
     theme::Theme,
-    widget::{format, paint},
+    widget::{format, paint, pane},
 };
 
 /// Draws a field's text with its caret, scrolled so that the caret is in view.
@@ -38,6 +38,51 @@ pub(crate) fn draw_field(area: Rect, buf: &mut Buffer, theme: &Theme, field: &Fi
     let x = u16::try_from(field.cursor_column().saturating_sub(scroll)).unwrap_or(0);
     if let Some(cell) = paint::cell(buf, area, x, 0) {
         cell.set_style(theme.focus.add_modifier(Modifier::REVERSED));
+    }
+}
+
+/// A field of a form, with its label at the left.
+pub(crate) struct LabelledField<'a> {
+    pub(crate) label: &'static str,
+    /// Columns of the label, without the gap after it; none where there is none.
+    pub(crate) label_width: u16,
+    /// Columns of the field, where there is room.
+    pub(crate) width: u16,
+    pub(crate) is_focused: bool,
+    /// What is behind it without the focus.
+    pub(crate) ground: Style,
+    /// What is chosen, where it is no text.
+    pub(crate) choice: Option<&'static str>,
+    pub(crate) text: &'a Field,
+}
+
+impl LabelledField<'_> {
+    /// Draws it in the first row of `area`, but for the last column; returns the place of the field.
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
+        let bold = theme.text.add_modifier(Modifier::BOLD);
+        let style = if self.is_focused { bold } else { theme.muted };
+        paint::text(buf, area, (0, 0), &format::right(self.label, self.label_width.into()), style);
+        let gap = u16::from(self.label_width > 0);
+        let [_, room] = split_columns(area, (self.label_width + gap).min(area.width));
+        let width = self.width.min(room.width.saturating_sub(1));
+        let place = Rect { width, height: 1, ..room }.intersection(area);
+        buf.set_style(place, if self.is_focused { theme.sel } else { self.ground });
+        let inside = pane::padded(place);
+        if let Some(choice) = self.choice {
+            let x = paint::text(buf, inside, (0, 0), choice, theme.text);
+            if self.is_focused {
+                paint::text(buf, inside, (x + 1, 0), "↑↓", theme.key);
+            }
+        } else {
+            let mut text = self.text.clone();
+            if self.is_focused {
+                text.edit();
+            } else {
+                text.confirm();
+            }
+            draw_field(inside, buf, theme, &text, theme.text);
+        }
+        place
     }
 }
 

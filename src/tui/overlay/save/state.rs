@@ -42,16 +42,18 @@ impl SaveForm {
             Screen::Inference => format!("topic-{}.csv", state.inference.selected?.get()),
             _ => return None,
         };
-        let mut path = Field::new(&name);
-        path.edit();
-        Some(Self { path, text: None })
+        Some(Self::named(&name, None))
     }
 
     /// The form for a text, with a name suggested.
     pub(crate) fn for_text(name: &str, text: String) -> Self {
+        Self::named(name, Some(text))
+    }
+
+    fn named(name: &str, text: Option<String>) -> Self {
         let mut path = Field::new(name);
         path.edit();
-        Self { path, text: Some(text) }
+        Self { path, text }
     }
 
     /// The box that asks for the path.

@@ -3,12 +3,15 @@
 pub(crate) mod output;
 pub(crate) mod runs;
 
-use super::state::{Pane, State};
+use super::state::{FormField, Pane, State};
 use crate::{
     action::Action,
     event::Target,
     screens::cluster::state::ClusterContext,
-    state::runs::{Run, RunId, Runs},
+    state::{
+        runs::{Run, RunId, Runs},
+        steps::Steps as _,
+    },
 };
 
 impl State {
@@ -44,7 +47,7 @@ impl State {
         match target {
             Target::Row { pane: 0, row } => {
                 self.focus = Pane::Form;
-                self.form.focus_on(row);
+                self.form.focus_on(FormField::numbered(row).unwrap_or(self.form.focus));
             }
             Target::Row { row, .. } => {
                 self.focus = Pane::Results;

@@ -41,7 +41,7 @@ pub(crate) struct Window<'a> {
 }
 
 /// The state of the Logs screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct State {
     /// Sorted by time; lines of the same time in the order in which they came.
     pub(crate) lines: VecDeque<Line>,
@@ -63,29 +63,10 @@ pub(crate) struct State {
     pub(crate) selected: Option<u64>,
     /// Whether long lines are broken.
     pub(crate) is_wrapped: bool,
-    /// Whether times are shown.
-    pub(crate) has_times: bool,
+    /// Whether times are left out.
+    pub(crate) hides_times: bool,
     /// Whether all of the selected line is shown below.
     pub(crate) is_open: bool,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            lines: VecDeque::new(),
-            n_lines: 0,
-            held_from: 0,
-            sources: Vec::new(),
-            level: Level::Info,
-            source: None,
-            filter: Field::default(),
-            search: String::new(),
-            selected: None,
-            is_wrapped: false,
-            has_times: true,
-            is_open: false,
-        }
-    }
 }
 
 impl State {

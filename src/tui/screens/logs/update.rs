@@ -31,7 +31,7 @@ impl State {
             Action::NextMatch => self.find(true),
             Action::PreviousMatch => self.find(false),
             Action::Wrap => self.is_wrapped = !self.is_wrapped,
-            Action::Times => self.has_times = !self.has_times,
+            Action::Times => self.hides_times = !self.hides_times,
             Action::Filter => self.filter.edit(),
             // What is read stays, so that lines that come do not change it.
             Action::Open => {

@@ -130,7 +130,7 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let look = LineLook {
-        has_times: state.logs.has_times,
+        has_times: !state.logs.hides_times,
         has_fields: true,
         is_exact: true,
         has_whole_ids: state.logs.is_wrapped,

@@ -5,7 +5,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::{
     local::NodeWish,
-    state::{field::Field, nodes::Node},
+    state::{field::Field, nodes::Node, steps::cycled},
 };
 
 /// Functions that a worker runs at once, as nodes have it by default.
@@ -127,9 +127,8 @@ impl NodeForm {
     /// Moves the focus by `by` fields, wrapping around.
     pub(crate) fn move_focus(&mut self, by: isize) {
         let fields: Vec<NodeField> = self.fields().collect();
-        let idx = fields.iter().position(|field| *field == self.focus).unwrap_or(0);
-        let idx = (idx + fields.len()).saturating_add_signed(by) % fields.len();
-        self.focus = fields.get(idx).copied().unwrap_or_default();
+        let idx = fields.iter().position(|field| *field == self.focus);
+        self.focus = fields.get(cycled(idx, by, fields.len())).copied().unwrap_or_default();
     }
 
     /// Selects the next value of a choice; moves to the next field otherwise.

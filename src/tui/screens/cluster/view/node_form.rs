@@ -1,6 +1,6 @@
 //! The form of a node to be started, and the question whether to stop one.
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier, text::Line};
+use ratatui::{buffer::Buffer, layout::Rect, text::Line};
 
 use crate::{
     action::Action,
@@ -8,11 +8,8 @@ use crate::{
     keymap::Layer,
     overlay::view::{Question, raise},
     screens::cluster::state::node_form::NodeField,
-    view::{Frame, centered, field::draw_field, hits::Hits, wrap::wrapped},
-    widget::{
-        format, paint,
-        pane::{self, Pane},
-    },
+    view::{Frame, centered, field::LabelledField, hits::Hits, split_rows, wrap::wrapped},
+    widget::{paint, pane::Pane},
 };
 
 /// Columns of the labels.
@@ -68,42 +65,25 @@ fn draw_node_field(
 ) {
     let Frame { state, theme, .. } = frame;
     let form = &state.cluster.node_form;
-    let is_here = form.focus == field;
-    let label_style = if is_here { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
-    let label = format::right(field.into_str(), LABEL_WIDTH.into());
-    paint::text(buf, area, (0, y), &label, label_style);
-    let width = match field {
-        NodeField::BootNodes | NodeField::Runtime => area.width,
-        NodeField::Subgroups => 40,
-        NodeField::Kept => 26,
-        _ => 12,
+    let of = LabelledField {
+        label: field.into_str(),
+        label_width: LABEL_WIDTH,
+        width: match field {
+            NodeField::BootNodes | NodeField::Runtime => area.width,
+            NodeField::Subgroups => 40,
+            NodeField::Kept => 26,
+            _ => 12,
+        },
+        is_focused: form.focus == field,
+        ground: theme.bg,
+        choice: match field {
+            NodeField::Role => Some(if form.is_head { "head" } else { "worker" }),
+            NodeField::Kept => Some(if form.is_kept { "it keeps running" } else { "it stops" }),
+            _ => None,
+        },
+        text: form.text(field),
     };
-    let place = Rect {
-        x: area.x.saturating_add(LABEL_WIDTH + 1),
-        y: area.y.saturating_add(y),
-        width: width.min(area.width.saturating_sub(LABEL_WIDTH + 2)),
-        height: 1,
-    }
-    .intersection(area);
-    buf.set_style(place, if is_here { theme.sel } else { theme.bg });
-    let text_area = pane::padded(place);
-    let choice = match field {
-        NodeField::Role => Some(if form.is_head { "head" } else { "worker" }),
-        NodeField::Kept => Some(if form.is_kept { "it keeps running" } else { "it stops" }),
-        _ => None,
-    };
-    if let Some(choice) = choice {
-        let x = paint::text(buf, text_area, (0, 0), choice, theme.text);
-        if is_here {
-            paint::text(buf, text_area, (x + 1, 0), "↑↓", theme.key);
-        }
-    } else {
-        let mut text = form.text(field).clone();
-        if is_here {
-            text.edit();
-        }
-        draw_field(text_area, buf, theme, &text, theme.text);
-    }
+    of.draw(split_rows(area, y)[1], buf, theme);
     if is_roomy {
         let (note, style) = note(frame, field);
         let room = area.width.saturating_sub(LABEL_WIDTH + 2);

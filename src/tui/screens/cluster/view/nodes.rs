@@ -41,6 +41,9 @@ const DETAIL_HEIGHT: u16 = 8;
 /// Columns of the bar of a node's agreement.
 const AGREE_WIDTH: u16 = 10;
 
+/// Columns of the groups of a node in detail, before what it holds.
+const GROUPS_WIDTH: usize = 24;
+
 /// The title of the nodes' names, which only nodes of this machine have.
 const NAME: &str = "NODE";
 
@@ -254,8 +257,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     let groups = match node.subgroups.as_deref() {
         None => "not known".to_owned(),
         Some(groups) => {
-            let mut all: Vec<&str> = groups.iter().map(String::as_str).collect();
-            all.push("general");
+            let mut all = vec!["general"];
+            all.extend(groups.iter().map(String::as_str));
             all.join(" + ")
         }
     };
@@ -278,19 +281,18 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
         (None, _) => "not local".to_owned(),
     };
     let mut facts = vec![("peer id", node.peer_id.clone())];
-    match node.addresses.as_slice() {
-        [] => facts.push(("listen", NONE.to_owned())),
-        [one] => facts.push(("listen", host_of(one).to_owned())),
-        [one, more @ ..] => {
-            facts.push(("listen", format!("{}  and {} more", host_of(one), more.len())));
-        }
-    }
+    let listen = match node.addresses.as_slice() {
+        [] => NONE.to_owned(),
+        [one] => host_of(one).to_owned(),
+        [one, more @ ..] => format!("{}  and {} more", host_of(one), more.len()),
+    };
+    facts.push(("listen", listen));
     let functions = match node.n_functions {
         0 => String::new(),
-        1 => " · holds 1 function".to_owned(),
-        n => format!(" · holds {n} functions"),
+        n => format!("holds {}", format::counted(n, "function")),
     };
-    facts.push(("groups", groups + &functions));
+    // The functions begin at one column: from node to node little is drawn again.
+    facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
     facts.push(("process", process));
     for (y, (label, text)) in (0..).zip(&facts) {
         paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
@@ -327,27 +329,20 @@ fn host_of(address: &str) -> &str {
 
 fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     let theme = frame.theme;
-    let mut line = Line::from(Span::styled(
-        match &node.process {
-            Some((name, _)) => name.clone(),
-            None => node.role.clone().unwrap_or_else(|| "node".to_owned()),
-        },
-        theme.text,
-    ));
-    let peer = format::shorten(&node.peer_id, 4, 6);
-    line.push_span(Span::styled(format!(" · {peer}"), theme.muted));
-    if let Some((_, pid)) = &node.process {
-        line.push_span(Span::styled(format!(" · pid {pid}"), theme.muted));
-    }
-    let groups = match node.subgroups.as_deref() {
+    let name = match &node.process {
+        Some((name, _)) => name.as_str(),
+        None => node.role.as_deref().unwrap_or("node"),
+    };
+    let mut parts = vec![String::new(), format::shorten(&node.peer_id, 4, 6).into_owned()];
+    parts.extend(node.process.as_ref().map(|(_, pid)| format!("pid {pid}")));
+    parts.push(match node.subgroups.as_deref() {
         None => "groups not known".to_owned(),
         Some([]) => "general".to_owned(),
         Some(groups) => format!("{}+general", groups.join("+")),
-    };
-    line.push_span(Span::styled(format!(" · {groups}"), theme.muted));
-    if let Some(address) = node.addresses.first() {
-        line.push_span(Span::styled(format!(" · {}", host_of(address)), theme.muted));
-    }
+    });
+    parts.extend(node.addresses.first().map(|address| host_of(address).to_owned()));
+    let (name, rest) = (Span::styled(name, theme.text), parts.join(" · "));
+    let line = Line::from(vec![name, Span::styled(rest, theme.muted)]);
     paint::line_cut(buf, area, (0, 0), &line);
 }
 

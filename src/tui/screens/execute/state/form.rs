@@ -17,7 +17,7 @@ use crate::{
     state::{
         field::Field,
         runs::{Input, Source},
-        steps::Steps as _,
+        steps::{Steps as _, cycled},
     },
 };
 
@@ -99,7 +99,8 @@ pub(crate) struct Form {
     /// Whether the known functions are listed below their field.
     pub(crate) is_open: bool,
     places: [Place; FormField::VARIANTS.len()],
-    focus: usize,
+    /// The focused field.
+    pub(crate) focus: FormField,
     is_filled: bool,
 }
 
@@ -112,17 +113,11 @@ impl Default for Form {
             source: Source::Typed,
             is_open: false,
             places: Default::default(),
-            focus: 0,
+            focus: FormField::Function,
             is_filled: false,
         };
         form.set(FormField::Nodes, N_NODES_FIRST);
         form
-    }
-}
-
-impl FormField {
-    const fn number(self) -> usize {
-        self as usize
     }
 }
 
@@ -134,15 +129,10 @@ impl Check {
 }
 
 impl Form {
-    /// The focused field.
-    pub(crate) fn focused(&self) -> FormField {
-        FormField::VARIANTS.get(self.focus).copied().unwrap_or(FormField::Function)
-    }
-
     /// A field and its state.
     pub(crate) fn place(&self, field: FormField) -> &Place {
         // There is a place for each field, by the type of the array.
-        self.places.get(field.number()).unwrap_or(&self.places[0])
+        self.places.get(field as usize).unwrap_or(&self.places[0])
     }
 
     /// The text of a field.
@@ -152,15 +142,15 @@ impl Form {
 
     /// The text field that has focus; none while the focused field is a choice.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
-        let is_text = self.focused() != FormField::Source;
-        self.places.get_mut(self.focus).map(|place| &mut place.text).filter(|_| is_text)
+        let is_text = self.focus != FormField::Source;
+        self.places.get_mut(self.focus as usize).map(|place| &mut place.text).filter(|_| is_text)
     }
 
     /// Takes a pasted function id or path in place of the text; returns whether it was one.
     pub(crate) fn paste_command(&mut self, text: &str) -> bool {
         let text = text.trim();
         let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
-        let is_taken = self.focused() == FormField::Function && is_whole;
+        let is_taken = self.focus == FormField::Function && is_whole;
         if is_taken {
             self.set(FormField::Function, text);
         }
@@ -170,7 +160,7 @@ impl Form {
     /// The text of the focused field was changed.
     pub(crate) fn edited(&mut self) {
         let text = self.text(FormField::Function).trim().to_owned();
-        match self.focused() {
+        match self.focus {
             FormField::Function => {
                 self.is_filled = true;
                 self.is_open = true;
@@ -210,9 +200,7 @@ impl Form {
             self.functions = self.merge_names(functions);
             self.functions.sort();
         }
-        self.set(FormField::Function, &function.name);
-        self.set(FormField::FunctionId, &function.function_id);
-        self.set(FormField::Method, &function.method);
+        self.set_function(function);
         self.is_filled = true;
     }
 
@@ -244,17 +232,15 @@ impl Form {
         if by > 0 {
             self.complete();
         }
-        let n = FormField::VARIANTS.len();
-        let next = (self.focus + n).saturating_add_signed(by) % n;
-        self.focus_on(next);
+        self.focus_on(self.focus.cycled(by));
     }
 
-    /// Goes to field number `number`.
-    pub(crate) fn focus_on(&mut self, number: usize) {
-        if let Some(place) = self.places.get_mut(self.focus) {
+    /// Goes to a field.
+    pub(crate) fn focus_on(&mut self, field: FormField) {
+        if let Some(place) = self.places.get_mut(self.focus as usize) {
             place.is_left = true;
         }
-        self.focus = number.min(FormField::VARIANTS.len() - 1);
+        self.focus = field;
         self.is_open = false;
     }
 
@@ -262,8 +248,10 @@ impl Form {
     pub(crate) fn know(&mut self, functions: Vec<FunctionBody>) {
         self.functions = self.merge_names(functions);
         if !self.is_filled && self.text(FormField::FunctionId).is_empty() {
-            let hello = self.functions.iter().position(|function| function.name == "hello");
-            self.take_function(hello.unwrap_or(0));
+            let hello = self.functions.iter().find(|function| function.name == "hello");
+            if let Some(function) = hello.or(self.functions.first()).cloned() {
+                self.set_function(&function);
+            }
         }
     }
 
@@ -289,12 +277,10 @@ impl Form {
     /// Takes the known value `by` places on for the focused field; where there is none, goes to the
     /// next or the previous field.
     pub(crate) fn choose(&mut self, by: isize, known: ClusterContext<'_>) {
-        match self.focused() {
+        match self.focus {
             FormField::Function if !self.matches().0.is_empty() => {
                 let (found, idx) = self.matches();
-                let n = found.len();
-                let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n);
-                let function = found[idx].clone();
+                let function = found[cycled(idx, by, found.len())].clone();
                 self.added(&function);
                 self.is_open = true;
             }
@@ -309,7 +295,7 @@ impl Form {
             }
             FormField::Stdin if !self.dataset_matches().0.is_empty() => self.choose_dataset(by),
             FormField::Timeout | FormField::RunLimit => {
-                let field = self.focused();
+                let field = self.focus;
                 let number = self.text(field).trim().parse().unwrap_or(0_u64);
                 let number = number.saturating_add_signed(i64::try_from(by).unwrap_or(0));
                 let text =
@@ -328,9 +314,7 @@ impl Form {
                 groups.extend(known.nodes.subgroups(known.stack));
                 let now = self.text(FormField::Subgroup);
                 let idx = groups.iter().position(|group| group == now);
-                let idx = idx
-                    .map_or(0, |idx| (idx + groups.len()).saturating_add_signed(by) % groups.len());
-                let group = groups.get(idx).cloned().unwrap_or_default();
+                let group = groups.get(cycled(idx, by, groups.len())).cloned().unwrap_or_default();
                 self.set(FormField::Subgroup, &group);
             }
             _ => self.move_focus(by.signum()),
@@ -383,7 +367,7 @@ impl Form {
             place.is_left = true;
         }
         if let Some(field) = unfit {
-            self.focus = field.number();
+            self.focus = field;
             return None;
         }
         Some(self.preview())
@@ -427,17 +411,15 @@ impl Form {
     }
 
     fn set(&mut self, field: FormField, text: &str) {
-        if let Some(place) = self.places.get_mut(field.number()) {
+        if let Some(place) = self.places.get_mut(field as usize) {
             place.text.set(text);
         }
     }
 
-    fn take_function(&mut self, idx: usize) {
-        if let Some(function) = self.functions.get(idx).cloned() {
-            self.set(FormField::Function, &function.name);
-            self.set(FormField::FunctionId, &function.function_id);
-            self.set(FormField::Method, &function.method);
-        }
+    fn set_function(&mut self, function: &FunctionBody) {
+        self.set(FormField::Function, &function.name);
+        self.set(FormField::FunctionId, &function.function_id);
+        self.set(FormField::Method, &function.method);
     }
 }
 

@@ -19,8 +19,8 @@ use crate::{
     state::{runs::Phase, stack},
     theme::Theme,
     view::{
-        Frame, Tier, field::draw_field, focus_if, hits::Hits, results, split_columns, split_rows,
-        wrap::wrapped,
+        Frame, Tier, field::LabelledField, focus_if, hits::Hits, results, split_columns,
+        split_rows, wrap::wrapped,
     },
     widget::{format, paint, pane},
 };
@@ -74,7 +74,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let mut y = u16::from(is_roomy);
     y = draw_head(inside, buf, frame, y, is_roomy);
     // Only so many fields fit a low pane; the focused one is among them.
-    let focused = state.execute.form.focused();
+    let focused = state.execute.form.focus;
     let focus = LINES.iter().position(|fields| fields.contains(&focused));
     let first = if is_roomy {
         0
@@ -159,7 +159,7 @@ fn draw_line(
         };
         let check = form.check(*field, context);
         draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check, hits);
-        let is_here = state.execute.focus == Pane::Form && form.focused() == *field;
+        let is_here = state.execute.focus == Pane::Form && form.focus == *field;
         let (_, style) = mark(&check, theme);
         // What is wrong comes first, then what concerns the field that keys go to.
         let (rank, text, style) = match check {
@@ -204,44 +204,31 @@ fn draw_form_field(
 ) {
     let Frame { state, theme, .. } = frame;
     let form = &state.execute.form;
-    let is_here = state.execute.focus == Pane::Form && form.focused() == field;
-    let label_style = if is_here { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
-    let is_labelled = !field.into_str().is_empty();
-    if is_labelled {
-        let label = format::right(field.into_str(), LABEL_WIDTH.into());
-        paint::text(buf, area, (0, 0), &label, label_style);
-    }
-    let x = if is_labelled { area.x.saturating_add(LABEL_WIDTH + 1) } else { area.x };
-    let width = match field {
-        FormField::Nodes | FormField::Timeout | FormField::RunLimit => 10,
-        FormField::Subgroup => 24,
-        FormField::Source => SOURCE_WIDTH,
-        _ => area.width,
+    let is_here = state.execute.focus == Pane::Form && form.focus == field;
+    let is_choice = field == FormField::Source;
+    let label = field.into_str();
+    let of = LabelledField {
+        label,
+        label_width: if label.is_empty() { 0 } else { LABEL_WIDTH },
+        width: match field {
+            FormField::Nodes | FormField::Timeout | FormField::RunLimit => 10,
+            FormField::Subgroup => 24,
+            FormField::Source => SOURCE_WIDTH,
+            _ => area.width,
+        },
+        is_focused: is_here,
+        ground: theme.bar,
+        choice: is_choice.then(|| form.source.into_str()),
+        text: &form.place(field).text,
     };
-    let mark_width = if field == FormField::Source { 1 } else { 3 };
-    let room = area.right().saturating_sub(x).saturating_sub(mark_width);
-    let place = Rect { x, width: width.min(room), height: 1, ..area }.intersection(area);
-    buf.set_style(place, if is_here { theme.sel } else { theme.bar });
-    let text_area = pane::padded(place);
-    if field == FormField::Source {
-        let x = paint::text(buf, text_area, (0, 0), form.source.into_str(), theme.text);
-        if is_here {
-            paint::text(buf, text_area, (x + 1, 0), "↑↓", theme.key);
-        }
-    } else {
-        let mut text = form.place(field).text.clone();
-        if is_here {
-            text.edit();
-        } else {
-            text.confirm();
-        }
-        draw_field(text_area, buf, theme, &text, theme.text);
-    }
+    // The mark stands after a text.
+    let width = area.width.saturating_sub(if is_choice { 0 } else { 2 });
+    let place = of.draw(Rect { width, ..area }, buf, theme);
     hits.add(place, Target::Row { pane: FORM, row: field as usize });
     let is_told = form.place(field).is_left || matches!(check, Check::Fit(_));
     let (mark, style) = mark(check, theme);
     let is_empty = form.text(field).is_empty();
-    if is_told && field != FormField::Source && !(is_empty && check.is_fit()) {
+    if is_told && !is_choice && !(is_empty && check.is_fit()) {
         paint::text(buf, area, (place.right().saturating_sub(area.x) + 1, 0), mark, style);
     }
 }

@@ -3,7 +3,7 @@
 use wire::functions::FunctionBody;
 
 use super::{Form, FormField, WINDOW_FIRST};
-use crate::state::runs::Source;
+use crate::state::{runs::Source, steps::cycled};
 
 /// The most names kept of one content beside the head's own.
 const NAMES_MAX: usize = 8;
@@ -67,9 +67,7 @@ impl Form {
     /// Takes the dataset `by` places on among those that hold what is typed.
     pub(crate) fn choose_dataset(&mut self, by: isize) {
         let (found, idx) = self.dataset_matches();
-        let n = found.len();
-        let idx = idx.map_or(0, |idx| (idx + n).saturating_add_signed(by) % n.max(1));
-        let Some(name) = found.get(idx) else { return };
+        let Some(name) = found.get(cycled(idx, by, found.len())) else { return };
         let text = format!("{name} {}", self.dataset_and_window().1);
         self.set(FormField::Stdin, &text);
         self.is_open = true;
@@ -77,7 +75,7 @@ impl Form {
 
     /// Completes the name in the focused field where what is typed is part of one alone.
     pub(crate) fn complete(&mut self) {
-        match self.focused() {
+        match self.focus {
             FormField::Function if self.meant().is_none() => {
                 let is_typed = !self.text(FormField::Function).trim().is_empty();
                 let (found, _) = self.matches();

@@ -182,10 +182,10 @@ fn tab_moves_on_while_a_file_is_uploaded() {
     screen.take_effects();
     screen.press("tab");
     assert_eq!(screen.take_effects(), [Effect::AddFunction { path: "./a.wasm".to_owned() }]);
-    assert_eq!(screen.state.execute.form.focused(), FormField::FunctionId);
+    assert_eq!(screen.state.execute.form.focus, FormField::FunctionId);
     screen.press("tab");
     assert_eq!(
-        (screen.take_effects(), screen.state.execute.form.focused()),
+        (screen.take_effects(), screen.state.execute.form.focus),
         (vec![], FormField::Method)
     );
     screen.press("shift-tab shift-tab tab");
