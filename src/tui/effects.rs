@@ -1,7 +1,10 @@
 //! Performs effects: calls the services through the client, and sends events back.
 
 mod calls;
+mod datasets;
 mod export;
+mod head;
+mod inference;
 mod machine;
 mod pager;
 mod profiles;
@@ -14,7 +17,7 @@ use client::{
     datasets::Datasets, error::ClientError, functions::Functions, inference::Inference,
     transport::Transport,
 };
-use model::{dataset::DatasetId, key::ApiKey, topic::TopicId};
+use model::key::ApiKey;
 use task::{causes::chain, group::Group};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -24,38 +27,8 @@ use crate::{
     event::{Effect, Event},
     local::{Addresses, LocalEvent, LocalStack},
     profiles::Profiles,
-    state::{loadable::Failure, runs::RunId, services::Service},
+    state::{loadable::Failure, runs::RunId},
 };
-
-/// The subject of a call. A new call replaces an older one of the same subject, so that there are
-/// never more calls than there are subjects on the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Subject {
-    Probe(Service),
-    Nodes,
-    Functions,
-    Profile,
-    Key,
-    Cluster,
-    Run(RunId),
-    NewFunction,
-    Datasets,
-    Columns(DatasetId),
-    Rows(DatasetId, model::resolution::Resolution),
-    Stream(DatasetId),
-    Tag,
-    Tags,
-    Pinned(DatasetId),
-    Table,
-    Export,
-    Topics,
-    Latest(TopicId),
-    Confidence(TopicId),
-    PastBundles(TopicId),
-    Bundles,
-    History(TopicId),
-    Leaderboard(TopicId),
-}
 
 /// Clients of the services whose addresses are known.
 #[derive(Debug, Clone, Default)]
@@ -77,7 +50,9 @@ pub(crate) struct Runner {
     calls: Group,
     /// Tasks that outlive a change of services.
     tasks: Group,
-    running: HashMap<Subject, CancellationToken>,
+    /// The calls under way, each by its subject, such as `rows 3 5m`. A new call replaces an older one
+    /// of the same subject, so that there are never more calls than subjects on the screen.
+    running: HashMap<String, CancellationToken>,
     clients: Clients,
     pub(crate) timers: Timers,
 }
@@ -106,6 +81,10 @@ impl Runner {
 
     /// Starts to perform `effect`, without waiting; returns what only the event loop can do.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<Effect> {
+        let effect = self.call_head(effect)?;
+        let effect = self.call_datasets(effect)?;
+        let effect = self.call_inference(effect)?;
+        let effect = self.use_machine(effect)?;
         match effect {
             Effect::SetTimer(timer, wait) => self.timers.set(timer, Instant::now() + wait),
             Effect::ClearTimer(timer) => self.timers.forget(timer),
@@ -114,19 +93,17 @@ impl Runner {
             Effect::Connect(addresses) => self.connect(&addresses),
             Effect::OpenProfile(name) => {
                 let call = profiles::open(self.profiles.clone(), name);
-                self.call(Subject::Profile, call);
+                self.call("profile", call);
             }
             Effect::KeepKey { profile, addresses, key } => {
                 let call = profiles::keep(self.profiles.clone(), profile, addresses, key);
-                self.call(Subject::Key, call);
+                self.call("key", call);
             }
             Effect::ForgetKey(name) => {
                 let call = profiles::forget(self.profiles.clone(), name);
-                self.call(Subject::Key, call);
+                self.call("key", call);
             }
             Effect::Cancel(id, request_id) => self.cancel(id, request_id),
-            Effect::CloseStream { dataset } => self.drop_call(Subject::Stream(dataset)),
-            Effect::DropTable => self.drop_call(Subject::Table),
             Effect::Save { path, text, what } => {
                 let events = self.events.clone();
                 self.tasks.spawn("save", async move {
@@ -134,36 +111,8 @@ impl Runner {
                     events.send(Event::Saved(path, saved)).await.ok();
                 });
             }
-            Effect::DropExport => self.drop_call(Subject::Export),
-            effect @ (Effect::Copy(_)
-            | Effect::CaptureMouse(_)
-            | Effect::Page(_)
-            | Effect::Redraw
-            | Effect::Suspend
-            | Effect::Quit) => return Some(effect),
-            effect @ (Effect::LoadNodes
-            | Effect::LoadFunctions
-            | Effect::FollowCluster
-            | Effect::AddFunction { .. }
-            | Effect::Execute(..)) => self.call_head(effect),
-            effect @ (Effect::LoadPresets
-            | Effect::SavePresets(_)
-            | Effect::LoadUsage
-            | Effect::FindDetachedNodes
-            | Effect::AddNode(_)
-            | Effect::StopProcess(_)
-            | Effect::RestartProcess(_)) => self.use_machine(effect),
             Effect::Probe => self.probe(),
-            Effect::CloseBundles => self.drop_call(Subject::Bundles),
-            Effect::LoadTopics
-            | Effect::LoadLatest { .. }
-            | Effect::LoadResistant { .. }
-            | Effect::LoadConfidence { .. }
-            | Effect::LoadPastBundles { .. }
-            | Effect::OpenBundles { .. }
-            | Effect::LoadLeaderboard { .. }
-            | Effect::LoadHistory { .. } => self.call_inference(&effect),
-            effect => self.call_datasets(effect),
+            effect => return Some(effect),
         }
         None
     }
@@ -216,7 +165,7 @@ impl Runner {
 
     /// Stops waiting for a run, and asks the head to end it.
     fn cancel(&mut self, id: RunId, request_id: Option<String>) {
-        self.drop_call(Subject::Run(id));
+        self.drop_call(&format!("run {}", id.0));
         if let (Some(head), Some(request_id)) = (self.clients.head.clone(), request_id) {
             self.calls.spawn("cancel a run", async move {
                 if let Err(error) = head.cancel(&request_id).await {
@@ -226,14 +175,18 @@ impl Runner {
         }
     }
 
-    fn drop_call(&mut self, subject: Subject) {
-        if let Some(call) = self.running.remove(&subject) {
+    fn drop_call(&mut self, subject: &str) {
+        if let Some(call) = self.running.remove(subject) {
             call.cancel();
         }
     }
 
     /// Runs a call in place of an older one of the same subject, and sends its event.
-    fn call(&mut self, subject: Subject, call: impl Future<Output = Event> + Send + 'static) {
+    fn call(
+        &mut self,
+        subject: impl Into<String>,
+        call: impl Future<Output = Event> + Send + 'static,
+    ) {
         let events = self.events.clone();
         self.start(subject, async move {
             let event = call.await;
@@ -241,10 +194,14 @@ impl Runner {
         });
     }
 
-    fn start(&mut self, subject: Subject, work: impl Future<Output = ()> + Send + 'static) {
+    fn start(
+        &mut self,
+        subject: impl Into<String>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
         self.running.retain(|_, call| !call.is_cancelled());
         let token = CancellationToken::new();
-        if let Some(older) = self.running.insert(subject, token.clone()) {
+        if let Some(older) = self.running.insert(subject.into(), token.clone()) {
             older.cancel();
         }
         self.calls.spawn("call", async move {
@@ -252,118 +209,6 @@ impl Runner {
             let _done = token.clone().drop_guard();
             token.run_until_cancelled(work).await;
         });
-    }
-
-    /// Checks the health of each service whose address is known.
-    fn probe(&mut self) {
-        let Clients { head, datasets, inference } = self.clients.clone();
-        if let Some(head) = head {
-            let call = calls::probe(Service::Head, async move { head.health().await });
-            self.call(Subject::Probe(Service::Head), call);
-        }
-        if let Some(datasets) = datasets {
-            let call = calls::probe(Service::Data, async move { datasets.health().await });
-            self.call(Subject::Probe(Service::Data), call);
-        }
-        if let Some(inference) = inference {
-            let call = calls::probe(Service::Inference, async move { inference.health().await });
-            self.call(Subject::Probe(Service::Inference), call);
-        }
-    }
-
-    fn call_head(&mut self, effect: Effect) {
-        let head = self.clients.head.clone();
-        match effect {
-            Effect::LoadNodes => self.call(Subject::Nodes, calls::nodes(head)),
-            Effect::LoadFunctions => self.call(Subject::Functions, calls::functions(head)),
-            Effect::FollowCluster => {
-                self.start(Subject::Cluster, calls::cluster(head, self.events.clone()));
-            }
-            Effect::AddFunction { path } => {
-                let call = machine::add_function(self.local.clone(), head, path);
-                self.call(Subject::NewFunction, call);
-            }
-            Effect::Execute(id, order) => {
-                let run = run::execute(self.clients.clone(), id, order, self.events.clone());
-                self.call(Subject::Run(id), run);
-            }
-            _ => {}
-        }
-    }
-
-    fn call_datasets(&mut self, effect: Effect) {
-        let datasets = self.clients.datasets.clone();
-        match effect {
-            Effect::LoadDatasets { search } => {
-                self.call(Subject::Datasets, calls::datasets(datasets, search));
-            }
-            Effect::LoadColumns { dataset } => {
-                self.call(Subject::Columns(dataset), calls::columns(datasets, dataset));
-            }
-            Effect::LoadRows(query) => {
-                let subject = Subject::Rows(query.dataset, query.resolution);
-                self.call(subject, calls::rows(datasets, query));
-            }
-            Effect::FilterDatasets { field, value } => {
-                self.call(Subject::Datasets, calls::filtered(datasets, field, value));
-            }
-            Effect::LoadTags { dataset } => {
-                self.call(Subject::Tags, calls::tags(datasets, dataset));
-            }
-            Effect::LoadPinned { dataset } => {
-                self.call(Subject::Pinned(dataset), calls::pinned(datasets, dataset));
-            }
-            Effect::LoadTable(query) => {
-                self.call(Subject::Table, calls::table(datasets, query));
-            }
-            Effect::Export { query, path } => {
-                let export = export::export(datasets, query, path, self.events.clone());
-                self.start(Subject::Export, export);
-            }
-            Effect::AcquireTag { tag } => {
-                self.call(Subject::Tag, calls::acquire(datasets, tag));
-            }
-            Effect::OpenStream { dataset } => {
-                let stream = calls::stream(datasets, dataset, self.events.clone());
-                self.start(Subject::Stream(dataset), stream);
-            }
-            _ => {}
-        }
-    }
-
-    fn call_inference(&mut self, effect: &Effect) {
-        let inference = self.clients.inference.clone();
-        match *effect {
-            Effect::LoadTopics => {
-                self.call(Subject::Topics, calls::topics(inference));
-            }
-            Effect::LoadLatest { topic } => {
-                self.call(Subject::Latest(topic), calls::latest(inference, topic));
-            }
-            Effect::LoadResistant { topic } => {
-                self.call(Subject::Latest(topic), calls::resistant(inference, topic));
-            }
-            Effect::LoadConfidence { topic } => {
-                self.call(Subject::Confidence(topic), calls::confidence(inference, topic));
-            }
-            Effect::LoadPastBundles { topic, limit } => {
-                self.call(
-                    Subject::PastBundles(topic),
-                    calls::past_bundles(inference, topic, limit),
-                );
-            }
-            Effect::OpenBundles { topic } => {
-                let stream = calls::bundles(inference, topic, self.events.clone());
-                self.start(Subject::Bundles, stream);
-            }
-            Effect::LoadLeaderboard { topic } => {
-                self.call(Subject::Leaderboard(topic), calls::leaderboard(inference, topic));
-            }
-            Effect::LoadHistory { topic, limit } => {
-                self.call(Subject::History(topic), calls::history(inference, topic, limit));
-            }
-            _ => {}
-        }
     }
 }
 

@@ -18,8 +18,20 @@ use crate::{
 };
 
 impl Runner {
-    /// Performs an effect on this machine alone.
-    pub(super) fn use_machine(&self, effect: Effect) {
+    /// Performs an effect on this machine alone; returns any other.
+    pub(super) fn use_machine(&self, effect: Effect) -> Option<Effect> {
+        if !matches!(
+            effect,
+            Effect::LoadPresets
+                | Effect::SavePresets(_)
+                | Effect::LoadUsage
+                | Effect::FindDetachedNodes
+                | Effect::AddNode(_)
+                | Effect::StopProcess(_)
+                | Effect::RestartProcess(_)
+        ) {
+            return Some(effect);
+        }
         let (local, events) = (self.local.clone(), self.events.clone());
         let (local_events, path) = (self.local_events.clone(), self.presets.clone());
         self.tasks.spawn("this machine", async move {
@@ -53,6 +65,7 @@ impl Runner {
                 events.send(event).await.ok();
             }
         });
+        None
     }
 }
 
