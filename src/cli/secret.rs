@@ -237,7 +237,8 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     write_atomic(path, format!("{text}\n").as_bytes(), FileMode::Private)
 }
 
-/// Refuses a file that others can read.
+/// Refuses a file that others can read, where the system tells.
+#[cfg_attr(not(unix), expect(unused_variables, clippy::unnecessary_wraps, reason = "it does not"))]
 fn refuse_shared(path: &Path) -> anyhow::Result<()> {
     #[cfg(unix)]
     {

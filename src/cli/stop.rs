@@ -5,7 +5,7 @@ use std::io::Read as _;
 use anyhow::Context as _;
 use clap::Args;
 use stack::process::STAY;
-use task::{group::Group, process::ignores_hangup};
+use task::group::Group;
 use tokio::sync::oneshot;
 use tracing::{Level, info};
 
@@ -68,7 +68,9 @@ pub(crate) async fn run_until_stopped(
 
 #[cfg(unix)]
 async fn signal() -> anyhow::Result<&'static str> {
+    use task::process::ignores_hangup;
     use tokio::signal::unix::{SignalKind, signal};
+
     let listen = |kind| signal(kind).context("listen to signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;

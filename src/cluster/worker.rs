@@ -6,11 +6,13 @@
 //! (`line.rs`), on which they can cancel them, too; others by a message for each.
 
 mod executor;
+#[cfg_attr(not(unix), path = "worker/external/elsewhere.rs")]
 mod external;
 mod function_dir;
 mod install;
 mod line;
 mod rollcall;
+#[cfg_attr(not(unix), expect(dead_code, reason = "used by other programs alone"))]
 mod scratch_dir;
 mod shares;
 

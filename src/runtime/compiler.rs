@@ -27,6 +27,7 @@ use crate::{
     machine::Settings,
     program::{Program, ProgramKey},
     seal::AuthenticCode,
+    system,
 };
 
 /// How often a wait looks whether it is still of use.
@@ -62,8 +63,11 @@ impl CompileIn {
     /// In a child process of the program that runs now, also where its file was replaced since.
     ///
     /// # Errors
-    /// If the system does not tell which file that is.
+    /// If the system does not tell which file that is, or cannot limit a process.
     pub fn own_child() -> io::Result<Self> {
+        if !system::LIMITS_PROCESSES {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "limit a child process"));
+        }
         Ok(Self::Child { program: task::process::own_program()? })
     }
 }

@@ -14,7 +14,6 @@ use std::{
     fs::{self, File, TryLockError},
     hash::{DefaultHasher, Hash, Hasher},
     io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -22,7 +21,6 @@ use std::{
 };
 
 use data_encoding::HEXLOWER;
-use rustix::process::geteuid;
 use task::{
     file::{FileMode, write_atomic, write_new},
     private,
@@ -34,6 +32,7 @@ use crate::{
     compiler::WANTED_EVERY,
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
+    system,
 };
 
 /// What an entry begins with: what it is, and in which form.
@@ -84,7 +83,7 @@ impl Disk {
         let failed = |source| DiskError::Folder { folder: folder.to_owned(), source };
         private::create_folder(folder).map_err(failed)?;
         let metadata = fs::metadata(folder).map_err(failed)?;
-        if metadata.uid() != geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+        if !system::is_own(&metadata, 0o022) {
             return Err(DiskError::Shared { folder: folder.to_owned() });
         }
         let code = folder.join("code");
@@ -192,7 +191,7 @@ fn open_key(path: &Path) -> Result<SealKey, DiskError> {
     }
     let mut file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    if metadata.uid() != geteuid().as_raw() || metadata.mode() & 0o777 != 0o600 {
+    if !system::is_own(&metadata, 0o177) {
         return Err(DiskError::KeyShared { path: path.to_owned() });
     }
     let mut bytes = [0; TAG_BYTES];

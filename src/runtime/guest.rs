@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::{sync::oneshot, time::Instant};
 use wasmtime::{Engine, InstancePre, Linker, Module, Store, component};
 use wasmtime_wasi::{
@@ -34,6 +33,7 @@ use crate::{
     program::Program,
     quota::Quota,
     run::{Limits, Run, RunEnd, RunOutcome},
+    system,
 };
 
 /// What the names of WASI preview 2's interfaces of files begin with.
@@ -237,9 +237,9 @@ async fn run_until_stopped(
         let mut call = pin!(ready.call(&mut store, &run.entry));
         // It may go on in another thread than it began in.
         let call = poll_fn(|context| {
-            let cpu_started = thread_cpu();
+            let cpu_started = system::thread_cpu();
             let polled = call.as_mut().poll(context);
-            cpu += thread_cpu().saturating_sub(cpu_started);
+            cpu += system::thread_cpu().saturating_sub(cpu_started);
             polled
         });
         tokio::select! {
@@ -321,9 +321,4 @@ fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Re
         wasi.allow_blocking_current_thread(false);
     }
     Ok(wasi.build_p1())
-}
-
-/// The processor's time this thread has taken.
-fn thread_cpu() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

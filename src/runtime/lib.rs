@@ -29,4 +29,5 @@ mod output;
 mod pending;
 mod quota;
 mod seal;
+mod system;
 mod ticker;

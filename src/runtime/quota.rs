@@ -9,7 +9,6 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     io,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
 };
@@ -17,14 +16,14 @@ use std::{
 use parking_lot::Mutex;
 use wasmtime_wasi::{ResourceTable, filesystem::Descriptor};
 
-use crate::files::{Files, FilesLimits};
+use crate::{
+    files::{Files, FilesLimits},
+    system,
+};
 
 /// The most bytes that one call writes to a file: a short write, as POSIX allows. The guest writes the
 /// rest with its next call.
 pub(crate) const WRITE_BYTES_MAX: u32 = 1024 * 1024;
-
-/// What a block of a file is measured in, whatever the disk's own blocks are.
-const BLOCK_BYTES: u64 = 512;
 
 /// The least that a file system sets aside for a byte, where it says less.
 const CLUSTER_BYTES_MIN: u64 = 4096;
@@ -65,7 +64,8 @@ impl Quota {
     /// Begins to count the files in a folder. None if they have no limits.
     pub(crate) fn new(files: &Files) -> Option<Self> {
         let limits = files.limits?;
-        let cluster_bytes = fs::metadata(&files.folder).map_or(0, |about| about.blksize());
+        let cluster_bytes =
+            fs::metadata(&files.folder).map_or(0, |about| system::cluster_bytes(&about));
         // Nothing is counted yet: the first charge counts what was in the folder before.
         let charged = Usage { n_files: limits.n_files_max, bytes: limits.bytes_max };
         Some(Self(Arc::new(Mutex::new(State {
@@ -157,7 +157,7 @@ pub(crate) fn count(folder: &Path, open: &[Weak<File>], limits: FilesLimits) -> 
         for entry in entries.flatten() {
             // Of a link this is the link itself.
             let Ok(metadata) = entry.metadata() else { continue };
-            usage = usage.and(Usage { n_files: 1, bytes: disk_bytes(&metadata) });
+            usage = usage.and(Usage { n_files: 1, bytes: system::disk_bytes(&metadata) });
             if !usage.is_within(limits) {
                 return None;
             }
@@ -174,14 +174,9 @@ fn nameless(open: &[Weak<File>]) -> Usage {
     let (mut usage, mut seen) = (Usage::default(), BTreeSet::new());
     for file in open.iter().filter_map(Weak::upgrade) {
         let Ok(metadata) = file.metadata() else { continue };
-        if metadata.nlink() == 0 && seen.insert((metadata.dev(), metadata.ino())) {
-            usage = usage.and(Usage { n_files: 1, bytes: disk_bytes(&metadata) });
+        if system::nameless_file(&metadata).is_some_and(|number| seen.insert(number)) {
+            usage = usage.and(Usage { n_files: 1, bytes: system::disk_bytes(&metadata) });
         }
     }
     usage
-}
-
-/// What a file takes on the disk.
-fn disk_bytes(metadata: &fs::Metadata) -> u64 {
-    metadata.blocks().saturating_mul(BLOCK_BYTES)
 }

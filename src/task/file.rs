@@ -7,7 +7,6 @@
 use std::{
     fmt,
     fs::{self, File},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     io::{self, Write as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -185,6 +184,7 @@ impl fmt::Display for WriterId {
 /// A number of this start of the machine and this container; 0 where none is known.
 #[cfg(target_os = "linux")]
 fn process_scope() -> u64 {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let boot = fs::read("/proc/sys/kernel/random/boot_id");
     let processes = fs::read_link("/proc/self/ns/pid");
     let (Ok(boot), Ok(processes)) = (boot, processes) else { return 0 };

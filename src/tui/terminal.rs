@@ -7,7 +7,9 @@
 //! `replies`.
 
 mod ansi;
+#[cfg_attr(not(unix), path = "terminal/job_elsewhere.rs")]
 mod job;
+#[cfg_attr(not(unix), path = "terminal/signals_elsewhere.rs")]
 mod signals;
 
 use std::{
@@ -31,7 +33,7 @@ use ratatui::{
 };
 
 use self::ansi::{AnsiBackend, FRAME_END, RESET_LOOK};
-pub(crate) use self::signals::{Signal, Signals};
+pub(crate) use self::signals::Signals;
 use crate::event::Effect;
 
 /// The modes that are on, a bit for each: there is one terminal, and a panic hook finds it here.
@@ -55,6 +57,20 @@ const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 /// Ends what [`MOUSE_ON`] starts.
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
+
+/// A signal that the event loop handles.
+#[cfg_attr(not(unix), expect(dead_code, reason = "an interrupt is the only one"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// `SIGTERM` or `SIGHUP`: end the program.
+    Terminate,
+    /// `SIGINT`, from the keyboard of a terminal that is not in raw mode.
+    Interrupt,
+    /// `SIGTSTP`: stop until continued.
+    Stop,
+    /// `SIGCONT`: go on after a stop.
+    Continue,
+}
 
 /// The terminal in the modes that the screen needs. Dropping it restores the modes of before.
 pub(crate) struct Tui {

@@ -10,13 +10,12 @@ use std::{
     process::ExitCode,
 };
 
-use rustix::process::{Resource, Rlimit, nice, setrlimit};
-
 use super::compile_bounded;
 use crate::{
     machine::{self, Fuel, MemoryPlace, Settings},
     program::Program,
     seal::{SealKey, TAG_BYTES, Tag},
+    system::{self, ProcessLimits},
 };
 
 /// The argument that makes this program the child that compiles. Only its parent calls it.
@@ -40,10 +39,8 @@ const NICENESS: i32 = 10;
 /// What the child reads before the program.
 #[derive(Clone)]
 pub(super) struct Header {
-    /// The most address space it may take, in bytes.
-    pub(super) address_space_bytes: u64,
-    /// The most processor time it may take, in seconds.
-    pub(super) cpu_s: u64,
+    /// What it may take.
+    pub(super) limits: ProcessLimits,
     /// What the engine is set to.
     pub(super) settings: Settings,
     /// What its output is authenticated with.
@@ -64,8 +61,8 @@ impl Header {
         let memory = usize::from(self.settings.memory == MemoryPlace::OnDemand);
         [
             &MAGIC[..],
-            &self.address_space_bytes.to_le_bytes(),
-            &self.cpu_s.to_le_bytes(),
+            &self.limits.address_space_bytes.to_le_bytes(),
+            &self.limits.cpu_s.to_le_bytes(),
             &number(self.settings.stack_bytes),
             &number(fuel),
             &number(memory),
@@ -86,8 +83,10 @@ impl Header {
         let fuel = if u64::from_le_bytes(*fuel) == 0 { Fuel::Free } else { Fuel::Counted };
         let stack_bytes = usize::try_from(u64::from_le_bytes(*stack_bytes)).ok()?;
         (*magic == MAGIC).then_some(Self {
-            address_space_bytes: u64::from_le_bytes(*address_space_bytes),
-            cpu_s: u64::from_le_bytes(*cpu_s),
+            limits: ProcessLimits {
+                address_space_bytes: u64::from_le_bytes(*address_space_bytes),
+                cpu_s: u64::from_le_bytes(*cpu_s),
+            },
             settings: Settings { stack_bytes, fuel, memory },
             key: SealKey::from_bytes(key.try_into().ok()?),
         })
@@ -122,7 +121,7 @@ fn serve() -> io::Result<()> {
     let mut header = [0; HEADER_BYTES];
     input.read_exact(&mut header)?;
     let header = Header::read(&header).ok_or(io::ErrorKind::InvalidData)?;
-    limit(&header)?;
+    system::limit_process(header.limits, NICENESS)?;
     let mut program = Vec::new();
     input.read_to_end(&mut program)?;
     let program = Program::new(program);
@@ -141,20 +140,4 @@ fn serve() -> io::Result<()> {
     stdout.write_all(&tag)?;
     stdout.write_all(&output)?;
     stdout.flush()
-}
-
-/// Takes on the limits, which nothing that runs in this process later can raise.
-fn limit(header: &Header) -> io::Result<()> {
-    let at_most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
-    setrlimit(Resource::As, at_most(header.address_space_bytes))?;
-    // At the first the system ends it with a signal that tells the reason, at the second by force.
-    let cpu = Rlimit { current: Some(header.cpu_s), maximum: Some(header.cpu_s + 1) };
-    setrlimit(Resource::Cpu, cpu)?;
-    setrlimit(Resource::Core, at_most(0))?;
-    // It writes to no file.
-    setrlimit(Resource::Fsize, at_most(0))?;
-    nice(NICENESS)?;
-    #[cfg(target_os = "linux")]
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    Ok(())
 }

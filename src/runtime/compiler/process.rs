@@ -3,7 +3,6 @@
 use std::{
     io::{self, Read as _, Write as _},
     num::NonZeroUsize,
-    os::unix::process::ExitStatusExt as _,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, mpsc},
@@ -11,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::Signal;
 use tokio::time::Instant;
 
 use super::{
@@ -24,6 +22,7 @@ use crate::{
     machine::Settings,
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
+    system::{LimitHit, ProcessLimits, limit_hit},
 };
 
 /// Threads of one child. Its memory grows with each.
@@ -63,9 +62,11 @@ pub(super) fn compile(
     let address_space_bytes =
         ADDRESS_SPACE_BYTES.saturating_add(n_bytes.saturating_mul(ADDRESS_SPACE_BY_BYTE));
     let header = Header {
-        address_space_bytes,
-        // It is killed before it has used so much, unless this process has died.
-        cpu_s: within.as_secs().saturating_add(1).saturating_mul(n_threads as u64),
+        limits: ProcessLimits {
+            address_space_bytes,
+            // It is killed before it has used so much, unless this process has died.
+            cpu_s: within.as_secs().saturating_add(1).saturating_mul(n_threads as u64),
+        },
         settings,
         key: SealKey::random(),
     };
@@ -83,10 +84,9 @@ pub(super) fn compile(
     if let Some(code) = read_output(&header, program, output)? {
         return Ok(code);
     }
-    Err(match status.signal().and_then(Signal::from_named_raw) {
-        Some(Signal::XCPU) => CompileError::Program(ProgramError::CompileTime { within }),
-        // What exceeds its own address space aborts.
-        Some(Signal::ABORT | Signal::SEGV) => {
+    Err(match limit_hit(status) {
+        Some(LimitHit::CpuTime) => CompileError::Program(ProgramError::CompileTime { within }),
+        Some(LimitHit::AddressSpace) => {
             let n_bytes = address_space_bytes;
             CompileError::Program(ProgramError::CompileMemory { n_bytes })
         }

@@ -1,21 +1,10 @@
-//! The signals that the event loop handles.
+//! The signals of Unix that the event loop handles.
 
 use std::io;
 
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// A signal that the event loop handles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// `SIGTERM` or `SIGHUP`: end the program.
-    Terminate,
-    /// `SIGINT`, from the keyboard of a terminal that is not in raw mode.
-    Interrupt,
-    /// `SIGTSTP`: stop until continued.
-    Stop,
-    /// `SIGCONT`: go on after a stop.
-    Continue,
-}
+use super::Signal;
 
 /// Receives the signals of this process.
 pub(crate) struct Signals {

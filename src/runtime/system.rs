@@ -1,0 +1,29 @@
+//! What this room asks of a Unix system, and nothing else here does. Elsewhere each answer says
+//! that it is not known, and programs are not compiled in child processes: that is what a port adds.
+
+#[cfg(not(unix))]
+mod elsewhere;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+pub(crate) use self::elsewhere::*;
+#[cfg(unix)]
+pub(crate) use self::unix::*;
+
+/// Limits that a process takes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessLimits {
+    /// The most address space it may take, in bytes.
+    pub(crate) address_space_bytes: u64,
+    /// The most processor time it may take, in seconds.
+    pub(crate) cpu_s: u64,
+}
+
+/// Which of its limits ended a process.
+#[cfg_attr(not(unix), expect(dead_code, reason = "no process is limited"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitHit {
+    CpuTime,
+    AddressSpace,
+}

@@ -1,0 +1,38 @@
+//! The answers where there is no Unix.
+
+use std::{fs::Metadata, io, process::ExitStatus, time::Duration};
+
+use super::{LimitHit, ProcessLimits};
+
+/// Whether processes can be limited.
+pub(crate) const LIMITS_PROCESSES: bool = false;
+
+pub(crate) fn limit_process(_limits: ProcessLimits, _niceness: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn limit_hit(_status: ExitStatus) -> Option<LimitHit> {
+    None
+}
+
+/// Not known, so that nothing of others is trusted.
+pub(crate) fn is_own(_metadata: &Metadata, _mode_bits: u32) -> bool {
+    false
+}
+
+pub(crate) fn disk_bytes(metadata: &Metadata) -> u64 {
+    metadata.len()
+}
+
+pub(crate) fn cluster_bytes(_metadata: &Metadata) -> u64 {
+    0
+}
+
+/// An open file keeps its name there.
+pub(crate) fn nameless_file(_metadata: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+pub(crate) fn thread_cpu() -> Duration {
+    Duration::ZERO
+}
