@@ -90,7 +90,7 @@ impl Frame<'_> {
     ) {
         match list {
             Loadable::Failed { why, .. } | Loadable::Stale { why, .. } => {
-                note::failed(buf, area, why, self.theme.down, self.theme);
+                note::failed(buf, area, why, self.theme);
             }
             Loadable::Idle => draw_empty(area, buf, self.theme, &[unasked]),
             Loadable::Loading { .. } => self.draw_loading(area, buf),

@@ -11,10 +11,10 @@ use ratatui::{
 use super::format;
 use crate::{state::loadable::Failure, theme::Theme};
 
-/// Draws what failed, why, and what to do about it; `what` is the style of the first.
-pub(crate) fn failed(buf: &mut Buffer, area: Rect, why: &Failure, what: Style, theme: &Theme) {
+/// Draws what failed, why, and what to do about it.
+pub(crate) fn failed(buf: &mut Buffer, area: Rect, why: &Failure, theme: &Theme) {
     let first = format!("failed to {}", why.what);
-    let lines = [(&*first, what), (&*why.why, theme.text), (&*why.next, theme.muted)];
+    let lines = [(&*first, theme.down), (&*why.why, theme.text), (&*why.next, theme.muted)];
     centered(buf, area, &lines);
 }
 

@@ -23,7 +23,7 @@ pub enum Focus {
 /// A frame: `╭─ Title ───── info ╮`.
 #[derive(Debug, Clone)]
 pub struct Pane<'a> {
-    title: Line<'a>,
+    title: Span<'a>,
     info: Line<'a>,
     footer: Line<'a>,
     focus: Focus,
@@ -32,7 +32,7 @@ pub struct Pane<'a> {
 impl<'a> Pane<'a> {
     /// Returns a frame with this title, without the focus.
     #[must_use]
-    pub fn new(title: impl Into<Line<'a>>) -> Self {
+    pub fn new(title: impl Into<Span<'a>>) -> Self {
         Self {
             title: title.into(),
             info: Line::default(),
@@ -100,7 +100,7 @@ pub fn divider<'a>(
     buf: &mut Buffer,
     area: Rect,
     y: u16,
-    title: impl Into<Line<'a>>,
+    title: impl Into<Span<'a>>,
     focus: Focus,
     theme: &Theme,
 ) {
@@ -128,24 +128,14 @@ pub fn padded(inside: Rect) -> Rect {
 }
 
 /// `─ Title ` as the start of a border `width` columns wide, cut to it; empty without a title.
-fn left_title(title: &Line<'_>, border: Style, style: Style, width: u16) -> Line<'static> {
+fn left_title(title: &Span<'_>, border: Style, style: Style, width: u16) -> Line<'static> {
     // The corner, a dash and a space on the left; a space and the corner on the right.
-    let Some(room) = width.checked_sub(5).filter(|room| *room > 0 && title.width() > 0) else {
+    let room = width.saturating_sub(5);
+    if room == 0 || title.width() == 0 {
         return Line::default();
-    };
-    let style = style.patch(title.style);
-    let mut line = Line::from(vec![Span::styled("─", border), Span::styled(" ", style)]);
-    if paint::width(title) > room {
-        let cut = format::fit(&title.to_string(), room.into()).into_owned();
-        line.push_span(Span::styled(cut, style));
-    } else {
-        for span in &paint::escaped(title).spans {
-            let style = style.patch(span.style);
-            line.push_span(Span::styled(span.content.to_string(), style));
-        }
     }
-    line.push_span(Span::styled(" ", style));
-    line
+    let text = format!(" {} ", format::fit(&title.content, room.into()));
+    Line::from(vec![Span::styled("─", border), Span::styled(text, style.patch(title.style))])
 }
 
 /// ` text ` before the right corner of a border; `None` if it needs more than `room` columns.

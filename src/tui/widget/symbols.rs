@@ -4,12 +4,11 @@
 //! is gone over once more and each symbol is put in place of the one that stands for it; letters of
 //! any script are left as they are.
 
-use std::{fmt, str::FromStr};
-
 use ratatui::buffer::Buffer;
 
 /// The symbols that a terminal's font has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = SymbolsError, parse_err_fn = no_symbols)]
 pub enum Symbols {
     /// Dots, blocks, lines and marks.
     #[default]
@@ -68,24 +67,8 @@ const ASCII: [(&str, &str); 26] = [
     ("Δ", "d"),
 ];
 
-impl fmt::Display for Symbols {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Braille => "braille",
-            Self::Blocks => "blocks",
-            Self::Ascii => "ascii",
-        })
-    }
-}
-
-impl FromStr for Symbols {
-    type Err = SymbolsError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut all = [Self::Braille, Self::Blocks, Self::Ascii].into_iter();
-        let named = all.find(|symbols| symbols.to_string() == text);
-        named.ok_or_else(|| SymbolsError { text: text.chars().take(32).collect() })
-    }
+fn no_symbols(text: &str) -> SymbolsError {
+    SymbolsError { text: text.chars().take(32).collect() }
 }
 
 impl Symbols {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::timestamp::Timestamp;
 use proptest::prelude::*;
-use ratatui::{buffer::Buffer, layout::Rect, text::Line, widgets::Widget as _};
+use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 
 use super::{
     braille::{self, Dot},
@@ -405,7 +405,7 @@ proptest! {
     ) {
         let theme = dark();
         let (mut buf, area) = framed(1, 2, width, height);
-        let pane = Pane::new(Line::from(title.clone())).info(info.clone()).footer(info);
+        let pane = Pane::new(title.clone()).info(info.clone()).footer(info);
         let inside = pane.draw(area, &mut buf, &theme);
         prop_assert!(is_untouched_outside(&buf, area));
         prop_assert!(inside.is_empty() || area.intersection(inside) == inside);

@@ -201,8 +201,7 @@ impl State {
                 let mut effects = self.load_datasets(now);
                 effects.extend(self.load_rows(now));
                 effects.extend(self.selected.map(|dataset| Effect::LoadColumns { dataset }));
-                effects.extend(self.table.clear());
-                effects.extend(self.load_table(now));
+                effects.extend(self.reload_table());
                 return effects;
             }
             Action::NextPane => self.pane = self.pane.cycled(1),
@@ -213,7 +212,7 @@ impl State {
             Action::Later => self.move_crosshair_later(),
             Action::Follow => {
                 self.crosshair = None;
-                return if self.is_table { self.move_table(isize::MIN, now) } else { Vec::new() };
+                return if self.is_table { self.move_table(isize::MIN) } else { Vec::new() };
             }
             Action::Pause => return self.pause(now),
             Action::ZoomIn => {
@@ -227,7 +226,7 @@ impl State {
             Action::NextChart => self.kind = self.kind.cycled(1),
             Action::Indicators => self.indicators = self.indicators.cycled(1),
             Action::NextColumn => return self.next_column(now),
-            Action::RowsTable => return self.toggle_table(now),
+            Action::RowsTable => return self.toggle_table(),
             Action::Pin => return self.toggle_pin(now),
             Action::Export => return self.export(),
             Action::AcquireTag => {
@@ -259,7 +258,7 @@ impl State {
         } else if self.filter.text.is_edited() {
             self.filter.choose(n.signum());
         } else if self.is_table && self.pane == Pane::Chart {
-            return self.move_table(n, now);
+            return self.move_table(n);
         } else {
             return self.select_by(|idx| idx.saturating_add_signed(n), now);
         }

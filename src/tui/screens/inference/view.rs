@@ -113,7 +113,7 @@ impl Scene<'_> {
         area: Rect,
         buf: &mut Buffer,
         pane: Pane,
-        title: impl Into<Line<'a>>,
+        title: impl Into<Span<'a>>,
         info: impl Into<Line<'a>>,
     ) -> Rect {
         let frame = pane::Pane::new(title).info(info).focus(self.focus(pane));
@@ -156,7 +156,7 @@ impl Scene<'_> {
     /// Why the service has nothing to show, or that it was not asked yet, in the middle of an area.
     fn draw_nothing(&self, area: Rect, buf: &mut Buffer) {
         match self.state.latest.failure() {
-            Some(why) => note::failed(buf, area, why, self.theme.down, self.theme),
+            Some(why) => note::failed(buf, area, why, self.theme),
             // The list of topics is there, and the bundle is awaited.
             None if self.state.latest.is_loading() && self.state.topics.failure().is_none() => {
                 self.frame.draw_loading(area, buf);

@@ -24,8 +24,7 @@ impl State {
         self.chart.change_resolution(zoom.resolution);
         self.rows = Loadable::Idle;
         let mut effects: Vec<_> = self.load_rows(now).into_iter().collect();
-        effects.extend(self.table.clear());
-        effects.extend(self.load_table(now));
+        effects.extend(self.reload_table());
         effects
     }
 

@@ -109,7 +109,7 @@ impl State {
         if self.is_shown {
             effects.extend(self.open_stream());
         }
-        effects.extend(self.load_table(now));
+        effects.extend(self.load_table());
         effects
     }
 
@@ -127,8 +127,7 @@ impl State {
         self.chart = Chart::new(self.zoom.resolution);
         self.sparklines.retain(|id, _| Some(*id) != self.selected);
         let mut effects: Vec<_> = self.load_rows(now).into_iter().collect();
-        effects.extend(self.table.clear());
-        effects.extend(self.load_table(now));
+        effects.extend(self.reload_table());
         effects
     }
 
@@ -149,8 +148,7 @@ impl State {
             effects.extend(self.load_rows(now));
         }
         if self.table.failure.is_some() {
-            effects.extend(self.table.clear());
-            effects.extend(self.load_table(now));
+            effects.extend(self.reload_table());
         }
         effects
     }

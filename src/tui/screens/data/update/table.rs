@@ -13,27 +13,31 @@ use crate::{
 
 impl State {
     /// Asks for the newest rows, if the table is shown.
-    pub(crate) fn load_table(&mut self, _now: Timestamp) -> Option<Effect> {
+    pub(crate) fn load_table(&mut self) -> Option<Effect> {
         let source = self.source().filter(|_| self.is_table)?;
         Some(Effect::LoadTable(self.table.newest(source)))
     }
 
+    /// Drops the rows, and asks for the newest ones if the table is shown.
+    pub(crate) fn reload_table(&mut self) -> Vec<Effect> {
+        self.table.clear().into_iter().chain(self.load_table()).collect()
+    }
+
     /// Shows rows as a table, or no longer.
-    pub(crate) fn toggle_table(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn toggle_table(&mut self) -> Vec<Effect> {
         self.is_table = !self.is_table;
         if self.is_table {
             self.pane = crate::screens::data::state::Pane::Chart;
-            return self.load_table(now).into_iter().collect();
+            return self.load_table().into_iter().collect();
         }
         self.table.clear().into_iter().collect()
     }
 
     /// Moves through the table.
-    pub(crate) fn move_table(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn move_table(&mut self, n: isize) -> Vec<Effect> {
         let Some(source) = self.source() else { return Vec::new() };
         if n == isize::MIN && self.table.has_newer {
-            self.table.clear();
-            return self.load_table(now).into_iter().collect();
+            return self.reload_table();
         }
         self.table.move_by(n, source).map(Effect::LoadTable).into_iter().collect()
     }

@@ -267,43 +267,27 @@ fn indicators(
     candles: &[Candle],
     theme: &Theme,
 ) -> Vec<Indicator> {
+    let mean = |n| (format!("MA {n}"), stats::moving_average(candles, n));
+    let newer = |n| (format!("EMA {n}"), stats::exponential_average(candles, n));
+    let (n, deviations) = BANDS;
+    let band = |sign, by| (format!("{sign}{deviations}σ"), stats::band(candles, n, by));
     let [first, second, third] = theme.overlay;
-    let indicator = |name: String, values, style| Indicator { name, values, style };
-    match chosen {
-        Indicators::Off => Vec::new(),
-        Indicators::Averages => {
-            let mut lines: Vec<_> = AVERAGES
-                .into_iter()
-                .zip([first, second])
-                .map(|(n, style)| {
-                    indicator(format!("MA {n}"), stats::moving_average(candles, n), style)
-                })
-                .collect();
-            // Of a day, which a bucket of a day is by itself.
-            let is_within = resolution != Resolution::Day;
-            if is_within && candles.iter().any(|candle| candle.volume > 0.0) {
-                let values = stats::volume_weighted_average(candles);
-                lines.push(indicator("VWAP".to_owned(), values, third));
-            }
-            lines
+    let (lines, third) = match chosen {
+        Indicators::Off => (Vec::new(), third),
+        // Of a day, which a bucket of a day is by itself.
+        Indicators::Averages
+            if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) =>
+        {
+            let weighted = ("VWAP".to_owned(), stats::volume_weighted_average(candles));
+            (AVERAGES.map(mean).into_iter().chain([weighted]).collect(), third)
         }
-        Indicators::Exponential => EXPONENTIAL
-            .into_iter()
-            .zip([first, second])
-            .map(|(n, style)| {
-                indicator(format!("EMA {n}"), stats::exponential_average(candles, n), style)
-            })
-            .collect(),
-        Indicators::Bands => {
-            let (n, deviations) = BANDS;
-            let mean = stats::moving_average(candles, n);
-            vec![
-                indicator(format!("MA {n}"), mean, first),
-                indicator(format!("+{deviations}σ"), stats::band(candles, n, deviations), second),
-                indicator(format!("−{deviations}σ"), stats::band(candles, n, -deviations), second),
-            ]
-        }
-    }
+        Indicators::Averages => (AVERAGES.map(mean).to_vec(), third),
+        Indicators::Exponential => (EXPONENTIAL.map(newer).to_vec(), third),
+        Indicators::Bands => (vec![mean(n), band('+', deviations), band('−', -deviations)], second),
+    };
+    let styles = [first, second, third];
+    let lines = lines.into_iter().zip(styles);
+    lines.map(|((name, values), style)| Indicator { name, values, style }).collect()
 }
 
 /// Draws a line through the closes; returns the candles in view.

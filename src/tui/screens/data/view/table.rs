@@ -109,7 +109,7 @@ fn cell_text(value: Option<&Value>, decimals: usize) -> Cow<'_, str> {
 fn draw_nothing(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (table, theme) = (&frame.state.data.table, frame.theme);
     match &table.failure {
-        Some(why) => note::failed(buf, area, why, theme.down, theme),
+        Some(why) => note::failed(buf, area, why, theme),
         None if table.is_loading() => frame.draw_loading(area, buf),
         None => note::centered(buf, area, &[("no rows", theme.muted)]),
     }
