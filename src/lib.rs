@@ -87,9 +87,11 @@
 //!   its body in `wire/<room>.rs`, a handler with its description in `<room>/server/<name>.rs`, its
 //!   route in `<room>/server.rs`, a method in `client/`, a test in `tests/it/<room>/<name>.rs`. A
 //!   handler extracts, calls the room and converts; it sees no store.
-//! - **A pane**: what it holds, what changes it and how it is drawn, in the `state`, `update` and
-//!   `view` of its folder in `tui/screens/`; keys in `tui/keymap/`, calls as effects in
-//!   `tui/effects/`, a snapshot in `tui/view/tests`.
+//! - **A pane**, four files: its name and place in the `state.rs` of its folder in `tui/screens/`, its
+//!   keys in `update.rs`, its area in `view.rs`, and its drawing in `view/<pane>.rs`; four more where
+//!   it asks a service: the effect and its answer in `tui/event.rs`, the call in
+//!   `tui/effects/<service>.rs`, when to ask and what an answer changes in the screen's `update/`. A
+//!   snapshot in the screen's or `tui/view/tests`.
 //! - **A loss function**, three files: a variant of `LossMethod` with its name and arithmetic, and a
 //!   line of its table of tests, in `inference/math/loss.rs`; its name in the error of
 //!   `inference/network/topic/settings.rs` and in the doc of the setting in `wire/inference/network.rs`.

@@ -1,6 +1,6 @@
 //! Pane layout: how far the user moved the dividers, and which panes are adjacent.
 
-use super::{State, steps::Steps as _};
+use super::{State, steps::Steps};
 use crate::{
     action::Action,
     screens::{Screen, cluster, data, execute, inference},
@@ -148,29 +148,19 @@ impl State {
     /// Number and place of each pane of the screen in view.
     fn grid(&self) -> Vec<(usize, Cell)> {
         match self.screen {
-            Screen::Cluster => vec![
-                (cluster::state::Pane::Nodes.number(), (0, 0)),
-                (cluster::state::Pane::Processes.number(), (0, 1)),
-                (cluster::state::Pane::Runs.number(), (1, 0)),
-                (cluster::state::Pane::Groups.number(), (1, 1)),
-            ],
+            Screen::Cluster => places(cluster::state::Pane::cell),
             Screen::Execute => vec![(0, (0, 0)), (1, (1, 0))],
-            Screen::Data => vec![
-                (data::state::Pane::List.number(), (0, 0)),
-                (data::state::Pane::Tape.number(), (0, 1)),
-                (data::state::Pane::Chart.number(), (1, 0)),
-            ],
-            Screen::Inference => vec![
-                (inference::state::Pane::Distribution.number(), (0, 0)),
-                (inference::state::Pane::Actors.number(), (0, 1)),
-                (inference::state::Pane::Past.number(), (1, 1)),
-                (inference::state::Pane::Losses.number(), (1, 2)),
-                (inference::state::Pane::Topics.number(), (1, 3)),
-            ],
+            Screen::Data => places(data::state::Pane::cell),
+            Screen::Inference => places(inference::state::Pane::cell),
             Screen::Overview => vec![(0, (0, 0)), (1, (1, 0)), (2, (1, 1))],
             Screen::Logs => vec![(0, (0, 0))],
         }
     }
+}
+
+/// Number and place of each pane of a screen.
+fn places<P: Steps>(cell: fn(P) -> Cell) -> Vec<(usize, Cell)> {
+    P::VARIANTS.iter().map(|pane| (pane.number(), cell(*pane))).collect()
 }
 
 #[cfg(test)]

@@ -33,6 +33,18 @@ pub(crate) enum Pane {
     Processes,
 }
 
+impl Pane {
+    /// Its column and row in the grid of the screen, from the upper left.
+    pub(crate) const fn cell(self) -> (u8, u8) {
+        match self {
+            Self::Nodes => (0, 0),
+            Self::Processes => (0, 1),
+            Self::Runs => (1, 0),
+            Self::Groups => (1, 1),
+        }
+    }
+}
+
 /// What the table of nodes is ordered by; the names are those in its title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "UPPERCASE")]

@@ -53,6 +53,17 @@ pub(crate) enum Pane {
     Tape,
 }
 
+impl Pane {
+    /// Its column and row in the grid of the screen, from the upper left.
+    pub(crate) const fn cell(self) -> (u8, u8) {
+        match self {
+            Self::List => (0, 0),
+            Self::Tape => (0, 1),
+            Self::Chart => (1, 0),
+        }
+    }
+}
+
 /// The state of the Data screen.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
