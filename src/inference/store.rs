@@ -39,7 +39,7 @@ pub use self::{
     relearn::{PastLesson, Relearnable, Relearned},
     retention::EpochTotals,
     view::{Bundles, Received},
-    worker_quota::{NEWCOMERS_MAX, SUBMISSIONS_MAX},
+    worker_quota::NEWCOMERS_MAX,
 };
 use wire::inference::LabeledValue;
 

@@ -13,8 +13,6 @@ use model::topic::Address;
 
 use wire::inference::Bundle;
 
-use crate::math::regret::ByActor;
-
 /// A list of numbers for each pair of a row and a column that has one.
 #[derive(Debug, Clone, Default)]
 pub struct PairValues {
@@ -68,9 +66,9 @@ impl PairValues {
 
     /// Returns one number for each pair of `by_row`. Columns are in order.
     pub fn from_rows<'r>(
-        by_row: impl IntoIterator<Item = (&'r Address, &'r ByActor<f64>)>,
+        by_row: impl IntoIterator<Item = (&'r Address, &'r BTreeMap<Address, f64>)>,
     ) -> Self {
-        let by_row: BTreeMap<&Address, &ByActor<f64>> = by_row.into_iter().collect();
+        let by_row: BTreeMap<&Address, &BTreeMap<Address, f64>> = by_row.into_iter().collect();
         let columns: BTreeSet<&Address> = by_row.values().flat_map(|row| row.keys()).collect();
         let numbers = by_row
             .values()
@@ -212,7 +210,7 @@ impl PairValues {
     }
 
     /// The numbers by row and column, of width 1.
-    pub fn by_row(&self) -> ByActor<ByActor<f64>> {
+    pub fn by_row(&self) -> BTreeMap<Address, BTreeMap<Address, f64>> {
         let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
         let row = |(idx, name): (usize, &Address)| {
             (name.clone(), self.row(idx).filter_map(number).collect())

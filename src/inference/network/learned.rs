@@ -31,7 +31,7 @@ pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 
 /// The most inferers, and the most forecasters, that are remembered: more than an epoch
-/// [takes](crate::store::SUBMISSIONS_MAX). Past it those without a score are forgotten first, so
+/// [takes](crate::network::topic::SUBMISSIONS_MAX). Past it those without a score are forgotten first, so
 /// that made-up names displace nobody.
 const KNOWN_MAX: usize = 2048;
 

@@ -25,7 +25,6 @@ use crate::{
         synthesis::weights::{Generation, Params},
     },
     network::retention::{DAY, Retention},
-    store::SUBMISSIONS_MAX,
 };
 
 /// What keeps a sum of weights from zero, by the chain's parameters.
@@ -51,6 +50,10 @@ pub const LABELS_MAX: usize = 256;
 
 /// The most models of one predictor: each costs an execution in every epoch.
 const MODELS_MAX: usize = 64;
+
+/// The most payloads of one kind of worker that are taken for one nonce: of scored ones, and of
+/// trusted ones. Far more than there are places.
+pub const SUBMISSIONS_MAX: u32 = 1024;
 
 /// The most workers that a topic's whitelist may have.
 pub const WHITELIST_MAX: usize = 2048;

@@ -121,24 +121,9 @@ impl Store {
             relearn::put(write, topic, &Relearned { nonce, truth, losses })?;
             retention::recount(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
-            put_learned(write, topic, learned, &known).map(Some)
+            relearn::put_learned(write, topic, learned, &known).map(Some)
         })
     }
-}
-
-/// Keeps `learned` in place of `before`.
-pub(super) fn put_learned(
-    write: &Connection,
-    topic: TopicId,
-    learned: Learned,
-    before: &StoredLearned,
-) -> Result<StoredLearned, StoreError> {
-    let stamp = before.stamp.saturating_add(1);
-    let sql = "INSERT OR REPLACE INTO learned (topic_id, stamp, record, regrets, past)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
-    let (record, regrets, past) = record::write_learned(&learned)?;
-    write.run(sql, params![number(topic.get()), stamp, record, regrets, past])?;
-    Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
 /// Keeps the scores of `moved`, which are all that differs from `before`.

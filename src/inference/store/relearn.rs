@@ -3,6 +3,8 @@
 //! What a topic had learned is kept from time to time, before an epoch is learned from. From there
 //! the epochs are learned from again, each with its own bundle: what was served stays as it is.
 
+use std::sync::Arc;
+
 use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
@@ -13,8 +15,8 @@ use rusqlite::{Connection, params};
 use wire::inference::LabeledValue;
 
 use super::{
-    EPOCH_BYTES, Input, State, Store, StoreError, StoredLearned, epochs::put_learned, height, key,
-    number, pairs, record, retention, view,
+    EPOCH_BYTES, Input, State, Store, StoreError, StoredLearned, height, key, number, pairs,
+    record, retention, view,
 };
 use crate::{
     math::{pair_values::FullBundle, regret::Losses},
@@ -151,6 +153,21 @@ impl Store {
             put_learned(write, topic, learned, &known).map(Some)
         })
     }
+}
+
+/// Keeps `learned` in place of `before`.
+pub(super) fn put_learned(
+    write: &Connection,
+    topic: TopicId,
+    learned: Learned,
+    before: &StoredLearned,
+) -> Result<StoredLearned, StoreError> {
+    let stamp = before.stamp.saturating_add(1);
+    let sql = "INSERT OR REPLACE INTO learned (topic_id, stamp, record, regrets, past)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let (record, regrets, past) = record::write_learned(&learned)?;
+    write.run(sql, params![number(topic.get()), stamp, record, regrets, past])?;
+    Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
 /// Keeps what an epoch came to.

@@ -11,12 +11,11 @@ use rusqlite::{Connection, params};
 use super::{LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, key, state};
 use crate::{
     math::sortition::Record,
-    network::submission::{Origin, Submission},
+    network::{
+        submission::{Origin, Submission},
+        topic::SUBMISSIONS_MAX,
+    },
 };
-
-/// The most payloads of one kind of worker that are taken for one nonce: of scored ones, and of
-/// trusted ones. Far more than there are places.
-pub const SUBMISSIONS_MAX: u32 = 1024;
 
 /// The most payloads of newcomers that are taken for one nonce. They have counts of their own, so
 /// that they take the room of nobody else.

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use model::topic::Address;
 
-use super::{Epoch, Newcomers, Values, implied::Implied, weights};
+use super::{
+    Epoch, Newcomers, Values,
+    implied::{Implied, walk},
+    weights::{self, dot},
+};
 use crate::math::regret::{ByActor, RoleValues};
 
 /// The regret of who does not count in a line: it has no weight, and no say in a scale.
@@ -108,38 +112,6 @@ impl<'a> Table<'a> {
         let found = walk(names.iter().copied(), regrets);
         found.map(|regret| regret.copied().unwrap_or(self.newcomer())).collect()
     }
-}
-
-/// What `map` holds for each of `names`, which are in order.
-pub fn walk<'n, 'm, T>(
-    names: impl Iterator<Item = &'n Address>,
-    map: &'m BTreeMap<Address, T>,
-) -> impl Iterator<Item = Option<&'m T>> {
-    let mut known = map.iter().peekable();
-    names.map(move |name| {
-        loop {
-            // Usually it is the next one, and a shared address compares by its pointer.
-            if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
-                return Some(value);
-            }
-            known.next_if(|(other, _)| *other < name)?;
-        }
-    })
-}
-
-/// The sum of the products of `values` and `weights`, as far as both go. Four sums run side by side,
-/// so that none waits for another.
-pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
-    let n_common = values.len().min(weights.len());
-    let (values, weights) = (values.split_at(n_common).0, weights.split_at(n_common).0);
-    let (fours, rest) = values.as_chunks::<4>();
-    let (weight_fours, weight_rest) = weights.as_chunks::<4>();
-    let mut sums = [0.0; 4];
-    for (four, weights) in fours.iter().zip(weight_fours) {
-        sums = [0, 1, 2, 3].map(|idx| sums[idx] + four[idx] * weights[idx]);
-    }
-    let rest: f64 = rest.iter().zip(weight_rest).map(|(value, weight)| value * weight).sum();
-    sums.iter().sum::<f64>() + rest
 }
 
 /// Pairs `names` with `numbers`.

@@ -6,8 +6,7 @@ use model::topic::Address;
 
 use super::{
     Epoch, Newcomers, Values,
-    combine::{dot, walk},
-    weights::weights,
+    weights::{dot, weights},
 };
 use crate::math::{pair_values::PairValues, statistics::median};
 
@@ -206,4 +205,21 @@ fn without_one(numbers: impl DoubleEndedIterator<Item = f64> + Clone) -> Vec<f64
         *sum += after;
     }
     sums
+}
+
+/// What `map` holds for each of `names`, which are in order.
+pub fn walk<'n, 'm, T>(
+    names: impl Iterator<Item = &'n Address>,
+    map: &'m BTreeMap<Address, T>,
+) -> impl Iterator<Item = Option<&'m T>> {
+    let mut known = map.iter().peekable();
+    names.map(move |name| {
+        loop {
+            // Usually it is the next one, and a shared address compares by its pointer.
+            if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
+                return Some(value);
+            }
+            known.next_if(|(other, _)| *other < name)?;
+        }
+    })
 }

@@ -10,8 +10,9 @@ use model::topic::Address;
 
 use super::{
     Values,
-    combine::{ABSENT, Table, dot, named},
+    combine::{ABSENT, Table, named},
     implied::Implied,
+    weights::dot,
 };
 use crate::math::{pair_values::PairValues, regret::PairwiseRegrets};
 

@@ -112,6 +112,21 @@ pub fn weight_beside(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> 
     }
 }
 
+/// The sum of the products of `values` and `weights`, as far as both go. Four sums run side by side,
+/// so that none waits for another.
+pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
+    let n_common = values.len().min(weights.len());
+    let (values, weights) = (values.split_at(n_common).0, weights.split_at(n_common).0);
+    let (fours, rest) = values.as_chunks::<4>();
+    let (weight_fours, weight_rest) = weights.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for (four, weights) in fours.iter().zip(weight_fours) {
+        sums = [0, 1, 2, 3].map(|idx| sums[idx] + four[idx] * weights[idx]);
+    }
+    let rest: f64 = rest.iter().zip(weight_rest).map(|(value, weight)| value * weight).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
 /// Returns `weights` divided by their sum; none where they sum to nothing.
 pub fn normalized(weights: &[f64]) -> Option<Vec<f64>> {
     let sum: f64 = weights.iter().sum();
