@@ -2,16 +2,12 @@
 //!
 //! [`Inference`] is the façade: submit, close, learn, and read. [`math`] holds the formulas, plain
 //! functions of values; [`network`] topics, epochs and what is due at a height; [`store`] the SQLite
-//! file; [`server`] the HTTP API. [`backtest`] replays a topic over past rows, [`cases`] computes
-//! single epochs given by hand, [`signer`] signs values for consumer contracts. Absent on purpose:
-//! the cluster and the dataset service, which [`network::runs`] and [`network::rows`] stand for.
+//! file; [`server`] the HTTP API. Absent on purpose: the cluster and the dataset service, which
+//! [`network::runs`] and [`network::rows`] stand for.
 
-pub mod backtest;
-pub mod cases;
 pub mod math;
 pub mod network;
 pub mod server;
-pub mod signer;
 pub mod store;
 
 use std::{

@@ -1,7 +1,9 @@
 //! The formulas of the network, in both generations of the chain: plain functions of values.
 //!
-//! Absent on purpose: topics, heights, stores and clocks.
+//! [`cases`] computes single epochs given by hand. Absent on purpose: topics, heights, stores and
+//! clocks.
 
+pub mod cases;
 pub mod loss;
 pub mod network_loss;
 pub mod outlier;

@@ -2,9 +2,11 @@
 //!
 //! [`topic`] and [`epoch`] hold the settings and the schedule, [`submission`] checks payloads,
 //! [`selection`] and [`close`] end a window, [`learned`] takes the losses in, [`runner`] does what
-//! is due. Absent on purpose: SQL and HTTP.
+//! is due. [`backtest`] replays a topic over past rows, and [`signer`] signs values for consumer
+//! contracts. Absent on purpose: SQL and HTTP.
 
 pub mod addresses;
+pub mod backtest;
 pub(crate) mod cache;
 pub mod chain;
 pub mod close;
@@ -23,6 +25,7 @@ pub mod rows;
 pub mod runner;
 pub mod runs;
 pub mod selection;
+pub mod signer;
 pub mod submission;
 pub mod topic;
 pub mod topics;

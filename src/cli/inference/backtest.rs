@@ -4,14 +4,13 @@ mod demo;
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 
-use ::inference::{
+use ::inference::network::{
+    addresses,
     backtest::{ActorResult, Backtest, Model, Prediction, Report, Step, baselines},
-    network::{
-        addresses, prediction,
-        rows::{FlatRow, Rows as _, lines},
-        runs::Cause,
-        topic::{Source, Topic, demo_topics, settings},
-    },
+    prediction,
+    rows::{FlatRow, Rows as _, lines},
+    runs::Cause,
+    topic::{Source, Topic, demo_topics, settings},
 };
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;

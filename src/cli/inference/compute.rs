@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ::inference::cases::{self, CaseError, CaseResult};
+use ::inference::math::cases::{self, CaseError, CaseResult};
 use anyhow::Context as _;
 use clap::Args;
 use model::escape::escape_line;

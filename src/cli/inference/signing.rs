@@ -7,8 +7,8 @@ use std::{
 };
 
 use ::inference::{
+    network::signer::{Domain, Signer},
     server::Consumers,
-    signer::{Domain, Signer},
 };
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;

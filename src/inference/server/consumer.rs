@@ -22,8 +22,10 @@ use super::{
 };
 use crate::{
     math::synthesis::interval::PERCENTILES,
-    network::close::Signed,
-    signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
+    network::{
+        close::Signed,
+        signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
+    },
 };
 
 /// For whom inferences are signed, and by whom.

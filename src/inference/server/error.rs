@@ -20,8 +20,7 @@ use wire::{
 
 use crate::{
     InferenceError, ReadError, SubmitError,
-    network::{relearn::RelearnError, topics::TopicChangeError},
-    signer::SignerError,
+    network::{relearn::RelearnError, signer::SignerError, topics::TopicChangeError},
     store::StoreError,
 };
 

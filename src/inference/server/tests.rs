@@ -22,8 +22,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::{
     Sender,
-    network::{submission::Payload, topic::demo_topics},
-    signer::Domain,
+    network::{signer::Domain, submission::Payload, topic::demo_topics},
     store::Input,
 };
 
@@ -123,7 +122,7 @@ impl Fixture {
 fn consumers() -> Consumers {
     let contract = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6".parse().unwrap();
     Consumers {
-        signer: crate::signer::Signer::from_bytes(&[7; 32]).unwrap(),
+        signer: crate::network::signer::Signer::from_bytes(&[7; 32]).unwrap(),
         chains: [("ethereum-11155111".to_owned(), Domain { chain_id: 11_155_111, contract })]
             .into(),
         prices: [("BTC/8h".to_owned(), "1".parse().unwrap())].into(),

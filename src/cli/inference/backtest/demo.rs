@@ -3,14 +3,13 @@
 
 use std::{num::NonZeroU32, sync::Arc, thread::available_parallelism, time::Duration};
 
-use ::inference::{
+use ::inference::network::{
+    addresses,
     backtest::{Backtest, Model, Prediction, Report},
-    network::{
-        addresses, prediction,
-        rows::{FlatRow, lines},
-        runs::Cause,
-        topic::{Predictor, Topic, Truth, demo_topics},
-    },
+    prediction,
+    rows::{FlatRow, lines},
+    runs::Cause,
+    topic::{Predictor, Topic, Truth, demo_topics},
 };
 use anyhow::Context as _;
 use async_trait::async_trait;

@@ -13,10 +13,10 @@ use inference::{
         retention::Retention,
         rows::{DatasetColumn, Described, FlatRow, Rows},
         runs::{Cause, Job, PeerOutput, Runs},
+        signer::Signer,
         topic::{ActiveMax, SUBMISSIONS_MAX, Topic, demo_topics},
     },
     server::{Consumers, InferenceService, ServiceOptions},
-    signer::Signer,
 };
 use model::{dataset::DatasetId, timestamp::Timestamp, topic::TopicId};
 use task::{clock::Clock, group::Group};

@@ -1,4 +1,4 @@
-//! Regrets by hand; recorded ones are among the [cases](crate::cases).
+//! Regrets by hand; recorded ones are among the [cases](crate::math::cases).
 
 use proptest::prelude::*;
 
