@@ -42,63 +42,31 @@ impl LoadOptions {
     pub const USUAL: Self = Self { every: Duration::from_secs(1), keep: Duration::from_hours(24) };
 }
 
-const fn describe(
-    name: &'static str,
-    text: &'static str,
-    metadata: &'static [(&'static str, &'static str)],
-    columns: &'static [&'static str],
-) -> Description<'static> {
-    Description { name, text, metadata, columns }
-}
-
-/// The datasets, in the order in which a measurement has its rows.
-const DATASETS: [Description<'static>; 4] = [
-    describe(
+/// Name, text, unit of the first column, and columns of each dataset, in the order in which a
+/// measurement has its rows.
+const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
+    (
         "machine_cpu",
         "Processor load of this machine, each second",
-        &[
-            ("source", "machine"),
-            ("provider", "triptych"),
-            ("frequency", "1s"),
-            (VALUE_COLUMN, "load_percent"),
-            ("unit", "percent"),
-        ],
+        "percent",
         &["load_percent", "busiest_core_percent", "load_average_1m"],
     ),
-    describe(
+    (
         "machine_memory",
         "Memory in use on this machine, each second",
-        &[
-            ("source", "machine"),
-            ("provider", "triptych"),
-            ("frequency", "1s"),
-            (VALUE_COLUMN, "used_percent"),
-            ("unit", "percent"),
-        ],
+        "percent",
         &["used_percent", "used_bytes", "swap_used_bytes"],
     ),
-    describe(
+    (
         "machine_network",
         "Network traffic of this machine, each second, loopback left out",
-        &[
-            ("source", "machine"),
-            ("provider", "triptych"),
-            ("frequency", "1s"),
-            (VALUE_COLUMN, "received_bytes_per_second"),
-            ("unit", "bytes per second"),
-        ],
+        "bytes per second",
         &["received_bytes_per_second", "sent_bytes_per_second"],
     ),
-    describe(
+    (
         "machine_disk",
         "Disk traffic and space of this machine, each second",
-        &[
-            ("source", "machine"),
-            ("provider", "triptych"),
-            ("frequency", "1s"),
-            (VALUE_COLUMN, "written_bytes_per_second"),
-            ("unit", "bytes per second"),
-        ],
+        "bytes per second",
         &["written_bytes_per_second", "read_bytes_per_second", "used_percent"],
     ),
 ];
@@ -148,7 +116,15 @@ impl LoadStore {
     async fn open(datasets: &Datasets, keep: Duration, clock: &Clock) -> Option<Self> {
         let mut feeds = Vec::new();
         let mut newest = None;
-        for description in DATASETS {
+        for (name, text, unit, columns) in DATASETS {
+            let metadata = [
+                ("source", "machine"),
+                ("provider", "triptych"),
+                ("frequency", "1s"),
+                (VALUE_COLUMN, columns.first().copied().unwrap_or_default()),
+                ("unit", unit),
+            ];
+            let description = Description { name, text, metadata: &metadata, columns };
             let opened = async {
                 let feed = Feed::open(datasets, description).await?;
                 let row = feed.newest().await?;
@@ -162,7 +138,7 @@ impl LoadStore {
                 Err(error) => {
                     warn!(
                         error = &error as &dyn Error,
-                        "the machine's load is not measured: {}", description.name
+                        "the machine's load is not measured: {name}"
                     );
                     return None;
                 }

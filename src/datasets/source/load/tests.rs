@@ -40,12 +40,12 @@ async fn each_dataset_gets_a_row_a_tick_and_lets_go_of_old_ones() {
             }
         }
     };
-    for description in DATASETS {
-        let look = || n_rows(description.name, 3);
+    for (name, ..) in DATASETS {
+        let look = || n_rows(name, 3);
         let rows = task::wait::until(Duration::from_secs(20), look).await.unwrap();
         let newest = rows.row(rows.len() - 1).unwrap();
         let value = newest.values[0].as_ref().and_then(model::row::Value::as_f64);
-        assert!(value.is_some_and(|value| value >= 0.0), "{}: {newest:?}", description.name);
+        assert!(value.is_some_and(|value| value >= 0.0), "{name}: {newest:?}");
     }
     let which = DatasetRef::Name("machine_cpu".to_owned());
     let found = datasets.read_store(move |store| store.sight(None, &which)).await.unwrap();
