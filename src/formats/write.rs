@@ -27,9 +27,6 @@ const ROW_BYTES: usize = 160;
 /// The longest number, and what stands around a name and a value.
 const VALUE_BYTES: usize = 30;
 
-/// The header of buckets as CSV, by document 2.
-const BUCKETS_HEADER: &[u8] = b"timestamp,open,high,low,close,volume,count\n";
-
 /// What rows are written as.
 #[derive(
     Debug,
@@ -146,14 +143,18 @@ impl Writer {
     /// A writer of rows of `dataset`, whose columns are these, the deleted ones included.
     #[must_use]
     pub fn new(dataset: DatasetId, columns: &[Column]) -> Self {
-        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        Self::of_names(dataset, columns.iter().map(|column| column.name.clone()).collect())
+    }
+
+    /// A writer of rows of columns of these names, empty ones of deleted columns.
+    fn of_names(dataset: DatasetId, names: Vec<String>) -> Self {
         let keys = names.iter().map(|name| {
             let mut key = vec![b','];
             push_text(&mut key, name);
             key.push(b':');
             Phrase::new(&key)
         });
-        let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
+        let shown = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
         let shown: Vec<usize> = shown.map(|(idx, _)| idx).collect();
         let mut flat: Vec<Option<usize>> =
             std::iter::once(None).chain(shown.iter().copied().map(Some)).collect();
@@ -204,20 +205,15 @@ impl Writer {
     }
 
     /// Rows as they stand in the middle of a file of text.
-    pub fn file_rows(&mut self, to: &mut Vec<u8>, rows: &Rows, output: Output) {
+    pub fn file_rows(&mut self, to: &mut Vec<u8>, block: &Block, output: Output) {
         let mut at = to.len();
-        for row_idx in 0..rows.len() {
+        for row_idx in 0..block.len() {
             if row_idx > 0 && output == Output::Json {
                 at = put(to, at, b",");
             }
-            at = match (rows, output) {
-                (Rows::Raw(block), Output::Csv) => self.put_csv_row(to, at, block, row_idx),
-                (Rows::Raw(block), _) => self.put_flat_row(to, at, block, row_idx),
-                (Rows::Buckets(buckets), _) => match (buckets.get(row_idx), output) {
-                    (Some(bucket), Output::Csv) => self.put_csv_bucket(to, at, bucket),
-                    (Some(bucket), _) => self.put_flat_bucket(to, at, bucket),
-                    (None, _) => at,
-                },
+            at = match output {
+                Output::Csv => self.put_csv_row(to, at, block, row_idx),
+                _ => self.put_flat_row(to, at, block, row_idx),
             };
             if output == Output::Ndjson {
                 at = put(to, at, b"\n");
@@ -295,30 +291,13 @@ impl Writer {
     }
 
     /// The first line of a CSV file.
-    pub fn csv_header(&self, to: &mut Vec<u8>, is_bucketed: bool) {
-        if is_bucketed {
-            return to.extend_from_slice(BUCKETS_HEADER);
-        }
+    pub fn csv_header(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(TIMESTAMP.as_bytes());
         for name in self.shown.iter().filter_map(|idx| self.names.get(*idx)) {
             to.push(b',');
             push_cell(to, name);
         }
         to.push(b'\n');
-    }
-
-    /// A bucket in the form of a flat row.
-    fn put_flat_bucket(&mut self, to: &mut Vec<u8>, start: usize, bucket: &Bucket) -> usize {
-        let at = put_number(to, start, "close", bucket.close);
-        let at = put(to, at, b",\"count\":");
-        let at = put_count(to, at, bucket.count);
-        let at = put_number(to, at, "high", bucket.high);
-        let at = put_number(to, at, "low", bucket.low);
-        let at = put_number(to, at, "open", bucket.open);
-        let at = put(to, at, b",\"timestamp\":");
-        let at = self.timestamps.put(to, at, bucket.timestamp);
-        let at = put_number(to, at, "volume", bucket.volume);
-        put_object(to, start, at)
     }
 
     /// A row as a line of CSV.
@@ -330,18 +309,6 @@ impl Writer {
                 at = put_value(to, at, series, row_idx, push_cell).unwrap_or(at);
             }
         }
-        put(to, at, b"\n")
-    }
-
-    /// A bucket as a line of CSV.
-    fn put_csv_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
-        let mut at = self.timestamps.put_bare(to, at, bucket.timestamp);
-        for number in [bucket.open, bucket.high, bucket.low, bucket.close, bucket.volume] {
-            at = put(to, at, b",");
-            at = put_float(to, at, number);
-        }
-        let at = put(to, at, b",");
-        let at = put_count(to, at, bucket.count);
         put(to, at, b"\n")
     }
 }

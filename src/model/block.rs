@@ -80,6 +80,29 @@ impl Rows {
     }
 }
 
+impl From<&[Bucket]> for Block {
+    /// Columns of their prices, volume and count.
+    fn from(buckets: &[Bucket]) -> Self {
+        let series = |number: fn(&Bucket) -> f64| {
+            Series::Float(buckets.iter().map(|bucket| Some(number(bucket))).collect())
+        };
+        let count = |bucket: &Bucket| Some(i64::try_from(bucket.count).unwrap_or(i64::MAX));
+        Self {
+            times: buckets.iter().map(|bucket| bucket.timestamp).collect(),
+            ids: Vec::new(),
+            created: Vec::new(),
+            columns: vec![
+                series(|bucket| bucket.open),
+                series(|bucket| bucket.high),
+                series(|bucket| bucket.low),
+                series(|bucket| bucket.close),
+                series(|bucket| bucket.volume),
+                Series::Integer(buckets.iter().map(count).collect()),
+            ],
+        }
+    }
+}
+
 impl Series {
     /// A series without rows, of a column of this type.
     #[must_use]

@@ -17,17 +17,10 @@ use model::{
 /// Which columns of a dataset, by their place, go into its buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// Rows are bars themselves.
+    /// Rows are bars themselves, or hold one value that matters: a bar that never moved.
     Bars {
         /// The place of `open`, `high`, `low` and `close`.
         prices: [usize; 4],
-        /// The place of `volume`.
-        volume: Option<usize>,
-    },
-    /// Rows hold one value that matters.
-    Value {
-        /// The index of the column.
-        value: usize,
         /// The place of `volume`.
         volume: Option<usize>,
     },
@@ -55,25 +48,22 @@ impl Fold {
                 let is_float = |column: &Column| column.dtype == Dtype::Float && is_number(column);
                 columns.iter().position(is_float)
             })
-            .map_or(Self::Nothing, |value| Self::Value {
-                value,
-                volume: volume.filter(|volume| *volume != value),
+            .map_or(Self::Nothing, |value| {
+                Self::of_value(value, volume.filter(|volume| *volume != value))
             })
+    }
+
+    /// By the column at `value` alone, and that of the volume.
+    pub(crate) const fn of_value(value: usize, volume: Option<usize>) -> Self {
+        Self::Bars { prices: [value; 4], volume }
     }
 
     /// Whether rows that lack what it takes beyond `old` fold into the same buckets by both.
     pub(crate) fn continues(self, old: Self) -> bool {
         match (old, self) {
             (Self::Nothing, _) => true,
-            (
-                Self::Bars { prices: old, volume: old_volume },
-                Self::Bars { prices: new, volume: new_volume },
-            ) => old == new && (old_volume.is_none() || old_volume == new_volume),
-            (
-                Self::Value { value: old, volume: old_volume },
-                Self::Value { value: new, volume: new_volume },
-            ) => old == new && (old_volume.is_none() || old_volume == new_volume),
-            _ => false,
+            (Self::Bars { prices: old, volume: None }, Self::Bars { prices, .. }) => old == prices,
+            _ => old == self,
         }
     }
 
@@ -81,7 +71,6 @@ impl Fold {
     pub(crate) fn columns(self) -> Vec<usize> {
         match self {
             Self::Nothing => Vec::new(),
-            Self::Value { value, volume } => [Some(value), volume].into_iter().flatten().collect(),
             Self::Bars { prices, volume } => prices.into_iter().chain(volume).collect(),
         }
     }
@@ -186,12 +175,7 @@ impl<'a> Samples<'a> {
             Some(Series::Float(values)) => Numbers::Floats(values),
             Some(others) => Numbers::Others(others),
         };
-        let (prices, volume) = match fold {
-            Fold::Nothing => return None,
-            // A value is a bar that never moved.
-            Fold::Value { value, volume } => ([value; 4], volume),
-            Fold::Bars { prices, volume } => (prices, volume),
-        };
+        let Fold::Bars { prices, volume } = fold else { return None };
         Some(Self { prices: prices.map(numbers), volume: volume.map_or(Numbers::None, numbers) })
     }
 
@@ -236,6 +220,15 @@ pub(crate) fn coarser(start: Timestamp, finer: impl IntoIterator<Item = Bucket>)
         join(&mut whole, &later);
     }
     Some(whole)
+}
+
+/// The buckets of `resolution` that finer ones make, in order.
+pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
+    let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
+    finer
+        .chunk_by(|a, b| start(a) == start(b))
+        .filter_map(|group| coarser(start(group.first()?), group.iter().copied()))
+        .collect()
 }
 
 /// Adds what comes `later` to a bucket.

@@ -2,11 +2,12 @@
 //!
 //! Memory stays bounded however long the file is: text is written row by row, columns in batches.
 
+use std::borrow::Cow;
+
 use model::{
-    block::{Block, Rows, Series},
+    block::{Block, Rows},
     dataset::{BAR_COLUMNS, Column, DatasetId, Dtype},
     resolution::Resolution,
-    row::Bucket,
 };
 
 use super::{Field, Output, Writer, arrow, parquet};
@@ -32,19 +33,18 @@ impl Document {
         columns: &[Column],
         resolution: Resolution,
     ) -> Self {
-        let is_bucketed = resolution.bucket().is_some();
+        let fields = fields(columns, resolution.bucket().is_some());
         let form = match output {
             Output::Json | Output::Ndjson | Output::Csv => {
-                let writer = Writer::new(dataset, columns);
-                Form::Text(Box::new(Text { writer, output, is_bucketed, has_rows: false }))
+                let names = fields.into_iter().map(|field| field.name).collect();
+                let writer = Writer::of_names(dataset, names);
+                Form::Text(Box::new(Text { writer, output, has_rows: false }))
             }
             Output::Arrow => {
-                let fields = fields(columns, is_bucketed);
                 let file = arrow::Stream::new(visible_fields(&fields));
                 Form::Arrow(Batched::new(fields, file))
             }
             Output::Parquet => {
-                let fields = fields(columns, is_bucketed);
                 let file = parquet::File::new(visible_fields(&fields));
                 Form::Parquet(Batched::new(fields, file))
             }
@@ -57,7 +57,7 @@ impl Document {
         match &mut self.form {
             Form::Text(text) => match text.output {
                 Output::Json => to.push(b'['),
-                Output::Csv => text.writer.csv_header(to, text.is_bucketed),
+                Output::Csv => text.writer.csv_header(to),
                 _ => {}
             },
             Form::Arrow(batched) => batched.file.begin(to),
@@ -69,7 +69,7 @@ impl Document {
     pub fn rows(&mut self, to: &mut Vec<u8>, rows: &Rows) {
         match &mut self.form {
             Form::Text(text) => {
-                if !is_empty(rows) {
+                if !rows.is_empty() {
                     to.extend_from_slice(text.joint());
                     text.bare(to, rows);
                 }
@@ -116,13 +116,6 @@ impl Document {
     }
 }
 
-fn is_empty(rows: &Rows) -> bool {
-    match rows {
-        Rows::Raw(block) => block.is_empty(),
-        Rows::Buckets(buckets) => buckets.is_empty(),
-    }
-}
-
 fn fields(columns: &[Column], is_bucketed: bool) -> Vec<Field> {
     if is_bucketed {
         let field = |(name, dtype): (&str, Dtype)| Field {
@@ -149,7 +142,6 @@ fn visible_fields(fields: &[Field]) -> Vec<Field> {
 struct Text {
     writer: Writer,
     output: Output,
-    is_bucketed: bool,
     has_rows: bool,
 }
 
@@ -160,7 +152,7 @@ impl Text {
     }
 
     fn bare(&mut self, to: &mut Vec<u8>, rows: &Rows) {
-        self.writer.file_rows(to, rows, self.output);
+        self.writer.file_rows(to, &block_of(rows), self.output);
     }
 }
 
@@ -180,14 +172,7 @@ impl<F> Batched<F> {
     }
 
     fn rows(&mut self, rows: &Rows, enough: usize, mut write: impl FnMut(&mut F, &Block)) {
-        let buckets;
-        let block = match rows {
-            Rows::Raw(block) => block,
-            Rows::Buckets(found) => {
-                buckets = block_of(found);
-                &buckets
-            }
-        };
+        let block = &*block_of(rows);
         let mut from = 0;
         while from < block.len() {
             let until = block.len().min(from + enough - self.waiting.len().min(enough - 1));
@@ -210,24 +195,11 @@ impl<F> Batched<F> {
     }
 }
 
-/// Buckets as a block of six columns.
-fn block_of(buckets: &[Bucket]) -> Block {
-    let series = |number: fn(&Bucket) -> f64| {
-        Series::Float(buckets.iter().map(|bucket| Some(number(bucket))).collect())
-    };
-    let counts = buckets.iter().map(|bucket| i64::try_from(bucket.count).ok());
-    Block {
-        times: buckets.iter().map(|bucket| bucket.timestamp).collect(),
-        ids: Vec::new(),
-        created: Vec::new(),
-        columns: vec![
-            series(|bucket| bucket.open),
-            series(|bucket| bucket.high),
-            series(|bucket| bucket.low),
-            series(|bucket| bucket.close),
-            series(|bucket| bucket.volume),
-            Series::Integer(counts.collect()),
-        ],
+/// Rows as columns, buckets as those of their prices, volume and count.
+fn block_of(rows: &Rows) -> Cow<'_, Block> {
+    match rows {
+        Rows::Raw(block) => Cow::Borrowed(block),
+        Rows::Buckets(buckets) => Cow::Owned(buckets.as_slice().into()),
     }
 }
 

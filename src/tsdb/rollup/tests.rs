@@ -67,7 +67,7 @@ fn bars_need_all_four_prices_and_may_have_a_volume() {
         Fold::for_dataset(&bars[..4], &none),
         Fold::Bars { prices: [0, 1, 2, 3], volume: None }
     );
-    assert_eq!(Fold::for_dataset(&bars[..3], &none), Fold::Value { value: 0, volume: None });
+    assert_eq!(Fold::for_dataset(&bars[..3], &none), Fold::of_value(0, None));
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn any_other_dataset_folds_its_value_column_or_its_first_float() {
     let mixed =
         columns(&[("name", Dtype::String), ("count", Dtype::Integer), ("load", Dtype::Float)]);
     let metadata = BTreeMap::from([(VALUE_COLUMN.to_owned(), "count".to_owned())]);
-    assert_eq!(Fold::for_dataset(&mixed, &metadata), Fold::Value { value: 1, volume: None });
-    assert_eq!(Fold::for_dataset(&mixed, &BTreeMap::new()), Fold::Value { value: 2, volume: None });
+    assert_eq!(Fold::for_dataset(&mixed, &metadata), Fold::of_value(1, None));
+    assert_eq!(Fold::for_dataset(&mixed, &BTreeMap::new()), Fold::of_value(2, None));
     assert_eq!(Fold::for_dataset(&mixed[..2], &BTreeMap::new()), Fold::Nothing);
 }
 
@@ -97,7 +97,7 @@ fn bars_fold_to_first_highest_lowest_last_and_sum() {
 
 #[test]
 fn values_fold_without_a_volume_and_rows_without_one_do_not_count() {
-    let fold = Fold::Value { value: 0, volume: None };
+    let fold = Fold::of_value(0, None);
     check(
         fold,
         &[(0, &[Some(3.0)]), (1, &[None]), (2, &[Some(1.0)]), (3, &[Some(2.0)])],
@@ -114,7 +114,7 @@ fn a_bar_without_some_of_its_prices_takes_the_nearest() {
 
 #[test]
 fn going_on_from_a_bucket_is_the_same_as_folding_all_at_once() {
-    let fold = Fold::Value { value: 0, volume: Some(1) };
+    let fold = Fold::of_value(0, Some(1));
     let rows: Vec<[Option<f64>; 2]> =
         (0..10).map(|i| [Some(0.1 * f64::from(i)), Some(0.3)]).collect();
     let rows: Vec<(i64, &[Option<f64>])> =
@@ -128,7 +128,7 @@ fn going_on_from_a_bucket_is_the_same_as_folding_all_at_once() {
 
 #[test]
 fn an_hour_folds_its_buckets() {
-    let fold = Fold::Value { value: 0, volume: None };
+    let fold = Fold::of_value(0, None);
     let five = fold.buckets(
         &block(&[(0, &[Some(1.0)]), (300, &[Some(3.0)])]),
         Resolution::FiveMinutes,

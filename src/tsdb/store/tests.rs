@@ -434,7 +434,7 @@ pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64
             assert_eq!((count, page), (u64::try_from(within.len()).unwrap(), want));
         }
     }
-    let fold = Fold::Value { value: 0, volume: None };
+    let fold = Fold::of_value(0, None);
     compare_all_buckets(
         store,
         id,

@@ -3,7 +3,7 @@
 
 use std::{env, fs};
 
-use model::timestamp::Timestamp;
+use model::{block::Series, row::Bucket, timestamp::Timestamp};
 
 use super::*;
 

@@ -9,7 +9,6 @@ use std::{
 use db::statement::Statements as _;
 use model::{
     block::{Block, Rows, Series},
-    dataset::Dtype,
     resolution::Resolution,
     row::Bucket,
     timestamp::Timestamp,
@@ -34,10 +33,6 @@ const STEP: Duration = Duration::from_micros(1);
 
 /// Buckets that [`batches`] hands on at a time.
 const BATCH_BUCKETS: usize = 4096;
-
-/// The columns of a chunk of buckets: open, high, low, close, volume, count.
-const COLUMNS: [Dtype; 6] =
-    [Dtype::Float, Dtype::Float, Dtype::Float, Dtype::Float, Dtype::Float, Dtype::Integer];
 
 /// Which buckets of a resolution to read.
 #[derive(Debug, Clone, Copy)]
@@ -259,7 +254,7 @@ fn give_chunk(
         out.skip -= chunk.n;
         return Ok(true);
     }
-    let mut under = block_of(&[]);
+    let mut under = Block::from([].as_slice());
     chunks::open(connection, series.dataset, chunk, |timestamps, body| {
         let rows = chunks::within(timestamps, span);
         if rows.is_empty() { Ok(()) } else { decode_rows(&mut under, timestamps, body, rows, None) }
@@ -325,7 +320,7 @@ pub(super) fn within(
                 let rows = spans.iter().map(|span| chunks::within(timestamps, *span));
                 let rows: Vec<_> = rows.filter(|rows| !rows.is_empty()).collect();
                 let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
-                let mut block = block_of(&[]);
+                let mut block = Block::from([].as_slice());
                 decode_rows(&mut block, timestamps, body, first.start..last.end, None)?;
                 let columns = Columns::new(&block);
                 for rows in &rows {
@@ -406,24 +401,6 @@ pub(super) fn count_single(connection: &Connection, series: SeriesId, span: Span
     let sql = "SELECT count(*) FROM buckets
          WHERE dataset = ?1 AND resolution = ?2 AND t BETWEEN ?3 AND ?4";
     Ok(connection.value(sql, series.within(span))?)
-}
-
-/// Buckets as rows of a chunk.
-pub(super) fn block_of(buckets: &[Bucket]) -> Block {
-    let mut block = Block::new(&COLUMNS);
-    for bucket in buckets {
-        let Bucket { timestamp, open, high, low, close, volume, count } = *bucket;
-        block.times.push(timestamp);
-        for (series, value) in block.columns.iter_mut().zip([open, high, low, close, volume]) {
-            if let Series::Float(values) = series {
-                values.push(Some(value));
-            }
-        }
-        if let Some(Series::Integer(counts)) = block.columns.last_mut() {
-            counts.push(Some(i64::try_from(count).unwrap_or(i64::MAX)));
-        }
-    }
-    block
 }
 
 /// The rows of a chunk as buckets.

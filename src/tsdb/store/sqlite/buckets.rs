@@ -16,14 +16,14 @@ use rusqlite::{Connection, params};
 
 use super::{
     Result,
-    bucket_reader::{self, Page, block_of},
+    bucket_reader::{self, Page},
     chunks::{self, CHUNK_ROWS},
     rebuild_buckets::{self, BucketRebuild, as_stored, fold_rows},
     scan,
     series::{self, KEPT, SETTLED, SeriesId, code, micros, span},
 };
 use crate::{
-    rollup::{Fold, coarser},
+    rollup::{Fold, coarsen, coarser},
     span::Span,
 };
 
@@ -86,11 +86,7 @@ pub(super) fn extend(
                 bucket_reader::read(connection, SeriesId { dataset, resolution: finer }, &before)?;
         }
         finer_ones.append(&mut new);
-        let start_of = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
-        for group in finer_ones.chunk_by(|a, b| start_of(a) == start_of(b)) {
-            let Some(first) = group.first() else { continue };
-            new.extend(coarser(start_of(first), group.iter().copied()));
-        }
+        new = coarsen(&finer_ones, resolution);
         put_new(connection, SeriesId { dataset, resolution }, &new)?;
     }
     Ok(())
@@ -113,7 +109,7 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
         if run.len() < CHUNK_ROWS && run.len() + closed.len() >= NEW_CHUNK_MIN && after <= first {
             run.extend_from_slice(closed);
             take(connection, series, &run)?;
-            chunks::append_new(connection, series, &block_of(&run))?;
+            chunks::append_new(connection, series, &Block::from(run.as_slice()))?;
             single = slice::from_ref(last);
         }
     }
@@ -291,7 +287,7 @@ pub(super) fn cut(
         if span.first <= last {
             let whole = Span { first: span.first, last };
             delete_single(connection, series, whole)?;
-            chunks::cut(connection, series, whole, &block_of(&[]))?;
+            chunks::cut(connection, series, whole, &Block::from([].as_slice()))?;
         }
         let ends = BTreeSet::from([span.first, span.last].map(|end| resolution.bucket_start(end)));
         for start in ends {
@@ -342,7 +338,7 @@ fn put<'a>(
 fn remove(connection: &Connection, series: SeriesId, start: Timestamp) -> Result<()> {
     let here = Span { first: start, last: start };
     delete_single(connection, series, here)?;
-    chunks::cut(connection, series, here, &block_of(&[]))
+    chunks::cut(connection, series, here, &Block::from([].as_slice()))
 }
 
 /// Deletes the single buckets of a span.
@@ -360,7 +356,7 @@ pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestam
         Span { first: chunks::fresh_from(end), last: Timestamp::from_micros(before.micros() - 1) };
     let fresh = bucket_reader::single(connection, series, old, CHUNK_ROWS)?;
     if fresh.len() == CHUNK_ROWS {
-        chunks::append(connection, series, &block_of(&fresh))?;
+        chunks::append(connection, series, &Block::from(fresh.as_slice()))?;
         return take(connection, series, &fresh).map(|()| true);
     }
     let Some(end) = end else { return Ok(false) };
@@ -371,14 +367,14 @@ pub(super) fn settle(connection: &Connection, series: SeriesId, before: Timestam
         n >= CHUNK_ROWS
     }) {
         let oldest = new.get(..=last).unwrap_or_default();
-        return chunks::join(connection, series, oldest, block_of(&[])).map(|()| true);
+        return chunks::join(connection, series, oldest, Block::from([].as_slice())).map(|()| true);
     }
     let over = Span { first: Timestamp::MIN, last: end };
     if bucket_reader::count_single(connection, series, over)? < OVER_MAX {
         return Ok(false);
     }
     let some = bucket_reader::single(connection, series, over, OVER_STEP)?;
-    chunks::overlay(connection, series, &block_of(&some))?;
+    chunks::overlay(connection, series, &Block::from(some.as_slice()))?;
     take(connection, series, &some).map(|()| true)
 }
 

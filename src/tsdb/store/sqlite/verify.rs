@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::{
     Result, StoreError,
-    bucket_reader::{self, Page, block_of},
+    bucket_reader::{self, Page},
     catalog,
     chunks::{self, Chunk},
     progress,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     admin::{Fault, Progress, Report},
-    rollup::{Fold, coarser},
+    rollup::{Fold, coarsen},
     span::{Order, Span},
 };
 
@@ -77,7 +77,8 @@ impl Verifier<'_> {
         let rows = scan::empty(self.connection, dataset)?;
         let mut is_whole = self.series(SeriesId::rows(dataset), &rows)?;
         for resolution in KEPT {
-            is_whole &= self.series(SeriesId { dataset, resolution }, &block_of(&[]))?;
+            is_whole &=
+                self.series(SeriesId { dataset, resolution }, &Block::from([].as_slice()))?;
         }
         if is_whole {
             let n_rows = scan::count(self.connection, dataset, ALL)?;
@@ -214,7 +215,7 @@ impl Verifier<'_> {
                     self.passed(usize::try_from(n_rows).unwrap_or(usize::MAX));
                     folded
                 }
-                Some(finer) => coarsened(finer, resolution),
+                Some(finer) => coarsen(finer, resolution),
             };
             self.compare(
                 series,
@@ -260,15 +261,6 @@ fn wrong_in(chunk: Chunk, rows: &Block, last_end: Option<Timestamp>) -> Option<S
     }
     let is_after = last_end.is_none_or(|end| end < chunk.span.first);
     (!is_after).then(|| "it begins before the one before it ends".to_owned())
-}
-
-/// Buckets folded into longer ones.
-fn coarsened(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
-    let start = |bucket: &Bucket| resolution.bucket_start(bucket.timestamp);
-    finer
-        .chunk_by(|a, b| start(a) == start(b))
-        .filter_map(|group| coarser(start(group.first()?), group.iter().copied()))
-        .collect()
 }
 
 /// Whether both are the same to the bit; a sum that is no number is stored as 0.

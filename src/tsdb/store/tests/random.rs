@@ -142,7 +142,7 @@ impl Model {
     fn finest(&self) -> Vec<Bucket> {
         let kept_from = self.kept_from.unwrap_or(i64::MIN);
         let kept = self.rows.range(kept_from..).map(|(second, row)| (*second, *row)).collect();
-        let fold = Fold::Value { value: 0, volume: Some(1) };
+        let fold = Fold::of_value(0, Some(1));
         let folded = fold.buckets(&block_of(&kept), Resolution::FiveMinutes, None);
         self.frozen.values().copied().chain(folded).collect()
     }
