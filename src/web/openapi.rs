@@ -25,9 +25,9 @@
 //!   of its own (`security(())` is anybody), and refusals (of the key, by status, and the rest).
 
 mod document;
-mod faults;
+#[cfg(any(test, feature = "faults"))]
+mod tests;
 
-pub use self::{
-    document::{About, Description, SharedRefusal, describe},
-    faults::find_faults,
-};
+pub use self::document::{About, Description, SharedRefusal, describe};
+#[cfg(any(test, feature = "faults"))]
+pub use self::tests::find_faults;

@@ -68,44 +68,38 @@ fn has_field(schemas: &Value, schema: &Value, field: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_is_left_out_or_not_explained_is_a_fault() {
-        let document = json!({
-            "tags": [{"name": "rows"}],
-            "paths": {
-                "/a": {"get": {
-                    "operationId": "a", "tags": ["rows"],
-                    "schema": {"$ref": "#/components/schemas/Known"},
-                }},
-                "/b": {"post": {
-                    "operationId": "a", "tags": ["tags"],
-                    "schema": {"$ref": "#/components/schemas/Unknown"},
-                }},
-            },
-            "components": {"schemas": {
-                "Known": {
-                    "properties": {"x": {"description": "a number"}, "y": {}},
-                    "required": ["x"], "example": {"y": 1, "z": 2},
-                },
-                "Zero": {"anyOf": [{"description": null}]},
+#[test]
+fn what_is_left_out_or_not_explained_is_a_fault() {
+    let document = serde_json::json!({
+        "tags": [{"name": "rows"}],
+        "paths": {
+            "/a": {"get": {
+                "operationId": "a", "tags": ["rows"],
+                "schema": {"$ref": "#/components/schemas/Known"},
             }},
-        });
-        let found = find_faults(&document).join("; ");
-        let want = [
-            r#""a" is the id of two operations"#,
-            r#""a" is in no group"#,
-            "a description is null",
-            "Unknown is no schema",
-            "Known.y does not say what it is: {}",
-            "Known.z is in an example alone",
-            "Known.x is missing in an example",
-            "Zero is not used",
-        ];
-        assert_eq!(found, want.join("; "));
-    }
+            "/b": {"post": {
+                "operationId": "a", "tags": ["tags"],
+                "schema": {"$ref": "#/components/schemas/Unknown"},
+            }},
+        },
+        "components": {"schemas": {
+            "Known": {
+                "properties": {"x": {"description": "a number"}, "y": {}},
+                "required": ["x"], "example": {"y": 1, "z": 2},
+            },
+            "Zero": {"anyOf": [{"description": null}]},
+        }},
+    });
+    let found = find_faults(&document).join("; ");
+    let want = [
+        r#""a" is the id of two operations"#,
+        r#""a" is in no group"#,
+        "a description is null",
+        "Unknown is no schema",
+        "Known.y does not say what it is: {}",
+        "Known.z is in an example alone",
+        "Known.x is missing in an example",
+        "Zero is not used",
+    ];
+    assert_eq!(found, want.join("; "));
 }
