@@ -25,32 +25,16 @@ use crate::{
 /// Rows of one append at most: they are one transaction, and all in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
+/// The refusal of more.
+pub(crate) const TOO_MANY: OperationError =
+    OperationError::TooMany { n_max: ROWS_MAX, done: "inserted" };
+
 /// Rows that are merged at once at most. Each may have to be read from a chunk of its own first, some
 /// 50 µs, while others wait to write.
 pub(crate) const MERGED_MAX: usize = 10_000;
 
 /// Refused rows that a response lists at most.
 pub(crate) const REFUSALS_MAX: usize = 20;
-
-/// Why one row was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// Its index in the append, from 0.
-    pub(crate) row_idx: usize,
-    /// The column whose value is wrong; `None` if it is the row as a whole.
-    pub(crate) column: Option<String>,
-    /// What is wrong with it, for the caller.
-    pub(crate) reason: String,
-}
-
-/// Rows that were refused.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Refusals {
-    /// The number of refused rows.
-    pub(crate) n_rows: usize,
-    /// The reasons for the first of them: at most [`REFUSALS_MAX`].
-    pub(crate) first: Vec<Refusal>,
-}
 
 impl Datasets {
     /// Appends rows sorted by unique timestamps without asking who does it; `mode` says what a row does
@@ -70,7 +54,7 @@ impl Datasets {
         block: Block,
     ) -> Result<Appended> {
         if mode == AppendMode::Merge && block.len() > MERGED_MAX {
-            return Err(OperationError::TooManyMerged);
+            return Err(OperationError::TooMany { n_max: MERGED_MAX, done: "merged" });
         }
         self.append_queued(dataset, mode, columns, block).await
     }

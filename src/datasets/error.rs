@@ -4,12 +4,9 @@ use std::io;
 
 use model::timestamp::Timestamp;
 use tsdb::{catalog::Refusal, store::StoreError};
+use wire::datasets::RowRefusals;
 
-use crate::{
-    append::{MERGED_MAX, ROWS_MAX, Refusals},
-    hub::HubFull,
-    query::QueryError,
-};
+use crate::{hub::HubFull, query::QueryError};
 
 /// The result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
@@ -60,15 +57,12 @@ pub(crate) enum OperationError {
     /// There are too many streams.
     #[error("too many streams are open")]
     Full(#[from] HubFull),
-    /// There are more rows than one append takes.
-    #[error("at most {ROWS_MAX} rows can be inserted at once")]
-    TooMany,
-    /// There are more rows than are merged at once.
-    #[error("at most {MERGED_MAX} rows can be merged at once")]
-    TooManyMerged,
+    /// There are more rows than are inserted, or merged, at once.
+    #[error("at most {n_max} rows can be {done} at once")]
+    TooMany { n_max: usize, done: &'static str },
     /// Some rows do not fit.
     #[error("rows do not fit the dataset")]
-    Rows(Refusals),
+    Rows(RowRefusals),
     /// The body is not in its format.
     #[error("read the body: {what}")]
     Unreadable {

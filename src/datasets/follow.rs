@@ -9,11 +9,16 @@ use std::io::Write as _;
 
 use bytes::Bytes;
 use formats::write::{Writer, row_bytes_max};
-use model::{block::Block, dataset::DatasetId, key::KeyId, page::REPLAY_ROWS};
+use model::{
+    block::Block,
+    dataset::{Column, DatasetId},
+    key::KeyId,
+    page::REPLAY_ROWS,
+};
 use serde::Serialize;
 use tsdb::{
     catalog::DatasetRef,
-    store::{Sight, StoreError},
+    store::{Since, Store, StoreError},
 };
 use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 
@@ -182,17 +187,15 @@ impl Datasets {
         let live = self.hub.subscribe(dataset, key)?;
         let era = self.era;
         let replay = self.read_store(move |store| {
-            let Some(sight) = store.sight(Some(key), &DatasetRef::Id(dataset))? else {
-                return Ok(None);
-            };
+            let columns = find_columns(store, key, dataset)?;
             let (rows, revision) = store.newest(dataset, REPLAY_ROWS)?;
-            let mut writer = Writer::new(dataset, &sight.columns);
+            let mut writer = Writer::new(dataset, &columns);
             for (row_idx, number) in safe_numbers(&rows.ids).into_iter().enumerate() {
                 push_data_event(&mut events, &mut writer, &rows, row_idx, Cursor { era, number });
             }
-            Ok(Some((Bytes::from(events), revision)))
+            Ok((Bytes::from(events), revision))
         });
-        let (events, revision) = replay.await?.ok_or(OperationError::NotFound)?;
+        let (events, revision) = replay.await?;
         Ok((State::Live(revision, live), events))
     }
 
@@ -210,13 +213,10 @@ impl Datasets {
         let live = self.hub.subscribe(dataset, key)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         let missed = self.read_store(move |store| {
-            let Some(Sight { columns, .. }) = store.sight(Some(key), &DatasetRef::Id(dataset))?
-            else {
-                return Ok(Missed::Hidden);
-            };
+            let columns = find_columns(store, key, dataset)?;
             let limit = (MISSED_BYTES / row_bytes_max(&columns)).clamp(1, MISSED_ROWS);
             let Some(since) = store.since(dataset, cursor.number, limit)? else {
-                return Ok(Missed::Unknown);
+                return Ok(None);
             };
             let mut writer = Writer::new(dataset, &columns);
             let mut events = Vec::new();
@@ -224,37 +224,30 @@ impl Datasets {
                 let cursor = Cursor { era, number };
                 push_data_event(&mut events, &mut writer, &since.rows, row_idx, cursor);
             }
-            let last = since.rows.ids.last().copied().unwrap_or(cursor.number);
-            let events = Bytes::from(events);
-            Ok(if since.is_all {
-                Missed::All(events, since.revision)
-            } else {
-                Missed::Some(events, last)
-            })
+            Ok(Some((Bytes::from(events), since)))
         });
         let missed = missed.await?;
         drop(permit);
-        match missed {
-            Missed::Hidden => Err(OperationError::NotFound),
-            Missed::Unknown => self.read_replay(key, dataset, render_reset(dataset)).await,
-            Missed::All(events, revision) => Ok((State::Live(revision, live), events)),
-            Missed::Some(events, number) => {
-                Ok((State::Behind(Some(Cursor { era, number })), events))
-            }
+        // The store has no record of what came after the cursor.
+        let Some((events, Since { rows, is_all, revision })) = missed else {
+            return self.read_replay(key, dataset, render_reset(dataset)).await;
+        };
+        if is_all {
+            return Ok((State::Live(revision, live), events));
         }
+        let number = rows.ids.last().copied().unwrap_or(cursor.number);
+        Ok((State::Behind(Some(Cursor { era, number })), events))
     }
 }
 
-/// The rows that a reader has missed.
-enum Missed {
-    /// The key does not see the dataset any more.
-    Hidden,
-    /// The store has no record of what came after the cursor.
-    Unknown,
-    /// All, up to the commit of this number.
-    All(Bytes, u64),
-    /// The first, up to the row of this number.
-    Some(Bytes, i64),
+/// The columns of a dataset that the key still sees.
+fn find_columns(
+    store: &dyn Store,
+    key: KeyId,
+    dataset: DatasetId,
+) -> Result<Vec<Column>, StoreError> {
+    let sight = store.sight(Some(key), &DatasetRef::Id(dataset))?;
+    sight.map(|sight| sight.columns).ok_or(StoreError::NoDataset { dataset })
 }
 
 /// For each row the cursor with which a reader that stops after it is sent the rest: the highest number

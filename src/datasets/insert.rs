@@ -21,6 +21,7 @@ mod json;
 mod parquet;
 
 use bytes::Bytes;
+use formats::content_coding::Coding;
 use model::{
     block::Block,
     dataset::{Column, DatasetId, Dtype},
@@ -33,7 +34,7 @@ use tsdb::{
 use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
-pub(crate) use self::{decompress::Encoding, parquet::MAGIC as PARQUET_MAGIC};
+pub(crate) use self::parquet::MAGIC as PARQUET_MAGIC;
 use crate::{
     Datasets,
     catalog::check_columns,
@@ -62,7 +63,7 @@ pub(crate) struct InsertBatch {
     /// What its rows do to stored ones with their timestamps.
     pub(crate) mode: AppendMode,
     pub(crate) format: Format,
-    pub(crate) encoding: Encoding,
+    pub(crate) coding: Coding,
     pub(crate) body: Bytes,
     /// The longest decompressed body.
     pub(crate) bytes_max: usize,
@@ -117,7 +118,7 @@ impl Datasets {
 }
 
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
-    let body = decompress::decompress(batch.encoding, &batch.body, batch.bytes_max)?;
+    let body = decompress::decompress(batch.coding, &batch.body, batch.bytes_max)?;
     let is_parquet = batch.format == Format::Parquet || body.starts_with(PARQUET_MAGIC);
     let format = if is_parquet { Format::Parquet } else { batch.format };
     let text = if is_parquet { "" } else { parse_utf8(&body)? };

@@ -19,9 +19,10 @@ use model::{
     timestamp::Timestamp,
 };
 use tsdb::{catalog::COLUMNS_MAX, store::AppendMode};
+use wire::datasets::{RowRefusal, RowRefusals};
 
 use crate::{
-    append::{REFUSALS_MAX, ROWS_MAX, Refusal, Refusals, sort_rows},
+    append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows},
     error::{OperationError, Result},
 };
 
@@ -73,7 +74,7 @@ pub(super) struct ColumnBuilder {
     first: usize,
     current: CurrentColumn,
     refused_rows: HashSet<usize>,
-    refusals: Vec<Refusal>,
+    refusals: Vec<RowRefusal>,
     /// Refusals of the current column, of which more than [`REFUSALS_MAX`] are never shown.
     n_column_refusals: usize,
 }
@@ -132,7 +133,7 @@ impl ColumnBuilder {
     /// [`OperationError::TooMany`].
     pub(super) fn begin_row(&mut self) -> Result<()> {
         if self.n_rows >= ROWS_MAX {
-            return Err(OperationError::TooMany);
+            return Err(TOO_MANY);
         }
         (self.row_idx, self.at, self.last) = (self.n_rows, None, None);
         self.n_rows += 1;
@@ -176,7 +177,7 @@ impl ColumnBuilder {
     /// [`OperationError::TooMany`].
     pub(super) fn begin_group(&mut self, n_rows: usize) -> Result<()> {
         if n_rows > ROWS_MAX - self.n_rows {
-            return Err(OperationError::TooMany);
+            return Err(TOO_MANY);
         }
         self.n_rows += n_rows;
         Ok(())
@@ -200,8 +201,8 @@ impl ColumnBuilder {
         self.refused_rows.insert(self.row_idx);
         self.n_column_refusals += 1;
         if self.n_column_refusals <= REFUSALS_MAX {
-            let (row_idx, column) = (self.row_idx, column.map(str::to_owned));
-            self.refusals.push(Refusal { row_idx, column, reason: reason.to_owned() });
+            let (row, column) = (self.row_idx, column.map(str::to_owned));
+            self.refusals.push(RowRefusal { row, column, reason: reason.to_owned() });
         }
         if self.refusals.len() >= COLUMNS_MAX * REFUSALS_MAX {
             self.keep_first_refusals();
@@ -209,7 +210,7 @@ impl ColumnBuilder {
     }
 
     fn keep_first_refusals(&mut self) {
-        self.refusals.sort_by_key(|refusal| refusal.row_idx);
+        self.refusals.sort_by_key(|refusal| refusal.row);
         self.refusals.truncate(REFUSALS_MAX);
     }
 
@@ -342,7 +343,7 @@ impl ColumnBuilder {
         if !self.refused_rows.is_empty() {
             self.keep_first_refusals();
             let n_rows = self.refused_rows.len();
-            return Err(OperationError::Rows(Refusals { n_rows, first: self.refusals }));
+            return Err(OperationError::Rows(RowRefusals { total: n_rows, rows: self.refusals }));
         }
         let mut block = self.block;
         for (slot, series) in self.slots.iter().zip(&mut block.columns) {

@@ -4,26 +4,16 @@ use std::io::Read;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
+use formats::content_coding::Coding;
 
 use crate::error::{OperationError, Result};
 
-/// The content encoding of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    /// The body as it is.
-    Identity,
-    /// As one or more members of gzip.
-    Gzip,
-    /// As one or more frames of Zstandard.
-    Zstd,
-}
-
 /// Decompresses a body to at most `bytes_max`.
-pub(super) fn decompress(encoding: Encoding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
-    let read = match encoding {
-        Encoding::Identity => return Ok(body.clone()),
-        Encoding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),
-        Encoding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
+pub(super) fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
+    let read = match coding {
+        Coding::Identity => return Ok(body.clone()),
+        Coding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),
+        Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
             .and_then(|decoder| read_all(decoder, bytes_max)),
     };
     let plain = read.map_err(|error| OperationError::Unreadable {

@@ -8,7 +8,7 @@ use formats::read::parquet::{ParquetRecords, ParquetSource};
 
 use super::column_builder::ColumnBuilder;
 use crate::{
-    append::ROWS_MAX,
+    append::{ROWS_MAX, TOO_MANY},
     error::{OperationError, Result},
 };
 
@@ -27,7 +27,7 @@ pub(super) fn read_columns(
     let opened = ParquetRecords::open(source, 0, &|_| true);
     let mut records = opened.map_err(|error| unreadable(error.to_string()))?;
     if records.n_rows() > ROWS_MAX as u64 {
-        return Err(OperationError::TooMany);
+        return Err(TOO_MANY);
     }
     while let Some(n_rows) = records.next_group_rows() {
         builder.begin_group(n_rows)?;

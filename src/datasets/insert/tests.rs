@@ -71,9 +71,9 @@ fn check_refused(format: Format, text: &str, want: &[(usize, Option<&str>, &str)
     let refused = take(format, &all_kinds(), &text).unwrap_err();
     let OperationError::Rows(refusals) = refused else { panic!("{refused:?}") };
     let got: Vec<_> = refusals
-        .first
+        .rows
         .iter()
-        .map(|refusal| (refusal.row_idx, refusal.column.as_deref(), refusal.reason.as_str()))
+        .map(|refusal| (refusal.row, refusal.column.as_deref(), refusal.reason.as_str()))
         .collect();
     assert_eq!(got, want);
 }
@@ -173,7 +173,7 @@ fn each_refused_row_has_a_reason() {
     .repeat(50);
     let refused = take(Format::Ndjson, &all_kinds(), &many.replace("T0", T)).unwrap_err();
     let OperationError::Rows(refusals) = refused else { panic!("{refused:?}") };
-    assert_eq!((refusals.n_rows, refusals.first.len()), (50, REFUSALS_MAX));
+    assert_eq!((refusals.total, refusals.rows.len()), (50, REFUSALS_MAX));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn rows_may_name_columns_in_any_order() {
 fn a_batch_has_at_most_rows_max_rows() {
     let text = format!("{{\"timestamp\":\"{T}1Z\"}}\n").repeat(ROWS_MAX + 1);
     let refused = take(Format::Ndjson, &all_kinds(), &text).unwrap_err();
-    assert!(matches!(refused, OperationError::TooMany), "{refused:?}");
+    assert!(matches!(refused, OperationError::TooMany { .. }), "{refused:?}");
 }
 
 #[test]
@@ -273,21 +273,21 @@ fn decompressed_bodies_are_bounded() {
     gzip.write_all(text.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
-    for (encoding, body) in [
-        (Encoding::Identity, text.as_bytes()),
-        (Encoding::Gzip, gzip.as_slice()),
-        (Encoding::Gzip, [gzip.as_slice(), &gzip].concat().as_slice()),
-        (Encoding::Zstd, zstd.as_slice()),
+    for (coding, body) in [
+        (Coding::Identity, text.as_bytes()),
+        (Coding::Gzip, gzip.as_slice()),
+        (Coding::Gzip, [gzip.as_slice(), &gzip].concat().as_slice()),
+        (Coding::Zstd, zstd.as_slice()),
     ] {
         let body = Bytes::copy_from_slice(body);
-        let got = decompress::decompress(encoding, &body, 1 << 20).unwrap();
+        let got = decompress::decompress(coding, &body, 1 << 20).unwrap();
         assert!(got.starts_with(text.as_bytes()) && got.len().is_multiple_of(text.len()));
-        if encoding != Encoding::Identity {
-            let refused = decompress::decompress(encoding, &body, text.len() - 1).unwrap_err();
+        if coding != Coding::Identity {
+            let refused = decompress::decompress(coding, &body, text.len() - 1).unwrap_err();
             assert!(matches!(refused, OperationError::TooLarge), "{refused:?}");
-            let broken = decompress::decompress(encoding, &body.slice(..body.len() - 5), 1 << 20);
+            let broken = decompress::decompress(coding, &body.slice(..body.len() - 5), 1 << 20);
             let is_told = matches!(broken, Err(OperationError::Unreadable { .. }));
-            assert!(is_told, "{encoding:?} {:?}", broken.map(|body| body.len()));
+            assert!(is_told, "{coding:?} {:?}", broken.map(|body| body.len()));
         }
     }
 }
@@ -306,8 +306,8 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
         builder.finish(AppendMode::Replace)
     };
     let Err(OperationError::Rows(refusals)) = take(&all_kinds(), 1 << 20) else { panic!("taken") };
-    assert_eq!(refusals.n_rows, 50);
-    let reasons: Vec<_> = refusals.first.iter().filter_map(|one| one.column.as_deref()).collect();
+    assert_eq!(refusals.total, 50);
+    let reasons: Vec<_> = refusals.rows.iter().filter_map(|one| one.column.as_deref()).collect();
     assert_eq!(reasons[..3], ["open_time", "open", "n"]);
     assert!(matches!(take(&[], 1 << 10), Err(OperationError::TooLarge)));
     // The crate does not bound what gzip makes of a page.
@@ -316,7 +316,7 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     let Err(OperationError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {
         panic!("taken")
     };
-    let reason = &refusals.first[0].reason;
+    let reason = &refusals.rows[0].reason;
     assert_eq!(reason, "it is compressed by gzip; write it with snappy, zstd or none");
 }
 

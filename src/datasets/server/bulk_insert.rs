@@ -12,6 +12,7 @@ use axum::{
         header::{CONTENT_ENCODING, CONTENT_TYPE},
     },
 };
+use formats::content_coding::Coding;
 use tsdb::store::AppendMode;
 use utoipa::openapi::schema::Object;
 use web::response::Created;
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::{
     error::OperationError,
-    insert::{Encoding, Format, InsertBatch, PARQUET_MAGIC},
+    insert::{Format, InsertBatch, PARQUET_MAGIC},
 };
 
 /// The longest body that is read before checking that the key owns the dataset: the check takes longer
@@ -82,7 +83,7 @@ pub(super) async fn post(
     Caller { app, key }: Caller,
     request: Request,
 ) -> Result<Created<BulkInserted>> {
-    let (format, encoding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
+    let (format, coding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
     let params = read_params(request.uri(), &["dataset", "dataset_name", "mode"])?;
     let mode = match params.get("mode") {
         None | Some("replace") => AppendMode::Replace,
@@ -94,7 +95,7 @@ pub(super) async fn post(
         _ => Some(params.dataset()?),
     };
     let is_long = request.body().size_hint().upper().is_none_or(|most| most > UNASKED_BYTES_MAX)
-        || encoding != Encoding::Identity;
+        || coding != Coding::Identity;
     // JSON may name another dataset than the query does.
     if let Some(dataset) = dataset.clone().filter(|_| is_long && format != Format::Json) {
         app.datasets.find_owned(key, dataset).await?;
@@ -103,16 +104,16 @@ pub(super) async fn post(
         body_limit::read_body(request.into_body(), app.inserts.empty_permit(key)).await?;
     let body = limited.bytes.clone();
     // Parquet compresses its pages itself.
-    let bytes_max = match encoding {
-        Encoding::Gzip | Encoding::Zstd => body.len() * UNPACKED_TIMES,
-        Encoding::Identity if body.starts_with(PARQUET_MAGIC) => {
+    let bytes_max = match coding {
+        Coding::Gzip | Coding::Zstd => body.len() * UNPACKED_TIMES,
+        Coding::Identity if body.starts_with(PARQUET_MAGIC) => {
             PAGES_BYTES_MIN.max(body.len() * PAGES_TIMES)
         }
-        Encoding::Identity => body.len(),
+        Coding::Identity => body.len(),
     };
     let bytes_max = bytes_max.min(BODY_BYTES_MAX);
     limited.reserve(bytes_max).await?;
-    let batch = InsertBatch { dataset, mode, format, encoding, body, bytes_max };
+    let batch = InsertBatch { dataset, mode, format, coding, body, bytes_max };
     let appended = match app.datasets.insert(key, batch.clone()).await {
         // It may be compressed better.
         Err(OperationError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
@@ -140,12 +141,12 @@ fn parse_format(headers: &HeaderMap) -> Format {
 }
 
 /// The content encoding of the body.
-fn parse_encoding(headers: &HeaderMap) -> Result<Encoding> {
+fn parse_encoding(headers: &HeaderMap) -> Result<Coding> {
     let text = headers.get(CONTENT_ENCODING).map_or(Ok(""), |value| value.to_str());
     match text.unwrap_or("?").trim().to_ascii_lowercase().as_str() {
-        "" | "identity" => Ok(Encoding::Identity),
-        "gzip" | "x-gzip" => Ok(Encoding::Gzip),
-        "zstd" => Ok(Encoding::Zstd),
+        "" | "identity" => Ok(Coding::Identity),
+        "gzip" | "x-gzip" => Ok(Coding::Gzip),
+        "zstd" => Ok(Coding::Zstd),
         _ => Err(ApiError::Unfit("content-encoding must be gzip or zstd".to_owned())),
     }
 }

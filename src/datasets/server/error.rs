@@ -16,12 +16,9 @@ use task::causes::chain;
 use tracing::error;
 use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
 use web::{auth::NoKey, extract::BodyError};
-use wire::{
-    datasets::{RowRefusal, RowRefusals},
-    error::{DatasetsError, KeyError},
-};
+use wire::error::{DatasetsError, KeyError};
 
-use crate::{append::Refusal, error::OperationError, query::QueryError};
+use crate::{error::OperationError, query::QueryError};
 
 /// Seconds after which a caller may retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
@@ -126,17 +123,9 @@ impl ApiError {
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted")
             }
             Self::Query(error) => Public::new(StatusCode::BAD_REQUEST, error),
-            Self::Operation(OperationError::Rows(refusals)) => {
-                let row = |Refusal { row_idx, column, reason }: &Refusal| RowRefusal {
-                    row: *row_idx,
-                    column: column.clone(),
-                    reason: reason.clone(),
-                };
-                let rows = refusals.first.iter().map(row).collect();
-                let rows = RowRefusals { total: refusals.n_rows, rows };
-                let mut public =
-                    Public::new(StatusCode::BAD_REQUEST, "rows do not fit the dataset");
-                public.details = serde_json::to_value(rows).ok();
+            Self::Operation(error @ OperationError::Rows(refusals)) => {
+                let mut public = Public::new(StatusCode::BAD_REQUEST, error);
+                public.details = serde_json::to_value(refusals).ok();
                 public
             }
             Self::Operation(error) => Public::new(operation_status(error)?, error),
@@ -188,9 +177,7 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::ColumnUsed { .. }
         | OperationError::TagHeld => StatusCode::CONFLICT,
         OperationError::Busy | OperationError::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
-        OperationError::TooMany | OperationError::TooManyMerged | OperationError::TooLarge => {
-            StatusCode::PAYLOAD_TOO_LARGE
-        }
+        OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
     })
 }
