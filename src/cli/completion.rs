@@ -138,7 +138,7 @@ fn functions() -> Vec<CompletionCandidate> {
 fn ask_services(
     ask: impl AsyncFnOnce(Services) -> Option<Vec<String>>,
 ) -> impl Iterator<Item = String> {
-    let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let variable = |name| config::variable(name).ok().flatten();
     let flags = AddressFlags {
         head: variable("TRIPTYCH_HEAD"),
         datasets: variable("TRIPTYCH_DATASETS"),

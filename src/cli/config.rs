@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use ::tui::widget::symbols::Symbols;
@@ -220,20 +221,31 @@ impl AddressFlags {
     }
 }
 
+/// Returns the text of the environment variable `name`; `None` if it is not set, or empty.
+///
+/// # Errors
+/// If what is set is no text. It is not repeated.
+pub(crate) fn variable(name: &str) -> anyhow::Result<Option<String>> {
+    let set = std::env::var_os(name).filter(|text| !text.is_empty());
+    let text = set.map(|text| text.into_string().ok().context("read what is no text"));
+    text.transpose().with_context(|| format!("use {name}"))
+}
+
+/// Parses the environment variable `name`, if it is set. The text is not repeated in errors.
+fn parsed_variable<T>(name: &str) -> anyhow::Result<Option<T>>
+where
+    T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
+{
+    let parsed = variable(name)?.map(|text| text.parse());
+    parsed.transpose().with_context(|| format!("use {name}"))
+}
+
 /// Returns the API key of the environment, none if it is not set.
 ///
 /// # Errors
 /// If what is set is no key. The text is not repeated.
 pub(crate) fn api_key() -> anyhow::Result<Option<ApiKey>> {
-    match std::env::var(KEY_VARIABLE) {
-        Ok(text) if text.is_empty() => Ok(None),
-        Ok(text) => text.parse().map(Some).with_context(|| format!("use {KEY_VARIABLE}")),
-        Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(error @ std::env::VarError::NotUnicode(_)) => {
-            drop(error);
-            bail!("use {KEY_VARIABLE}: it is no text")
-        }
-    }
+    parsed_variable(KEY_VARIABLE)
 }
 
 /// Returns the token of heads that the environment tells, none if it is not set.
@@ -241,10 +253,7 @@ pub(crate) fn api_key() -> anyhow::Result<Option<ApiKey>> {
 /// # Errors
 /// If what is set cannot be sent. The text is not repeated.
 pub(crate) fn head_token() -> anyhow::Result<Option<Token>> {
-    let text = std::env::var_os(TOKEN_VARIABLE).filter(|text| !text.is_empty());
-    let Some(text) = text else { return Ok(None) };
-    let token = text.to_str().context("send what is no text").and_then(|text| Ok(text.parse()?));
-    token.map(Some).with_context(|| format!("use {TOKEN_VARIABLE}"))
+    parsed_variable(TOKEN_VARIABLE)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use web::{
     host_names::{HostName, HostNames},
 };
 
-use crate::cli::own_files::open_accounts;
+use crate::cli::{config::variable, own_files::open_accounts};
 
 /// The environment variable that holds the token with which services ask about keys.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
@@ -129,7 +129,7 @@ impl PortalFlags {
         addresses: AddressSource,
         hosts: HostNames,
     ) -> anyhow::Result<Router> {
-        let token = token()?.map(|text| OperatorToken::new(&text)).transpose();
+        let token = variable(TOKEN_VARIABLE)?.map(|text| OperatorToken::new(&text)).transpose();
         let token = token.with_context(|| format!("use {TOKEN_VARIABLE}"))?;
         let options = PortalOptions { sign_up: self.sign_up, addresses, token, hosts };
         Ok(accounts::server::router(accounts, options))
@@ -142,7 +142,7 @@ struct Elsewhere(client::accounts::Accounts);
 
 impl Elsewhere {
     fn new(url: &str) -> anyhow::Result<Self> {
-        let token = token()?.with_context(|| {
+        let token = variable(TOKEN_VARIABLE)?.with_context(|| {
             format!("use --accounts without {TOKEN_VARIABLE}, which is not set")
         })?;
         let token: Token = token.parse().with_context(|| format!("use {TOKEN_VARIABLE}"))?;
@@ -161,16 +161,4 @@ impl KeyLookup for Elsewhere {
     async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>> {
         Ok(self.0.find_by_id(id.get()).await?.is_some())
     }
-}
-
-/// The token with which services ask about keys, none if it is not set.
-///
-/// # Errors
-/// If what is set is no text. It is not repeated.
-pub(crate) fn token() -> anyhow::Result<Option<String>> {
-    let Some(text) = std::env::var_os(TOKEN_VARIABLE).filter(|text| !text.is_empty()) else {
-        return Ok(None);
-    };
-    let text = text.into_string().ok().context("read what is no text");
-    text.map(Some).with_context(|| format!("use {TOKEN_VARIABLE}"))
 }

@@ -28,7 +28,7 @@ use web::{serve::BindError, tls::TlsFiles};
 
 pub(crate) use self::flags::{NodeCommand, TOKEN_VARIABLE};
 use self::{
-    flags::{Attribute, FunctionFlags, HeadFlags, NetworkFlags, RunFlags},
+    flags::{FunctionFlags, HeadFlags, NetworkFlags, RunFlags},
     state::State,
 };
 use crate::cli::{
@@ -166,7 +166,7 @@ fn advertised(flags: &NetworkFlags) -> anyhow::Result<Vec<Advertised>> {
 
 fn sources(flags: FunctionFlags) -> SourceOptions {
     SourceOptions {
-        gateways: flags.gateways.into_iter().filter_map(|flag| flag.0).collect(),
+        gateways: flags.gateways.into_iter().flatten().collect(),
         hosts: if flags.allow_private_hosts { Hosts::Any } else { Hosts::Public },
         requires_cid: flags.require_cid,
     }
@@ -208,11 +208,7 @@ fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
             SignaturePolicy::WhereGiven
         },
         answer_within: Duration::from_secs(runs.run_limit) + ANSWER_MARGIN,
-        attributes: runs
-            .attribute
-            .into_iter()
-            .map(|Attribute(name, value)| (name, value))
-            .collect(),
+        attributes: runs.attribute.into_iter().collect(),
         ..WorkOptions::usual()
     }
 }

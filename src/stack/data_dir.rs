@@ -118,9 +118,8 @@ impl StackClaim {
                 ),
             };
         }
-        let base = project_dirs()?.data_local_dir().to_owned();
-        for number in 1..=STACKS_MAX {
-            if let Some(claim) = Self::try_acquire(base.join(stack_name(number)))? {
+        for folder in folders_of_stacks(project_dirs()?.data_local_dir()) {
+            if let Some(claim) = Self::try_acquire(folder)? {
                 return Ok(claim);
             }
         }
@@ -139,11 +138,18 @@ pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
         return vec![folder.to_owned()];
     }
     let Ok(folders) = project_dirs() else { return Vec::new() };
-    (1..=STACKS_MAX).map(|number| folders.data_local_dir().join(stack_name(number))).collect()
+    folders_of_stacks(folders.data_local_dir()).collect()
 }
 
-fn stack_name(number: usize) -> String {
-    if number == 1 { "stack".to_owned() } else { format!("stack-{number}") }
+/// The folders that stacks of a user have, in `base`.
+fn folders_of_stacks(base: &Path) -> impl Iterator<Item = PathBuf> {
+    numbered("stack").take(STACKS_MAX).map(|name| base.join(name))
+}
+
+/// Names like `name`, itself first: `head`, `head-2`, `head-3`.
+pub(crate) fn numbered(name: &str) -> impl Iterator<Item = String> {
+    let others = (2..u32::MAX).map(move |number| format!("{name}-{number}"));
+    std::iter::once(name.to_owned()).chain(others)
 }
 
 fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use task::file::{FileMode, write_atomic};
 
 use crate::{
-    data_dir::{is_locked, stack_folders},
+    data_dir::{is_locked, numbered, stack_folders},
     local::LocalNode,
     process::{Command, Facts, Running},
 };
@@ -141,11 +141,8 @@ pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
 
 /// Returns the folder for an added node called `name` in `stack`: one that no running node has.
 pub(crate) fn free_folder(stack: &Path, name: &str) -> PathBuf {
-    let folder = |number: u32| {
-        let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
-        stack.join(ADDED_FOLDER).join(name)
-    };
-    (1..u32::MAX).map(folder).find(|folder| !is_locked(folder)).unwrap_or_else(|| folder(1))
+    let mut folders = numbered(name).map(|name| stack.join(ADDED_FOLDER).join(name));
+    folders.find(|folder| !is_locked(folder)).unwrap_or_else(|| stack.join(ADDED_FOLDER).join(name))
 }
 
 #[cfg(test)]

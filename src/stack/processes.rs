@@ -18,7 +18,7 @@ use task::{clock::Clock, group::Group};
 use tokio::sync::mpsc;
 
 use crate::{
-    data_dir::StackClaim,
+    data_dir::{StackClaim, numbered},
     detached_nodes::{self, DetachedNode},
     local::{
         Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack, NodeWish, Packed,
@@ -304,12 +304,9 @@ impl Processes {
         let mut detached = detached;
         // Another name than those that a stack gives, which it may be giving right now.
         let name = detached.node.name.trim_start_matches(KEPT_PREFIX).to_owned();
-        let mut names = (1..).map(|number| match number {
-            1 => format!("{KEPT_PREFIX}{name}"),
-            _ => format!("{KEPT_PREFIX}{name}-{number}"),
-        });
+        let kept = format!("{KEPT_PREFIX}{name}");
         let is_free = |name: &String| !self.folders.lock().contains_key(name);
-        detached.node.name = names.find(is_free).unwrap_or(name);
+        detached.node.name = numbered(&kept).find(is_free).unwrap_or(name);
         let command = detached.command()?;
         let DetachedNode { node, folder, facts, .. } = detached;
         self.folders.lock().insert(node.name.clone(), folder.clone());

@@ -1,6 +1,6 @@
 //! `triptych datasets export`: a range of a dataset as a file.
 
-use std::{path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -47,42 +47,23 @@ pub(crate) struct ExportCommand {
     dataset: DatasetFlags,
 }
 
-/// How the file is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the file is written, by the name that services have for it, or an ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", ascii_case_insensitive)]
+#[strum(parse_err_ty = String, parse_err_fn = unknown_format)]
 pub(super) enum Format {
     Csv,
     Json,
+    #[strum(to_string = "ndjson", serialize = "jsonl")]
     Ndjson,
+    #[strum(to_string = "parquet", serialize = "pq")]
     Parquet,
+    #[strum(to_string = "arrow", serialize = "arrows", serialize = "feather", serialize = "ipc")]
     Arrow,
 }
 
-impl Format {
-    /// What services call it.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Csv => "csv",
-            Self::Json => "json",
-            Self::Ndjson => "ndjson",
-            Self::Parquet => "parquet",
-            Self::Arrow => "arrow",
-        }
-    }
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.to_lowercase().as_str() {
-            "csv" => Ok(Self::Csv),
-            "json" => Ok(Self::Json),
-            "ndjson" | "jsonl" => Ok(Self::Ndjson),
-            "parquet" | "pq" => Ok(Self::Parquet),
-            "arrow" | "arrows" | "feather" | "ipc" => Ok(Self::Arrow),
-            _ => Err("a format is csv, json, ndjson, parquet or arrow".to_owned()),
-        }
-    }
+fn unknown_format(_: &str) -> String {
+    "a format is csv, json, ndjson, parquet or arrow".to_owned()
 }
 
 /// Exports.
@@ -105,7 +86,7 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
         resolution: command.range.resolution,
         start: command.range.start,
         end: command.range.end,
-        output: format.name(),
+        output: format.into(),
     };
     let name = escape_line(&dataset.name);
     let writing = || format!("write {}", path.display());
@@ -138,11 +119,11 @@ async fn export(
     let is_converted = format == Format::Ndjson
         && opened.as_ref().is_err_and(|error| error.status() == Some(BAD_REQUEST));
     if is_converted {
-        query.output = Format::Json.name();
+        query.output = Format::Json.into();
         opened = service.download(&query).await;
     }
     let mut download = opened?;
-    let mut counter = RowCounter::new(format.name());
+    let mut counter = RowCounter::new(format.into());
     let mut elements = Elements::default();
     while let Some(bytes) = download.next().await? {
         if is_converted {

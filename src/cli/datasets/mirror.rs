@@ -18,6 +18,7 @@ use super::{
     progress,
 };
 use crate::cli::{
+    config::variable,
     parse::{parse_pair, parse_timestamp},
     services, stop,
 };
@@ -117,8 +118,7 @@ fn connect_source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
     let key = if let Some(path) = &command.source_key_file {
         services::key_of(path)?
     } else {
-        let text = std::env::var(SOURCE_KEY_VARIABLE).ok().filter(|text| !text.is_empty());
-        let Some(text) = text else {
+        let Some(text) = variable(SOURCE_KEY_VARIABLE)? else {
             bail!(
                 "copy from {} without its key: set {SOURCE_KEY_VARIABLE}, or name \
                  --source-key-file",

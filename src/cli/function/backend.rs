@@ -95,8 +95,9 @@ impl HeadFlags {
     }
 
     fn address(self) -> anyhow::Result<Option<String>> {
-        let head = self.head.or_else(|| variable(HEAD_VARIABLE));
-        let profile = self.profile.or_else(|| variable(PROFILE_VARIABLE));
+        let head = self.head.map_or_else(|| config::variable(HEAD_VARIABLE), |it| Ok(Some(it)))?;
+        let profile =
+            self.profile.map_or_else(|| config::variable(PROFILE_VARIABLE), |it| Ok(Some(it)))?;
         let flags = AddressFlags { head, profile, ..AddressFlags::default() };
         match config::profile(flags)? {
             None => Ok(find_running().and_then(|stack| stack.head)),
@@ -301,11 +302,6 @@ pub(super) async fn find_function(
 fn connect(address: &str) -> anyhow::Result<Head> {
     let transport = Transport::new(address, None).context("use the head")?;
     Ok(Head::new(transport.with_token(config::head_token()?)))
-}
-
-/// What the environment says, if it says anything.
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Describes a function as a head does.

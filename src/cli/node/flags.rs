@@ -14,7 +14,7 @@ use model::node::{Role, Subgroup};
 use web::host_names::HostName;
 
 use super::allowed_peers::AllowedPeer;
-use crate::cli::stop::ProcessFlags;
+use crate::cli::{parse::parse_pair, stop::ProcessFlags};
 
 /// The environment variable that holds the token of a head's REST API.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_REST_TOKEN";
@@ -175,7 +175,8 @@ pub(crate) struct WebsocketFlags {
 pub(crate) struct FunctionFlags {
     /// IPFS gateways asked for functions that no peer has; `none` for none
     #[arg(long, value_name = "URL", value_delimiter = ',', default_values = GATEWAYS_DEFAULT)]
-    pub(crate) gateways: Vec<GatewayFlag>,
+    #[arg(value_parser = gateway)]
+    pub(crate) gateways: Vec<Option<Gateway>>,
     /// Let addresses that others give name hosts of this machine's own network too
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
@@ -206,8 +207,8 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
     pub(crate) obey: Vec<AllowedPeer>,
     /// What the worker declares of itself: requests may ask for workers that do
-    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
-    pub(crate) attribute: Vec<Attribute>,
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = parse_pair)]
+    pub(crate) attribute: Vec<(String, String)>,
     /// Run functions with another program, called as bls-runtime is: its folder
     #[arg(long, value_name = "DIR")]
     pub(crate) runtime_path: Option<PathBuf>,
@@ -273,33 +274,7 @@ impl UnusedFlags {
     }
 }
 
-/// An IPFS gateway, or the word for none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GatewayFlag(pub(crate) Option<Gateway>);
-
-impl FromStr for GatewayFlag {
-    type Err = <Gateway as FromStr>::Err;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "none" {
-            Ok(Self(None))
-        } else {
-            text.parse().map(|gateway| Self(Some(gateway)))
-        }
-    }
-}
-
-/// What a worker declares of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Attribute(pub(crate) String, pub(crate) String);
-
-impl FromStr for Attribute {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('=') {
-            Some((name, value)) if !name.is_empty() => Ok(Self(name.to_owned(), value.to_owned())),
-            _ => Err("not of the form NAME=VALUE"),
-        }
-    }
+/// Reads the address of an IPFS gateway, or the word for none.
+fn gateway(text: &str) -> Result<Option<Gateway>, <Gateway as FromStr>::Err> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
