@@ -1,9 +1,6 @@
 //! `triptych up`: the local stack without a screen.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -76,47 +73,36 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
     let printing = Group::default();
     let (lines, received) = mpsc::channel(LINES_CAPACITY);
     let (announced, is_announced) = oneshot::channel();
+    let is_json = command.json;
     printing.spawn_to_end("print log lines", async move {
-        if !command.json {
+        if !is_json {
             // The addresses come first. An error says that they never will: then lines tell why.
             drop(is_announced.await);
         }
-        print_lines(received, command.json).await;
+        print_lines(received, is_json).await;
     });
-    let data_dir = command.data_dir.as_deref();
-    let output = Output { lines, announced, is_json: command.json, data_dir };
-    let result = serve(&options, &group, output, &command.process).await;
+    let result = serve(&options, &group, lines, announced, &command).await;
     group.shutdown().await;
     printing.shutdown().await;
     result
 }
 
-/// Where what the stack says goes.
-struct Output<'a> {
-    /// Log lines of the processes.
-    lines: mpsc::Sender<Line>,
-    /// Told, or dropped, when log lines may be printed.
-    announced: oneshot::Sender<()>,
-    /// Whether the announcement is one line of JSON.
-    is_json: bool,
-    /// The folder that was named for the stack's state.
-    data_dir: Option<&'a Path>,
-}
-
+/// Starts the stack, announces it, and supervises it until it is asked to stop. `lines` gets log
+/// lines, which may be printed once `announced` is dropped.
 async fn serve(
     options: &StackOptions,
     group: &Group,
-    output: Output<'_>,
-    process: &stop::ProcessFlags,
+    lines: mpsc::Sender<Line>,
+    announced: oneshot::Sender<()>,
+    command: &UpCommand,
 ) -> anyhow::Result<()> {
-    let Output { lines, announced, is_json, data_dir } = output;
-    let stopped = stop::wait_for_stop(process.parent());
+    let stopped = stop::wait_for_stop(command.process.parent());
     tokio::pin!(stopped);
     let started = tokio::select! {
         started = start(options, &OwnFiles, group, lines.clone(), say_delay) => started?,
         stopped = &mut stopped => return stopped,
     };
-    announce(&started.ready, is_json, data_dir).context("print where the stack is")?;
+    announce(&started.ready, command).context("print where the stack is")?;
     drop(announced);
     for process in started.processes {
         let (name, lines) = (Arc::clone(&process.process), lines.clone());
@@ -161,13 +147,13 @@ fn log_restart(name: &str, happened: Supervised) {
 }
 
 /// Prints where the stack answers. Scripts rely on the members of its JSON.
-fn announce(ready: &LocalReady, is_json: bool, data_dir: Option<&Path>) -> anyhow::Result<()> {
+fn announce(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()> {
     let LocalReady { addresses, nodes, functions, .. } = ready;
     let Addresses { head, datasets, inference, .. } = addresses;
     let [head, datasets, inference] =
         [head, datasets, inference].map(|address| address.as_deref().unwrap_or_default());
     let api_key = addresses.api_key.as_ref().map(ApiKey::reveal).unwrap_or_default();
-    if is_json {
+    if command.json {
         let node = |node: &LocalNode| {
             let LocalNode { peer_id, role, subgroup, pid, .. } = node;
             json!({"peer_id": peer_id, "role": role, "subgroup": subgroup, "pid": pid})
@@ -195,7 +181,7 @@ fn announce(ready: &LocalReady, is_json: bool, data_dir: Option<&Path>) -> anyho
     lines.push(
         "\ntry   # in another terminal, whose commands find this stack by themselves".to_owned(),
     );
-    if let Some(folder) = data_dir {
+    if let Some(folder) = &command.data_dir {
         lines.push(format!("      export TRIPTYCH_DATA_DIR={}", folder.display()));
     }
     if let Some(function) = functions.first() {

@@ -98,7 +98,7 @@ pub struct Imported {
 pub struct Import<'a> {
     options: &'a ImportOptions,
     service: &'a Datasets,
-    reporter: &'a Reporter,
+    reporter: &'a dyn Reporter,
     files: std::vec::IntoIter<ImportFile>,
     n_files: usize,
     checkpoint: ImportCheckpoint,
@@ -116,7 +116,7 @@ impl<'a> Import<'a> {
     pub fn open(
         options: &'a ImportOptions,
         service: &'a Datasets,
-        reporter: &'a Reporter,
+        reporter: &'a dyn Reporter,
     ) -> anyhow::Result<Self> {
         let files = find_files(&options.paths, options.dataset.as_deref(), options.format)?;
         let ImportOptions { columns, delimiter, has_header, mode, .. } = options;

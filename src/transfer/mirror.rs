@@ -64,7 +64,7 @@ pub struct MirrorOptions {
 struct Mirror {
     source: Datasets,
     target: Datasets,
-    reporter: Reporter,
+    reporter: Box<dyn Reporter>,
     downloads: Semaphore,
     folder: CheckpointFolder,
     options: MirrorOptions,
@@ -79,7 +79,7 @@ pub async fn run(
     source: Datasets,
     target: Datasets,
     group: &Group,
-    reporter: Reporter,
+    reporter: Box<dyn Reporter>,
 ) -> anyhow::Result<()> {
     if source.address() == target.address() && options.prefix.is_empty() {
         bail!(

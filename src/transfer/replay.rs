@@ -97,7 +97,7 @@ pub async fn run(
     options: ReplayOptions,
     to: ReplayTarget<'_>,
     connect: impl AsyncFnOnce() -> anyhow::Result<Datasets>,
-    reporter: &Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let group = Group::default();
     let (sender, mut batches) = mpsc::channel(BATCHES_AHEAD);
@@ -117,12 +117,12 @@ pub async fn run(
     let mut sink = Sink::open(service, to, &columns, reporter).await?;
     let mut pace = Pace::new(speed, times, Clock::system().now());
     let shown = escape_line(&source);
-    let work = reporter.begin(format!("replaying {shown}"), 0);
-    let replayed = replay(&mut batches, span, &mut pace, &mut sink, &work).await;
+    let mut work = reporter.begin(format!("replaying {shown}"), 0);
+    let replayed = replay(&mut batches, span, &mut pace, &mut sink, work.as_mut()).await;
     group.shutdown().await;
     let n_rows = replayed?;
     if matches!(to, ReplayTarget::Dataset(_)) {
-        work.finish(n_rows, format!("replayed {shown}"));
+        work.finish(n_rows, &format!("replayed {shown}"));
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ async fn replay(
     span: ReplaySpan,
     pace: &mut Pace,
     sink: &mut Sink,
-    progress: &Work<'_>,
+    progress: &mut dyn Work,
 ) -> anyhow::Result<u64> {
     let mut n_rows = 0;
     let mut due = Vec::new();
@@ -287,7 +287,7 @@ impl Sink {
         service: Option<Datasets>,
         to: ReplayTarget<'_>,
         columns: &Columns,
-        reporter: &Reporter,
+        reporter: &dyn Reporter,
     ) -> anyhow::Result<Self> {
         let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
         let to = match to {

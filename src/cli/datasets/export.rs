@@ -11,11 +11,11 @@ use client::datasets::{
     elements::{Elements, ElementsError},
     row_counter::RowCounter,
 };
-use transfer::event::Done;
+use transfer::event::{Reporter as _, Work};
 
 use super::{
     connection::{DatasetFlags, RangeFlags},
-    progress::Progress,
+    progress::Drawn,
 };
 use crate::cli::{output::write_data, parse::STDIO};
 use model::escape::escape_line;
@@ -95,9 +95,8 @@ pub(super) async fn run(command: ExportCommand) -> anyhow::Result<()> {
     } else {
         To::File(DownloadFile::create(&path).await.with_context(writing)?)
     };
-    let mut progress = Progress::new(format!("exporting {name}"));
-    let exported = export(&service, query, format, &mut to, &mut progress).await;
-    progress.clear();
+    let mut progress = Drawn::alone().begin(format!("exporting {name}"), 0);
+    let exported = export(&service, query, format, &mut to, progress.as_mut()).await;
     let n_rows = exported.with_context(|| format!("export dataset {name}"))?;
     if let To::File(file) = to {
         file.finish().await.with_context(writing)?;
@@ -112,7 +111,7 @@ async fn export(
     mut query: DownloadQuery,
     format: Format,
     to: &mut To,
-    progress: &mut Progress,
+    progress: &mut dyn Work,
 ) -> anyhow::Result<u64> {
     let mut opened = service.download(&query).await;
     // A service without this format has JSON, of which lines are soon made.
@@ -143,7 +142,7 @@ async fn export(
         #[expect(clippy::cast_precision_loss, reason = "a share for people")]
         let share = |(n_rows, n_all): (u64, u64)| n_rows as f64 / n_all.max(1) as f64;
         let share = n_rows.zip(download.n_rows()).map(share);
-        progress.update(Done { n_rows: n_rows.unwrap_or(0), share });
+        progress.update(n_rows.unwrap_or(0), share);
     }
     if is_converted {
         elements.end()?;

@@ -15,7 +15,7 @@ use model::dataset::Dtype;
 use stack::data_dir::project_dirs;
 use transfer::import::{ColumnOptions, Import, ImportOptions};
 
-use super::{connection::DatasetServiceFlags, create::AboutFlags, progress};
+use super::{connection::DatasetServiceFlags, create::AboutFlags, progress::Drawn};
 use crate::cli::output::{print_json, tell};
 use crate::cli::parse::parse_pair;
 
@@ -161,7 +161,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         template: command.about.body("", Vec::new()),
         checkpoints: project_dirs().ok().map(|it| it.data_local_dir().join("imports")),
     };
-    let reporter = progress::reporter();
+    let reporter = Drawn::alone();
     let mut import = Import::open(&options, &service, &reporter)?;
     while let Some(imported) = import.next_file().await? {
         tell(&imported.report.text(&imported.file));

@@ -15,7 +15,7 @@ use transfer::{
 
 use super::{
     connection::{DatasetServiceFlags, connect},
-    progress,
+    progress::Drawn,
 };
 use crate::cli::{
     config::variable,
@@ -109,7 +109,7 @@ pub(super) async fn run(command: MirrorCommand) -> anyhow::Result<()> {
         checkpoints,
     };
     let group = Group::default();
-    let work = mirror::run(options, source, target, &group, progress::shared_reporter());
+    let work = mirror::run(options, source, target, &group, Box::new(Drawn::shared()));
     stop::run_until_stopped(&group, work).await
 }
 

@@ -1,11 +1,10 @@
 //! Progress of a long command: one line that changes on a terminal, a line every 10 s elsewhere.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use model::count::{counted_short, format_count};
-use parking_lot::Mutex;
 use tokio::time::Instant;
-use transfer::event::{Done, Event, Reporter};
+use transfer::event::{Reporter, Work};
 
 use crate::cli::output::{can_redraw, redraw, tell};
 
@@ -20,7 +19,7 @@ const BAR_CELLS: usize = 20;
 
 /// The progress of a command.
 #[derive(Debug)]
-pub(super) struct Progress {
+struct Progress {
     what: String,
     began: Instant,
     shown: Option<Instant>,
@@ -29,92 +28,84 @@ pub(super) struct Progress {
     n_rows_before: u64,
 }
 
-/// Draws the progress of a transfer.
-pub(super) fn reporter() -> Reporter {
-    draw(can_redraw())
+/// Draws what transfers report on standard error.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    is_terminal: bool,
 }
 
-/// As [`reporter`], with lines on a terminal, too: several works share it.
-pub(super) fn shared_reporter() -> Reporter {
-    draw(false)
-}
-
-fn draw(is_terminal: bool) -> Reporter {
-    let works: Mutex<HashMap<String, Progress>> = Mutex::default();
-    Reporter::new(move |event| {
-        let mut works = works.lock();
-        match event {
-            Event::Note(text) => {
-                works.values_mut().for_each(Progress::clear);
-                tell(text);
-            }
-            Event::Began { work, n_rows: n_rows_before } => {
-                let progress = Progress { is_terminal, n_rows_before, ..Progress::new(work) };
-                works.insert(work.to_owned(), progress);
-            }
-            Event::Progress { work, done } => {
-                if let Some(progress) = works.get_mut(work) {
-                    progress.update(done);
-                }
-            }
-            Event::Ended { work, total } => match (works.remove(work), total) {
-                (Some(progress), Some((n_rows, did))) => progress.finish(n_rows, did),
-                (Some(mut progress), None) => progress.clear(),
-                (None, _) => {}
-            },
-        }
-    })
-}
-
-impl Progress {
-    /// The progress of doing `what`.
-    pub(super) fn new(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            began: Instant::now(),
-            shown: None,
-            is_terminal: can_redraw(),
-            n_rows_before: 0,
-        }
+impl Drawn {
+    /// For one work at a time.
+    pub(super) fn alone() -> Self {
+        Self { is_terminal: can_redraw() }
     }
 
+    /// With lines on a terminal, too: several works share it.
+    pub(super) const fn shared() -> Self {
+        Self { is_terminal: false }
+    }
+}
+
+impl Reporter for Drawn {
+    fn note(&self, text: &str) {
+        if self.is_terminal {
+            redraw("");
+        }
+        tell(text);
+    }
+
+    fn begin(&self, what: String, n_rows_before: u64) -> Box<dyn Work> {
+        let (began, is_terminal) = (Instant::now(), self.is_terminal);
+        Box::new(Progress { what, began, shown: None, is_terminal, n_rows_before })
+    }
+}
+
+impl Work for Progress {
     /// Shows the progress, at most once per interval.
-    pub(super) fn update(&mut self, done: Done) {
+    fn update(&mut self, n_rows: u64, share: Option<f64>) {
         let now = Instant::now();
         let every = if self.is_terminal { REDRAW_EVERY } else { LINE_EVERY };
         if now.duration_since(self.shown.unwrap_or(self.began)) < every {
             return;
         }
         self.shown = Some(now);
-        let line = self.line(done);
+        let line = self.line(n_rows, share);
         if self.is_terminal { redraw(&line) } else { tell(&line) }
     }
 
-    /// Clears the line on a terminal, so that a message can be printed.
-    pub(super) fn clear(&mut self) {
-        if self.is_terminal && self.shown.take().is_some() {
-            redraw("");
-        }
-    }
-
     /// Prints the total.
-    pub(super) fn finish(mut self, n_rows: u64, did: &str) {
+    fn finish(mut self: Box<Self>, n_rows: u64, did: &str) {
         self.clear();
         let elapsed = self.began.elapsed();
         let rate = format_rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
         let (rows, seconds) = (counted_short(n_rows, "row"), elapsed.as_secs_f64());
         tell(&format!("{did}: {rows} in {seconds:.1} s, {rate} rows/s"));
     }
+}
 
-    fn line(&self, done: Done) -> String {
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Progress {
+    /// Clears the line on a terminal, so that a message can be printed.
+    fn clear(&mut self) {
+        if self.is_terminal && self.shown.take().is_some() {
+            redraw("");
+        }
+    }
+
+    fn line(&self, n_rows: u64, share: Option<f64>) -> String {
         let elapsed = self.began.elapsed();
-        let rate = format_rate(done.n_rows.saturating_sub(self.n_rows_before), elapsed);
+        let rate = format_rate(n_rows.saturating_sub(self.n_rows_before), elapsed);
         let mut line = self.what.clone();
-        if let Some(share) = done.share {
+        if let Some(share) = share {
             line = format!("{line}  {}  {:>3.0} %", bar(share), 100.0 * share);
         }
-        line = format!("{line}  {}  {rate} rows/s", counted_short(done.n_rows, "row"));
-        match done.share.and_then(|share| time_left(share, elapsed)) {
+        line = format!("{line}  {}  {rate} rows/s", counted_short(n_rows, "row"));
+        match share.and_then(|share| time_left(share, elapsed)) {
             Some(left) => format!("{line}  {} left", format_clock(left)),
             None => line,
         }
@@ -162,15 +153,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_line_shows_share_rate_and_time_left() {
-        let progress = Progress { n_rows_before: 500, ..Progress::new("importing a.csv") };
+        let (what, began) = ("importing a.csv".to_owned(), Instant::now());
+        let progress =
+            Progress { what, began, shown: None, is_terminal: false, n_rows_before: 500 };
         tokio::time::advance(Duration::from_secs(100)).await;
-        let line = progress.line(Done { n_rows: 100_500, share: Some(0.25) });
+        let line = progress.line(100_500, Some(0.25));
         let bar = "█████░░░░░░░░░░░░░░░";
         assert_eq!(
             line,
             format!("importing a.csv  {bar}   25 %  100.5 k rows  1000 rows/s  5:00 left")
         );
-        let line = progress.line(Done { n_rows: 500, share: None });
+        let line = progress.line(500, None);
         assert_eq!(line, "importing a.csv  500 rows  0 rows/s");
     }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use model::timestamp::Timestamp;
 use transfer::replay::{self, ReplayOptions, ReplaySpan, ReplayTarget, RowTimes, Speed};
 
-use super::{connection::DatasetServiceFlags, progress};
+use super::{connection::DatasetServiceFlags, progress::Drawn};
 use crate::cli::output::print_json;
 use crate::cli::parse::parse_timestamp;
 
@@ -52,5 +52,5 @@ pub(super) async fn run(command: ReplayCommand) -> anyhow::Result<()> {
     let ReplayCommand { source, to, speed, times, start, end, connection } = command;
     let options = ReplayOptions { source, speed, times, span: ReplaySpan { start, end } };
     let to = to.as_deref().map_or(ReplayTarget::Lines(print_json), ReplayTarget::Dataset);
-    replay::run(options, to, async || connection.connect().await, &progress::reporter()).await
+    replay::run(options, to, async || connection.connect().await, &Drawn::alone()).await
 }

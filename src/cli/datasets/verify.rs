@@ -11,10 +11,10 @@ use model::{
 use serde_json::json;
 use stack::data_dir::DataDir;
 use tokio::task::spawn_blocking;
-use transfer::event::Done;
+use transfer::event::Reporter as _;
 use tsdb::admin::{self, Report};
 
-use super::progress::Progress;
+use super::progress::Drawn;
 use crate::cli::output::{print, print_body, tell};
 
 /// Shown below the help of `datasets verify`.
@@ -67,13 +67,13 @@ impl StoreFlags {
 pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
     let path = command.store.path()?;
     let shown = path.display().to_string();
-    let mut progress = Progress::new(format!("verifying {shown}"));
+    let mut progress = Drawn::alone().begin(format!("verifying {shown}"), 0);
     let (report, progress) = spawn_blocking(move || {
         let report = admin::verify(&path, &mut |done| {
             // Each row is looked at twice.
             #[expect(clippy::cast_precision_loss, reason = "a share for people")]
             let share = Some(done.n_done as f64 / done.n_all.max(1) as f64);
-            progress.update(Done { n_rows: done.n_done / 2, share });
+            progress.update(done.n_done / 2, share);
         });
         (report, progress)
     })

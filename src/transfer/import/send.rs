@@ -96,8 +96,8 @@ pub(super) struct ImportTarget<'a> {
 
 /// The progress of sending a file.
 pub(super) struct SendState<'a> {
-    pub(super) progress: Work<'a>,
-    pub(super) reporter: &'a Reporter,
+    pub(super) progress: Box<dyn Work>,
+    pub(super) reporter: &'a dyn Reporter,
     pub(super) checkpoint: &'a mut ImportCheckpoint,
     pub(super) report: ImportReport,
     pub(super) repeats: &'a mut Repeats,
@@ -143,7 +143,7 @@ pub(super) async fn send(
     let n_rows = state.report.n_taken();
     sent.with_context(|| format!("go on after {}", counted(n_rows, "row")))?;
     let n_stored = state.report.n_stored();
-    state.progress.finish(n_stored, format!("imported {}", target.file.display_name()));
+    state.progress.finish(n_stored, &format!("imported {}", target.file.display_name()));
     Ok(state.report)
 }
 

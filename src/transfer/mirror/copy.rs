@@ -160,7 +160,8 @@ impl Copy {
         let begin =
             begin.unwrap_or(newest).max(self.mirror.options.start.unwrap_or(Timestamp::MIN));
         let mirror = Arc::clone(&self.mirror);
-        let progress = &mirror.reporter.begin(format!("copying {}", self.name()), 0);
+        let mut progress = mirror.reporter.begin(format!("copying {}", self.name()), 0);
+        let progress = progress.as_mut();
         let copied = self.read_copied().await?;
         let earlier = self
             .checkpoint
@@ -188,7 +189,7 @@ impl Copy {
         begin: Timestamp,
         newest: Timestamp,
         copied: Option<&CopiedRows>,
-        progress: &Work<'_>,
+        progress: &mut dyn Work,
     ) -> anyhow::Result<u64> {
         let source = self.mirror.source.clone();
         let plan = ColumnMapping::of_service(self.columns.iter().cloned());

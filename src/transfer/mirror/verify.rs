@@ -29,7 +29,7 @@ impl Copy {
     pub(super) async fn verify(
         &mut self,
         newest: Timestamp,
-        progress: &Work<'_>,
+        progress: &mut dyn Work,
     ) -> anyhow::Result<u64> {
         let Some(oldest) = self.oldest().await? else { return Ok(0) };
         let first = oldest.max(self.mirror.options.start.unwrap_or(Timestamp::MIN));
