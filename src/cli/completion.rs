@@ -9,19 +9,14 @@ use clap_complete::{
     CompleteEnv,
     engine::{ArgValueCandidates, CompletionCandidate},
 };
-use client::{
-    datasets::{Datasets, DatasetsQuery},
-    functions::Functions,
-    inference::Inference,
-    transport::Transport,
-};
+use client::{datasets::DatasetsQuery, functions::Functions, transport::Transport};
 use stack::data_dir::project_dirs;
 use tokio::time::timeout;
 
 use crate::cli::{
     config::{self, AddressFlags},
     help,
-    services::{DATASETS_ADDRESS, INFERENCE_ADDRESS, KeyFlag, Services},
+    services::{KeyFlag, Services},
     tui::user_files,
 };
 
@@ -108,18 +103,14 @@ fn profiles() -> Vec<CompletionCandidate> {
 
 fn datasets() -> Vec<CompletionCandidate> {
     offer(ask_services(async |services: Services| {
-        let address = services.profile.datasets.unwrap_or_else(|| DATASETS_ADDRESS.to_owned());
-        let service = Datasets::new(Transport::new(&address, services.key).ok()?);
-        let page = service.list(&DatasetsQuery::default()).await.ok()?;
+        let page = services.datasets().ok()?.list(&DatasetsQuery::default()).await.ok()?;
         Some(page.datasets.into_iter().map(|dataset| dataset.name).collect())
     }))
 }
 
 fn topics() -> Vec<CompletionCandidate> {
     offer(ask_services(async |services: Services| {
-        let address = services.profile.inference.unwrap_or_else(|| INFERENCE_ADDRESS.to_owned());
-        let service = Inference::new(Transport::new(&address, services.key).ok()?);
-        let topics = service.topics().await.ok()?.topics;
+        let topics = services.inference().ok()?.topics().await.ok()?.topics;
         Some(topics.into_iter().map(|topic| topic.topic_id.to_string()).collect())
     }))
 }

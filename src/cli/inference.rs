@@ -44,7 +44,7 @@ use crate::cli::{
     config::{self, AddressFlags, KEY_VARIABLE},
     gate::GateFlags,
     log, output, secret,
-    services::{INFERENCE_ADDRESS, KeyFlag, Services, key_of},
+    services::{KeyFlag, Services, key_of},
     stop,
 };
 
@@ -153,9 +153,7 @@ impl ServiceFlags {
     async fn service(self) -> anyhow::Result<Inference> {
         let Self { inference, profile, key } = self;
         let flags = AddressFlags { inference, profile, ..AddressFlags::default() };
-        let Services { profile, key } = Services::choose(flags, key).await?;
-        let address = profile.inference.as_deref().unwrap_or(INFERENCE_ADDRESS);
-        Ok(Inference::new(Transport::new(address, key).context("use --inference")?))
+        Services::choose(flags, key).await?.inference()
     }
 }
 

@@ -25,13 +25,15 @@ impl Keeper {
         Self { profiles, keys }
     }
 
-    /// Does something with the keys, on a thread that may wait.
-    async fn with_keys<T: Send + 'static>(
-        &self,
-        what: &str,
-        work: impl FnOnce(Keys) -> anyhow::Result<T> + Send + 'static,
-    ) -> Result<T, ProfileError> {
-        self.keys.on_a_thread(work).await.map_err(|error| refused(what, error))
+    async fn try_open(&self, name: &str) -> anyhow::Result<Opened> {
+        let profile = self.profiles.get(name).context("the configuration file has none")?;
+        let head_token = config::head_token()?;
+        let named = name.to_owned();
+        let found = self.keys.on_a_thread(move |keys| keys.find(&named)).await?;
+        let key_place = found.as_ref().map(|found| found.place);
+        let api_key = found.map(|found| found.key);
+        let addresses = Addresses { head_token, api_key, ..addresses(profile.clone()) };
+        Ok(Opened { addresses, key_place })
     }
 }
 
@@ -53,23 +55,13 @@ pub(crate) fn listed(profiles: &BTreeMap<String, Profile>) -> Vec<Named> {
 #[async_trait]
 impl Profiles for Keeper {
     async fn open(&self, name: &str) -> Result<Opened, ProfileError> {
-        let what = format!("open profile {name}");
-        let profile = self.profiles.get(name).context("the configuration file has none");
-        let profile = profile.map_err(|error| refused(&what, error))?;
-        let token = config::head_token().map_err(|error| refused(&what, error))?;
-        let named = name.to_owned();
-        let found = self.with_keys(&what, move |keys| keys.find(&named)).await?;
-        let mut addresses = addresses(profile.clone());
-        addresses.head_token = token;
-        let key_place = found.as_ref().map(|found| found.place);
-        addresses.api_key = found.map(|found| found.key);
-        Ok(Opened { addresses, key_place })
+        self.try_open(name).await.map_err(|error| refused(&format!("open profile {name}"), error))
     }
 
     async fn keep_key(&self, name: &str, key: &ApiKey) -> Result<KeyPlace, ProfileError> {
         let (named, key) = (name.to_owned(), key.clone());
-        let what = format!("keep the key of {name}");
-        let kept = self.with_keys(&what, move |keys| keys.keep(&named, &key)).await?;
+        let kept = self.keys.on_a_thread(move |keys| keys.keep(&named, &key)).await;
+        let kept = kept.map_err(|error| refused(&format!("keep the key of {name}"), error))?;
         if let Some(note) = kept.note {
             tracing::info!("the key of {name} is in a file: {note}");
         }
@@ -77,8 +69,9 @@ impl Profiles for Keeper {
     }
 
     async fn forget_key(&self, name: &str) -> Result<bool, ProfileError> {
-        let (named, what) = (name.to_owned(), format!("forget the key of {name}"));
-        self.with_keys(&what, move |keys| keys.forget(&named)).await
+        let named = name.to_owned();
+        let forgotten = self.keys.on_a_thread(move |keys| keys.forget(&named)).await;
+        forgotten.map_err(|error| refused(&format!("forget the key of {name}"), error))
     }
 }
 

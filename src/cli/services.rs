@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use client::{datasets::Datasets, inference::Inference, transport::Transport};
 use model::key::ApiKey;
 use stack::{local::Addresses, running::find_running};
 
@@ -16,10 +17,10 @@ use crate::cli::{
 };
 
 /// Where `datasets serve` serves by default.
-pub(crate) const DATASETS_ADDRESS: &str = "http://127.0.0.1:8081/api";
+const DATASETS_ADDRESS: &str = "http://127.0.0.1:8081/api";
 
 /// Where `inference serve` serves by default.
-pub(crate) const INFERENCE_ADDRESS: &str = "http://127.0.0.1:8082";
+const INFERENCE_ADDRESS: &str = "http://127.0.0.1:8082";
 
 /// Where the API key is.
 #[derive(Debug, Clone, Default, Args)]
@@ -58,6 +59,25 @@ impl Services {
             return Ok(Self { profile: Profile { head, datasets, inference }, key: api_key });
         }
         Ok(Self { profile: chosen.map(|chosen| chosen.profile).unwrap_or_default(), key })
+    }
+
+    /// Prepares calls of the dataset service.
+    ///
+    /// # Errors
+    /// If its address is none.
+    pub(crate) fn datasets(&self) -> anyhow::Result<Datasets> {
+        let address = self.profile.datasets.as_deref().unwrap_or(DATASETS_ADDRESS);
+        let transport = Transport::new(address, self.key.clone());
+        Ok(Datasets::new(transport.context("use the dataset service")?))
+    }
+
+    /// Prepares calls of the inference service.
+    ///
+    /// # Errors
+    /// If its address is none.
+    pub(crate) fn inference(&self) -> anyhow::Result<Inference> {
+        let address = self.profile.inference.as_deref().unwrap_or(INFERENCE_ADDRESS);
+        Ok(Inference::new(Transport::new(address, self.key.clone()).context("use --inference")?))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use task::backoff::Backoff;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 use wire::{
     executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse},
     functions::{ExecuteRequest, ExecuteResponse, ResultRequest},
@@ -120,7 +120,7 @@ impl Follow for Functions {
     ) -> Result<Infallible, Lost> {
         let mut line = Line::open(self.transport.get(paths::EVENTS)).await?;
         loop {
-            let event = line.next(Instant::now() + SILENCE_MAX).await?;
+            let event = line.next(SILENCE_MAX).await?;
             // An unknown kind is one of a later head.
             let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {
                 continue;

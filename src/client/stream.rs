@@ -17,12 +17,12 @@ use std::{
 };
 
 use eventsource_stream::{Event as Sse, Eventsource as _};
-use futures::{Stream, StreamExt as _};
+use futures::{StreamExt as _, stream::BoxStream};
 use model::{row::Value, timestamp::Timestamp};
 use task::backoff::Backoff;
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{sleep, timeout},
 };
 use wire::datasets::FlatRow;
 
@@ -151,22 +151,15 @@ pub(crate) async fn reconnect<F: Follow>(
     }
 }
 
-/// Events as they come in.
-pub(crate) trait EventStream: Stream<Item = Result<Sse, ClientError>> + Unpin {}
-
-impl<S: Stream<Item = Result<Sse, ClientError>> + Unpin> EventStream for S {}
-
 /// An open line.
-pub(crate) struct Line<S> {
-    events: S,
+pub(crate) struct Line {
+    events: BoxStream<'static, Result<Sse, ClientError>>,
     limit: Arc<AtomicUsize>,
 }
 
-impl Line<()> {
+impl Line {
     /// Opens a line to the stream that `call` names.
-    pub(crate) async fn open(
-        call: Request<'_>,
-    ) -> Result<Line<impl EventStream + use<>>, ClientError> {
+    pub(crate) async fn open(call: Request<'_>) -> Result<Self, ClientError> {
         let transport = call.transport.clone();
         let opening = call.within(None).open();
         let response = timeout(SILENCE_MAX, opening).await.map_err(|_| {
@@ -190,15 +183,13 @@ impl Line<()> {
                 error => ClientError::shape("a stream of events", error.to_string()),
             })
         });
-        Ok(Line { events: events.boxed(), limit })
+        Ok(Self { events: events.boxed(), limit })
     }
-}
 
-impl<S: EventStream> Line<S> {
-    /// Returns the next event, if it comes before `deadline`.
-    pub(crate) async fn next(&mut self, deadline: Instant) -> Result<Sse, ClientError> {
+    /// Returns the next event, if the line is not silent for longer than `silence_max`.
+    pub(crate) async fn next(&mut self, silence_max: Duration) -> Result<Sse, ClientError> {
         let silence = || ClientError::shape("a live stream", "it fell silent");
-        let event = timeout_at(deadline, self.events.next()).await.map_err(|_| silence())?;
+        let event = timeout(silence_max, self.events.next()).await.map_err(|_| silence())?;
         self.limit.store(0, Ordering::Relaxed);
         event.unwrap_or_else(|| Err(ClientError::shape("a live stream", "it was closed")))
     }

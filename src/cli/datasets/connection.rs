@@ -1,15 +1,15 @@
 //! The flags that name a dataset service and its key.
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
-use client::{datasets::Datasets, transport::Transport};
-use model::{dataset::Dataset, key::ApiKey, resolution::Resolution, timestamp::Timestamp};
+use client::datasets::Datasets;
+use model::{dataset::Dataset, resolution::Resolution, timestamp::Timestamp};
 use transfer::find::find_dataset;
 
 use crate::cli::{
     config::{AddressFlags, KEY_VARIABLE},
     parse::parse_timestamp,
-    services::{DATASETS_ADDRESS, KeyFlag, Services},
+    services::{KeyFlag, Services},
 };
 
 /// The flags that name a dataset service.
@@ -70,22 +70,13 @@ impl DatasetServiceFlags {
     pub(crate) async fn connect(self) -> anyhow::Result<Datasets> {
         let Self { datasets, profile, key } = self;
         let flags = AddressFlags { datasets, profile, ..AddressFlags::default() };
-        let Services { profile, key } = Services::choose(flags, key).await?;
-        let Some(key) = key else {
+        let services = Services::choose(flags, key).await?;
+        if services.key.is_none() {
             bail!(
                 "use the dataset service without a key: `triptych keys store` keeps one, or set \
                  {KEY_VARIABLE}, or name --key-file"
             )
-        };
-        connect(profile.datasets.as_deref().unwrap_or(DATASETS_ADDRESS), key)
+        }
+        services.datasets()
     }
-}
-
-/// Prepares calls of the service at `address`.
-///
-/// # Errors
-/// If it is none.
-pub(super) fn connect(address: &str, key: ApiKey) -> anyhow::Result<Datasets> {
-    let transport = Transport::new(address, Some(key)).context("use the dataset service")?;
-    Ok(Datasets::new(transport))
 }

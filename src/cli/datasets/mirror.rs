@@ -13,14 +13,12 @@ use transfer::{
     mirror::{self, MirrorOptions},
 };
 
-use super::{
-    connection::{DatasetServiceFlags, connect},
-    progress::Drawn,
-};
+use super::{connection::DatasetServiceFlags, progress::Drawn};
 use crate::cli::{
-    config::variable,
+    config::{Profile, variable},
     parse::{parse_pair, parse_timestamp},
-    services, stop,
+    services::{self, Services},
+    stop,
 };
 
 /// Shown below the help of `datasets mirror`.
@@ -127,5 +125,6 @@ fn connect_source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
         };
         text.trim().parse().with_context(|| format!("use {SOURCE_KEY_VARIABLE}"))?
     };
-    connect(&command.url, key)
+    let profile = Profile { datasets: Some(command.url.clone()), ..Profile::default() };
+    Services { profile, key: Some(key) }.datasets()
 }

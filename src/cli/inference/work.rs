@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 use ::inference::network::rows::{FlatRow, Rows as _, lines};
 use anyhow::{Context as _, bail};
 use clap::Args;
-use client::{datasets::Datasets, error::ClientError, inference::Inference, transport::Transport};
+use client::{error::ClientError, inference::Inference};
 use model::{dataset::DatasetId, escape::escape_line, timestamp::Timestamp, topic::TopicId};
 use serde_json::{Value, json};
 use stack::program::Program;
@@ -25,7 +25,7 @@ use super::upstream::Series;
 use crate::cli::{
     config::AddressFlags,
     output::{print, print_body, tell},
-    services::{DATASETS_ADDRESS, INFERENCE_ADDRESS, Services},
+    services::Services,
     stop,
 };
 
@@ -140,16 +140,12 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
         datasets: command.datasets.take(),
         ..AddressFlags::default()
     };
-    let Services { profile, key } = Services::choose(flags, command.service.key.clone()).await?;
-    let address = profile.inference.as_deref().unwrap_or(INFERENCE_ADDRESS);
-    let inference = Transport::new(address, key.clone()).context("use --inference")?;
-    let address = profile.datasets.as_deref().unwrap_or(DATASETS_ADDRESS);
-    let datasets = Transport::new(address, key).context("use --datasets")?;
+    let services = Services::choose(flags, command.service.key.clone()).await?;
     let group = Group::default();
     let mut worker = Worker {
         command,
-        inference: Inference::new(inference),
-        rows: Series::new(Datasets::new(datasets)),
+        inference: services.inference()?,
+        rows: Series::new(services.datasets()?),
         group: group.clone(),
         program: None,
         dataset: None,
@@ -158,13 +154,7 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
         noted: None,
         n_submitted: 0,
     };
-    let done = tokio::select! {
-        done = worker.work() => done,
-        stopped = stop::wait_for_stop(stop::Parent::None) => stopped,
-    };
-    drop(worker);
-    group.shutdown().await;
-    done
+    stop::run_until_stopped(&group, async move { worker.work().await }).await
 }
 
 impl Worker {

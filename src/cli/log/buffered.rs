@@ -33,7 +33,9 @@ pub(crate) struct FlushGuard {
 struct Shared {
     waiting: Mutex<Waiting>,
     changed: Condvar,
-    output: Mutex<Output>,
+    writer: Mutex<Box<dyn Write + Send>>,
+    /// A line that says how many were lost.
+    lost: fn(u64) -> Vec<u8>,
 }
 
 #[derive(Default)]
@@ -43,14 +45,6 @@ struct Waiting {
     is_over: bool,
 }
 
-struct Output {
-    writer: Box<dyn Write + Send>,
-    /// A line that says how many were lost.
-    lost: fn(u64) -> Vec<u8>,
-    /// Room for the next lines.
-    spare: Vec<u8>,
-}
-
 impl BufferedLines {
     /// Starts the thread, which writes to `writer`, and in place of lines that were lost what `lost`
     /// says of so many.
@@ -58,9 +52,8 @@ impl BufferedLines {
         writer: Box<dyn Write + Send>,
         lost: fn(u64) -> Vec<u8>,
     ) -> anyhow::Result<(Self, FlushGuard)> {
-        let output = Mutex::new(Output { writer, lost, spare: Vec::new() });
-        let shared =
-            Arc::new(Shared { waiting: Mutex::default(), changed: Condvar::new(), output });
+        let (waiting, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { waiting, changed, writer: Mutex::new(writer), lost });
         let work = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("log".to_owned())
@@ -123,19 +116,17 @@ impl Shared {
 
     /// Writes what waits.
     fn write(&self) {
-        let mut output = self.output.lock();
-        let Output { writer, lost, spare } = &mut *output;
+        // Held before the lines are taken, so that those taken first are written first.
+        let mut writer = self.writer.lock();
         let mut waiting = self.waiting.lock();
-        let mut lines = mem::replace(&mut waiting.lines, mem::take(spare));
+        let mut lines = mem::take(&mut waiting.lines);
         let n_lost = mem::take(&mut waiting.n_lost);
         drop(waiting);
         if n_lost > 0 {
-            lines.extend_from_slice(&lost(n_lost));
+            lines.extend_from_slice(&(self.lost)(n_lost));
         }
         // Where the log cannot be written there is nowhere left to say so.
         drop(writer.write_all(&lines).and_then(|()| writer.flush()));
-        lines.clear();
-        *spare = lines;
     }
 }
 

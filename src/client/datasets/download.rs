@@ -61,15 +61,11 @@ impl Datasets {
         pairs.extend(bounds.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
         let call = self.transport.get(paths::ROWS_BULK_DOWNLOAD).within(None).query(&pairs);
         let opened = timeout(BEGINS_WITHIN, call.open()).await;
-        let response = opened.map_err(|_| self.silent(BEGINS_WITHIN))??;
+        let response = opened.map_err(|_| silent(&self.transport, BEGINS_WITHIN))??;
         let told = response.headers().get(paths::ROW_COUNT_HEADER);
         let n_rows = told.and_then(|told| told.to_str().ok()?.parse().ok());
         let chunks = response.bytes_stream().boxed();
         Ok(Download { chunks, transport: self.transport.clone(), n_rows })
-    }
-
-    fn silent(&self, within: Duration) -> ClientError {
-        ClientError::TimedOut { address: self.address().to_owned(), within }
     }
 }
 
@@ -85,10 +81,12 @@ impl Download {
     /// # Errors
     /// [`ClientError::Reach`] if the answer breaks off, [`ClientError::TimedOut`] if nothing comes.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
-        let address = || self.transport.address().to_owned();
         let chunk = timeout(SILENCE_MAX, self.chunks.next()).await;
-        let chunk =
-            chunk.map_err(|_| ClientError::TimedOut { address: address(), within: SILENCE_MAX })?;
+        let chunk = chunk.map_err(|_| silent(&self.transport, SILENCE_MAX))?;
         chunk.transpose().map_err(|source| self.transport.broken(source, SILENCE_MAX))
     }
+}
+
+fn silent(transport: &Transport, within: Duration) -> ClientError {
+    ClientError::TimedOut { address: transport.address().to_owned(), within }
 }

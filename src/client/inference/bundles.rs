@@ -7,7 +7,7 @@ use std::{convert::Infallible, time::Duration};
 
 use model::topic::TopicId;
 use task::backoff::Backoff;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 use wire::{inference::LatestBundle, paths};
 
 use super::Inference;
@@ -53,7 +53,7 @@ impl Follow for BundleStream {
         backoff.reset();
         events.send(StreamEvent::Connected).await?;
         loop {
-            let event = line.next(Instant::now() + SILENCE_MAX).await?;
+            let event = line.next(SILENCE_MAX).await?;
             if event.event != EVENT_BUNDLE {
                 continue;
             }

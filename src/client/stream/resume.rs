@@ -13,18 +13,14 @@ use model::{
 };
 use std::{convert::Infallible, time::Duration};
 use task::backoff::Backoff;
-use tokio::{
-    sync::mpsc::Sender,
-    time::{Instant, timeout},
-};
+use tokio::{sync::mpsc::Sender, time::timeout};
 use wire::{
     datasets::{EVENT_CONNECTED, EVENT_DATA, EVENT_HEARTBEAT, EVENT_RESET},
     paths,
 };
 
 use super::{
-    BATCH_ROWS_MAX, EventStream, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent,
-    reconnect, row,
+    BATCH_ROWS_MAX, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent, reconnect, row,
 };
 use crate::{
     datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
@@ -117,7 +113,7 @@ impl Follow for Reader {
         let mut line = Line::open(call).await?;
         let mut start = LineStart { is_resumed, n_rows: 0, last: None };
         loop {
-            let mut event = Some(line.next(Instant::now() + SILENCE_MAX).await?);
+            let mut event = Some(line.next(SILENCE_MAX).await?);
             let mut rows = Vec::new();
             let mut end = Ok(());
             // What has come in by now is handed on together.
@@ -231,8 +227,8 @@ impl LineStart {
 }
 
 /// The event that has come in already, if any has.
-async fn ready<S: EventStream>(line: &mut Line<S>) -> Result<Option<Sse>, ClientError> {
-    match timeout(Duration::ZERO, line.next(Instant::now() + SILENCE_MAX)).await {
+async fn ready(line: &mut Line) -> Result<Option<Sse>, ClientError> {
+    match timeout(Duration::ZERO, line.next(SILENCE_MAX)).await {
         Ok(event) => event.map(Some),
         Err(_) => Ok(None),
     }

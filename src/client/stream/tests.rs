@@ -156,8 +156,8 @@ async fn an_event_without_end_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn silence_counts_as_a_lost_connection() {
     let silent = futures::stream::pending::<Result<Sse, ClientError>>();
-    let mut line = Line { events: silent, limit: Arc::default() };
-    let error = line.next(Instant::now() + SILENCE_MAX).await.unwrap_err();
+    let mut line = Line { events: silent.boxed(), limit: Arc::default() };
+    let error = line.next(SILENCE_MAX).await.unwrap_err();
     assert_eq!(error.why(), "it fell silent");
 }
 
