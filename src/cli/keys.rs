@@ -92,8 +92,6 @@ pub(crate) enum KeysCommand {
         key: OneKey,
         /// What it is for
         name: String,
-        #[command(flatten)]
-        file: KeysFile,
     },
     /// Give a key a new secret and print it, this once; the old one stops working, and what the key
     /// owns stays its own
@@ -101,26 +99,17 @@ pub(crate) enum KeysCommand {
         #[command(flatten)]
         key: OneKey,
         #[command(flatten)]
-        file: KeysFile,
-        #[command(flatten)]
         form: Form,
     },
     /// Revoke a key for good
-    Revoke {
-        #[command(flatten)]
-        key: OneKey,
-        #[command(flatten)]
-        file: KeysFile,
-    },
+    Revoke(OneKey),
     /// Show a key's own limits, or set them
     #[command(after_help = limits::EXAMPLES)]
     Limits {
         #[command(flatten)]
-        key: OneKey,
-        #[command(flatten)]
         limits: LimitFlags,
         #[command(flatten)]
-        file: KeysFile,
+        key: OneKey,
         #[command(flatten)]
         form: Form,
     },
@@ -171,12 +160,14 @@ pub(crate) struct Form {
     json: bool,
 }
 
-/// The number of a key.
-#[derive(Debug, Clone, Copy, Args)]
+/// The number of a key, in which accounts file.
+#[derive(Debug, Args)]
 pub(crate) struct OneKey {
     /// The key's number, as `list` shows it
     #[arg(value_parser = number)]
     id: i64,
+    #[command(flatten)]
+    file: KeysFile,
 }
 
 /// The flags of `keys serve`.
@@ -215,18 +206,17 @@ impl KeysFile {
 }
 
 impl OneKey {
-    fn id(self) -> KeyId {
-        KeyId::new(self.id)
+    async fn open(self) -> anyhow::Result<(KeyId, Accounts)> {
+        Ok((KeyId::new(self.id), self.file.open().await?))
     }
+}
 
-    /// What to say where there is no such key.
-    fn none(self, what: &str) -> anyhow::Error {
-        let id = self.id;
-        anyhow::anyhow!(
-            "{what} key {id}: there is none of that number that is not revoked (`triptych keys \
-             list` shows all)"
-        )
-    }
+/// What to say where there is no key of that number to do `what` with.
+fn no_key(what: &str, id: KeyId) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{what} key {id}: there is none of that number that is not revoked (`triptych keys list` \
+         shows all)"
+    )
 }
 
 /// Runs a subcommand of `keys`.
@@ -244,31 +234,28 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
             Ok(())
         }
         KeysCommand::List { account, file, form } => list(&file.open().await?, account, form).await,
-        KeysCommand::Rename { key, name, file } => {
-            let accounts = file.open().await?;
-            let renamed = accounts.rename_key(Scope::All, key.id(), &name).await;
-            ensure!(renamed.context("rename the key")?, key.none("rename"));
-            tell(&format!("key {} is called {name} now", key.id));
+        KeysCommand::Rename { key, name } => {
+            let (id, accounts) = key.open().await?;
+            let renamed = accounts.rename_key(Scope::All, id, &name).await;
+            ensure!(renamed.context("rename the key")?, no_key("rename", id));
+            tell(&format!("key {id} is called {name} now"));
             Ok(())
         }
-        KeysCommand::Renew { key, file, form } => {
-            let accounts = file.open().await?;
-            let secret = accounts.renew(Scope::All, key.id()).await.context("renew the key")?;
-            print_secret(&accounts, key.id(), &secret.ok_or_else(|| key.none("renew"))?, form).await
+        KeysCommand::Renew { key, form } => {
+            let (id, accounts) = key.open().await?;
+            let secret = accounts.renew(Scope::All, id).await.context("renew the key")?;
+            print_secret(&accounts, id, &secret.ok_or_else(|| no_key("renew", id))?, form).await
         }
-        KeysCommand::Revoke { key, file } => {
-            let revoked = file
-                .open()
-                .await?
-                .revoke_key(Scope::All, key.id())
-                .await
-                .context("revoke the key")?;
-            ensure!(revoked, key.none("revoke"));
-            tell(&format!("key {} opens nothing any more", key.id));
+        KeysCommand::Revoke(key) => {
+            let (id, accounts) = key.open().await?;
+            let revoked = accounts.revoke_key(Scope::All, id).await;
+            ensure!(revoked.context("revoke the key")?, no_key("revoke", id));
+            tell(&format!("key {id} opens nothing any more"));
             Ok(())
         }
-        KeysCommand::Limits { key, limits, file, form } => {
-            limits::run(&file.open().await?, key, limits, form).await
+        KeysCommand::Limits { key, limits, form } => {
+            let (id, accounts) = key.open().await?;
+            limits::run(&accounts, id, limits, form).await
         }
         KeysCommand::Account(command) => account::run(command).await,
         KeysCommand::SignUp { sign_up, file } => {

@@ -5,9 +5,10 @@ use std::str::FromStr;
 use accounts::{Accounts, Scope};
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use model::key::KeyId;
 use wire::accounts::KeyLimits;
 
-use super::{Form, OneKey};
+use super::{Form, no_key};
 use crate::cli::output::{print, print_body};
 
 /// Shown below the help of `keys limits`.
@@ -86,17 +87,17 @@ impl LimitFlags {
 /// If the file fails, or there is no such key.
 pub(super) async fn run(
     accounts: &Accounts,
-    key: OneKey,
+    id: KeyId,
     flags: LimitFlags,
     form: Form,
 ) -> anyhow::Result<()> {
-    let record = accounts.key(Scope::All, key.id()).await.context("read the key")?;
-    let record = record.ok_or_else(|| key.none("find"))?;
+    let record = accounts.key(Scope::All, id).await.context("read the key")?;
+    let record = record.ok_or_else(|| no_key("find", id))?;
     let limits = match flags.over(record.limits) {
         None => record.limits,
         Some(limits) => {
-            let is_set = accounts.set_limits(key.id(), limits).await.context("set limits")?;
-            ensure!(is_set, key.none("limit"));
+            let is_set = accounts.set_limits(id, limits).await.context("set limits")?;
+            ensure!(is_set, no_key("limit", id));
             limits
         }
     };
