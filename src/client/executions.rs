@@ -151,7 +151,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{fake::Fake, transport::Transport};
+    use crate::{tests::fake::Fake, transport::Transport};
 
     async fn head(router: Router) -> (Fake, Functions) {
         let fake = Fake::serve(router).await;

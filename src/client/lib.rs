@@ -17,4 +17,4 @@ pub mod stream;
 pub mod transport;
 
 #[cfg(test)]
-mod fake;
+mod tests;

@@ -7,7 +7,7 @@ use axum::{
 use serde_json::{Value as Json_, json};
 
 use super::*;
-use crate::fake::Fake;
+use crate::tests::fake::Fake;
 
 const AT: &str = "2026-07-30T21:57:00Z";
 

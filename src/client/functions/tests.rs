@@ -8,7 +8,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::Fake;
+use crate::tests::fake::Fake;
 
 async fn head(router: Router) -> (Fake, Functions) {
     let fake = Fake::serve(router).await;

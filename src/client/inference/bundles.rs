@@ -85,7 +85,7 @@ mod tests {
     use task::group::Group;
 
     use super::*;
-    use crate::{fake::Fake, transport::Transport};
+    use crate::{tests::fake::Fake, transport::Transport};
 
     fn bundle(nonce: u64) -> Event {
         let data = format!(

@@ -2,7 +2,7 @@ use axum::{Json, Router, extract::Path, http::StatusCode, routing::get};
 use serde_json::json;
 
 use super::*;
-use crate::fake::Fake;
+use crate::tests::fake::Fake;
 
 async fn service() -> (Fake, Inference) {
     let latest = |Path((version, topic)): Path<(String, String)>| async move {

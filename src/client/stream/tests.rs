@@ -20,7 +20,7 @@ use super::{
     resume::{ResumeFrom, RowBatch, RowEvent, follow},
     *,
 };
-use crate::{datasets::Datasets, fake::Fake, transport::Transport};
+use crate::{datasets::Datasets, tests::fake::Fake, transport::Transport};
 
 /// Longer than anything here takes.
 const SOON: Duration = Duration::from_secs(20);

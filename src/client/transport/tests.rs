@@ -5,7 +5,7 @@ use axum::{
 };
 
 use super::*;
-use crate::fake::Fake;
+use crate::tests::fake::Fake;
 
 const KEY: &str = "UP-0123456789abcdef01234567";
 

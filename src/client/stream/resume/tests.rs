@@ -22,7 +22,7 @@ use task::group::Group;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{fake::Fake, transport::Transport};
+use crate::{tests::fake::Fake, transport::Transport};
 
 /// Longer than anything here takes.
 const SOON: Duration = Duration::from_secs(20);
