@@ -1,16 +1,17 @@
 //! Archives of blocks: CAR, version 1. Every block is checked against its id as it is read.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use model::function::content::{Codec, ContentId};
 
-use super::{
-    dag::{BLOCKS_MAX, Blocks},
-    error::ContentError,
-    varint,
-};
+use super::{error::ContentError, varint};
 
 /// What is read here, for errors.
 const WHAT: &str = "a CAR of version 1";
+
+/// The most blocks of one function: the largest one has some 300, and each file may add one.
+pub(super) const BLOCKS_MAX: usize = 16 * 1024;
 
 /// The longest header read, in bytes. One with a single root has 58.
 const HEADER_BYTES_MAX: usize = 4096;
@@ -29,6 +30,9 @@ const TWO_BYTES: u8 = 0x19;
 
 /// What says that it follows in eight.
 const EIGHT_BYTES: u8 = 0x1b;
+
+/// Blocks by id, each checked against it.
+pub(super) type Blocks = BTreeMap<ContentId, Bytes>;
 
 /// Kinds of CBOR items.
 mod major {

@@ -1,6 +1,6 @@
 //! Content as a tree of blocks, and the files it stands for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use model::function::{
@@ -9,7 +9,8 @@ use model::function::{
 };
 
 use super::{
-    FUNCTION_BYTES_MAX, car,
+    FUNCTION_BYTES_MAX,
+    car::{self, BLOCKS_MAX, Blocks},
     dag_pb::{self, Link, Node},
     error::{ContentError, shorten},
 };
@@ -21,17 +22,11 @@ pub(super) const FILES_MAX: usize = 1024;
 /// The most folders within one another.
 pub(super) const DEPTH_MAX: usize = 16;
 
-/// The most blocks of one function: the largest one has some 300, and each file may add one.
-pub(super) const BLOCKS_MAX: usize = 16 * 1024;
-
 /// How often blocks are looked at while a tree is read. A tree may hold one block many times.
 const VISITS_MAX: usize = 4 * BLOCKS_MAX;
 
 /// How many nodes may stand between a file and its bytes: 174 links each, so that three are plenty.
 const FILE_DEPTH_MAX: usize = 8;
-
-/// Blocks by id, each checked against it.
-pub(super) type Blocks = BTreeMap<ContentId, Bytes>;
 
 /// A tree of blocks, not walked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! Why a function is not kept or its content not read.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use model::function::{FunctionId, Method, content::ContentId};
 
@@ -125,4 +128,13 @@ pub enum ContentError {
 /// Shortens a text of others for an error.
 pub(super) fn shorten(text: &str) -> String {
     text.chars().take(120).collect()
+}
+
+/// Words a failed step on a file or folder.
+pub(super) fn file_error(
+    step: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> FunctionsError {
+    let path = path.to_owned();
+    move |source| FunctionsError::Files { step, path, source }
 }

@@ -15,6 +15,7 @@ use wire::functions::FunctionBody;
 
 use super::{
     CAR_BYTES_MAX, FUNCTIONS_MAX, Function, FunctionsError, Kind,
+    error::file_error,
     verify::{NameHints, VerifiedFunction},
 };
 
@@ -235,13 +236,4 @@ fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 fn ignore_absent(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
-}
-
-/// Words a failed step on a file or folder.
-pub(super) fn file_error(
-    step: &'static str,
-    path: &Path,
-) -> impl FnOnce(io::Error) -> FunctionsError {
-    let path = path.to_owned();
-    move |source| FunctionsError::Files { step, path, source }
 }

@@ -11,7 +11,8 @@ use tracing::{debug, info, warn};
 
 use super::{
     CAR_BYTES_MAX, Functions, FunctionsError, blocking,
-    dag::{Blocks, Dag},
+    car::Blocks,
+    dag::Dag,
     error::ContentError,
     http::{ReadLimits, WebError},
     verify::{NameHints, VerifiedFunction},

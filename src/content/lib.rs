@@ -474,7 +474,7 @@ fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
         let folder = path.parent().unwrap_or(to);
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(&path, &file.bytes))
-            .map_err(files::file_error("write", &path))?;
+            .map_err(error::file_error("write", &path))?;
     }
     Ok(())
 }

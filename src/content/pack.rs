@@ -6,7 +6,8 @@ use bytes::Bytes;
 use model::function::content::{Codec, ContentId};
 
 use super::{
-    dag::{Blocks, DEPTH_MAX, Dag, FILES_MAX, check_name},
+    car::Blocks,
+    dag::{DEPTH_MAX, Dag, FILES_MAX, check_name},
     dag_pb::{self, Link},
     error::{ContentError, shorten},
 };

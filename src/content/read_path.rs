@@ -9,8 +9,7 @@ use std::{
 use super::{
     FUNCTION_BYTES_MAX, FunctionsError,
     dag::{DEPTH_MAX, FILES_MAX},
-    error::{ContentError, shorten},
-    files::file_error,
+    error::{ContentError, file_error, shorten},
     pack::Entry,
 };
 

@@ -21,8 +21,10 @@ use task::causes::chain;
 
 use crate::{
     compiler::CompileIn,
-    engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
+    engine::Runtime,
+    error::{RunError, RuntimeError},
     files::{self, Files, FilesLimits, FolderCleanup},
+    options::RuntimeOptions,
     program::Program,
     run::{Limits, RequestedLimits, Run, RunEnd, START},
 };

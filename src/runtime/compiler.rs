@@ -23,15 +23,12 @@ use wasmtime::Engine;
 
 use self::permits::{Compilation, CompilePermits, CompileSize, Record};
 use crate::{
-    engine::ProgramError,
-    machine::Settings,
+    error::ProgramError,
     program::{Program, ProgramKey},
     seal::AuthenticCode,
+    settings::Settings,
     system,
 };
-
-/// How often a wait looks whether it is still of use.
-pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
 
 /// How long a program that took too much is refused without another try. The machine may have been
 /// busy with other things.
@@ -245,10 +242,10 @@ mod tests {
             Compiler::new(CompileIn::Child { program: path }, Duration::from_millis(100));
         let settings = Settings {
             stack_bytes: 1 << 19,
-            fuel: crate::machine::Fuel::Free,
-            memory: crate::machine::MemoryPlace::Reserved,
+            fuel: crate::settings::Fuel::Free,
+            memory: crate::settings::MemoryPlace::Reserved,
         };
-        let engine = crate::machine::compiling_engine(settings).unwrap();
+        let engine = settings.compiling_engine().unwrap();
         let program = Program::new(*b"\0asm\x01\0\0\0");
         let client = "client".into();
         let compiled = compiler.compile(&engine, settings, &program, &client, &|| true);

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use wasmtime::Engine;
 
 use crate::{
-    compiler::WANTED_EVERY,
+    pending::WANTED_EVERY,
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
     system,

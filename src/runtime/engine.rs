@@ -1,186 +1,33 @@
 //! The engine: compiles programs, keeps what it compiled, and runs guests, a few at a time.
 
-use std::{
-    convert::Infallible, error::Error as StdError, fmt, io, num::NonZeroU32, path::PathBuf,
-    sync::Arc, time::Duration,
-};
+use std::{convert::Infallible, error::Error as StdError, fmt, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
-use task::cache::Capacity;
 use tokio::{
     sync::{
         Semaphore,
         oneshot::{self, error::TryRecvError},
     },
-    task::{JoinError, spawn_blocking},
+    task::spawn_blocking,
 };
 
 use crate::{
-    compiler::{CompileIn, Compiler},
+    compiler::Compiler,
     disk::Disk,
     driver::FirstPoll,
+    error::{RunError, RuntimeError},
     guest::{self, Abandoned, Ready},
-    machine::{Fuel, Machine},
+    machine::Machine,
+    options::RuntimeOptions,
     output::Streams,
     program::Program,
     run::{Run, RunOutcome},
+    settings::Fuel,
 };
-
-/// The stack a guest's calls may take: what the engine gives by default, and eight times the stack
-/// of a thread in WASI's C library.
-const STACK_BYTES: usize = 512 * 1024;
-
-/// The largest module accepted. Functions are some ten kilobytes in C and a few megabytes in Go or
-/// Python; compiling takes time and memory in proportion.
-const MODULE_BYTES_MAX: usize = 32 * 1024 * 1024;
-
-/// Compiled modules kept, by number and by size. Compiled code is some three times its module.
-const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 256 * 1024 * 1024 };
-
-/// The most time a program has to be compiled in: longer than a head waits for it by default.
-const COMPILE_WITHIN: Duration = Duration::from_mins(1);
-
-/// Up to what it took last, of the processor's time, a program is begun on a thread that does other
-/// things: a tenth of what such a thread may then be held up.
-const SHORT_CPU: Duration = Duration::from_millis(1);
 
 /// Runs programs. Cheap to clone: all clones share one engine and its limits.
 #[derive(Clone)]
 pub struct Runtime(Arc<Inner>);
-
-/// How a runtime is sized.
-#[derive(Debug, Clone)]
-pub struct RuntimeOptions {
-    /// How many guests run at once. Who comes when all places are taken waits for one.
-    pub runs_max: NonZeroU32,
-    /// How deep a guest's calls may go.
-    pub stack_bytes: usize,
-    /// The largest module accepted.
-    pub module_bytes_max: usize,
-    /// How many compiled modules are kept.
-    pub kept_modules_max: usize,
-    /// How many bytes of compiled code are kept.
-    pub kept_bytes_max: usize,
-    /// A program whose last run took no more of the processor's time than this is begun on the
-    /// thread that asks for its next one.
-    pub short_cpu: Duration,
-    /// Where compiled code is kept beyond the life of this runtime, shared with all others that
-    /// are given this folder. None: nowhere. A folder that cannot be used, or that other users
-    /// may write to, is not used, with a warning in the log.
-    pub compiled_folder: Option<PathBuf>,
-    /// Where programs are compiled.
-    pub compile_in: CompileIn,
-    /// How long compiling one program may take. The limits of a run apply only
-    /// afterwards.
-    pub compile_within: Duration,
-}
-
-/// Why there is no runtime.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RuntimeError {
-    /// The engine refused its options or found too little address space.
-    #[error("set up the WebAssembly engine")]
-    Engine {
-        /// The engine's reason.
-        source: Box<dyn StdError + Send + Sync>,
-    },
-    /// The system refused a thread.
-    #[error("start the thread that interrupts guests")]
-    Ticker {
-        /// The system's reason.
-        source: io::Error,
-    },
-}
-
-/// Why a program cannot be run, ever.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProgramError {
-    /// It is larger than accepted.
-    #[error("take a module of {n_bytes} bytes, more than {n_bytes_max}")]
-    TooLarge {
-        /// The size of the module.
-        n_bytes: usize,
-        /// What is accepted.
-        n_bytes_max: usize,
-    },
-    /// It is no valid module, or has more of something than is compiled.
-    #[error("compile the module")]
-    Compile {
-        /// The compiler's reason.
-        source: Arc<dyn StdError + Send + Sync>,
-    },
-    /// Compiling it takes too long. For some minutes it is refused at once.
-    #[error("compile the module within {within:?}: make its functions smaller")]
-    CompileTime {
-        /// How long it may take.
-        within: Duration,
-    },
-    /// Compiling it takes too much memory. For some minutes it is refused at once.
-    #[error("compile the module in {n_bytes} bytes of address space: make its functions smaller")]
-    CompileMemory {
-        /// How much it may take.
-        n_bytes: u64,
-    },
-    /// It imports what WASI does not have, or is a component without `wasi:cli/run`.
-    #[error("offer the module what it imports")]
-    Import {
-        /// The engine's reason, which names the import.
-        source: Arc<dyn StdError + Send + Sync>,
-    },
-    /// It is a library, not a command.
-    #[error("find the function {entry} that a WASI command exports")]
-    NoStart {
-        /// What was looked for.
-        entry: String,
-    },
-}
-
-/// Why a run did not happen.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The program is at fault: it fails on every worker alike.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    /// The system refused what a run needs.
-    #[error("give the guest a clock")]
-    Clock {
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The system refused the folder of a guest.
-    #[error("make the guest's folder")]
-    Files {
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The engine that counts fuel could not be set up.
-    #[error("give the guest fuel")]
-    Fuel {
-        /// The engine's reason.
-        source: Box<dyn StdError + Send + Sync>,
-    },
-    /// The process that compiles could not be started, or failed.
-    #[error("start the compiler")]
-    Compiler {
-        /// What went wrong.
-        source: Arc<io::Error>,
-    },
-    /// Others were compiled for all that time.
-    #[error("compile the module within {within:?}: the compilers were busy with others; try again")]
-    CompilersBusy {
-        /// How long compiling may take.
-        within: Duration,
-    },
-    /// The thread that ran the guest panicked, or the program is shutting down.
-    #[error("finish the run")]
-    Lost {
-        /// Which of the two.
-        source: Option<JoinError>,
-    },
-}
 
 struct Inner {
     options: RuntimeOptions,
@@ -201,26 +48,6 @@ pub struct Compilations {
     pub n_compiled: usize,
     /// How many were found compiled on the disk.
     pub n_found: usize,
-}
-
-impl RuntimeOptions {
-    /// The usual sizes for `runs_max` guests at once: a stack of 512 KiB, modules up to 32 MiB, 64
-    /// of them kept compiled in at most 256 MiB, none on the disk; compiling takes a minute at most;
-    /// a run up to 1 ms is short.
-    #[must_use]
-    pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {
-        Self {
-            runs_max,
-            stack_bytes: STACK_BYTES,
-            module_bytes_max: MODULE_BYTES_MAX,
-            kept_modules_max: KEPT.n_values_max,
-            kept_bytes_max: KEPT.bytes_max,
-            short_cpu: SHORT_CPU,
-            compiled_folder: None,
-            compile_in,
-            compile_within: COMPILE_WITHIN,
-        }
-    }
 }
 
 impl Runtime {

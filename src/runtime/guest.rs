@@ -24,7 +24,7 @@ use wasmtime_wasi::{
 
 use crate::{
     driver::{self, FirstPoll},
-    engine::{ProgramError, RunError},
+    error::{ProgramError, RunError},
     exit::{Exit, Stop, reason},
     files::{FUNCTION_DIR, Folder},
     host_call,
@@ -38,10 +38,6 @@ use crate::{
 
 /// What the names of WASI preview 2's interfaces of files begin with.
 const WASI_FILES: &str = "wasi:filesystem/";
-
-/// What a guest may have open at once, its standard streams among it: each open file is one of this
-/// process, which has some thousand for all.
-pub(crate) const RESOURCES_MAX: usize = 64;
 
 /// What the host holds for one guest.
 pub(crate) struct Guest {
@@ -221,7 +217,7 @@ async fn run_until_stopped(
         .map_err(|error| RunError::Files { source: std::io::Error::other(error) })?;
     let quota = folder.as_ref().and_then(|folder| Quota::new(&folder.0));
     let mut guest = Guest { wasi, memory: MemoryLimit::new(limits.memory_bytes), quota };
-    guest.ctx().table.set_max_capacity(RESOURCES_MAX);
+    guest.ctx().table.set_max_capacity(host_call::RESOURCES_MAX);
     let mut store = Store::new(ready.engine(), guest);
     store.limiter(|guest| &mut guest.memory);
     store.epoch_deadline_async_yield_and_update(1);

@@ -3,7 +3,9 @@
 use wasmparser::{BinaryReader, Operator, OperatorsReader, Parser, Payload, TypeRef};
 use wasmtime::{Error, FrameInfo, WasmBacktrace, component::ResourceTableError};
 
-use crate::guest::RESOURCES_MAX;
+/// What a guest may have open at once, its standard streams among it: each open file is one of this
+/// process, which has some thousand for all.
+pub(crate) const RESOURCES_MAX: usize = 64;
 
 /// The longest name of a call that is shown, in bytes. Those of WASI have some 50; a component may
 /// name its own imports.

@@ -13,7 +13,9 @@
 pub mod bls;
 pub mod compiler;
 pub mod engine;
+pub mod error;
 pub mod files;
+pub mod options;
 pub mod program;
 pub mod run;
 
@@ -29,5 +31,6 @@ mod output;
 mod pending;
 mod quota;
 mod seal;
+mod settings;
 mod system;
 mod ticker;

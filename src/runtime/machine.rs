@@ -2,7 +2,6 @@
 
 use std::{
     error::Error as StdError,
-    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,25 +11,23 @@ use std::{
 
 use task::cache::{Cache, Capacity};
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
+    Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
 
 use crate::{
     compiler::{CompileError, Compiler},
     disk::Disk,
-    engine::{ProgramError, RunError, RuntimeError, RuntimeOptions},
+    error::{ProgramError, RunError, RuntimeError},
     guest::{self, Guest, Ready},
     load,
     memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX},
+    options::RuntimeOptions,
     pending::{Demand, NoValue, Pending},
     program::{Program, ProgramKey},
     seal::AuthenticCode,
+    settings::{Fuel, MemoryPlace, Settings},
     ticker::{Ticker, Ticking},
 };
-
-/// What the host's own functions may take of a guest's stack beyond its limit. A debug build has
-/// large frames; the engine's default is a little less.
-const HOST_STACK_BYTES: usize = 2 * 1024 * 1024;
 
 /// The size of a 32-bit address space. What a guest may really take is up to its limits; so much
 /// is set aside in addresses alone, which lets the processor check its accesses.
@@ -45,38 +42,6 @@ const TABLE_KEPT_BYTES: usize = 16 * 1024;
 
 /// How long a caller waits until the compiler has begun, beside what compiling may take.
 const TURN_WITHIN: Duration = Duration::from_secs(1);
-
-/// Whether an engine counts what a guest does. That makes each guest slower, so it is an engine of
-/// its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fuel {
-    /// Guests have fuel, and end when it is used up.
-    Counted,
-    /// Guests have all the fuel they want.
-    Free,
-}
-
-/// What an engine is set to, as far as compiled code depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// How deep a guest's calls may go.
-    pub(crate) stack_bytes: usize,
-    /// Whether guests have fuel.
-    pub(crate) fuel: Fuel,
-    /// Where memories of guests are.
-    pub(crate) memory: MemoryPlace,
-}
-
-/// Where an engine has the memories of its guests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MemoryPlace {
-    /// In address space that is set aside at the start, all that a guest could name: the processor
-    /// checks its accesses.
-    Reserved,
-    /// In memory that is asked for when a guest starts or grows: its code checks its accesses, which
-    /// makes it slower. For a process whose address space is limited, as by `ulimit -v`.
-    OnDemand,
-}
 
 /// An engine, what it offers to guests, and what it has compiled.
 pub(crate) struct Machine {
@@ -250,20 +215,11 @@ impl Machine {
 /// # Errors
 /// The engine's, if it refuses its settings, or there is too little address space.
 fn running_engine(settings: Settings, options: &RuntimeOptions) -> wasmtime::Result<Engine> {
-    let mut config = config(settings);
+    let mut config = settings.config();
     if settings.memory == MemoryPlace::Reserved {
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
     }
     Engine::new(&config)
-}
-
-/// Returns an engine that compiles for those with the same `settings`, and cannot run anything: it
-/// sets no addresses aside.
-///
-/// # Errors
-/// The engine's, if it refuses its settings.
-pub(crate) fn compiling_engine(settings: Settings) -> wasmtime::Result<Engine> {
-    Engine::new(&config(settings))
 }
 
 fn pool(options: &RuntimeOptions) -> PoolingAllocationConfig {
@@ -284,26 +240,6 @@ fn pool(options: &RuntimeOptions) -> PoolingAllocationConfig {
         .table_keep_resident(TABLE_KEPT_BYTES)
         .pagemap_scan(Enabled::Auto);
     pool
-}
-
-/// What compiled code depends on, the same in engines that run and in those that only compile.
-fn config(settings: Settings) -> Config {
-    let Settings { stack_bytes, fuel, memory } = settings;
-    let mut config = Config::new();
-    if memory == MemoryPlace::OnDemand {
-        config.memory_reservation(0).memory_reservation_for_growth(0).memory_guard_size(0);
-    }
-    config
-        .consume_fuel(fuel == Fuel::Counted)
-        .epoch_interruption(true)
-        .max_wasm_stack(stack_bytes)
-        .async_stack_size(stack_bytes.saturating_add(HOST_STACK_BYTES))
-        // The innermost frame tells which host call a guest failed in.
-        .wasm_backtrace_max_frames(Some(NonZeroUsize::MIN))
-        // Results are compared between machines: a NaN has one spelling, SIMD one meaning.
-        .cranelift_nan_canonicalization(true)
-        .relaxed_simd_deterministic(true);
-    config
 }
 
 fn shared(error: wasmtime::Error) -> Arc<dyn StdError + Send + Sync> {

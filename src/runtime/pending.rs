@@ -5,7 +5,8 @@ use std::{collections::HashMap, hash::Hash, io, sync::Arc, thread, time::Duratio
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
-use crate::compiler::WANTED_EVERY;
+/// How often a wait looks whether it is still of use.
+pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
 
 /// Work under way, by key.
 #[derive(Debug)]

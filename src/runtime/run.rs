@@ -33,7 +33,7 @@ pub struct Run {
 }
 
 /// What a guest may use. Its stack is bounded for all guests, by
-/// [`RuntimeOptions::stack_bytes`](crate::engine::RuntimeOptions::stack_bytes), and so are its
+/// [`RuntimeOptions::stack_bytes`](crate::options::RuntimeOptions::stack_bytes), and so are its
 /// tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -17,8 +17,9 @@ use content::{Functions, Kind, LocalModule};
 use model::function::Method;
 use runtime::{
     compiler::CompileIn,
-    engine::{Runtime, RuntimeOptions},
+    engine::Runtime,
     files::{self, Files, FolderCleanup},
+    options::RuntimeOptions,
     program::Program,
     run::{Limits, RequestedLimits},
 };

@@ -17,8 +17,10 @@ use model::{
 };
 use runtime::{
     compiler::CompileIn,
-    engine::{RunError, Runtime, RuntimeError, RuntimeOptions},
+    engine::Runtime,
+    error::{RunError, RuntimeError},
     files::{Files, FolderCleanup, LIMITS_DEFAULT},
+    options::RuntimeOptions,
     program::Program,
     run::{Limits, RunOutcome},
 };

@@ -12,9 +12,9 @@ use std::{
 
 use super::compile_bounded;
 use crate::{
-    machine::{self, Fuel, MemoryPlace, Settings},
     program::Program,
     seal::{SealKey, TAG_BYTES, Tag},
+    settings::{Fuel, MemoryPlace, Settings},
     system::{self, ProcessLimits},
 };
 
@@ -125,7 +125,7 @@ fn serve() -> io::Result<()> {
     let mut program = Vec::new();
     input.read_to_end(&mut program)?;
     let program = Program::new(program);
-    let engine = machine::compiling_engine(header.settings).map_err(io::Error::other)?;
+    let engine = header.settings.compiling_engine().map_err(io::Error::other)?;
     let (status, output) = match compile_bounded(&engine, &program) {
         Ok(code) => (Status::Compiled, code),
         Err(error) => {

@@ -13,15 +13,16 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    CompileError, WANTED_EVERY,
+    CompileError,
     child::{COMMAND, Header, PREFIX_BYTES, Status},
     cpu, refused,
 };
 use crate::{
-    engine::ProgramError,
-    machine::Settings,
+    error::ProgramError,
+    pending::WANTED_EVERY,
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
+    settings::Settings,
     system::{LimitHit, ProcessLimits, limit_hit},
 };
 

@@ -1,13 +1,17 @@
 //! What is shared by the tests of guests: honest ones, hostile ones, and many at once.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use wasi_preview1_component_adapter_provider as adapter;
 use wasmtime::Trap;
 use wit_component::ComponentEncoder;
 
 use super::*;
-use crate::run::{Limits, RunEnd, START};
+use crate::{
+    compiler::CompileIn,
+    error::ProgramError,
+    run::{Limits, RunEnd, START},
+};
 
 mod compiled;
 mod components;

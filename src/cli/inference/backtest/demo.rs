@@ -19,7 +19,8 @@ use futures::{StreamExt as _, executor::block_on, stream};
 use model::timestamp::Timestamp;
 use runtime::{
     compiler::CompileIn,
-    engine::{Runtime, RuntimeOptions},
+    engine::Runtime,
+    options::RuntimeOptions,
     program::Program,
     run::{Run, START},
 };

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _, num::NonZeroU32, time::Duratio
 use cluster::worker::LIMITS_DEFAULT;
 use runtime::{
     compiler::CompileIn,
-    engine::{Runtime, RuntimeOptions},
+    engine::Runtime,
+    options::RuntimeOptions,
     program::Program,
     run::{Run, START},
 };

@@ -10,7 +10,8 @@ use std::{
 
 use runtime::{
     compiler::CompileIn,
-    engine::{Runtime, RuntimeOptions},
+    engine::Runtime,
+    options::RuntimeOptions,
     program::Program,
     run::{Limits, Run, START},
 };

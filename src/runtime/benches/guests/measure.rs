@@ -13,11 +13,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use runtime::{
-    engine::{RunError, Runtime},
-    program::Program,
-    run::Run,
-};
+use runtime::{engine::Runtime, error::RunError, program::Program, run::Run};
 
 /// The smallest WASI command: a page of memory, an imported function, and a `_start` that returns.
 const TRIVIAL: &[u8] = b"\0asm\x01\0\0\0\
