@@ -146,7 +146,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
 }
 
 /// Returns what was asked for, with what follows every event: the actions that an overlay chose,
-/// closed streams, the saved selection, expiring notices.
+/// the saved selection, closed streams, expiring notices.
 fn settle(state: &mut State) -> Vec<Effect> {
     let is_action = |effect: &Effect| matches!(effect, Effect::Perform(_));
     while let Some(idx) = state.effects.iter().position(is_action) {
@@ -154,6 +154,9 @@ fn settle(state: &mut State) -> Vec<Effect> {
             perform::perform(state, action);
         }
     }
+    session::select(state);
+    state.effects.append(&mut state.data.effects);
+    state.effects.append(&mut state.inference.effects);
     let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
     if state.effects.iter().any(is_close) && !state.data.has_streams() {
         state.services.stream_closed(Service::Data);
@@ -161,7 +164,6 @@ fn settle(state: &mut State) -> Vec<Effect> {
     if state.effects.contains(&Effect::CloseBundles) {
         state.services.stream_closed(Service::Inference);
     }
-    session::select(state);
     if let Some(wait) = state.notices.expire(state.now) {
         state.effects.push(Effect::SetTimer(Timer::Notice, wait));
     }
@@ -211,7 +213,7 @@ fn edited(state: &mut State) {
         return;
     }
     match state.screen {
-        Screen::Data => state.effects.extend(state.data.edited(state.now)),
+        Screen::Data => state.data.edited(state.now),
         Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
             output::search(state);
         }
@@ -240,8 +242,8 @@ fn point(state: &mut State, target: Target) {
     match state.screen {
         Screen::Cluster => cluster.click(target, known),
         Screen::Execute => execute.click(target),
-        Screen::Data => state.effects.extend(state.data.click(target, state.now)),
-        Screen::Inference => state.effects.extend(state.inference.click(target, state.now)),
+        Screen::Data => state.data.click(target, state.now),
+        Screen::Inference => state.inference.click(target, state.now),
         Screen::Logs => {}
         Screen::Overview => {
             let counts = state.overview_counts();
@@ -274,10 +276,10 @@ fn on_timer(state: &mut State, timer: Timer) {
         Timer::Interrupt => state.is_interrupted = false,
         // Ages are drawn, and notices looked at, after each event, these too.
         Timer::Age | Timer::Notice => {}
-        Timer::Datasets | Timer::Rows => state.effects.extend(state.data.on_timer(timer, now)),
+        Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::update::load_topics(state),
         Timer::Topics | Timer::Latest => {
-            state.effects.extend(state.inference.on_timer(timer, now));
+            state.inference.on_timer(timer, now);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Jump => state.open(Overlay::Jump(String::new())),
         Action::Back => {
             back(state);
-            state.effects.extend(state.data.reload_after_search(state.now));
+            state.data.reload_after_search(state.now);
         }
         Action::Quit => quit(state),
         Action::QuitKeeping => state.effects.extend([Effect::DetachNodes, Effect::Quit]),
@@ -95,7 +95,7 @@ fn in_view(state: &mut State, action: Action) {
     }
     let (now, page) = (state.now, state.page());
     if action == Action::Open && state.screen == Screen::Data && state.data.is_edited() {
-        state.effects.extend(state.data.confirm_input(now));
+        state.data.confirm_input(now);
         return;
     }
     if action == Action::Open
@@ -127,8 +127,8 @@ fn in_view(state: &mut State, action: Action) {
             state.is_zoomed ^= is_zoom;
         }
         Screen::Execute => execute.act(action, known),
-        Screen::Data => state.effects.extend(state.data.act(action, now)),
-        Screen::Inference => state.effects.extend(state.inference.act(action, now)),
+        Screen::Data => state.data.act(action, now),
+        Screen::Inference => state.inference.act(action, now),
         Screen::Logs => state.logs.act(action, page),
         Screen::Overview => overview::update::act(state, action),
     }
@@ -207,8 +207,8 @@ fn refresh(state: &mut State) {
                 state.effects.push(Effect::LoadFunctions);
             }
         }
-        Screen::Data => state.effects.extend(state.data.act(Action::Refresh, now)),
-        Screen::Inference => state.effects.extend(state.inference.act(Action::Refresh, now)),
+        Screen::Data => state.data.act(Action::Refresh, now),
+        Screen::Inference => state.inference.act(Action::Refresh, now),
         Screen::Logs => {}
         Screen::Overview => {
             state.nodes.listed.clear_error();
@@ -216,7 +216,7 @@ fn refresh(state: &mut State) {
             load_nodes(state);
             overview::update::load_topics(state);
             if state.data.list().is_empty() {
-                state.effects.extend(state.data.reload_list(now));
+                state.data.reload_list(now);
             }
         }
     }

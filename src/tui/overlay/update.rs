@@ -219,7 +219,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
             show(state, Screen::Data);
             if let Some(row) = state.data.list().iter().position(|listed| listed.id == dataset) {
                 let pane = data::state::Pane::List.number();
-                state.effects.extend(state.data.click(Target::Row { pane, row }, state.now));
+                state.data.click(Target::Row { pane, row }, state.now);
             }
         }
         Goal::Topic(topic) => {
@@ -228,7 +228,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
             let row = topics.iter().position(|listed| listed.topic_id == topic.get());
             if let Some(row) = row {
                 let pane = inference::state::Pane::Topics.number();
-                state.effects.extend(state.inference.click(Target::Row { pane, row }, state.now));
+                state.inference.click(Target::Row { pane, row }, state.now);
             }
         }
         Goal::Node(peer_id) => {

@@ -3,7 +3,7 @@
 
 pub(crate) mod health;
 
-use super::Screen;
+use super::{Screen, overview::update::load_bundles};
 use crate::{
     event::{Effect, Timer},
     local::Addresses,
@@ -29,30 +29,30 @@ pub(crate) fn show(state: &mut State, screen: Screen) {
 /// Shows a screen beneath the open overlays.
 pub(crate) fn enter(state: &mut State, screen: Screen) {
     let now = state.now;
-    state.effects.extend(match state.screen {
-        Screen::Data if screen != Screen::Data => state.data.hide(),
-        Screen::Inference if screen != Screen::Inference => state.inference.hide(),
-        Screen::Overview if screen != Screen::Overview => {
-            [state.overview.hide(), state.data.set_in_overview(false)].concat()
-        }
-        _ => Vec::new(),
-    });
     let is_other = state.screen != screen;
+    match state.screen {
+        Screen::Data if is_other => state.data.hide(),
+        Screen::Inference if is_other => state.inference.hide(),
+        Screen::Overview if is_other => {
+            state.overview.is_shown = false;
+            state.effects.push(Effect::ClearTimer(Timer::Overview));
+            state.data.set_in_overview(false);
+        }
+        _ => {}
+    }
     state.screen = screen;
     if is_other {
         state.is_zoomed = false;
     }
     match screen {
-        Screen::Data if !state.data.is_shown => state.effects.extend(state.data.show(now)),
-        Screen::Inference if !state.inference.is_shown => {
-            state.effects.extend(state.inference.show(now));
-        }
+        Screen::Data if !state.data.is_shown => state.data.show(now),
+        Screen::Inference if !state.inference.is_shown => state.inference.show(now),
         Screen::Cluster | Screen::Execute if is_other => load_nodes(state),
         Screen::Overview if !state.overview.is_shown => {
-            let topics = state.topic_ids();
             load_nodes(state);
-            state.effects.extend(state.overview.show(&topics, now));
-            state.effects.extend(state.data.set_in_overview(true));
+            state.overview.is_shown = true;
+            load_bundles(state);
+            state.data.set_in_overview(true);
         }
         _ => {}
     }
@@ -74,11 +74,11 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
         state.effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
     }
     if addresses.datasets.is_some() {
-        state.effects.extend(state.data.connected(now));
+        state.data.connected(now);
     }
     if addresses.inference.is_some() {
         state.overview.topics.clear();
-        state.effects.extend(state.inference.connected(now));
+        state.inference.connected(now);
     }
     // What was asked for here is the first probe.
     state.effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));

@@ -114,7 +114,7 @@ pub(crate) fn select(state: &mut State) {
         if let Some(row) = row.filter(|_| state.data.selected != Some(dataset)) {
             let focus = state.data.pane;
             let pane = crate::screens::data::state::Pane::List.number();
-            state.effects.extend(state.data.click(Target::Row { pane, row }, now));
+            state.data.click(Target::Row { pane, row }, now);
             state.data.pane = focus;
         }
     }
@@ -126,7 +126,7 @@ pub(crate) fn select(state: &mut State) {
         if let Some(row) = row.filter(|_| state.inference.selected != Some(topic)) {
             let focus = state.inference.pane;
             let pane = crate::screens::inference::state::Pane::Topics.number();
-            state.effects.extend(state.inference.click(Target::Row { pane, row }, now));
+            state.inference.click(Target::Row { pane, row }, now);
             state.inference.pane = focus;
         }
     }

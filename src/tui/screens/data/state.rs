@@ -37,7 +37,7 @@ pub(crate) use self::{
     stream::{LiveStream, fresh_for, is_past},
 };
 use crate::{
-    event::{Acquired, DatasetsPage, NamedRow, RowsQuery},
+    event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery},
     state::{field::Field, loadable::Loadable},
     widget::candles::Candle,
 };
@@ -68,6 +68,8 @@ impl Pane {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
+    /// What the update under way asks for.
+    pub(crate) effects: Vec<Effect>,
     /// The datasets found.
     pub(crate) datasets: Loadable<DatasetsPage>,
     /// The search field over names and descriptions.

@@ -57,47 +57,45 @@ const PAGE_ROWS: isize = 20;
 
 impl State {
     /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
-    pub(crate) fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn connected(&mut self, now: Timestamp) {
         let search = std::mem::take(&mut self.search);
         let pins = self.take_pins();
+        let effects = std::mem::take(&mut self.effects);
         let Self { is_shown, is_in_overview, pane, kind, indicators, .. } = *self;
         let kept =
             Self { search, is_shown, is_in_overview, pane, kind, indicators, ..Self::default() };
-        *self = Self { is_connected: true, ..kept };
+        *self = Self { effects, is_connected: true, ..kept };
         self.restore_pins(pins);
-        let mut effects = self.load_datasets(now);
+        self.load_datasets(now);
         if self.is_shown || self.is_in_overview {
-            effects.extend(set_timers());
+            self.effects.extend(set_timers());
         }
-        effects
     }
 
     /// Called when the screen comes into view.
-    pub(crate) fn show(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn show(&mut self, now: Timestamp) {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
-            return Vec::new();
+            return;
         }
-        let mut effects: Vec<_> = set_timers().into();
+        self.effects.extend(set_timers());
         self.datasets.clear_error();
         self.rows.clear_error();
         if matches!(self.datasets, Loadable::Idle) {
-            effects.extend(self.load_datasets(now));
+            self.load_datasets(now);
         }
-        effects.extend(self.load_rows(now));
-        effects.extend(self.open_stream());
-        effects
+        self.load_rows(now);
+        self.open_stream();
     }
 
     /// Called when the screen leaves the view.
-    pub(crate) fn hide(&mut self) -> Vec<Effect> {
+    pub(crate) fn hide(&mut self) {
         self.is_shown = false;
-        let mut effects = self.close_stream();
-        effects.extend([Effect::ClearTimer(Timer::Datasets), Effect::ClearTimer(Timer::Rows)]);
-        effects
+        self.close_stream();
+        self.effects.extend(CLEAR_TIMERS);
     }
 
     /// Handles an answer of the service.
-    pub(crate) fn on(&mut self, event: DataEvent, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn on(&mut self, event: DataEvent, now: Timestamp) {
         if let Some(why) = failure(&event) {
             self.note_limit(why, now);
         }
@@ -105,86 +103,82 @@ impl State {
             DataEvent::Datasets { search, result }
                 if search == self.search.value() && self.filter.active().is_none() =>
             {
-                self.on_datasets(result, now)
+                self.on_datasets(result, now);
             }
             DataEvent::Filtered { field, value, result }
                 if self.filter.active() == Some(&(field.clone(), value.clone())) =>
             {
-                self.on_datasets(result, now)
+                self.on_datasets(result, now);
             }
             DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
-                self.on_columns(result, now)
+                self.on_columns(result, now);
             }
             DataEvent::Pinned { dataset, result } => {
-                self.on_pin_details(dataset, result.map(|told| *told), now)
+                self.on_pin_details(dataset, result.map(|told| *told), now);
             }
             DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
                 self.tags.settle(result, now);
-                Vec::new()
             }
             DataEvent::Rows { query, result } => {
                 if self.asked == Some(query) {
                     self.asked = None;
                 }
                 if Some(query.dataset) == self.selected && !self.is_sparkline_query(query) {
-                    return self.on_rows(query, result, now);
-                }
-                if let Ok(page) = result {
+                    self.on_rows(query, result, now);
+                } else if let Ok(page) = result {
                     self.add_sparkline_rows(query.dataset, &page.rows, now);
                 }
-                Vec::new()
             }
             DataEvent::Table { query, result } => self.on_table(query, result, now),
             DataEvent::Stream { dataset, news } => {
                 self.on_pin_event(dataset, &news, now);
-                if Some(dataset) == self.selected { self.on_stream(news, now) } else { Vec::new() }
+                if Some(dataset) == self.selected {
+                    self.on_stream(news, now);
+                }
             }
             DataEvent::Acquired { result, .. } => {
                 self.tag.settle(result, now);
-                if self.tag.failure().is_none() { self.load_datasets(now) } else { Vec::new() }
+                if self.tag.failure().is_none() {
+                    self.load_datasets(now);
+                }
             }
-            DataEvent::Export(news) => {
-                self.export.take(&news);
-                Vec::new()
-            }
+            DataEvent::Export(news) => self.export.take(&news),
             DataEvent::Datasets { .. }
             | DataEvent::Filtered { .. }
             | DataEvent::Columns { .. }
-            | DataEvent::Tags { .. } => Vec::new(),
+            | DataEvent::Tags { .. } => {}
         }
     }
 
     /// Handles a due timer.
-    pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) {
         if !self.is_shown && !self.is_in_overview {
-            return Vec::new();
+            return;
         }
-        if let Some(until) = self.limited_until.take_if(|until| *until > now) {
-            self.limited_until = Some(until);
-            return vec![Effect::SetTimer(timer, until.since(now))];
+        if let Some(until) = self.limited_until.filter(|until| *until > now) {
+            return self.effects.push(Effect::SetTimer(timer, until.since(now)));
         }
         self.limited_until = None;
         match timer {
             Timer::Datasets => {
-                let mut effects = self.load_datasets(now);
-                effects.push(Effect::SetTimer(Timer::Datasets, DATASETS_EVERY));
-                effects
+                self.load_datasets(now);
+                self.effects.push(Effect::SetTimer(Timer::Datasets, DATASETS_EVERY));
             }
             Timer::Rows => {
-                let mut effects = self.load_failed(now);
-                if self.is_list_old && effects.is_empty() {
-                    effects = self.load_datasets(now);
+                self.load_failed(now);
+                if self.is_list_old && self.effects.is_empty() {
+                    self.load_datasets(now);
                 }
-                effects.extend(self.load_sparkline());
-                effects.push(Effect::SetTimer(Timer::Rows, self.next_sparkline_wait(now)));
-                effects
+                self.load_sparkline();
+                let wait = self.next_sparkline_wait(now);
+                self.effects.push(Effect::SetTimer(Timer::Rows, wait));
             }
-            _ => Vec::new(),
+            _ => {}
         }
     }
 
     /// Handles an action.
-    pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
         if let Some(n) = steps(action, PAGE_ROWS) {
             return self.move_by(n, now);
         }
@@ -198,48 +192,49 @@ impl State {
             Action::Refresh => {
                 self.datasets.clear_error();
                 self.rows.clear_error();
-                let mut effects = self.load_datasets(now);
-                effects.extend(self.load_rows(now));
-                effects.extend(self.selected.map(|dataset| Effect::LoadColumns { dataset }));
-                effects.extend(self.reload_table());
-                return effects;
+                self.load_datasets(now);
+                self.load_rows(now);
+                let columns = self.selected.map(|dataset| Effect::LoadColumns { dataset });
+                self.effects.extend(columns);
+                self.reload_table();
             }
             Action::NextPane => self.pane = self.pane.cycled(1),
             Action::PreviousPane => self.pane = self.pane.cycled(-1),
             Action::Earlier if self.is_table => self.table.scroll(-1),
             Action::Later if self.is_table => self.table.scroll(1),
-            Action::Earlier => return self.move_crosshair(),
+            Action::Earlier => self.move_crosshair(),
             Action::Later => self.move_crosshair_later(),
             Action::Follow => {
                 self.crosshair = None;
-                return if self.is_table { self.move_table(isize::MIN) } else { Vec::new() };
+                if self.is_table {
+                    self.move_table(isize::MIN);
+                }
             }
-            Action::Pause => return self.pause(now),
+            Action::Pause => self.pause(now),
             Action::ZoomIn => {
-                return self.set_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
+                self.set_zoom(self.zoom.closer(self.is_line(), self.resolutions()), now);
             }
             Action::ZoomOut => {
-                return self.set_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
+                self.set_zoom(self.zoom.out(self.is_line(), self.resolutions()), now);
             }
-            Action::Coarser => return self.set_zoom(self.zoom.coarser(self.resolutions()), now),
-            Action::Finer => return self.set_zoom(self.zoom.finer(self.resolutions()), now),
+            Action::Coarser => self.set_zoom(self.zoom.coarser(self.resolutions()), now),
+            Action::Finer => self.set_zoom(self.zoom.finer(self.resolutions()), now),
             Action::NextChart => self.kind = self.kind.cycled(1),
             Action::Indicators => self.indicators = self.indicators.cycled(1),
-            Action::NextColumn => return self.next_column(now),
-            Action::RowsTable => return self.toggle_table(),
-            Action::Pin => return self.toggle_pin(now),
-            Action::Export => return self.export(),
+            Action::NextColumn => self.next_column(now),
+            Action::RowsTable => self.toggle_table(),
+            Action::Pin => self.toggle_pin(now),
+            Action::Export => self.export(),
             Action::AcquireTag => {
                 self.tag.begin(now);
-                return vec![Effect::AcquireTag { tag: PUBLIC_TAG.to_owned() }];
+                self.effects.push(Effect::AcquireTag { tag: PUBLIC_TAG.to_owned() });
             }
             _ => {}
         }
-        Vec::new()
     }
 
     /// What was typed is meant.
-    pub(crate) fn confirm_input(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn confirm_input(&mut self, now: Timestamp) {
         if self.export.path.is_edited() {
             return self.begin_export();
         }
@@ -248,21 +243,19 @@ impl State {
         }
         self.search.confirm();
         self.pane = Pane::Chart;
-        Vec::new()
     }
 
     /// Moves through what is typed, the table or the list: `n` rows down.
-    pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
         if self.export.path.is_edited() {
             self.export.choose(n.signum());
         } else if self.filter.text.is_edited() {
             self.filter.choose(n.signum());
         } else if self.is_table && self.pane == Pane::Chart {
-            return self.move_table(n);
+            self.move_table(n);
         } else {
-            return self.select_by(|idx| idx.saturating_add_signed(n), now);
+            self.select_by(|idx| idx.saturating_add_signed(n), now);
         }
-        Vec::new()
     }
 
     /// Goes back one step; returns whether there was one.
@@ -289,33 +282,33 @@ impl State {
     }
 
     /// Finds everything again, after a search was left.
-    pub(crate) fn reload_after_search(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.is_list_old { self.load_datasets(now) } else { Vec::new() }
+    pub(crate) fn reload_after_search(&mut self, now: Timestamp) {
+        if self.is_list_old {
+            self.load_datasets(now);
+        }
     }
 
     /// That text changed.
-    pub(crate) fn edited(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn edited(&mut self, now: Timestamp) {
         if self.search.is_edited() {
             self.is_list_old |= self.filter.clear();
             return self.load_datasets(now);
         }
         self.filter.edited();
-        Vec::new()
     }
 
     /// Handles a click.
-    pub(crate) fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn click(&mut self, target: Target, now: Timestamp) {
         match target {
             Target::Pane(pane) => self.pane = Pane::numbered(pane).unwrap_or(self.pane),
             Target::Row { pane, row } => {
                 self.pane = Pane::numbered(pane).unwrap_or(self.pane);
                 if self.pane == Pane::List {
-                    return self.select_by(|_| row, now);
+                    self.select_by(|_| row, now);
                 }
             }
             Target::Screen(_) | Target::Action(_) => {}
         }
-        Vec::new()
     }
 }
 
@@ -348,6 +341,10 @@ fn failure(event: &DataEvent) -> Option<&Failure> {
     }
 }
 
+/// Clears the timers of [`set_timers`].
+const CLEAR_TIMERS: [Effect; 2] =
+    [Effect::ClearTimer(Timer::Datasets), Effect::ClearTimer(Timer::Rows)];
+
 const fn set_timers() -> [Effect; 2] {
     [Effect::SetTimer(Timer::Datasets, DATASETS_EVERY), Effect::SetTimer(Timer::Rows, ROWS_FIRST)]
 }
@@ -361,8 +358,10 @@ impl State {
     }
 
     /// Confirms the focused text field.
-    fn apply_filter(&mut self, now: Timestamp) -> Vec<Effect> {
-        if self.filter.apply() { self.load_datasets(now) } else { Vec::new() }
+    fn apply_filter(&mut self, now: Timestamp) {
+        if self.filter.apply() {
+            self.load_datasets(now);
+        }
     }
 }
 

@@ -26,7 +26,10 @@ use self::{
     confidence::Confidence,
     past::History,
 };
-use crate::{event::LatestBundle, state::loadable::Loadable};
+use crate::{
+    event::{Effect, LatestBundle},
+    state::loadable::Loadable,
+};
 
 /// How often topics are read while in view. They are small, and carry the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
@@ -64,6 +67,8 @@ impl Pane {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
+    /// What the update under way asks for.
+    pub(crate) effects: Vec<Effect>,
     /// The topics there are.
     pub(crate) topics: Loadable<TopicList>,
     /// Whether the screen is in view.

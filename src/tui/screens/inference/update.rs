@@ -32,43 +32,41 @@ const PAGE_ROWS: isize = 10;
 
 impl State {
     /// Called when the services' addresses are known or have changed.
-    pub(crate) fn connected(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn connected(&mut self, now: Timestamp) {
+        let effects = std::mem::take(&mut self.effects);
         let Self { pane, sort, is_shown, interval, detail, .. } = *self;
         let kept = Self { is_shown, pane, sort, detail, interval, ..Self::default() };
-        *self = Self { is_connected: true, ..kept };
+        *self = Self { effects, is_connected: true, ..kept };
         self.topics.begin(now);
-        let mut effects = vec![Effect::LoadTopics];
+        self.effects.push(Effect::LoadTopics);
         if is_shown {
-            effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
+            self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
         }
-        effects
     }
 
     /// Called when the screen comes into view.
-    pub(crate) fn show(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn show(&mut self, now: Timestamp) {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
-            return Vec::new();
+            return;
         }
-        let mut effects = self.load(now);
-        effects.extend(self.open_feed());
-        effects
+        self.load(now);
+        self.open_feed();
     }
 
     /// Called when the screen leaves the view.
-    pub(crate) fn hide(&mut self) -> Vec<Effect> {
+    pub(crate) fn hide(&mut self) {
         self.is_shown = false;
-        let mut effects =
-            vec![Effect::ClearTimer(Timer::Topics), Effect::ClearTimer(Timer::Latest)];
-        effects.extend(self.close_feed());
-        effects
+        let timers = [Timer::Topics, Timer::Latest];
+        self.effects.extend(timers.map(Effect::ClearTimer));
+        self.close_feed();
     }
 
     /// Handles an answer of the service.
-    pub(crate) fn on(&mut self, event: InferenceEvent, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn on(&mut self, event: InferenceEvent, now: Timestamp) {
         let selected = self.selected;
         let is_selected = |topic| Some(topic) == selected;
         match event {
-            InferenceEvent::Topics(result) => return self.on_topics(result, now),
+            InferenceEvent::Topics(result) => self.on_topics(result, now),
             InferenceEvent::PastBundles { topic, result: Ok(bundles) } => {
                 let past = self.past_mut(topic);
                 for bundle in &bundles {
@@ -81,7 +79,7 @@ impl State {
             InferenceEvent::Latest { topic, result }
                 if is_selected(topic) && !self.is_resistant =>
             {
-                return self.on_latest(result, now);
+                self.on_latest(result, now);
             }
             // Of another topic, as the Overview screen asks for, or beside the one without outliers.
             InferenceEvent::Latest { topic, result: Ok(latest) } => {
@@ -90,7 +88,7 @@ impl State {
             InferenceEvent::Resistant { topic, result }
                 if is_selected(topic) && self.is_resistant =>
             {
-                return self.on_latest(result, now);
+                self.on_latest(result, now);
             }
             InferenceEvent::Confidence { topic, result } if is_selected(topic) => {
                 self.on_confidence(result, now);
@@ -99,7 +97,7 @@ impl State {
                 self.on_leaderboard(result, now);
             }
             InferenceEvent::Bundle { topic, news } if is_selected(topic) => {
-                return self.on_bundle(topic, news, now);
+                self.on_bundle(topic, news, now);
             }
             InferenceEvent::History { topic, result: Err(why) }
             | InferenceEvent::PastBundles { topic, result: Err(why) }
@@ -110,24 +108,22 @@ impl State {
             // Of a topic that is no longer in view.
             _ => {}
         }
-        Vec::new()
     }
 
     /// Handles a due timer.
-    pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) -> Vec<Effect> {
-        match timer {
-            Timer::Topics | Timer::Latest if self.is_shown && !self.is_paused => self.load(now),
-            _ => Vec::new(),
+    pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) {
+        if matches!(timer, Timer::Topics | Timer::Latest) && self.is_shown && !self.is_paused {
+            self.load(now);
         }
     }
 
     /// Handles an action.
-    pub(crate) fn act(&mut self, action: Action, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
         if let Some(n) = steps(action, PAGE_ROWS) {
             return self.move_by(n, now);
         }
         match action {
-            Action::NextTopic => return self.select_topic(self.topic_by(1), now),
+            Action::NextTopic => self.select_topic(self.topic_by(1), now),
             Action::PreviousLabel => self.label = self.label_by(-1),
             Action::NextLabel => self.label = self.label_by(1),
             Action::Sort => self.sort = self.sort.cycled(1),
@@ -135,26 +131,28 @@ impl State {
             Action::Refresh => {
                 self.topics.clear_error();
                 self.latest.clear_error();
-                return self.load(now);
+                self.load(now);
             }
             Action::Pause => {
                 self.is_paused = !self.is_paused;
                 if self.is_paused {
-                    return self.close_feed().into_iter().collect();
+                    self.close_feed();
+                } else {
+                    self.load(now);
+                    self.open_feed();
                 }
-                let mut effects = self.load(now);
-                effects.extend(self.open_feed());
-                return effects;
             }
-            Action::Resistant => return self.toggle_resistant(now),
+            Action::Resistant => {
+                self.is_resistant = !self.is_resistant;
+                self.load_latest(now);
+            }
             Action::LeaveOuts => self.detail = self.detail.cycled(1),
-            Action::AskLess => return self.change_interval(1),
-            Action::AskMore => return self.change_interval(-1),
+            Action::AskLess => self.change_interval(1),
+            Action::AskMore => self.change_interval(-1),
             Action::NextPane => self.pane = self.pane.cycled(1),
             Action::PreviousPane => self.pane = self.pane.cycled(-1),
             _ => {}
         }
-        Vec::new()
     }
 
     /// Goes back one step; returns whether there was one.
@@ -163,74 +161,70 @@ impl State {
     }
 
     /// Handles a click.
-    pub(crate) fn click(&mut self, target: Target, now: Timestamp) -> Vec<Effect> {
-        let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return Vec::new() };
+    pub(crate) fn click(&mut self, target: Target, now: Timestamp) {
+        let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return };
         self.pane = Pane::numbered(pane).unwrap_or(self.pane);
-        let Target::Row { row, .. } = target else { return Vec::new() };
+        let Target::Row { row, .. } = target else { return };
         match self.pane {
             Pane::Topics => {
                 let topics = self.topics.value().map_or(&[][..], |list| &list.topics);
                 let topic = topics.get(row).and_then(|topic| TopicId::new(topic.topic_id));
-                self.select_topic(topic, now)
+                self.select_topic(topic, now);
             }
             Pane::Actors => {
                 self.actor = self.actors().into_iter().nth(row).map(|actor| actor.worker);
-                Vec::new()
             }
-            Pane::Distribution | Pane::Past | Pane::Losses => Vec::new(),
+            Pane::Distribution | Pane::Past | Pane::Losses => {}
         }
     }
 
     /// Loads the topics, and the newest bundle where the list of topics is unavailable.
-    pub(crate) fn load(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn load(&mut self, now: Timestamp) {
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
             if !left.is_zero() {
-                return vec![Effect::SetTimer(Timer::Topics, left)];
+                return self.effects.push(Effect::SetTimer(Timer::Topics, left));
             }
             self.limited_until = None;
         }
         self.topics.begin(now);
-        let mut effects = vec![Effect::LoadTopics];
+        self.effects.push(Effect::LoadTopics);
         let is_unlisted = self.topics.failure().is_some() && self.feed != Feed::Up;
         if is_unlisted || self.latest.failure().is_some() {
-            effects.extend(self.load_latest(now));
+            self.load_latest(now);
         }
-        effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
-        effects
+        self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
     }
 
-    fn load_latest(&mut self, now: Timestamp) -> Vec<Effect> {
-        let Some(topic) = self.selected else { return Vec::new() };
+    fn load_latest(&mut self, now: Timestamp) {
+        let Some(topic) = self.selected else { return };
         self.latest.begin(now);
-        let newest = if self.is_resistant {
+        self.effects.push(if self.is_resistant {
             Effect::LoadResistant { topic }
         } else {
             Effect::LoadLatest { topic }
-        };
-        [newest].into_iter().chain(self.load_beside(topic)).collect()
+        });
+        self.load_beside(topic);
     }
 
     /// Loads the list of topics only.
-    pub(crate) fn reload_list(&mut self, now: Timestamp) -> Vec<Effect> {
-        if !self.is_connected || self.limited_until.is_some_and(|until| until > now) {
-            return Vec::new();
+    pub(crate) fn reload_list(&mut self, now: Timestamp) {
+        if self.is_connected && self.limited_until.is_none_or(|until| until <= now) {
+            self.topics.begin(now);
+            self.effects.push(Effect::LoadTopics);
         }
-        self.topics.begin(now);
-        vec![Effect::LoadTopics]
     }
 
-    fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) -> Vec<Effect> {
+    fn on_topics(&mut self, result: Result<TopicList, Failure>, now: Timestamp) {
         if let Err(why) = &result {
             self.note_limit(why, now);
         }
         let is_listed = result.is_ok();
         self.topics.settle(result, now);
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
-            return if self.is_shown {
-                vec![Effect::SetTimer(Timer::Topics, left)]
-            } else {
-                Vec::new()
-            };
+            if self.is_shown {
+                self.effects.push(Effect::SetTimer(Timer::Topics, left));
+            }
+            return;
         }
         let first = self.topics.value().and_then(|list| list.topics.first());
         let first = first.and_then(|topic| TopicId::new(topic.topic_id));
@@ -242,17 +236,11 @@ impl State {
         let have = self.latest.value().map(|latest| latest.bundle.nonce);
         let is_idle = matches!(self.latest, Loadable::Idle);
         if is_idle || (newest.is_some() && newest != have) {
-            self.load_latest(now)
-        } else {
-            Vec::new()
+            self.load_latest(now);
         }
     }
 
-    pub(crate) fn on_latest(
-        &mut self,
-        result: Result<LatestBundle, Failure>,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn on_latest(&mut self, result: Result<LatestBundle, Failure>, now: Timestamp) {
         if let (Ok(latest), Some(topic)) = (&result, self.selected) {
             let is_whole = !self.is_resistant;
             let past = self.past_mut(topic);
@@ -265,9 +253,8 @@ impl State {
             self.note_limit(why, now);
         }
         self.latest.settle(result, now);
-        match self.limited_until {
-            Some(until) if self.is_shown => vec![Effect::SetTimer(Timer::Topics, until.since(now))],
-            _ => Vec::new(),
+        if let Some(until) = self.limited_until.filter(|_| self.is_shown) {
+            self.effects.push(Effect::SetTimer(Timer::Topics, until.since(now)));
         }
     }
 
@@ -288,9 +275,9 @@ impl State {
         self.pasts.entry(topic).or_default()
     }
 
-    fn select_topic(&mut self, topic: Option<TopicId>, now: Timestamp) -> Vec<Effect> {
+    fn select_topic(&mut self, topic: Option<TopicId>, now: Timestamp) {
         if topic.is_none() || topic == self.selected {
-            return Vec::new();
+            return;
         }
         self.selected = topic;
         self.latest = Loadable::Idle;
@@ -298,10 +285,10 @@ impl State {
         self.actor = None;
         self.confidence = None;
         self.leaderboard = None;
-        let mut effects = self.load_latest(now);
-        effects.extend(topic.map(|topic| Effect::LoadPastBundles { topic, limit: PAST_BUNDLES }));
-        effects.extend(self.open_feed());
-        effects
+        self.load_latest(now);
+        let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: PAST_BUNDLES });
+        self.effects.extend(past);
+        self.open_feed();
     }
 
     /// The topic `n` after the current one, wrapping around; the next number if none is listed.
@@ -322,7 +309,7 @@ impl State {
     }
 
     /// Moves the choice in the focused list: of topics, else of actors.
-    pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
         if self.pane == Pane::Topics {
             return self.select_topic(self.topic_by(n.signum()), now);
         }
@@ -331,7 +318,6 @@ impl State {
         let last = actors.len().saturating_sub(1);
         let idx = here.map_or(0, |here| here.saturating_add_signed(n).min(last));
         self.actor = actors.into_iter().nth(idx).map(|actor| actor.worker);
-        Vec::new()
     }
 }
 

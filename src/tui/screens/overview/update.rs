@@ -19,34 +19,6 @@ const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
 const EPOCHS_LOADED: usize = 120;
 
 impl State {
-    /// Called when the screen comes into view, with the topics that are listed.
-    pub(crate) fn show(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
-        self.is_shown = true;
-        self.load(topics, now)
-    }
-
-    /// Called when the screen leaves the view.
-    pub(crate) fn hide(&mut self) -> Vec<Effect> {
-        self.is_shown = false;
-        vec![Effect::ClearTimer(Timer::Overview)]
-    }
-
-    /// Asks for the newest bundle of each topic, and again after a while.
-    pub(crate) fn load(&mut self, topics: &[TopicId], now: Timestamp) -> Vec<Effect> {
-        if !self.is_shown {
-            return Vec::new();
-        }
-        let mut effects = vec![Effect::SetTimer(Timer::Overview, TOPICS_EVERY)];
-        for topic in topics.iter().take(TOPICS_MAX) {
-            if !self.topics.contains_key(topic) {
-                effects.push(Effect::LoadHistory { topic: *topic, limit: EPOCHS_LOADED });
-            }
-            self.topics.entry(*topic).or_default().begin(now);
-            effects.push(Effect::LoadLatest { topic: *topic });
-        }
-        effects
-    }
-
     /// Takes the newest bundle of a topic.
     pub(crate) fn on_latest(
         &mut self,
@@ -85,13 +57,28 @@ impl State {
     }
 }
 
+/// Asks for the newest bundle of each topic, and again after a while.
+pub(crate) fn load_bundles(state: &mut Whole) {
+    if !state.overview.is_shown {
+        return;
+    }
+    state.effects.push(Effect::SetTimer(Timer::Overview, TOPICS_EVERY));
+    for topic in state.topic_ids().into_iter().take(TOPICS_MAX) {
+        if !state.overview.topics.contains_key(&topic) {
+            state.effects.push(Effect::LoadHistory { topic, limit: EPOCHS_LOADED });
+        }
+        state.overview.topics.entry(topic).or_default().begin(state.now);
+        state.effects.push(Effect::LoadLatest { topic });
+    }
+}
+
 /// Asks for what the Overview screen shows of topics, and for their list where that is not there.
 pub(crate) fn load_topics(state: &mut Whole) {
-    let (now, topics) = (state.now, state.topic_ids());
-    state.effects.extend(state.overview.load(&topics, now));
+    let now = state.now;
+    load_bundles(state);
     let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
-    if state.overview.is_shown && (topics.is_empty() || is_old) {
-        state.effects.extend(state.inference.reload_list(now));
+    if state.overview.is_shown && (is_old || state.topic_ids().is_empty()) {
+        state.inference.reload_list(now);
     }
 }
 

@@ -48,8 +48,8 @@ fn load_again(state: &mut State, service: Service) {
             load_nodes(state);
             state.effects.push(Effect::LoadFunctions);
         }
-        Service::Data => state.effects.extend(state.data.reload_list(state.now)),
-        Service::Inference => state.effects.extend(state.inference.reload_list(state.now)),
+        Service::Data => state.data.reload_list(state.now),
+        Service::Inference => state.inference.reload_list(state.now),
     }
 }
 

@@ -251,3 +251,45 @@ pub(crate) fn fresh_for(frequency: Option<&str>) -> Duration {
     };
     Duration::from_secs(number.saturating_mul(seconds)).saturating_mul(LATE)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_seconds(1_700_000_000 + second)
+    }
+
+    #[test]
+    fn freshness_depends_on_the_frequency() {
+        assert_eq!(fresh_for(Some("1s")), Duration::from_secs(3));
+        assert_eq!(fresh_for(Some("5m")), Duration::from_mins(15));
+        assert_eq!(fresh_for(Some("often")), Duration::from_mins(3));
+        assert_eq!(fresh_for(None), Duration::from_mins(3));
+    }
+
+    #[test]
+    fn the_replay_speed_ignores_the_catch_up() {
+        let mut live = LiveStream::default();
+        let year = 365 * 24 * 3_600;
+        let mut hear = |news: RowsEvent, second: i64| {
+            live.on_event(&news, at(year + second));
+            live.note(at(year + second))
+        };
+        hear(StreamEvent::Connected, 0);
+        // A month in a few seconds, then a minute each second.
+        let row = |second: i64| {
+            let values = BTreeMap::new();
+            StreamEvent::Item(vec![NamedRow { timestamp: at(second), values }])
+        };
+        hear(row(0), 5);
+        assert!(hear(row(2_592_000), 10).starts_with("replay 518 400×"));
+        let mut note = String::new();
+        for second in 11..=60 {
+            note = hear(row(2_592_000 + (second - 10) * 60), second);
+        }
+        assert!(note.starts_with("replay 60×"), "{note}");
+    }
+}

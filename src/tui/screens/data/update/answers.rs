@@ -50,5 +50,5 @@ pub(crate) fn on(state: &mut State, event: DataEvent) {
         DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
     }
     let now = state.now;
-    state.effects.extend(state.data.on(event, now));
+    state.data.on(event, now);
 }

@@ -7,7 +7,7 @@ use model::{
 };
 
 use crate::{
-    event::{Effect, NamedRow},
+    event::NamedRow,
     screens::data::state::{State, chart::Chart, sample::Shape, zoom::Zoom},
 };
 
@@ -26,9 +26,9 @@ impl State {
     }
 
     /// Charts the next column of numbers, after the last one the usual one again.
-    pub(crate) fn next_column(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn next_column(&mut self, now: Timestamp) {
         let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
-            return Vec::new();
+            return;
         };
         let usual = Shape::from_columns(&dataset.metadata, columns);
         let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
@@ -50,6 +50,6 @@ impl State {
         }
         self.chart = Chart::new(self.zoom.resolution);
         self.crosshair = None;
-        self.load_rows(now).into_iter().collect()
+        self.load_rows(now);
     }
 }

@@ -4,7 +4,6 @@ use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
 use super::{BUCKETS, RAW_ROWS};
 use crate::{
-    event::Effect,
     screens::data::state::{
         State, chart,
         past::{self, OlderRows},
@@ -14,27 +13,28 @@ use crate::{
 };
 
 impl State {
-    pub(crate) fn set_zoom(&mut self, zoom: Zoom, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn set_zoom(&mut self, zoom: Zoom, now: Timestamp) {
         let is_other = zoom.resolution != self.chart.resolution();
         self.zoom = zoom;
         if !is_other {
-            return Vec::new();
+            return;
         }
         self.crosshair = None;
         self.chart.change_resolution(zoom.resolution);
         self.rows = Loadable::Idle;
-        let mut effects: Vec<_> = self.load_rows(now).into_iter().collect();
-        effects.extend(self.reload_table());
-        effects
+        self.load_rows(now);
+        self.reload_table();
     }
 
     /// Moves the crosshair into the past, and asks for older rows where it nears the oldest.
-    pub(crate) fn move_crosshair(&mut self) -> Vec<Effect> {
+    pub(crate) fn move_crosshair(&mut self) {
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
         let n = n.map_or(0, |n| n + self.stride());
         self.crosshair = self.chart.nth_newest(n).map(|candle| candle.time);
         let n_left = self.chart.candles().len().saturating_sub(n);
-        if n_left > BUCKETS / 4 { Vec::new() } else { self.load_older() }
+        if n_left <= BUCKETS / 4 {
+            self.load_older();
+        }
     }
 
     pub(crate) fn move_crosshair_later(&mut self) {
@@ -47,17 +47,17 @@ impl State {
         if self.is_line() { self.zoom.density.stride() } else { 1 }
     }
 
-    fn load_older(&mut self) -> Vec<Effect> {
+    fn load_older(&mut self) {
         let resolution = self.chart.resolution();
         let oldest = self.chart.candles().first().map(|candle| candle.time);
-        let (Some(dataset), Some(oldest)) = (self.selected, oldest) else { return Vec::new() };
+        let (Some(dataset), Some(oldest)) = (self.selected, oldest) else { return };
         if self.older != OlderRows::Unknown
             || self.asked.is_some()
             || self.chart.candles().len() >= chart::CANDLES_MAX
         {
-            return Vec::new();
+            return;
         }
         let limit = Limit::clamp(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
-        vec![self.ask(past::query_before(dataset, resolution, oldest, limit))]
+        self.ask(past::query_before(dataset, resolution, oldest, limit));
     }
 }

@@ -14,11 +14,11 @@ const NAME_MAX: usize = 48;
 
 impl State {
     /// Opens the form, or ends the export that is under way.
-    pub(crate) fn export(&mut self) -> Vec<Effect> {
+    pub(crate) fn export(&mut self) {
         if self.export.progress.take().is_some() {
-            return vec![Effect::DropExport];
+            return self.effects.push(Effect::DropExport);
         }
-        let Some(dataset) = self.dataset() else { return Vec::new() };
+        let Some(dataset) = self.dataset() else { return };
         let is_plain = |letter: &char| letter.is_alphanumeric() || "-_.".contains(*letter);
         let name = dataset.name.chars().map(|letter| if is_plain(&letter) { letter } else { '_' });
         let name: String = name.take(NAME_MAX).collect();
@@ -26,13 +26,12 @@ impl State {
         self.export.path.set(&path);
         self.export.path.edit();
         self.pane = crate::screens::data::state::Pane::Chart;
-        Vec::new()
     }
 
     /// Begins to write, as the form says.
-    pub(crate) fn begin_export(&mut self) -> Vec<Effect> {
+    pub(crate) fn begin_export(&mut self) {
         let path = self.export.path.value().trim().to_owned();
-        let Some(dataset) = self.selected.filter(|_| !path.is_empty()) else { return Vec::new() };
+        let Some(dataset) = self.selected.filter(|_| !path.is_empty()) else { return };
         self.export.path.confirm();
         let (start, end) = self.export_bounds();
         let query = DownloadQuery {
@@ -43,7 +42,7 @@ impl State {
             output: self.export.format(),
         };
         self.export.progress = Some(Progress::default());
-        vec![Effect::Export { query, path: PathBuf::from(path) }]
+        self.effects.push(Effect::Export { query, path: PathBuf::from(path) });
     }
 
     fn export_bounds(&self) -> (Option<Timestamp>, Option<Timestamp>) {

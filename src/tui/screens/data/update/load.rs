@@ -29,70 +29,59 @@ const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
     /// Reloads the list of datasets and clears a failure.
-    pub(crate) fn reload_list(&mut self, now: Timestamp) -> Vec<Effect> {
-        if !self.is_connected {
-            return Vec::new();
+    pub(crate) fn reload_list(&mut self, now: Timestamp) {
+        if self.is_connected {
+            self.datasets.clear_error();
+            self.load_datasets(now);
         }
-        self.datasets.clear_error();
-        self.load_datasets(now)
     }
 
-    pub(crate) fn load_datasets(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn load_datasets(&mut self, now: Timestamp) {
         self.datasets.begin(now);
         self.is_list_old = false;
-        vec![match self.filter.active().cloned() {
+        self.effects.push(match self.filter.active().cloned() {
             Some((field, value)) => Effect::FilterDatasets { field, value },
             None => Effect::LoadDatasets { search: self.search.value().to_owned() },
-        }]
+        });
     }
 
-    pub(crate) fn on_datasets(
-        &mut self,
-        result: Result<DatasetsPage, Failure>,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
         self.datasets.settle(result, now);
         let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
         self.filter.add_values(list);
         let is_listed = self.datasets.failure().is_none();
-        let mut effects = self.keep_selection(now);
+        self.keep_selection(now);
         if is_listed {
-            effects.extend(self.load_pins(now));
+            self.load_pins(now);
         }
-        effects
     }
 
     /// Keeps the selected dataset if it was found again, else takes the first one.
-    fn keep_selection(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn keep_selection(&mut self, now: Timestamp) {
         if self.dataset().is_some() {
-            return Vec::new();
+            return;
         }
         // While a search is typed, what is charted stays until something else is chosen.
         // What has a ticker has candles: the better picture to begin with.
         let list = self.list();
         let ticker = list.iter().find(|dataset| dataset.metadata.contains_key("ticker"));
-        match ticker.or_else(|| list.first()).map(|dataset| dataset.id) {
-            Some(first) => self.select(first, now),
-            None => Vec::new(),
+        if let Some(first) = ticker.or_else(|| list.first()).map(|dataset| dataset.id) {
+            self.select(first, now);
         }
     }
 
-    pub(crate) fn select_by(
-        &mut self,
-        to: impl FnOnce(usize) -> usize,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn select_by(&mut self, to: impl FnOnce(usize) -> usize, now: Timestamp) {
         let list = self.list();
         let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);
         let idx = to(idx).min(list.len().saturating_sub(1));
-        match list.get(idx).map(|dataset| dataset.id) {
-            Some(dataset) if Some(dataset) != self.selected => self.select(dataset, now),
-            _ => Vec::new(),
+        let dataset = list.get(idx).map(|dataset| dataset.id);
+        if let Some(dataset) = dataset.filter(|id| Some(*id) != self.selected) {
+            self.select(dataset, now);
         }
     }
 
-    pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) -> Vec<Effect> {
-        let mut effects = self.close_stream();
+    pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) {
+        self.close_stream();
         self.selected = Some(dataset);
         self.chart = Chart::new(self.zoom.resolution);
         self.crosshair = None;
@@ -102,55 +91,48 @@ impl State {
         self.columns.begin(now);
         self.rows = Loadable::Idle;
         self.tags = Loadable::Idle;
-        effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
-        effects.extend(self.load_rows(now));
-        effects.extend(self.table.clear());
+        self.effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
+        self.load_rows(now);
+        self.effects.extend(self.table.clear());
         self.live.reset();
         if self.is_shown {
-            effects.extend(self.open_stream());
+            self.open_stream();
         }
-        effects.extend(self.load_table());
-        effects
+        self.load_table();
     }
 
     /// Takes the columns, and reads rows again if they were taken by another column than these say.
-    pub(crate) fn on_columns(
-        &mut self,
-        result: Result<Vec<Column>, Failure>,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn on_columns(&mut self, result: Result<Vec<Column>, Failure>, now: Timestamp) {
         let guess = self.shape();
         self.columns.settle(result, now);
         if guess.is_none() || guess == self.shape() {
-            return Vec::new();
+            return;
         }
         self.chart = Chart::new(self.zoom.resolution);
         self.sparklines.retain(|id, _| Some(*id) != self.selected);
-        let mut effects: Vec<_> = self.load_rows(now).into_iter().collect();
-        effects.extend(self.reload_table());
-        effects
+        self.load_rows(now);
+        self.reload_table();
     }
 
     /// Asks again for what did not come, some time after.
-    pub(crate) fn load_failed(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn load_failed(&mut self, now: Timestamp) {
         if self.retry_at.is_none_or(|at| at > now) {
-            return Vec::new();
+            return;
         }
         self.retry_at = None;
         if self.datasets.value().is_none() {
             return self.load_datasets(now);
         }
-        let mut effects = self.load_pins(now);
+        self.load_pins(now);
         if let (Some(dataset), None) = (self.selected, self.columns.value()) {
-            effects.push(Effect::LoadColumns { dataset });
+            self.effects.push(Effect::LoadColumns { dataset });
         }
         if self.rows.failure().is_some() {
-            effects.extend(self.load_rows(now));
+            self.load_rows(now);
         }
         if self.table.failure.is_some() {
-            effects.extend(self.reload_table());
+            self.reload_table();
         }
-        effects
     }
 
     /// Records the service's rate limit, and when to retry.
@@ -166,18 +148,18 @@ impl State {
     }
 
     /// Asks for the newest rows of the selected dataset.
-    pub(crate) fn load_rows(&mut self, now: Timestamp) -> Option<Effect> {
-        let dataset = self.selected?;
+    pub(crate) fn load_rows(&mut self, now: Timestamp) {
+        let Some(dataset) = self.selected else { return };
         self.rows.begin(now);
         self.older = OlderRows::Unknown;
         let resolution = self.chart.resolution();
         let limit = if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS };
-        Some(self.ask(RowsQuery::newest(dataset, resolution, Limit::clamp(limit))))
+        self.ask(RowsQuery::newest(dataset, resolution, Limit::clamp(limit)));
     }
 
-    pub(crate) fn ask(&mut self, query: RowsQuery) -> Effect {
+    pub(crate) fn ask(&mut self, query: RowsQuery) {
         self.asked = Some(query);
-        Effect::LoadRows(query)
+        self.effects.push(Effect::LoadRows(query));
     }
 
     /// Takes the answer to a query of rows of the dataset that is charted.
@@ -186,38 +168,33 @@ impl State {
         query: RowsQuery,
         result: Result<RowsPage, Failure>,
         now: Timestamp,
-    ) -> Vec<Effect> {
+    ) {
         if let OlderRows::Probing(searched) = self.older
             && past::probe_query(&searched) == Some(query)
         {
             return self.on_probe(&searched, result, now);
         }
         if query.resolution != self.chart.resolution() {
-            return Vec::new();
+            return;
         }
         let page = match result {
             Ok(page) => page,
-            Err(why) if is_unserved(query.resolution, &why) => {
-                return self.leave_resolution(now);
-            }
-            Err(why) => {
-                self.rows.settle(Err(why), now);
-                return Vec::new();
-            }
+            Err(why) if is_unserved(query.resolution, &why) => return self.leave_resolution(now),
+            Err(why) => return self.rows.settle(Err(why), now),
         };
         let n_before = self.chart.candles().len();
         self.add_page(query, page.rows, now);
         self.rows.settle(Ok(()), now);
         if query.end.is_none() || self.chart.candles().len() > n_before {
-            return Vec::new();
+            return;
         }
         // Nothing in this span says nothing about what is before it.
         let Some(probe) = past::probe_query(&query) else {
             self.older = OlderRows::Nothing;
-            return Vec::new();
+            return;
         };
         self.older = OlderRows::Probing(query);
-        vec![self.ask(probe)]
+        self.ask(probe);
     }
 
     fn add_page(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) {
@@ -246,12 +223,12 @@ impl State {
         searched: &RowsQuery,
         result: Result<RowsPage, Failure>,
         now: Timestamp,
-    ) -> Vec<Effect> {
+    ) {
         match result {
             Ok(page) => match past::next_query(searched, &page.rows) {
                 Some(query) => {
                     self.older = OlderRows::Unknown;
-                    return vec![self.ask(query)];
+                    self.ask(query);
                 }
                 None => self.older = OlderRows::Nothing,
             },
@@ -260,13 +237,12 @@ impl State {
                 self.rows.settle(Err(why), now);
             }
         }
-        Vec::new()
     }
 
     /// Goes on without the resolutions of our own, at the next coarser one.
-    fn leave_resolution(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn leave_resolution(&mut self, now: Timestamp) {
         self.is_documented_only = true;
-        self.set_zoom(self.zoom.coarser(self.resolutions()), now)
+        self.set_zoom(self.zoom.coarser(self.resolutions()), now);
     }
 }
 

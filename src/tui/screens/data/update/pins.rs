@@ -7,9 +7,9 @@ use model::{
     timestamp::Timestamp,
 };
 
-use super::set_timers;
+use super::{CLEAR_TIMERS, set_timers};
 use crate::{
-    event::{Effect, RowsEvent, StreamEvent, Timer},
+    event::{Effect, RowsEvent, StreamEvent},
     screens::data::state::{
         LiveStream, RecentValues, State,
         pins::{PIN_VALUES, PINS_MAX, Pin, is_gone},
@@ -20,12 +20,13 @@ use crate::{
 
 impl State {
     /// Starts or stops reading the newest values for the Overview screen.
-    pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) -> Vec<Effect> {
+    pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) {
         self.is_in_overview = is_in_overview;
         if !is_in_overview {
-            return vec![Effect::ClearTimer(Timer::Datasets), Effect::ClearTimer(Timer::Rows)];
+            self.effects.extend(CLEAR_TIMERS);
+        } else if self.is_connected {
+            self.effects.extend(set_timers());
         }
-        if self.is_connected { set_timers().into() } else { Vec::new() }
     }
 
     /// Restores the pins of an earlier session, each by id and name.
@@ -56,23 +57,21 @@ impl State {
 
     /// Loads the details of pins that have none; those of listed datasets are
     /// known by that.
-    pub(crate) fn load_pins(&mut self, now: Timestamp) -> Vec<Effect> {
-        let mut effects = Vec::new();
+    pub(crate) fn load_pins(&mut self, now: Timestamp) {
         let is_untold = |pin: &&mut Pin| pin.details.value().is_none();
         let untold: Vec<_> =
             self.pins.iter_mut().filter(is_untold).map(|pin| pin.dataset).collect();
         for dataset in untold {
             if let Some(listed) = self.list().iter().find(|it| it.id == dataset).cloned() {
-                effects.extend(self.pin(listed, now));
+                self.pin(listed, now);
                 continue;
             }
             // The list is of the first ones alone.
             if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
                 pin.details.begin(now);
             }
-            effects.push(Effect::LoadPinned { dataset });
+            self.effects.push(Effect::LoadPinned { dataset });
         }
-        effects
     }
 
     /// Takes the details of a pinned dataset. One that is deleted or no longer visible
@@ -82,9 +81,9 @@ impl State {
         id: DatasetId,
         result: Result<Dataset, Failure>,
         now: Timestamp,
-    ) -> Vec<Effect> {
+    ) {
         match result {
-            Ok(dataset) => return self.pin(dataset, now),
+            Ok(dataset) => self.pin(dataset, now),
             Err(why) if is_gone(&why) => {
                 self.pins.retain(|pin| pin.dataset != id);
             }
@@ -94,41 +93,39 @@ impl State {
                 }
             }
         }
-        Vec::new()
     }
 
     /// Follows a pinned dataset once its details are loaded.
-    pub(crate) fn pin(&mut self, dataset: Dataset, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn pin(&mut self, dataset: Dataset, now: Timestamp) {
         let is_charted = self.is_shown && self.selected == Some(dataset.id);
         let live = if is_charted { self.live.clone() } else { LiveStream::default() };
         let is_this = |pin: &&mut Pin| pin.dataset == dataset.id && pin.details.value().is_none();
-        let Some(pin) = self.pins.iter_mut().find(is_this) else { return Vec::new() };
+        let Some(pin) = self.pins.iter_mut().find(is_this) else { return };
         pin.name = dataset.name;
         pin.metadata = dataset.metadata;
         pin.live = live;
         pin.details.settle(Ok(()), now);
-        if is_charted { Vec::new() } else { vec![Effect::OpenStream { dataset: dataset.id }] }
+        if !is_charted {
+            self.effects.push(Effect::OpenStream { dataset: dataset.id });
+        }
     }
 
     /// Pins or unpins the charted dataset.
-    pub(crate) fn toggle_pin(&mut self, now: Timestamp) -> Vec<Effect> {
-        let Some(dataset) = self.dataset().cloned() else { return Vec::new() };
+    pub(crate) fn toggle_pin(&mut self, now: Timestamp) {
+        let Some(dataset) = self.dataset().cloned() else { return };
         let is_charted = self.is_shown;
         if self.is_pinned(dataset.id) {
             self.pins.retain(|pin| pin.dataset != dataset.id);
             // The chart needs the stream as long as it is in view.
-            let stays = is_charted && Some(dataset.id) == self.selected;
-            return if stays {
-                Vec::new()
-            } else {
-                vec![Effect::CloseStream { dataset: dataset.id }]
-            };
+            if !is_charted || Some(dataset.id) != self.selected {
+                self.effects.push(Effect::CloseStream { dataset: dataset.id });
+            }
+            return;
         }
-        let mut effects = Vec::new();
         if self.pins.len() >= PINS_MAX {
             let oldest = self.pins.remove(0).dataset;
             if Some(oldest) != self.selected || !is_charted {
-                effects.push(Effect::CloseStream { dataset: oldest });
+                self.effects.push(Effect::CloseStream { dataset: oldest });
             }
         }
         let mut spark = RecentValues::new(PIN_VALUES, now);
@@ -147,9 +144,8 @@ impl State {
             metadata: dataset.metadata,
         });
         if !is_charted {
-            effects.push(Effect::OpenStream { dataset: dataset.id });
+            self.effects.push(Effect::OpenStream { dataset: dataset.id });
         }
-        effects
     }
 
     /// Handles an event on the stream of a dataset that may be pinned.

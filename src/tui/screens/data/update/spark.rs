@@ -6,7 +6,7 @@ use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::
 
 use super::{ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX};
 use crate::{
-    event::{Effect, Rows, RowsQuery},
+    event::{Rows, RowsQuery},
     screens::data::state::{
         State,
         pins::OTHERS_MAX,
@@ -18,13 +18,14 @@ use crate::{
 
 impl State {
     /// Asks for the newest rows of the dataset whose values were read longest ago.
-    pub(crate) fn load_sparkline(&mut self) -> Option<Effect> {
+    pub(crate) fn load_sparkline(&mut self) {
         if self.asked.is_some() {
-            return None;
+            return;
         }
-        let oldest =
-            self.read_in_turn().min_by_key(|id| self.sparklines.get(id).map(|spark| spark.at))?;
-        Some(self.ask(sparkline_query(oldest)))
+        let read_at = |id: &DatasetId| self.sparklines.get(id).map(|spark| spark.at);
+        if let Some(oldest) = self.read_in_turn().min_by_key(read_at) {
+            self.ask(sparkline_query(oldest));
+        }
     }
 
     /// The datasets whose values are read in turn: those that are seen, and do not come anyway.

@@ -14,23 +14,22 @@ use crate::{
 
 impl State {
     /// Follows the dataset that is charted.
-    pub(crate) fn open_stream(&mut self) -> Option<Effect> {
-        let dataset = self.selected?;
+    pub(crate) fn open_stream(&mut self) {
+        let Some(dataset) = self.selected else { return };
         self.live.status = Status::Opening;
-        Some(Effect::OpenStream { dataset })
+        self.effects.push(Effect::OpenStream { dataset });
     }
 
     /// Follows the dataset that is charted no longer, unless it is pinned.
-    pub(crate) fn close_stream(&mut self) -> Vec<Effect> {
+    pub(crate) fn close_stream(&mut self) {
         self.live.status = Status::Closed;
-        match self.selected {
-            Some(dataset) if !self.is_pinned(dataset) => vec![Effect::CloseStream { dataset }],
-            _ => Vec::new(),
+        if let Some(dataset) = self.selected.filter(|dataset| !self.is_pinned(*dataset)) {
+            self.effects.push(Effect::CloseStream { dataset });
         }
     }
 
     /// Handles an event of the charted dataset's stream.
-    pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) {
         self.live.on_event(&news, now);
         match news {
             // What came meanwhile comes by the stream, in rows; what is shown may be buckets.
@@ -38,45 +37,38 @@ impl State {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
                 let is_raw = self.chart.resolution() == Resolution::Raw;
                 if was_lost && !is_raw {
-                    self.load_rows(now).into_iter().collect()
-                } else {
-                    Vec::new()
+                    self.load_rows(now);
                 }
             }
             // Late rows may have been missed.
-            StreamEvent::Reset => self.load_rows(now).into_iter().collect(),
+            StreamEvent::Reset => self.load_rows(now),
             StreamEvent::Item(rows) => match &mut self.live.held {
                 Some(held) => {
                     held.n_rows = held.n_rows.saturating_add(rows.len());
                     held.rows.extend(rows);
                     let n_over = held.rows.len().saturating_sub(HELD_ROWS_MAX);
                     held.rows.drain(..n_over);
-                    Vec::new()
                 }
                 None => self.add_rows(rows, now),
             },
-            StreamEvent::Heartbeat | StreamEvent::Lost { .. } | StreamEvent::NotServed => {
-                Vec::new()
-            }
+            StreamEvent::Heartbeat | StreamEvent::Lost { .. } | StreamEvent::NotServed => {}
         }
     }
 
     /// Holds back what comes from now on, or takes what was held back.
-    pub(crate) fn pause(&mut self, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn pause(&mut self, now: Timestamp) {
         let Some(held) = self.live.held.take() else {
             self.live.held = Some(HeldRows::default());
-            return Vec::new();
+            return;
         };
-        let is_whole = held.n_rows == held.rows.len();
-        let mut effects = self.add_rows(held.rows.into(), now);
-        if !is_whole {
-            effects = self.load_rows(now).into_iter().collect();
+        if held.n_rows != held.rows.len() {
+            self.load_rows(now);
         }
-        effects
+        self.add_rows(held.rows.into(), now);
     }
 
     /// Takes rows into the chart, the tape and the sparkline.
-    pub(crate) fn add_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn add_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) {
         let shape = self.shape_of(rows.first());
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
         let samples: Vec<Candle> = samples.collect();
@@ -90,23 +82,22 @@ impl State {
         self.chart.add_live_rows(samples);
         let newest = self.chart.nth_newest(0).map(|candle| candle.time);
         let is_over = newest_before.is_some() && newest > newest_before;
-        let mut effects = self.load_again(is_over);
+        self.load_again(is_over);
         if has_new_column && let Some(dataset) = self.selected {
             self.columns.begin(now);
-            effects.push(Effect::LoadColumns { dataset });
+            self.effects.push(Effect::LoadColumns { dataset });
         }
-        effects
     }
 
     /// Asks for the newest buckets again if one is over, and nothing else is under way.
-    pub(crate) fn load_again(&mut self, is_over: bool) -> Vec<Effect> {
+    pub(crate) fn load_again(&mut self, is_over: bool) {
         let resolution = self.chart.resolution();
         match self.selected {
             Some(dataset) if is_over && resolution != Resolution::Raw && self.asked.is_none() => {
                 let limit = Limit::clamp(BUCKETS_AGAIN);
-                vec![self.ask(RowsQuery::newest(dataset, resolution, limit))]
+                self.ask(RowsQuery::newest(dataset, resolution, limit));
             }
-            _ => Vec::new(),
+            _ => {}
         }
     }
 }

@@ -13,33 +13,36 @@ use crate::{
 
 impl State {
     /// Asks for the newest rows, if the table is shown.
-    pub(crate) fn load_table(&mut self) -> Option<Effect> {
-        let source = self.source().filter(|_| self.is_table)?;
-        Some(Effect::LoadTable(self.table.newest(source)))
+    pub(crate) fn load_table(&mut self) {
+        if let Some(source) = self.source().filter(|_| self.is_table) {
+            self.effects.push(Effect::LoadTable(self.table.newest(source)));
+        }
     }
 
     /// Drops the rows, and asks for the newest ones if the table is shown.
-    pub(crate) fn reload_table(&mut self) -> Vec<Effect> {
-        self.table.clear().into_iter().chain(self.load_table()).collect()
+    pub(crate) fn reload_table(&mut self) {
+        self.effects.extend(self.table.clear());
+        self.load_table();
     }
 
     /// Shows rows as a table, or no longer.
-    pub(crate) fn toggle_table(&mut self) -> Vec<Effect> {
+    pub(crate) fn toggle_table(&mut self) {
         self.is_table = !self.is_table;
         if self.is_table {
             self.pane = crate::screens::data::state::Pane::Chart;
-            return self.load_table().into_iter().collect();
+            self.load_table();
+        } else {
+            self.effects.extend(self.table.clear());
         }
-        self.table.clear().into_iter().collect()
     }
 
     /// Moves through the table.
-    pub(crate) fn move_table(&mut self, n: isize) -> Vec<Effect> {
-        let Some(source) = self.source() else { return Vec::new() };
+    pub(crate) fn move_table(&mut self, n: isize) {
+        let Some(source) = self.source() else { return };
         if n == isize::MIN && self.table.has_newer {
             return self.reload_table();
         }
-        self.table.move_by(n, source).map(Effect::LoadTable).into_iter().collect()
+        self.effects.extend(self.table.move_by(n, source).map(Effect::LoadTable));
     }
 
     /// Handles a page of the table.
@@ -48,7 +51,7 @@ impl State {
         query: RowsQuery,
         result: Result<RowsPage, Failure>,
         now: Timestamp,
-    ) -> Vec<Effect> {
+    ) {
         let columns = match (&result, self.columns.value()) {
             (Ok(RowsPage { rows: Rows::Buckets(_), .. }), _) => {
                 BUCKET_COLUMNS.map(str::to_owned).to_vec()
@@ -59,7 +62,8 @@ impl State {
             }
             _ => Vec::new(),
         };
-        self.table.take(query, result, columns, now).map(Effect::LoadTable).into_iter().collect()
+        let next = self.table.take(query, result, columns, now);
+        self.effects.extend(next.map(Effect::LoadTable));
     }
 
     pub(crate) fn source(&self) -> Option<Source> {

@@ -2,7 +2,10 @@
 
 use crate::{
     event::{InferenceEvent, LatestBundle, StreamEvent},
-    screens::update::health::{note, note_stream},
+    screens::{
+        overview::update::load_bundles,
+        update::health::{note, note_stream},
+    },
     state::{State, services::Service},
 };
 
@@ -41,9 +44,8 @@ pub(crate) fn on(state: &mut State, event: InferenceEvent) {
     }
     let now = state.now;
     let is_listed = matches!(event, InferenceEvent::Topics(_));
-    state.effects.extend(state.inference.on(event, now));
+    state.inference.on(event, now);
     if is_listed {
-        let topics = state.topic_ids();
-        state.effects.extend(state.overview.load(&topics, now));
+        load_bundles(state);
     }
 }

@@ -19,45 +19,37 @@ const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
 
 impl State {
     /// Asks more often, or less.
-    pub(crate) fn change_interval(&mut self, n: isize) -> Vec<Effect> {
+    pub(crate) fn change_interval(&mut self, n: isize) {
         let seconds = self.poll_interval().as_secs();
         let here = EVERY_SECONDS.iter().position(|each| *each >= seconds);
         let here = here.unwrap_or(EVERY_SECONDS.len() - 1);
         let next = here.saturating_add_signed(n).min(EVERY_SECONDS.len() - 1);
         self.interval = EVERY_SECONDS.get(next).copied().map(Duration::from_secs);
         if self.is_shown && !self.is_paused && self.limited_until.is_none() {
-            return vec![Effect::SetTimer(Timer::Topics, self.poll_interval())];
+            self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
         }
-        Vec::new()
     }
 
     /// Follows the topic in view.
-    pub(crate) fn open_feed(&mut self) -> Option<Effect> {
-        let topic = self.selected.filter(|_| self.is_shown && !self.is_paused)?;
+    pub(crate) fn open_feed(&mut self) {
         // What a service does not have for one topic it has for none.
-        if self.feed == Feed::NotServed {
-            return None;
+        let is_followed = self.is_shown && !self.is_paused && self.feed != Feed::NotServed;
+        if let Some(topic) = self.selected.filter(|_| is_followed) {
+            self.feed = Feed::Opening;
+            self.effects.push(Effect::OpenBundles { topic });
         }
-        self.feed = Feed::Opening;
-        Some(Effect::OpenBundles { topic })
     }
 
     /// Follows no topic.
-    pub(crate) fn close_feed(&mut self) -> Option<Effect> {
-        if matches!(self.feed, Feed::Closed | Feed::NotServed) {
-            return None;
+    pub(crate) fn close_feed(&mut self) {
+        if !matches!(self.feed, Feed::Closed | Feed::NotServed) {
+            self.feed = Feed::Closed;
+            self.effects.push(Effect::CloseBundles);
         }
-        self.feed = Feed::Closed;
-        Some(Effect::CloseBundles)
     }
 
     /// Handles an event on the stream of the topic in view.
-    pub(crate) fn on_bundle(
-        &mut self,
-        topic: TopicId,
-        news: BundleEvent,
-        now: Timestamp,
-    ) -> Vec<Effect> {
+    pub(crate) fn on_bundle(&mut self, topic: TopicId, news: BundleEvent, now: Timestamp) {
         match news {
             StreamEvent::Connected => self.feed = Feed::Up,
             StreamEvent::NotServed => self.feed = Feed::NotServed,
@@ -68,26 +60,18 @@ impl State {
                 if self.is_resistant {
                     return self.load_latest(now);
                 }
-                let mut effects = self.on_latest(Ok(*latest), now);
-                effects.extend(self.load_beside(topic));
-                return effects;
+                self.on_latest(Ok(*latest), now);
+                self.load_beside(topic);
             }
         }
-        Vec::new()
     }
 
     /// The requests that accompany a bundle.
-    pub(crate) fn load_beside(&self, topic: TopicId) -> Vec<Effect> {
-        let history = Effect::LoadHistory { topic, limit: HISTORY_EPOCHS };
+    pub(crate) fn load_beside(&mut self, topic: TopicId) {
+        self.effects.push(Effect::LoadHistory { topic, limit: HISTORY_EPOCHS });
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
         let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });
-        [history].into_iter().chain(confidence).chain(leaderboard).collect()
-    }
-
-    /// Toggles the bundles without outliers.
-    pub(crate) fn toggle_resistant(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.is_resistant = !self.is_resistant;
-        self.load_latest(now)
+        self.effects.extend(confidence.into_iter().chain(leaderboard));
     }
 
     /// Takes the weights and intervals, or that they are not served.

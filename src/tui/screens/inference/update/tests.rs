@@ -12,6 +12,21 @@ use crate::{
     screens::inference::state::{TOPICS_EVERY, actors::Role},
 };
 
+/// What `act` asks for.
+fn effects_of(state: &mut State, act: impl FnOnce(&mut State)) -> Vec<Effect> {
+    state.effects.clear();
+    act(state);
+    std::mem::take(&mut state.effects)
+}
+
+fn act(state: &mut State, action: Action, second: i64) -> Vec<Effect> {
+    effects_of(state, |state| state.act(action, at(second)))
+}
+
+fn take(state: &mut State, event: InferenceEvent, second: i64) -> Vec<Effect> {
+    effects_of(state, |state| state.on(event, at(second)))
+}
+
 fn at(second: i64) -> Timestamp {
     Timestamp::from_seconds(1_700_000_000 + second)
 }
@@ -100,24 +115,24 @@ fn latest(topic: u64, nonce: u64, combined: &str) -> InferenceEvent {
 /// The screen in view, with two topics and the bundle of the first.
 fn opened() -> State {
     let mut state = State::default();
-    assert_eq!(state.show(at(0)), []);
-    assert!(state.connected(at(0)).contains(&Effect::LoadTopics));
-    let asked = state.on(list(vec![summary(1, Some(90)), summary(2, None)]), at(0));
+    assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);
+    assert!(effects_of(&mut state, |state| state.connected(at(0))).contains(&Effect::LoadTopics));
+    let asked = take(&mut state, list(vec![summary(1, Some(90)), summary(2, None)]), 0);
     assert!(asked.contains(&Effect::LoadLatest { topic: id(1) }), "{asked:?}");
-    assert_eq!(state.on(latest(1, 90, "10"), at(0)), []);
+    assert_eq!(take(&mut state, latest(1, 90, "10"), 0), []);
     state
 }
 
 #[test]
 fn a_new_nonce_loads_the_bundle() {
     let mut state = opened();
-    let asked = state.on_timer(Timer::Topics, at(3));
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(3)));
     assert!(
         matches!(asked[..], [Effect::LoadTopics, Effect::SetTimer(Timer::Topics, _)]),
         "{asked:?}"
     );
-    assert_eq!(state.on(list(vec![summary(1, Some(90))]), at(3)), []);
-    let asked = state.on(list(vec![summary(1, Some(100))]), at(6));
+    assert_eq!(take(&mut state, list(vec![summary(1, Some(90))]), 3), []);
+    let asked = take(&mut state, list(vec![summary(1, Some(100))]), 6);
     assert_eq!(asked[0], Effect::LoadLatest { topic: id(1) });
     state.on(latest(1, 100, "12"), at(6));
     assert_eq!(state.past().unwrap().len(), 2);
@@ -184,12 +199,15 @@ fn a_rate_limit_pauses_polling_and_keeps_the_values() {
         retry_after: Some(Duration::from_secs(8)),
         ..Failure::default()
     };
-    let asked = state.on(InferenceEvent::Topics(Err(limited)), at(3));
+    let asked = take(&mut state, InferenceEvent::Topics(Err(limited)), 3);
     assert_eq!(asked, [Effect::SetTimer(Timer::Topics, Duration::from_secs(8))]);
     assert!(state.latest.value().is_some());
-    let asked = state.act(Action::Refresh, at(5));
+    let asked = act(&mut state, Action::Refresh, 5);
     assert_eq!(asked, [Effect::SetTimer(Timer::Topics, Duration::from_secs(6))]);
-    assert_eq!(state.on_timer(Timer::Topics, at(11))[0], Effect::LoadTopics);
+    assert_eq!(
+        effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(11)))[0],
+        Effect::LoadTopics
+    );
 }
 
 #[test]
@@ -198,17 +216,17 @@ fn without_a_list_the_first_topic_is_loaded() {
     state.show(at(0));
     state.connected(at(0));
     let gone = Failure { status: Some(404), ..Failure::default() };
-    let asked = state.on(InferenceEvent::Topics(Err(gone)), at(0));
+    let asked = take(&mut state, InferenceEvent::Topics(Err(gone)), 0);
     assert_eq!(asked[0], Effect::LoadLatest { topic: id(1) });
     state.on(latest(1, 5, "3"), at(0));
-    assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(2) });
+    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], Effect::LoadLatest { topic: id(2) });
 }
 
 #[test]
 fn topics_and_labels_wrap_around() {
     let mut state = opened();
-    assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(2) });
-    assert_eq!(state.act(Action::NextTopic, at(0))[0], Effect::LoadLatest { topic: id(1) });
+    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], Effect::LoadLatest { topic: id(2) });
+    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], Effect::LoadLatest { topic: id(1) });
     let mut result = bundle(1, 91, "1");
     result.bundle.combined_value = values(&[("up", "0.5"), ("down", "0.3"), ("flat", "0.2")]);
     state.on(InferenceEvent::Latest { topic: id(1), result: Ok(result) }, at(0));
@@ -244,7 +262,7 @@ fn the_history_joins_the_services_and_live_bundles() {
 #[test]
 fn without_outliers_the_plain_bundle_is_dropped() {
     let mut state = opened();
-    let asked = state.act(Action::Resistant, at(1));
+    let asked = act(&mut state, Action::Resistant, 1);
     assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) });
     state.on(latest(1, 100, "99"), at(2));
     assert_eq!(state.latest.value().unwrap().bundle.nonce, 90, "what is no longer asked for");
@@ -252,9 +270,9 @@ fn without_outliers_the_plain_bundle_is_dropped() {
     state.on(InferenceEvent::Resistant { topic: id(1), result }, at(2));
     assert_eq!(state.selection().as_deref(), Some("9.5"));
     let news = StreamEvent::Item(Box::new(bundle(1, 100, "99")));
-    let asked = state.on(InferenceEvent::Bundle { topic: id(1), news }, at(3));
+    let asked = take(&mut state, InferenceEvent::Bundle { topic: id(1), news }, 3);
     assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) }, "a stream has the plain ones");
-    assert_eq!(state.act(Action::Resistant, at(4))[0], Effect::LoadLatest { topic: id(1) });
+    assert_eq!(act(&mut state, Action::Resistant, 4)[0], Effect::LoadLatest { topic: id(1) });
 }
 
 #[test]
@@ -262,22 +280,22 @@ fn bundles_are_streamed_or_polled() {
     let mut state = opened();
     assert_eq!(state.feed, Feed::Opening);
     let hear =
-        |state: &mut State, news| state.on(InferenceEvent::Bundle { topic: id(1), news }, at(2));
+        |state: &mut State, news| take(state, InferenceEvent::Bundle { topic: id(1), news }, 2);
     hear(&mut state, StreamEvent::Connected);
     let asked = hear(&mut state, StreamEvent::Item(Box::new(bundle(1, 100, "12"))));
     assert_eq!(state.selection().as_deref(), Some("12"));
     assert!(asked.contains(&Effect::LoadConfidence { topic: id(1) }), "{asked:?}");
     assert!(!asked.contains(&Effect::LoadLatest { topic: id(1) }), "{asked:?}");
     hear(&mut state, StreamEvent::NotServed);
-    let asked = state.act(Action::NextTopic, at(3));
+    let asked = act(&mut state, Action::NextTopic, 3);
     assert!(!asked.contains(&Effect::OpenBundles { topic: id(2) }), "{asked:?}");
 }
 
 #[test]
 fn pausing_closes_the_stream_and_resuming_opens_it() {
     let mut state = opened();
-    assert_eq!(state.act(Action::Pause, at(1)), [Effect::CloseBundles]);
-    let asked = state.act(Action::Pause, at(2));
+    assert_eq!(act(&mut state, Action::Pause, 1), [Effect::CloseBundles]);
+    let asked = act(&mut state, Action::Pause, 2);
     assert!(asked.contains(&Effect::OpenBundles { topic: id(1) }), "{asked:?}");
 }
 
@@ -285,7 +303,7 @@ fn pausing_closes_the_stream_and_resuming_opens_it() {
 fn the_poll_interval_can_be_changed() {
     let mut state = opened();
     assert_eq!(state.poll_interval(), TOPICS_EVERY);
-    let asked = state.act(Action::AskLess, at(0));
+    let asked = act(&mut state, Action::AskLess, 0);
     assert_eq!(asked, [Effect::SetTimer(Timer::Topics, Duration::from_secs(5))]);
     state.act(Action::AskLess, at(0));
     state.act(Action::AskMore, at(0));
@@ -296,7 +314,7 @@ fn the_poll_interval_can_be_changed() {
         ..Failure::default()
     };
     state.on(InferenceEvent::Topics(Err(limited)), at(0));
-    assert_eq!(state.act(Action::AskMore, at(1)), [], "a limit is not gone around");
+    assert_eq!(act(&mut state, Action::AskMore, 1), [], "a limit is not gone around");
 }
 
 #[test]
@@ -327,7 +345,7 @@ fn weights_belong_to_their_bundle_and_are_loaded_only_where_served() {
     assert_eq!(weight(&state), None);
     let gone = Failure { status: Some(404), ..Failure::default() };
     state.on(InferenceEvent::Confidence { topic: id(1), result: Err(gone) }, at(2));
-    let asked = state.act(Action::NextTopic, at(3));
+    let asked = act(&mut state, Action::NextTopic, 3);
     assert!(!asked.contains(&Effect::LoadConfidence { topic: id(2) }), "{asked:?}");
 }
 
@@ -351,8 +369,8 @@ fn the_chains_height_advances_between_answers() {
 fn nothing_is_requested_while_paused_or_hidden() {
     let mut state = opened();
     state.act(Action::Pause, at(0));
-    assert_eq!(state.on_timer(Timer::Topics, at(3)), []);
-    assert_eq!(state.act(Action::Pause, at(4))[0], Effect::LoadTopics);
-    assert!(state.hide().contains(&Effect::ClearTimer(Timer::Topics)));
-    assert_eq!(state.on_timer(Timer::Topics, at(6)), []);
+    assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(3))), []);
+    assert_eq!(act(&mut state, Action::Pause, 4)[0], Effect::LoadTopics);
+    assert!(effects_of(&mut state, State::hide).contains(&Effect::ClearTimer(Timer::Topics)));
+    assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(6))), []);
 }
