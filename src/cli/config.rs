@@ -18,7 +18,10 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use stack::data_dir::project_dirs;
 use toml::Spanned;
 
-use crate::cli::{node::TOKEN_VARIABLE, parse::read_optional};
+use crate::cli::parse::read_optional;
+
+/// The environment variable that holds the token of a head's REST API.
+pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_REST_TOKEN";
 
 /// The environment variable that holds the API key.
 pub(crate) const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";

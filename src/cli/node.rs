@@ -26,7 +26,7 @@ use task::{clock::Clock, group::Group};
 use tracing::warn;
 use web::{serve::BindError, tls::TlsFiles};
 
-pub(crate) use self::flags::{NodeCommand, TOKEN_VARIABLE};
+pub(crate) use self::flags::NodeCommand;
 use self::{
     flags::{FunctionFlags, HeadFlags, NetworkFlags, RunFlags},
     state::State,
@@ -61,7 +61,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let websocket = &command.network.websocket;
     let ports = [command.network.port, websocket.websocket_port];
     let ports = ports.into_iter().take(if websocket.websocket { 2 } else { 1 });
-    let heed = allowed_peers::flags(command.role, &command.head, &command.runs)?;
+    let heed = allowed_peers(command.role, &command.head, &command.runs)?;
     let heeded = allowed_peers::read(&heed).context("read the peers to heed")?;
     let options = NodeOptions {
         role: role(command.role, &command.head)?,
@@ -119,6 +119,29 @@ fn role(role: Role, head: &HeadFlags) -> anyhow::Result<RoleOptions> {
         (Role::Worker, Some(_)) => bail!("serve a REST API from a worker: give --role head"),
         (Role::Head, None) => bail!("start a head without --rest-api, such as --rest-api :8080"),
     }
+}
+
+/// The flags that name the peers a node of `role` heeds.
+///
+/// # Errors
+/// If those of the other role are given.
+fn allowed_peers(
+    role: Role,
+    head: &HeadFlags,
+    runs: &RunFlags,
+) -> anyhow::Result<Vec<allowed_peers::AllowedPeer>> {
+    let (own, (others, flag)) = match role {
+        Role::Head => {
+            (&head.accept, (&runs.obey, "--obey: it is for workers; a head has --accept"))
+        }
+        Role::Worker => {
+            (&runs.obey, (&head.accept, "--accept: it is for heads; a worker has --obey"))
+        }
+    };
+    if !others.is_empty() {
+        bail!("use {flag}");
+    }
+    Ok(own.clone())
 }
 
 fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Result<Connectivity> {

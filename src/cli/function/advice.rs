@@ -2,7 +2,7 @@
 
 use client::error::ClientError;
 
-use crate::cli::node::TOKEN_VARIABLE;
+use crate::cli::config::TOKEN_VARIABLE;
 
 /// What a head answers where the token is missing or wrong.
 const UNAUTHORIZED: u16 = 401;

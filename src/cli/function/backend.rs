@@ -51,6 +51,15 @@ pub(crate) struct HeadFlags {
     profile: Option<String>,
 }
 
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    /// A function that is kept.
+    Kept(FunctionId),
+    /// A module or folder of this machine.
+    Path(PathBuf),
+}
+
 /// The flags that name a head, or a folder of this machine.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = WHERE)]

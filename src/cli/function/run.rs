@@ -12,17 +12,14 @@ use client::{
     executions::CODE_UNDER_WAY,
     functions::{CODE_OK, Functions as Head},
 };
-use model::{
-    escape::escape_line,
-    function::{FunctionId, Method},
-};
+use model::{escape::escape_line, function::Method};
 use tokio::time::sleep;
 use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse, FunctionBody, Parameter, RuntimeConfig,
 };
 
 use super::{
-    backend::{BackendFlags, HeadFlags, NOT_FOUND, find_function, upload},
+    backend::{BackendFlags, HeadFlags, NOT_FOUND, Target, find_function, upload},
     packed,
     progress::with_progress,
     report, run_local,
@@ -139,15 +136,6 @@ struct FormFlags {
     /// Print what the function wrote, of the most frequent result alone, byte for byte
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-}
-
-/// What is to be run.
-#[derive(Debug, Clone)]
-pub(super) enum Target {
-    /// A function that is kept.
-    Kept(FunctionId),
-    /// A module or folder of this machine.
-    Path(PathBuf),
 }
 
 /// Runs a function and prints its results.

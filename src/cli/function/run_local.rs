@@ -26,7 +26,10 @@ use runtime::{
 use stack::data_dir::project_dirs;
 use wire::functions::{ExecuteRequest, ExecuteResponse, ResultGroupBody};
 
-use super::{backend::BackendFlags, progress::with_progress, run::Target};
+use super::{
+    backend::{BackendFlags, Target},
+    progress::with_progress,
+};
 use crate::cli::config::compiled_folder;
 
 /// Runs `target` as `request` says, and returns the reply that a head would give: one result, of no

@@ -7,11 +7,9 @@ use cluster::{
     network::{AllowedPeers, BootNode},
     node::Node,
 };
-use model::node::{NameError, PeerId, Role};
+use model::node::{NameError, PeerId};
 use tokio::time::sleep;
 use tracing::{info, warn};
-
-use super::flags::{HeadFlags, RunFlags};
 
 /// How often the files are looked at: a node that was added is to be of use soon.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -45,29 +43,6 @@ fn whole_id(text: &str) -> Result<PeerId, String> {
     let id: PeerId = text.parse().map_err(|error: NameError| error.to_string())?;
     let is_whole = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse::<BootNode>().is_ok();
     is_whole.then_some(id).ok_or_else(|| "it is not whole: such ids begin with 12D3KooW".to_owned())
-}
-
-/// The flags that name the peers a node of `role` heeds.
-///
-/// # Errors
-/// If those of the other role are given.
-pub(super) fn flags(
-    role: Role,
-    head: &HeadFlags,
-    runs: &RunFlags,
-) -> anyhow::Result<Vec<AllowedPeer>> {
-    let (own, (others, flag)) = match role {
-        Role::Head => {
-            (&head.accept, (&runs.obey, "--obey: it is for workers; a head has --accept"))
-        }
-        Role::Worker => {
-            (&runs.obey, (&head.accept, "--accept: it is for heads; a worker has --obey"))
-        }
-    };
-    if !others.is_empty() {
-        bail!("use {flag}");
-    }
-    Ok(own.clone())
 }
 
 /// Reads the peers to heed: everybody where nothing is named.

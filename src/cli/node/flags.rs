@@ -14,10 +14,7 @@ use model::node::{Role, Subgroup};
 use web::host_names::HostName;
 
 use super::allowed_peers::AllowedPeer;
-use crate::cli::{parse::parse_pair, stop::ProcessFlags};
-
-/// The environment variable that holds the token of a head's REST API.
-pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_REST_TOKEN";
+use crate::cli::{config::TOKEN_VARIABLE, parse::parse_pair, stop::ProcessFlags};
 
 /// Shown below the help.
 pub(crate) const MORE: &str = "\

@@ -90,7 +90,7 @@ fn whom_a_node_hears_depends_on_its_role() {
     let peer = Identity::random().peer_id().to_string();
     let heeded = |line: &[&str]| {
         let node = node(line);
-        let flags = allowed_peers::flags(node.role, &node.head, &node.runs);
+        let flags = allowed_peers(node.role, &node.head, &node.runs);
         flags.and_then(|flags| allowed_peers::read(&flags)).map_err(|error| format!("{error:#}"))
     };
     let only = Some(BTreeSet::from([peer.parse().unwrap()]));
