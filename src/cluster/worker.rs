@@ -26,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+use lru::LruCache;
 use model::{
     function::{FunctionError, FunctionId, Method},
     node::PeerId,
@@ -39,12 +40,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tracing::{debug, info, warn};
-use web::metrics::Metrics;
+use web::{metrics::Metrics, rate_limit::LogLimit};
 
 pub use self::executor::{ExecutionOptions, StartError};
 use self::{
     executor::{Executor, ExecutorError},
-    rollcall::CallLog,
     shares::{Shares, Standing},
 };
 use crate::{
@@ -151,7 +151,8 @@ struct Inner {
     open_lines: Arc<Semaphore>,
     /// The roll calls being handled, by author and request, and by author.
     calls: (Tally<(PeerId, String)>, Tally<PeerId>),
-    call_log: Mutex<CallLog>,
+    /// Which roll calls for functions that are not here are logged, by author.
+    call_logs: Mutex<LruCache<PeerId, LogLimit>>,
     is_stopping: AtomicBool,
     /// Rung when its slots are for other heads than before, or for none.
     changed: Notify,
@@ -249,7 +250,7 @@ impl Worker {
             n_lines: AtomicU64::new(0),
             open_lines: Arc::new(Semaphore::new(line::LINES_MAX as usize)),
             calls: Default::default(),
-            call_log: Mutex::default(),
+            call_logs: Mutex::new(LruCache::new(rollcall::AUTHORS_MAX)),
             is_stopping: AtomicBool::new(false),
             changed: Notify::new(),
             is_cut_short: watch::Sender::new(false),

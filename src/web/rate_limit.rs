@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// burst. Some megabytes of addresses.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
+/// The period that a [`LogLimit`] bounds.
+pub const LOGGED_EVERY: Duration = Duration::from_secs(10);
+
 /// How often something may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
@@ -87,6 +90,27 @@ impl Bucket {
         let taken = take_n(self.full_at, now, self.rate, n);
         self.full_at = taken.map_or(self.full_at, |taken| Some(taken.full_at));
         taken.is_ok()
+    }
+}
+
+/// Which of many like events are in the log: the first in each [`LOGGED_EVERY`]. The rest are counted.
+#[derive(Debug, Default)]
+pub struct LogLimit {
+    began: Option<Instant>,
+    n_events: u64,
+}
+
+impl LogLimit {
+    /// Whether one more event is logged at `now`, of which `n_max` are in a period. Where a period begins,
+    /// also returns how many were left out in the last.
+    pub fn admit(&mut self, now: Instant, n_max: u64) -> (bool, u64) {
+        let mut n_left_out = 0;
+        if self.began.is_none_or(|began| now - began >= LOGGED_EVERY) {
+            n_left_out = self.n_events.saturating_sub(n_max);
+            *self = Self { began: Some(now), n_events: 0 };
+        }
+        self.n_events += 1;
+        (self.n_events <= n_max, n_left_out)
     }
 }
 

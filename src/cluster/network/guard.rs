@@ -23,15 +23,12 @@ use tokio::{
     time::Instant,
 };
 use tracing::warn;
-use web::rate_limit::{Bucket, Rate};
+use web::rate_limit::{Bucket, LogLimit, Rate};
 
 use super::AllowedPeers;
 
 /// How long a peer stays cut off.
 pub(super) const CUT_OFF_FOR: Duration = Duration::from_mins(1);
-
-/// How often what one peer does is logged.
-const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// Peers with an account. Past it, the account that was used longest ago is dropped: such a peer
 /// starts again with full allowances, which by then would have refilled.
@@ -153,8 +150,7 @@ struct Account {
     authored: Bucket,
     relayed: Bucket,
     offenses: Bucket,
-    logged: Option<Instant>,
-    n_unlogged: u32,
+    log: LogLimit,
 }
 
 impl Guard {
@@ -277,12 +273,9 @@ impl Guard {
         let mut state = self.state.lock();
         let is_cut_off = state.cut_off.contains_key(&peer);
         let account = state.account(peer, self.allowances);
-        if account.logged.is_none_or(|at| now - at >= LOGGED_EVERY) {
-            let n_before = std::mem::take(&mut account.n_unlogged);
-            account.logged = Some(now);
+        let (is_logged, n_before) = account.log.admit(now, 1);
+        if is_logged {
             warn!(%peer, n_before, "dropped what a peer sent: {}", offense.text());
-        } else {
-            account.n_unlogged = account.n_unlogged.saturating_add(1);
         }
         if account.offenses.take(now) || is_cut_off || is_spared {
             return;
@@ -339,8 +332,7 @@ impl State {
             authored: Bucket::full(allowances.authored),
             relayed: Bucket::full(allowances.relayed),
             offenses: Bucket::full(allowances.offenses),
-            logged: None,
-            n_unlogged: 0,
+            log: LogLimit::default(),
         })
     }
 }

@@ -1,12 +1,12 @@
 //! Answering roll calls: yes, or why not.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use std::{num::NonZeroUsize, sync::atomic::Ordering};
 
 use model::{function::FunctionId, node::PeerId};
 use task::causes::chain;
 use tokio::time::Instant;
 use tracing::{debug, info};
-use web::metrics::OTHER;
+use web::{metrics::OTHER, rate_limit::LogLimit};
 use wire::functions::AttributesBody;
 
 use super::{Refusal, Worker};
@@ -23,39 +23,12 @@ const CALLS_MAX: usize = 256;
 const CALLS_PER_AUTHOR_MAX: usize = 32;
 
 /// Roll calls for functions that are not here which one author has in the log within
-/// [`LOGGED_EVERY`]. Of more, their number is logged.
+/// [`LOGGED_EVERY`](web::rate_limit::LOGGED_EVERY). Of more, their number is logged.
 const LOGGED_MAX: u64 = 16;
 
-/// The period that [`LOGGED_MAX`] bounds.
-const LOGGED_EVERY: Duration = Duration::from_secs(10);
-
-/// Authors whose roll calls are counted for the log. Past it, all counts start again.
-const AUTHORS_MAX: usize = 256;
-
-/// How many roll calls for functions that are not here are in the log, by author: anybody may name
-/// any number of functions that do not exist.
-#[derive(Debug, Default)]
-pub(super) struct CallLog {
-    authors: BTreeMap<PeerId, (Instant, u64)>,
-}
-
-impl CallLog {
-    /// Whether one more roll call of `author` is logged at `now`. Where the next ten seconds begin, also
-    /// returns how many were left out in the last.
-    fn admit(&mut self, author: &PeerId, now: Instant) -> (bool, u64) {
-        if self.authors.len() >= AUTHORS_MAX && !self.authors.contains_key(author) {
-            self.authors.clear();
-        }
-        let (began, n_calls) = self.authors.entry(author.clone()).or_insert((now, 0));
-        let mut n_left_out = 0;
-        if now - *began >= LOGGED_EVERY {
-            n_left_out = n_calls.saturating_sub(LOGGED_MAX);
-            (*began, *n_calls) = (now, 0);
-        }
-        *n_calls += 1;
-        (*n_calls <= LOGGED_MAX, n_left_out)
-    }
-}
+/// Authors whose roll calls are counted for the log: anybody may name any number of functions that do
+/// not exist. Past it, the one that called longest ago is forgotten.
+pub(super) const AUTHORS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl Worker {
     /// Answers a roll call of `author`, once it has the function. One that asks for attributes which
@@ -130,7 +103,10 @@ impl Worker {
 
     /// Whether one more roll call of `author` for a function that is not here is logged.
     fn admit_to_log(&self, author: &PeerId) -> bool {
-        let (is_logged, n_left_out) = self.0.call_log.lock().admit(author, Instant::now());
+        let mut logs = self.0.call_logs.lock();
+        let log = logs.get_or_insert_mut(author.clone(), LogLimit::default);
+        let (is_logged, n_left_out) = log.admit(Instant::now(), LOGGED_MAX);
+        drop(logs);
         if n_left_out > 0 {
             info!(peer = %author, n_left_out, "left roll calls for unknown functions out of the log");
         }
@@ -186,25 +162,4 @@ impl Worker {
 
 fn is_empty(list: &serde_json::Value) -> bool {
     list.is_null() || list.as_array().is_some_and(Vec::is_empty)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::identity::Identity;
-
-    #[tokio::test(start_paused = true)]
-    async fn roll_calls_of_one_author_are_left_out_of_the_log_and_counted() {
-        let mut log = CallLog::default();
-        let (noisy, quiet): (PeerId, PeerId) = ("noisy".parse().unwrap(), "quiet".parse().unwrap());
-        let n_logged = (0..1000).filter(|_| log.admit(&noisy, Instant::now()).0).count();
-        assert_eq!(n_logged, 16);
-        assert!(log.admit(&quiet, Instant::now()).0);
-        tokio::time::advance(LOGGED_EVERY).await;
-        assert_eq!(log.admit(&noisy, Instant::now()), (true, 984));
-        for _ in 0..2 * AUTHORS_MAX {
-            log.admit(Identity::random().peer_id(), Instant::now());
-        }
-        assert!(log.authors.len() <= AUTHORS_MAX);
-    }
 }

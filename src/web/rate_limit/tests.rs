@@ -57,3 +57,13 @@ fn a_wait_is_rounded_up_to_whole_seconds() {
         assert_eq!(retry_seconds(Duration::from_millis(ms)), want);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_past_the_limit_are_left_out_of_the_log_and_counted() {
+    let mut log = LogLimit::default();
+    let n_logged = (0..1000).filter(|_| log.admit(Instant::now(), 16).0).count();
+    assert_eq!(n_logged, 16);
+    tokio::time::advance(LOGGED_EVERY).await;
+    assert_eq!(log.admit(Instant::now(), 16), (true, 984));
+    assert_eq!(log.admit(Instant::now(), 16), (true, 0));
+}
