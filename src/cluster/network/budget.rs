@@ -5,10 +5,10 @@
 //! b7s worker at the default limit of output, and while several peers drip messages, one that sends its
 //! own whole finds room. A quarter is for peers named to this node alone.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use libp2p::PeerId;
-use parking_lot::Mutex;
+use task::tally::{Counted, Tally};
 
 use super::guard::{Guard, Offense};
 
@@ -32,46 +32,36 @@ pub(super) struct Crowded;
 
 /// Handle to the budget. Cheap to clone; all clones share one.
 #[derive(Debug, Clone)]
-pub(super) struct Budget(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    guard: Guard,
-    ledger: Mutex<Ledger>,
-}
-
-#[derive(Debug, Default)]
-struct Ledger {
-    n_bytes: usize,
-    by_peer: HashMap<PeerId, usize>,
+pub(super) struct Budget {
+    guard: Arc<Guard>,
+    bytes: Tally<PeerId>,
 }
 
 /// What one message holds of the budget. Gives it back when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    budget: Budget,
-    peer: PeerId,
-    n_bytes: usize,
+    guard: Arc<Guard>,
+    bytes: Counted<PeerId>,
 }
 
 impl Budget {
     pub(super) fn new(guard: &Guard) -> Self {
-        Self(Arc::new(Inner { guard: guard.clone(), ledger: Mutex::default() }))
+        Self { guard: Arc::new(guard.clone()), bytes: Tally::default() }
     }
 
     /// A share of `peer`, empty so far.
     pub(super) fn share(&self, peer: PeerId) -> Share {
-        Share { budget: self.clone(), peer, n_bytes: 0 }
+        Share { guard: Arc::clone(&self.guard), bytes: self.bytes.none(peer) }
     }
 
     /// The guard that counts offenses.
     pub(super) fn guard(&self) -> &Guard {
-        &self.0.guard
+        &self.guard
     }
 
     #[cfg(test)]
     pub(super) fn n_bytes(&self) -> usize {
-        self.0.ledger.lock().n_bytes
+        self.bytes.total()
     }
 }
 
@@ -81,49 +71,29 @@ impl Share {
     /// # Errors
     /// [`Crowded`] if there is no room; an offense of the peer if it holds much itself.
     pub(super) fn grow_to(&mut self, n_bytes: usize) -> Result<(), Crowded> {
-        let Some(more @ 1..) = n_bytes.checked_sub(self.n_bytes) else { return Ok(()) };
-        let guard = &self.budget.0.guard;
-        let is_named = guard.knows_by_name(self.peer);
-        let bytes_max = guard.allowances.unfinished_bytes;
-        let n_held = {
-            let mut ledger = self.budget.0.ledger.lock();
-            let n_held = ledger.by_peer.get(&self.peer).copied().unwrap_or_default();
-            let n_open = if is_named { bytes_max } else { unnamed(bytes_max) };
-            let n_left = n_open.saturating_sub(ledger.n_bytes).saturating_sub(more);
-            let n_wanted = n_held.saturating_add(more);
-            let has_room = if is_named { n_left > 0 } else { n_wanted <= n_left / PART };
-            if has_room {
-                ledger.n_bytes += more;
-                ledger.by_peer.insert(self.peer, n_wanted);
-                self.n_bytes = n_bytes;
-                return Ok(());
-            }
-            n_held
+        let Some(more @ 1..) = n_bytes.checked_sub(self.bytes.n()) else { return Ok(()) };
+        let peer = *self.bytes.holder();
+        let is_named = self.guard.knows_by_name(peer);
+        let bytes_max = self.guard.allowances.unfinished_bytes;
+        let n_open = if is_named { bytes_max } else { unnamed(bytes_max) };
+        let mut n_held = 0;
+        let has_room = |n_own: usize, n_others: usize| {
+            n_held = n_own;
+            let n_left = n_open.saturating_sub(n_own + n_others).saturating_sub(more);
+            if is_named { n_left > 0 } else { n_own.saturating_add(more) <= n_left / PART }
         };
+        if self.bytes.grow_to(n_bytes, has_room) {
+            return Ok(());
+        }
         if n_held > modest(bytes_max) {
-            guard.offended(self.peer, Offense::Crowding);
+            self.guard.offended(peer, Offense::Crowding);
         }
         Err(Crowded)
     }
 
     /// Gives back what is past `n_bytes`.
     pub(super) fn shrink_to(&mut self, n_bytes: usize) {
-        let Some(less @ 1..) = self.n_bytes.checked_sub(n_bytes) else { return };
-        let mut ledger = self.budget.0.ledger.lock();
-        ledger.n_bytes = ledger.n_bytes.saturating_sub(less);
-        if let Some(held) = ledger.by_peer.get_mut(&self.peer) {
-            *held = held.saturating_sub(less);
-            if *held == 0 {
-                ledger.by_peer.remove(&self.peer);
-            }
-        }
-        self.n_bytes = n_bytes;
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.shrink_to(0);
+        self.bytes.shrink_to(n_bytes);
     }
 }
 
@@ -160,7 +130,6 @@ mod tests {
         assert_eq!(named.grow_to(60 * STEP), Ok(()), "a part is kept for it");
         drop((held, honest, named));
         assert_eq!(budget.n_bytes(), 0);
-        assert!(budget.0.ledger.lock().by_peer.is_empty());
     }
 
     #[tokio::test]

@@ -5,11 +5,10 @@
 //! warning, and its sender sees it end.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     convert::Infallible,
     future::{Ready, ready},
     io,
-    sync::{Arc, Weak},
     task::{Context, Poll},
 };
 
@@ -25,8 +24,8 @@ use libp2p::{
         },
     },
 };
+use task::tally::{Counted, Tally};
 use tokio::sync::{
-    OwnedSemaphorePermit, Semaphore,
     mpsc::{self, error::TrySendError},
     oneshot,
 };
@@ -44,7 +43,7 @@ pub(super) struct Inbound {
     pub(super) peer: PeerId,
     pub(super) protocol: StreamProtocol,
     pub(super) stream: Stream,
-    pub(super) slot: OwnedSemaphorePermit,
+    pub(super) slot: Counted<PeerId>,
 }
 
 /// Where the outcome of opening a stream goes: [`io::ErrorKind::NotConnected`] if no connection to the
@@ -62,7 +61,8 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct Behaviour {
     gate: Gate,
-    slots: HashMap<PeerId, Weak<Semaphore>>,
+    /// The streams that peers have open, by peer.
+    slots: Tally<PeerId>,
     requests: VecDeque<(PeerId, Open)>,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Gate {
 
 impl Behaviour {
     pub(super) fn new(gate: Gate) -> Self {
-        Self { gate, slots: HashMap::new(), requests: VecDeque::new() }
+        Self { gate, slots: Tally::default(), requests: VecDeque::new() }
     }
 
     /// Asks for a stream to a connected `peer`. If the connection ends first, `opened` is dropped.
@@ -85,14 +85,9 @@ impl Behaviour {
         self.requests.push_back((peer, Open { protocol, opened }));
     }
 
-    fn handler(&mut self, peer: PeerId) -> Handler {
-        self.slots.retain(|_, slots| slots.strong_count() > 0);
-        let slots = self.slots.get(&peer).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let slots = Arc::new(Semaphore::new(INBOUND_PER_PEER));
-            self.slots.insert(peer, Arc::downgrade(&slots));
-            slots
-        });
-        Handler { peer, gate: self.gate.clone(), slots, requests: VecDeque::new() }
+    fn handler(&self, peer: PeerId) -> Handler {
+        let (gate, slots) = (self.gate.clone(), self.slots.clone());
+        Handler { peer, gate, slots, requests: VecDeque::new() }
     }
 }
 
@@ -145,7 +140,7 @@ impl NetworkBehaviour for Behaviour {
 pub(super) struct Handler {
     peer: PeerId,
     gate: Gate,
-    slots: Arc<Semaphore>,
+    slots: Tally<PeerId>,
     requests: VecDeque<Open>,
 }
 
@@ -159,7 +154,8 @@ impl Handler {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not heeded");
             return;
         }
-        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+        let slot = self.slots.add(&self.peer, |n_own, _| n_own < INBOUND_PER_PEER);
+        let Some(slot) = slot else {
             warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");
             return;
         };
