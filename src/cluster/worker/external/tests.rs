@@ -282,7 +282,9 @@ async fn a_run_is_killed_when_its_future_is_dropped() {
 
 #[tokio::test]
 async fn runs_of_one_request_do_not_meet() {
-    let script = Script::new("pwd; touch fs/mine; ls fs");
+    let both_run = "until [ $(ls \"${0%/*}\" | grep -c ^run-) = 2 ]; do sleep 0.01; done";
+    let script =
+        Script::new(&format!("pwd; touch fs/mine; ls fs; touch \"${{0%/*}}/run-$$\"; {both_run}"));
     let runs = [run(LIMITS), run(LIMITS)].map(|run| script.external.run(run));
     let [first, second] = runs;
     let (first, second) = tokio::join!(first, second);
