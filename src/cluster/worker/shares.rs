@@ -47,8 +47,6 @@ pub(super) struct Shares {
 pub(super) struct HeldPlace {
     _counted: Counted<PeerId>,
     _permits: Vec<OwnedSemaphorePermit>,
-    /// Kept, so that all permits of a head come of one.
-    _own: Option<Arc<Semaphore>>,
 }
 
 impl Shares {
@@ -89,12 +87,11 @@ impl Shares {
 
     /// Takes a place for `head`, now or never.
     pub(super) fn try_take(&self, head: &PeerId, standing: Standing) -> Option<HeldPlace> {
-        let (semaphores, own) = self.semaphores(head, standing);
         let mut permits = Vec::new();
-        for semaphore in semaphores {
+        for semaphore in self.semaphores(head, standing) {
             permits.push(semaphore.try_acquire_owned().ok()?);
         }
-        self.hold(head, permits, own)
+        self.hold(head, permits)
     }
 
     /// Takes a place for `head`, and waits for it `within`. Cancel-safe: who gives up loses its turn.
@@ -104,7 +101,7 @@ impl Shares {
         standing: Standing,
         within: Duration,
     ) -> Option<HeldPlace> {
-        let (semaphores, own) = self.semaphores(head, standing);
+        let semaphores = self.semaphores(head, standing);
         let taking = async {
             let mut permits = Vec::new();
             // The smallest part first, so that nobody holds what others may have while it waits.
@@ -114,7 +111,7 @@ impl Shares {
             Some(permits)
         };
         let permits = timeout(within, taking).await.ok()??;
-        self.hold(head, permits, own)
+        self.hold(head, permits)
     }
 
     /// Waits until a place is taken, for one caller. Cancel-safe.
@@ -129,14 +126,11 @@ impl Shares {
         drop(self.all.acquire_many(n_places).await);
     }
 
-    fn semaphores(
-        &self,
-        head: &PeerId,
-        standing: Standing,
-    ) -> (Vec<Arc<Semaphore>>, Option<Arc<Semaphore>>) {
+    /// The semaphores that a place of `head` takes a permit of, each of which keeps its semaphore.
+    fn semaphores(&self, head: &PeerId, standing: Standing) -> Vec<Arc<Semaphore>> {
         let all = Arc::clone(&self.all);
         if standing == Standing::Named {
-            return (vec![all], None);
+            return vec![all];
         }
         let mut heads = self.heads.lock();
         heads.retain(|_, own| own.strong_count() > 0);
@@ -146,19 +140,13 @@ impl Shares {
             own
         });
         let strangers = (standing == Standing::Stranger).then(|| Arc::clone(&self.strangers));
-        let semaphores = [Some(Arc::clone(&own)), strangers, Some(all)];
-        (semaphores.into_iter().flatten().collect(), Some(own))
+        [Some(own), strangers, Some(all)].into_iter().flatten().collect()
     }
 
-    fn hold(
-        &self,
-        head: &PeerId,
-        permits: Vec<OwnedSemaphorePermit>,
-        own: Option<Arc<Semaphore>>,
-    ) -> Option<HeldPlace> {
+    fn hold(&self, head: &PeerId, permits: Vec<OwnedSemaphorePermit>) -> Option<HeldPlace> {
         let counted = self.holders.add(head, |_, _| true)?;
         self.taken.notify_one();
-        Some(HeldPlace { _counted: counted, _permits: permits, _own: own })
+        Some(HeldPlace { _counted: counted, _permits: permits })
     }
 }
 
