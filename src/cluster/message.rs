@@ -87,8 +87,9 @@ impl Code {
 }
 
 /// One message, without its way.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "type")]
+#[strum(prefix = "Msg")]
 pub enum Message {
     /// A head looks for nodes that can run a function.
     #[serde(rename = "MsgRollCall")]
@@ -122,18 +123,8 @@ pub enum Message {
 impl Message {
     /// The name of its type.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::RollCall(_) => "MsgRollCall",
-            Self::RollCallResponse(_) => "MsgRollCallResponse",
-            Self::WorkOrder(_) => "MsgWorkOrder",
-            Self::WorkOrderResponse(_) => "MsgWorkOrderResponse",
-            Self::Execute(_) => "MsgExecute",
-            Self::ExecuteResponse(_) => "MsgExecuteResponse",
-            Self::InstallFunction(_) => "MsgInstallFunction",
-            Self::InstallFunctionResponse(_) => "MsgInstallFunctionResponse",
-            Self::Unknown => "unknown",
-        }
+    pub fn kind(&self) -> &'static str {
+        self.into()
     }
 }
 

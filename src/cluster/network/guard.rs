@@ -75,33 +75,27 @@ pub(super) const ALLOWANCES: Allowances = Allowances {
 };
 
 /// What a peer sent that it should not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 pub(super) enum Offense {
     /// More streams than allowed.
+    #[strum(serialize = "it opens too many streams")]
     Streams,
     /// More gossip of its own than allowed.
+    #[strum(serialize = "it publishes too much")]
     Gossip,
     /// A message that cannot be read.
+    #[strum(serialize = "its message is malformed")]
     Malformed,
     /// A message longer than any.
+    #[strum(serialize = "its message is too long")]
     TooLong,
     /// A stream that it opened and then left unfinished.
+    #[strum(serialize = "it stalled in the middle of a message")]
     Stalled,
     /// More unfinished messages than its share of the memory for them.
+    #[strum(serialize = "its unfinished messages take too much memory")]
     Crowding,
-}
-
-impl Offense {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Streams => "it opens too many streams",
-            Self::Gossip => "it publishes too much",
-            Self::Malformed => "its message is malformed",
-            Self::TooLong => "its message is too long",
-            Self::Stalled => "it stalled in the middle of a message",
-            Self::Crowding => "its unfinished messages take too much memory",
-        }
-    }
 }
 
 /// What to do with a gossip message.
@@ -275,7 +269,7 @@ impl Guard {
         let account = state.account(peer, self.allowances);
         let (is_logged, n_before) = account.log.admit(now, 1);
         if is_logged {
-            warn!(%peer, n_before, "dropped what a peer sent: {}", offense.text());
+            warn!(%peer, n_before, "dropped what a peer sent: {}", offense.into_str());
         }
         if account.offenses.take(now) || is_cut_off || is_spared {
             return;
@@ -285,7 +279,7 @@ impl Guard {
         state.cut_off_order.push_back(peer);
         state.fresh.push(peer);
         self.bell.notify_one();
-        warn!(%peer, "cut a peer off for {} s: {}", CUT_OFF_FOR.as_secs(), offense.text());
+        warn!(%peer, "cut a peer off for {} s: {}", CUT_OFF_FOR.as_secs(), offense.into_str());
     }
 
     /// Whether `peer` is cut off now.
