@@ -12,7 +12,7 @@ use crate::{action::Action, screens::Screen};
 mod bindings;
 mod table;
 
-pub use bindings::{Bound, Fault, KeyOverride, Keymap, defaults_text};
+pub use bindings::{Bound, Keymap, defaults_text};
 pub use table::TABLE;
 
 /// Keys that are not letters: the name in a file of keys, and what people read.

@@ -8,8 +8,9 @@ use std::{
 };
 
 use ::tui::{
-    keymap::{KeyOverride, Keymap},
+    keymap::Keymap,
     theme::custom::CustomTheme,
+    user_file::{Entry, Fault},
 };
 use anyhow::{Context as _, bail};
 use toml::{
@@ -25,14 +26,6 @@ const KEYS_FILE: &str = "keymap.toml";
 /// The folder of themes in the configuration folder.
 const THEMES_FOLDER: &str = "themes";
 
-/// A value of a file, with the name of its table and of itself, and its line.
-struct Entry {
-    table: String,
-    name: String,
-    value: String,
-    line: usize,
-}
-
 /// Returns what every key does: the table, with the file of keys in `folder` over it.
 ///
 /// # Errors
@@ -41,16 +34,8 @@ pub(super) fn keys(folder: &Path) -> anyhow::Result<Keymap> {
     let path = folder.join(KEYS_FILE);
     let Some(text) = read_optional(&path)? else { return Ok(Keymap::default()) };
     let entries = entries(&path, &text)?;
-    let wish = |entry: &Entry| KeyOverride {
-        layer: entry.table.clone(),
-        keys: entry.name.clone(),
-        action: entry.value.clone(),
-    };
-    let wishes: Vec<KeyOverride> = entries.iter().map(wish).collect();
-    Keymap::with_overrides(&wishes).or_else(|faults| {
-        let faults = faults.into_iter().map(|fault| (fault.entry, fault.why));
-        refuse(&path, &entries, faults, "`triptych tui --print-keys` prints all there is")
-    })
+    Keymap::with_overrides(&entries)
+        .or_else(|faults| refuse(&path, &faults, "`triptych tui --print-keys` prints all there is"))
 }
 
 /// The themes of a folder.
@@ -114,11 +99,8 @@ fn theme(path: &Path, name: &str) -> anyhow::Result<&'static CustomTheme> {
     }
     let text = read_optional(path)?.unwrap_or_default();
     let entries = entries(path, &text)?;
-    let tokens: Vec<_> =
-        entries.iter().map(|entry| (entry.name.clone(), entry.value.clone())).collect();
-    let own = CustomTheme::read(name, &tokens).or_else(|faults| {
-        let faults = faults.into_iter().map(|fault| (fault.token, fault.why));
-        refuse(path, &entries, faults, "`triptych tui --print-theme` prints all there is")
+    let own = CustomTheme::read(name, &entries).or_else(|faults| {
+        refuse(path, &faults, "`triptych tui --print-theme` prints all there is")
     });
     Ok(Box::leak(Box::new(own?)))
 }
@@ -161,18 +143,10 @@ fn entries(path: &Path, text: &str) -> anyhow::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Refuses `path` with all of its `faults`, each by the place of its entry.
-fn refuse<T>(
-    path: &Path,
-    entries: &[Entry],
-    faults: impl Iterator<Item = (usize, String)>,
-    next: &str,
-) -> anyhow::Result<T> {
-    let lines = faults.map(|(idx, why)| {
-        let line = entries.get(idx).map_or(0, |entry| entry.line);
-        format!("{}:{line}: {why}", path.display())
-    });
-    let lines: Vec<String> = lines.collect();
+/// Refuses `path` with all of its `faults`.
+fn refuse<T>(path: &Path, faults: &[Fault], next: &str) -> anyhow::Result<T> {
+    let line = |Fault { line, why }: &Fault| format!("{}:{line}: {why}", path.display());
+    let lines: Vec<String> = faults.iter().map(line).collect();
     bail!("use {}\n  {next}", lines.join("\n  "))
 }
 

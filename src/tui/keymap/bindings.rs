@@ -1,9 +1,10 @@
 //! The bindings in force: those of the table, with what the user has changed in a file of keys.
-//!
-//! What a file may hold is judged here, in its own words; reading it is the caller's part.
 
 use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
-use crate::action::Action;
+use crate::{
+    action::Action,
+    user_file::{Entry, Fault},
+};
 
 /// Keys that terminals and multiplexers keep: no program gets them, or not from everyone.
 const KEPT: [&str; 7] = ["ctrl-a", "ctrl-b", "ctrl-h", "ctrl-i", "ctrl-j", "ctrl-m", "ctrl-q"];
@@ -28,26 +29,6 @@ pub struct Bound {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keymap {
     bindings: Vec<Bound>,
-}
-
-/// One line of a file of keys, as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyOverride {
-    /// The name of a layer.
-    pub layer: String,
-    /// Presses by name, apart by spaces.
-    pub keys: String,
-    /// The name of an action, or `none`.
-    pub action: String,
-}
-
-/// Why a line of a file of keys cannot be followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Which, by its place among the overrides.
-    pub entry: usize,
-    /// Why, and what to write instead.
-    pub why: String,
 }
 
 impl Bound {
@@ -78,28 +59,30 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The table with `overrides` over it.
+    /// The table with `overrides` over it: in the table of a layer, presses by name, apart by spaces,
+    /// and the name of an action, or `none`.
     ///
     /// # Errors
     /// A [`Fault`] for every entry that cannot be followed.
-    pub fn with_overrides(overrides: &[KeyOverride]) -> Result<Self, Vec<Fault>> {
+    pub fn with_overrides(overrides: &[Entry]) -> Result<Self, Vec<Fault>> {
         let mut keymap = Self::default();
         let mut faults = Vec::new();
         let mut taken: Vec<(usize, Layer, Vec<Chord>)> = Vec::new();
-        for (entry, it) in overrides.iter().enumerate() {
-            match keymap.follow(it) {
+        for entry in overrides {
+            let line = entry.line;
+            match keymap.follow(entry) {
                 Ok((layer, keys)) if taken.iter().any(|(_, l, k)| (*l, k) == (layer, &keys)) => {
-                    let why = format!("`{}` stands twice in [{}]", it.keys, it.layer);
-                    faults.push(Fault { entry, why });
+                    let why = format!("`{}` stands twice in [{}]", entry.name, entry.table);
+                    faults.push(Fault { line, why });
                 }
-                Ok((layer, keys)) => taken.push((entry, layer, keys)),
-                Err(why) => faults.push(Fault { entry, why }),
+                Ok((layer, keys)) => taken.push((line, layer, keys)),
+                Err(why) => faults.push(Fault { line, why }),
             }
         }
-        for (entry, layer, keys) in taken {
-            faults.extend(keymap.hidden(layer, &keys).map(|why| Fault { entry, why }));
+        for (line, layer, keys) in taken {
+            faults.extend(keymap.hidden(layer, &keys).map(|why| Fault { line, why }));
         }
-        faults.sort_by_key(|fault| fault.entry);
+        faults.sort_by_key(|fault| fault.line);
         if faults.is_empty() { Ok(keymap) } else { Err(faults) }
     }
 
@@ -178,10 +161,10 @@ impl Keymap {
     }
 
     /// Does as `entry` says; returns where and what was bound.
-    fn follow(&mut self, entry: &KeyOverride) -> Result<(Layer, Vec<Chord>), String> {
-        let layer = layer_named(&entry.layer)?;
-        let keys = keys_named(&entry.keys, layer)?;
-        let action = match entry.action.as_str() {
+    fn follow(&mut self, entry: &Entry) -> Result<(Layer, Vec<Chord>), String> {
+        let layer = layer_named(&entry.table)?;
+        let keys = keys_named(&entry.name, layer)?;
+        let action = match entry.value.as_str() {
             NOTHING => None,
             name => Some(action_named(name, layer)?),
         };

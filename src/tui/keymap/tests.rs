@@ -1,7 +1,12 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::{harness::Harness, overlay::Overlay, screens::Screen};
+use crate::{
+    harness::Harness,
+    overlay::Overlay,
+    screens::Screen,
+    user_file::{Entry, entries},
+};
 
 /// Every chain of layers that is ever in force.
 fn chains() -> Vec<&'static [Layer]> {
@@ -145,15 +150,6 @@ fn key_sequences_are_checked_in_a_key_file() {
     }
 }
 
-fn wishes(lines: &[(&str, &str, &str)]) -> Vec<KeyOverride> {
-    let wish = |(layer, keys, action): &(&str, &str, &str)| KeyOverride {
-        layer: (*layer).to_owned(),
-        keys: (*keys).to_owned(),
-        action: (*action).to_owned(),
-    };
-    lines.iter().map(wish).collect()
-}
-
 #[test]
 fn user_keys_override_the_table() {
     let lines = [
@@ -164,7 +160,7 @@ fn user_keys_override_the_table() {
         ("logs", "alt-z", "zoom"),
     ];
     let mut screen = Harness::ready(160, 60);
-    screen.state.keys = Keymap::with_overrides(&wishes(&lines)).unwrap();
+    screen.state.keys = Keymap::with_overrides(&entries(&lines)).unwrap();
     screen.press("a");
     assert_eq!(screen.state.overlays.len(), 0, "freed");
     screen.press("Z");
@@ -181,8 +177,8 @@ fn user_keys_override_the_table() {
 #[test]
 fn each_invalid_key_entry_is_reported() {
     let faults = |lines: &[(&str, &str, &str)]| -> Vec<(usize, String)> {
-        let faults = Keymap::with_overrides(&wishes(lines)).unwrap_err();
-        faults.into_iter().map(|fault| (fault.entry, fault.why)).collect()
+        let faults = Keymap::with_overrides(&entries(lines)).unwrap_err();
+        faults.into_iter().map(|fault| (fault.line, fault.why)).collect()
     };
     let told = faults(&[
         ("globl", "x", "zoom"),
@@ -210,29 +206,30 @@ fn each_invalid_key_entry_is_reported() {
     let hiding = faults(&[("cluster", "g", "zoom")]);
     assert!(hiding[0].1.contains("`g` and `g g` of [list], first, begin alike"), "{hiding:?}");
     assert!(
-        Keymap::with_overrides(&wishes(&[("list", "g g", "none"), ("cluster", "g", "zoom")]))
+        Keymap::with_overrides(&entries(&[("list", "g g", "none"), ("cluster", "g", "zoom")]))
             .is_ok()
     );
 }
 
 #[test]
 fn every_key_of_the_table_parses_from_a_file() {
-    let mut lines: Vec<KeyOverride> = Vec::new();
+    let mut lines: Vec<Entry> = Vec::new();
     let mut layer = String::new();
-    for line in defaults_text().lines() {
+    for (number, line) in defaults_text().lines().enumerate() {
         if let Some(name) = line.strip_prefix('[') {
             layer = name.trim_end_matches(']').to_owned();
         } else if let Some((keys, rest)) = line.split_once(" = ") {
             let (keys, action) = (keys.trim_matches('"').to_owned(), rest.split('"').nth(1));
-            lines.push(KeyOverride {
-                layer: layer.clone(),
-                keys,
-                action: action.unwrap().to_owned(),
+            lines.push(Entry {
+                table: layer.clone(),
+                name: keys,
+                value: action.unwrap().to_owned(),
+                line: number,
             });
         }
     }
     // Typed places have keys of their own, and the first key is what always ends the program.
-    lines.retain(|wish| wish.keys != "ctrl-c" && wish.keys != "?");
+    lines.retain(|wish| wish.name != "ctrl-c" && wish.name != "?");
     let keymap = Keymap::with_overrides(&lines).unwrap();
     for bound in Keymap::default().bindings() {
         for keys in &bound.sequences {

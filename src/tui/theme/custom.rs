@@ -5,6 +5,7 @@ use super::{
     depth::{CONTRAST_MIN, contrast},
     palette::Palette,
 };
+use crate::user_file::{Entry, Fault};
 
 /// A theme of the user's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -12,15 +13,6 @@ pub struct CustomTheme {
     /// The display name.
     pub name: String,
     pub(super) palette: Palette,
-}
-
-/// Why a line of a theme cannot be followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Which, by its place among the tokens.
-    pub token: usize,
-    /// Why, and what to write instead.
-    pub why: String,
 }
 
 /// A color that is hard to read on a background it may stand on.
@@ -44,24 +36,24 @@ const GROUNDS: [&str; 3] = ["bg", "bar", "sel"];
 const BASE: &str = "base";
 
 impl CustomTheme {
-    /// The theme `name` of these tokens and colors, such as `("focus", "#6ea8fe")`.
+    /// The theme `name` of these tokens and colors, such as `focus = "#6ea8fe"`.
     ///
     /// The token `base` names the theme whose colors hold for tokens that are left out; that of dark
     /// terminals where there is none.
     ///
     /// # Errors
     /// A [`Fault`] for every token that cannot be followed.
-    pub fn read(name: &str, tokens: &[(String, String)]) -> Result<Self, Vec<Fault>> {
+    pub fn read(name: &str, tokens: &[Entry]) -> Result<Self, Vec<Fault>> {
         let mut palette = Palette::default();
         let mut faults = Vec::new();
-        let mut ordered: Vec<_> = tokens.iter().enumerate().collect();
-        ordered.sort_by_key(|(_, (key, _))| key != BASE);
-        for (token, (key, value)) in ordered {
-            if let Err(why) = set(&mut palette, key, value) {
-                faults.push(Fault { token, why });
+        let mut ordered: Vec<_> = tokens.iter().collect();
+        ordered.sort_by_key(|token| token.name != BASE);
+        for Entry { name, value, line, .. } in ordered {
+            if let Err(why) = set(&mut palette, name, value) {
+                faults.push(Fault { line: *line, why });
             }
         }
-        faults.sort_by_key(|fault| fault.token);
+        faults.sort_by_key(|fault| fault.line);
         if faults.is_empty() { Ok(Self { name: name.to_owned(), palette }) } else { Err(faults) }
     }
 
@@ -128,8 +120,9 @@ fn set(palette: &mut Palette, token: &str, value: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn tokens(lines: &[(&str, &str)]) -> Vec<(String, String)> {
-        lines.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    fn tokens(lines: &[(&str, &str)]) -> Vec<Entry> {
+        let lines: Vec<_> = lines.iter().map(|(name, value)| ("", *name, *value)).collect();
+        crate::user_file::entries(&lines)
     }
 
     #[test]
@@ -166,7 +159,7 @@ mod tests {
     fn each_invalid_line_is_reported() {
         let lines = [("fokus", "#010203"), ("bg", "blue"), ("base", "mono"), ("series-7", "#0")];
         let faults = CustomTheme::read("mine", &tokens(&lines)).unwrap_err();
-        let told: Vec<usize> = faults.iter().map(|fault| fault.token).collect();
+        let told: Vec<usize> = faults.iter().map(|fault| fault.line).collect();
         assert_eq!(told, [0, 1, 2, 3]);
         assert!(faults[0].why.contains("focus") && faults[1].why.contains("#rrggbb"));
     }

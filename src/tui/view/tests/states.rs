@@ -6,8 +6,9 @@ use ratatui::style::Style;
 use super::*;
 use crate::{
     event::{DataEvent, DatasetsPage, InferenceEvent},
-    keymap::{KeyOverride, Keymap},
+    keymap::Keymap,
     theme::custom::CustomTheme,
+    user_file::entries,
 };
 
 fn refused(what: &str) -> Failure {
@@ -242,11 +243,6 @@ fn every_cell_uses_a_theme_token() {
 
 #[test]
 fn hints_show_overridden_keys() {
-    let wish = |(layer, keys, action): (&str, &str, &str)| KeyOverride {
-        layer: layer.to_owned(),
-        keys: keys.to_owned(),
-        action: action.to_owned(),
-    };
     let wishes = [
         ("global", "9", "show-logs"),
         ("global", "alt-n", "notices"),
@@ -259,7 +255,7 @@ fn hints_show_overridden_keys() {
         ("confirm", "Y", "quit"),
     ];
     let mut screen = Harness::ready(160, 45);
-    screen.state.keys = Keymap::with_overrides(&wishes.map(wish)).unwrap();
+    screen.state.keys = Keymap::with_overrides(&entries(&wishes)).unwrap();
     let shown = |screen: &mut Harness, keys: &str, wanted: &[&str]| {
         screen.press(keys);
         let shown = screen.text();
@@ -294,7 +290,7 @@ fn actions_without_data_say_what_they_wait_for() {
 
 #[test]
 fn a_custom_theme_with_low_contrast_gives_a_warning() {
-    let muted = [("muted".to_owned(), "#333a4c".to_owned())];
+    let muted = entries(&[("", "muted", "#333a4c")]);
     let own: &'static CustomTheme = Box::leak(Box::new(CustomTheme::read("dusk", &muted).unwrap()));
     let mut screen = Harness::ready(160, 45);
     screen.state.custom_themes = vec![own];
