@@ -44,9 +44,10 @@ pub(crate) enum Overlay {
     AddNode,
     /// Whether to stop the selected local process.
     ConfirmStop,
-    Presets,
+    /// The list of presets: the selected row.
+    Presets(usize),
     /// The name of a preset to be kept.
-    PresetName,
+    PresetName(Field),
     /// The form that asks for a file to write to.
     Save(SaveForm),
     /// The choice of a format to copy the selection in.
@@ -65,8 +66,8 @@ impl Overlay {
             Self::Key(_) => Layer::Secret,
             Self::AddNode => Layer::NodeForm,
             Self::ConfirmStop => Layer::ConfirmStop,
-            Self::Presets => Layer::Presets,
-            Self::PresetName => Layer::PresetName,
+            Self::Presets(_) => Layer::Presets,
+            Self::PresetName(_) => Layer::PresetName,
             Self::Save(_) => Layer::Save,
             Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) => Layer::Choice,
         }
@@ -78,6 +79,7 @@ impl Overlay {
             Self::Help(help) => Some(&mut help.filter),
             Self::Palette(palette) => Some(&mut palette.input),
             Self::Key(form) => Some(&mut form.input),
+            Self::PresetName(name) => Some(name),
             Self::Save(save) => Some(&mut save.path),
             _ => None,
         }
@@ -89,7 +91,7 @@ impl Overlay {
             Self::Palette(palette) => Some(&mut palette.row),
             Self::Themes(themes) => Some(&mut themes.row),
             Self::CopyAs(copy_as) => Some(&mut copy_as.row),
-            Self::Notices(row) | Self::Profiles(row) => Some(row),
+            Self::Notices(row) | Self::Profiles(row) | Self::Presets(row) => Some(row),
             _ => None,
         }
     }

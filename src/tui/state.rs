@@ -154,7 +154,6 @@ impl State {
         let is_output_searched = self.is_output_searched() && !is_form;
         match self.overlays.last_mut() {
             Some(Overlay::AddNode) => return self.cluster.node_form.field(),
-            Some(Overlay::PresetName) => return Some(&mut self.execute.presets.name),
             Some(overlay) => return overlay.field(),
             None => {}
         }

@@ -85,10 +85,8 @@ fn enter_form(state: &mut State) {
 
 /// Handles an action in the overlay, the focused filter, or the current screen.
 fn in_view(state: &mut State, action: Action) {
-    match state.overlays.last() {
-        Some(Overlay::AddNode) => return processes::in_form(state, action),
-        Some(Overlay::Presets | Overlay::PresetName) => return runs::in_presets(state, action),
-        _ => {}
+    if let Some(Overlay::AddNode) = state.overlays.last() {
+        return processes::in_form(state, action);
     }
     if overlay::update::act(state, action) {
         return;

@@ -91,8 +91,10 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         Overlay::Themes(themes) => themes::view::draw(area, buf, frame, *themes, hits),
         Overlay::AddNode => cluster::view::node_form::draw(area, buf, frame, hits),
         Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(area, buf, frame, hits),
-        Overlay::Presets => execute::view::presets::draw(area, buf, frame, hits),
-        Overlay::PresetName => execute::view::presets::draw_name(area, buf, frame, hits),
+        Overlay::Presets(row) => execute::view::presets::draw(area, buf, frame, *row, hits),
+        Overlay::PresetName(name) => {
+            execute::view::presets::prompt(name, frame).draw(area, buf, frame, hits);
+        }
         Overlay::Save(save) => save.prompt(frame).draw(area, buf, frame, hits),
         Overlay::CopyAs(copy_as) => copy_as::view::draw(area, buf, frame, copy_as, hits),
         Overlay::Profiles(row) => profiles::view::draw(area, buf, frame, *row, hits),

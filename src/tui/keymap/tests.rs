@@ -5,6 +5,7 @@ use crate::{
     harness::Harness,
     overlay::Overlay,
     screens::Screen,
+    state::field::Field,
     user_file::{Entry, entries},
 };
 
@@ -37,8 +38,8 @@ fn chains() -> Vec<&'static [Layer]> {
         Overlay::ConfirmQuit,
         Overlay::AddNode,
         Overlay::ConfirmStop,
-        Overlay::Presets,
-        Overlay::PresetName,
+        Overlay::Presets(0),
+        Overlay::PresetName(Field::default()),
         Overlay::Jump(String::new()),
         Overlay::Save(crate::overlay::save::state::SaveForm::default()),
     ] {

@@ -17,7 +17,7 @@ use crate::{
     keymap::Chord,
     screens::{
         Screen, cluster, data,
-        execute::state::Pane,
+        execute::{state::Pane, update::runs},
         inference,
         update::{send_copy, show},
     },
@@ -90,6 +90,7 @@ fn n_rows(state: &State) -> usize {
         Some(Overlay::CopyAs(copy_as)) => copy_as.forms.len(),
         Some(Overlay::Notices(_)) => state.notices.past().len(),
         Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
+        Some(Overlay::Presets(_)) => state.execute.presets.len(),
         _ => 0,
     }
 }
@@ -172,6 +173,8 @@ fn take(state: &mut State) {
             state.close();
         }
         Some(Overlay::Profiles(row)) => profiles::update::take(state, *row),
+        Some(Overlay::Presets(row)) => runs::take_preset(state, *row),
+        Some(Overlay::PresetName(_)) => runs::keep_preset(state),
         Some(Overlay::CopyAs(copy_as)) => {
             let text = copy_as.selected();
             state.close();

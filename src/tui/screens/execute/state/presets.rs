@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use wire::functions::ExecuteRequest;
 
-use crate::state::{
-    field::Field,
-    runs::{Input, Source},
-};
+use crate::state::runs::{Input, Source};
 
 /// The most presets kept; the user finds nothing among more.
 const PRESETS_MAX: usize = 200;
@@ -30,54 +27,24 @@ pub(crate) struct Preset {
     pub(crate) input: Input,
 }
 
-/// The saved presets.
-#[derive(Debug, Default)]
-pub(crate) struct Presets {
-    pub(crate) list: BTreeMap<String, Preset>,
-    /// The name of the selected one; the first if that is gone.
-    pub(crate) selected: Option<String>,
-    /// The name under which the form is about to be kept.
-    pub(crate) name: Field,
-}
+/// Presets by name.
+pub(crate) type Presets = BTreeMap<String, Preset>;
 
-impl Presets {
-    /// The place of the selected one.
-    pub(crate) fn selected_idx(&self) -> usize {
-        let selected = self.selected.as_ref();
-        self.list.keys().position(|name| Some(name) == selected).unwrap_or(0)
+/// Keeps `preset` under the `name` that was typed; returns the name it has now and the variables whose
+/// values were left out. None if there is no name, or no room.
+pub(crate) fn keep(
+    presets: &mut Presets,
+    name: &str,
+    mut preset: Preset,
+) -> Option<(String, Vec<String>)> {
+    let name: String = name.trim().chars().take(NAME_CHARS_MAX).collect();
+    let is_room = presets.len() < PRESETS_MAX || presets.contains_key(&name);
+    if name.is_empty() || !is_room {
+        return None;
     }
-
-    /// The selected one.
-    pub(crate) fn selected(&self) -> Option<(&String, &Preset)> {
-        self.list.iter().nth(self.selected_idx())
-    }
-
-    /// Selects number `idx`.
-    pub(crate) fn select(&mut self, idx: usize) {
-        self.selected = self.list.keys().nth(idx).cloned();
-    }
-
-    /// Keeps `preset` under the name that was typed; returns that name and the variables whose values
-    /// were left out. None if there is no name, or no room.
-    pub(crate) fn keep(&mut self, mut preset: Preset) -> Option<(String, Vec<String>)> {
-        let name: String = self.name.value().trim().chars().take(NAME_CHARS_MAX).collect();
-        let is_room = self.list.len() < PRESETS_MAX || self.list.contains_key(&name);
-        if name.is_empty() || !is_room {
-            return None;
-        }
-        let left_out = forget_secrets(&mut preset.request);
-        self.list.insert(name.clone(), preset);
-        self.selected = Some(name.clone());
-        Some((name, left_out))
-    }
-
-    /// Removes the selected one, and returns its name.
-    pub(crate) fn remove(&mut self) -> Option<String> {
-        let (idx, name) = (self.selected_idx(), self.selected()?.0.clone());
-        self.list.remove(&name);
-        self.select(idx.min(self.list.len().saturating_sub(1)));
-        Some(name)
-    }
+    let left_out = forget_secrets(&mut preset.request);
+    presets.insert(name.clone(), preset);
+    Some((name, left_out))
 }
 
 /// Empties the variables of `request` whose names say that they hold secrets; returns their names.
@@ -97,7 +64,7 @@ fn forget_secrets(request: &mut ExecuteRequest) -> Vec<String> {
 }
 
 /// The text of the file of presets.
-pub(crate) fn write(list: &BTreeMap<String, Preset>) -> String {
+pub(crate) fn write(presets: &Presets) -> String {
     let one = |preset: &Preset| {
         let mut value = json!({ "request": preset.request });
         if let (Some((source, text)), Value::Object(members)) = (preset.input.text(), &mut value) {
@@ -107,7 +74,7 @@ pub(crate) fn write(list: &BTreeMap<String, Preset>) -> String {
         value
     };
     let all: Map<String, Value> =
-        list.iter().map(|(name, preset)| (name.clone(), one(preset))).collect();
+        presets.iter().map(|(name, preset)| (name.clone(), one(preset))).collect();
     serde_json::to_string_pretty(&Value::Object(all)).unwrap_or_default() + "\n"
 }
 
@@ -115,7 +82,7 @@ pub(crate) fn write(list: &BTreeMap<String, Preset>) -> String {
 ///
 /// # Errors
 /// What is wrong with it, for people.
-pub(crate) fn read(text: &str) -> Result<BTreeMap<String, Preset>, String> {
+pub(crate) fn read(text: &str) -> Result<Presets, String> {
     let all: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let one = |(name, mut value): (String, Value)| {
         let request = serde_json::from_value(value["request"].take())
@@ -152,27 +119,18 @@ mod tests {
             ("file", Input::File("a.csv".to_owned())),
             ("rows", Input::read(Source::Rows, "btc 24h").unwrap()),
         ] {
-            presets.name.set(name);
-            let kept = presets.keep(preset(input)).unwrap();
+            let kept = keep(&mut presets, name, preset(input)).unwrap();
             assert_eq!(kept, (name.to_owned(), vec!["my_api_key".to_owned()]));
         }
-        let text = write(&presets.list);
-        assert_eq!(read(&text).as_ref(), Ok(&presets.list), "{text}");
-        let variables = presets.list["file"].request.config.environment();
+        let text = write(&presets);
+        assert_eq!(read(&text).as_ref(), Ok(&presets), "{text}");
+        let variables = presets["file"].request.config.environment();
         assert_eq!((variables["COLOR"].as_str(), variables["my_api_key"].as_str()), ("x", ""));
     }
 
     #[test]
-    fn a_name_is_needed_and_removing_selects_the_next() {
-        let mut presets = Presets::default();
-        assert_eq!(presets.keep(preset(Input::Typed)), None);
-        for name in ["a", "b", "c"] {
-            presets.name.set(name);
-            presets.keep(preset(Input::Typed)).unwrap();
-        }
-        presets.select(1);
-        assert_eq!(presets.remove().as_deref(), Some("b"));
-        assert_eq!(presets.selected().unwrap().0, "c");
+    fn a_preset_needs_a_name_and_a_request() {
+        assert_eq!(keep(&mut Presets::default(), " ", preset(Input::Typed)), None);
         assert!(read("[]").is_err() && read(r#"{"a": {}}"#).is_err());
     }
 }

@@ -13,7 +13,10 @@ use crate::{
     overlay::{Overlay, copy_as::state::curl_of},
     screens::{
         Screen, cluster,
-        execute::state::{Pane, presets::Preset},
+        execute::state::{
+            Pane,
+            presets::{self, Preset},
+        },
         update::{
             RUN_SCREENS,
             health::{note, note_stream},
@@ -22,6 +25,7 @@ use crate::{
     },
     state::{
         Dirty, State,
+        field::Field,
         loadable::Failure,
         runs::{Input, Phase, RunId},
         services::Service,
@@ -53,7 +57,7 @@ pub(crate) fn on(state: &mut State, event: Event) {
         Event::RunReport(id, body) => state.runs.add_report(id, &body),
         Event::Cluster(news) => on_cluster(state, news),
         Event::FunctionAdded(result) => on_function_added(state, result),
-        Event::Presets(Ok(list)) => state.execute.presets.list = list,
+        Event::Presets(Ok(list)) => state.execute.presets = list,
         Event::Presets(Err(failure)) | Event::PresetsNotSaved(failure) => {
             state.notify_failure(&failure);
         }
@@ -248,61 +252,61 @@ pub(crate) fn copy_as_curl(state: &mut State) {
 /// Handles an action on presets.
 pub(crate) fn presets(state: &mut State, action: Action) {
     match action {
-        Action::Presets => state.open(Overlay::Presets),
+        Action::Presets => {
+            let request = state.execute.form.preview();
+            let mut presets = state.execute.presets.values();
+            let row = presets.position(|preset| preset.request == request).unwrap_or(0);
+            state.open(Overlay::Presets(row));
+        }
         Action::SavePreset => {
             let form = &state.execute.form;
             let request = form.preview();
             let name = request.method.trim_end_matches(".wasm").to_owned();
             let group = request.group().map(|group| format!(" {group}")).unwrap_or_default();
             let name = format!("{name} x{}{group}", request.config.number_of_nodes);
-            state.execute.presets.name.set(&name);
-            state.execute.presets.name.edit();
-            state.open(Overlay::PresetName);
+            let mut field = Field::new(&name);
+            field.edit();
+            state.open(Overlay::PresetName(field));
         }
         Action::Remove => {
-            if let Some(name) = state.execute.presets.remove() {
-                state.notify(format!("preset \"{name}\" removed"), String::new());
-                state.effects.push(Effect::SavePresets(state.execute.presets.list.clone()));
-            }
+            let Some(Overlay::Presets(row)) = state.overlays.last_mut() else { return };
+            let presets = &mut state.execute.presets;
+            let Some(name) = presets.keys().nth(*row).cloned() else { return };
+            presets.remove(&name);
+            *row = (*row).min(presets.len().saturating_sub(1));
+            state.effects.push(Effect::SavePresets(presets.clone()));
+            state.notify(format!("preset \"{name}\" removed"), String::new());
         }
         _ => {}
     }
 }
 
-/// Handles an action while the presets are shown or one is named.
-pub(crate) fn in_presets(state: &mut State, action: Action) {
-    let presets = &mut state.execute.presets;
-    match (state.overlays.last(), action) {
-        (Some(Overlay::PresetName), Action::Open) => {
-            let form = &state.execute.form;
-            let preset = Preset { request: form.preview(), input: form.input() };
-            let Some((name, left_out)) = presets.keep(preset) else {
-                state.notify("a name is required".to_owned(), String::new());
-                return;
-            };
-            state.close();
-            let detail = match left_out.as_slice() {
-                [] => String::new(),
-                names => format!("without the value of {}", names.join(", ")),
-            };
-            state.notify(format!("preset \"{name}\" saved"), detail);
-            state.effects.push(Effect::SavePresets(state.execute.presets.list.clone()));
-        }
-        (Some(Overlay::Presets), Action::Open) => {
-            if let Some((_, preset)) = presets.selected() {
-                let preset = preset.clone();
-                state.execute.form.fill(&preset.request, &preset.input);
-                state.execute.focus = Pane::Form;
-            }
-            state.close();
-        }
-        _ => {
-            let (idx, n_presets) = (presets.selected_idx(), presets.list.len());
-            if let Some(idx) = cluster::state::moved(action, idx, n_presets, 10) {
-                presets.select(idx);
-            }
-        }
+/// Keeps the form under the name that was typed.
+pub(crate) fn keep_preset(state: &mut State) {
+    let Some(Overlay::PresetName(name)) = state.overlays.last() else { return };
+    let form = &state.execute.form;
+    let preset = Preset { request: form.preview(), input: form.input() };
+    let kept = presets::keep(&mut state.execute.presets, name.value(), preset);
+    let Some((name, left_out)) = kept else {
+        state.notify("a name is required".to_owned(), String::new());
+        return;
+    };
+    state.close();
+    let detail = match left_out.as_slice() {
+        [] => String::new(),
+        names => format!("without the value of {}", names.join(", ")),
+    };
+    state.notify(format!("preset \"{name}\" saved"), detail);
+    state.effects.push(Effect::SavePresets(state.execute.presets.clone()));
+}
+
+/// Fills the form with the preset of `row`.
+pub(crate) fn take_preset(state: &mut State, row: usize) {
+    if let Some(preset) = state.execute.presets.values().nth(row) {
+        state.execute.form.fill(&preset.request, &preset.input);
+        state.execute.focus = Pane::Form;
     }
+    state.close();
 }
 
 #[cfg(test)]

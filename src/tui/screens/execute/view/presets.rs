@@ -6,7 +6,7 @@ use crate::{
     action::Action,
     keymap::Layer,
     overlay::view::{Prompt, raise},
-    screens::execute::state::presets::Preset,
+    state::field::Field,
     view::{
         Frame, centered, draw_empty,
         hits::Hits,
@@ -25,10 +25,16 @@ const COLUMNS: [Column; 5] = [
 ];
 
 /// Draws the list of presets over `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    selected: usize,
+    hits: &mut Hits,
+) {
     let Frame { state, theme, .. } = frame;
     let presets = &state.execute.presets;
-    let n_presets = presets.list.len();
+    let n_presets = presets.len();
     let height = u16::try_from(n_presets.max(3)).unwrap_or(u16::MAX).saturating_add(3);
     let place = centered(area, 84.min(area.width.saturating_sub(4)), height.min(area.height));
     let of = Pane::new("Presets").info(if n_presets == 0 {
@@ -43,14 +49,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         draw_empty(inside, buf, theme, &lines);
         return;
     }
-    let all: Vec<(&String, &Preset)> = presets.list.iter().collect();
-    let selected = Some(presets.selected_idx());
-    let table = Table { columns: &COLUMNS, n_rows: n_presets, selected, pane: 0 };
+    let table = Table { columns: &COLUMNS, n_rows: n_presets, selected: Some(selected), pane: 0 };
     table.draw(inside, buf, theme, &mut Hits::default(), |row| {
-        let Some((name, preset)) = all.get(row) else { return Vec::new() };
+        let Some((name, preset)) = presets.iter().nth(row) else { return Vec::new() };
         let request = &preset.request;
         vec![
-            ((*name).clone(), theme.text),
+            (name.clone(), theme.text),
             (format::short_cid(&request.function_id).into_owned(), theme.muted),
             (request.method.clone(), theme.focus),
             (request.config.number_of_nodes.to_string(), theme.text),
@@ -59,14 +63,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     });
 }
 
-/// Asks for the name of a preset.
-pub(crate) fn draw_name(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+/// The box that asks for the name of a preset.
+pub(crate) fn prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
     let key = frame.key(Layer::PresetName, Action::Open);
     Prompt {
         title: "Save preset",
         label: "name",
-        field: &frame.state.execute.presets.name,
+        field,
         note: format!("{key} saves it; values of variables named KEY, TOKEN etc. are left out"),
     }
-    .draw(area, buf, frame, hits);
 }

@@ -180,6 +180,22 @@ fn a_preset_is_saved_loaded_and_removed() {
 }
 
 #[test]
+fn the_preset_of_the_form_is_selected_and_removing_selects_the_next() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e tab tab tab");
+    for n_nodes in ["2", "3", "4"] {
+        screen.press("ctrl-u");
+        screen.type_text(n_nodes);
+        screen.press("ctrl-s enter");
+    }
+    screen.press("ctrl-o D");
+    let names: Vec<_> = screen.state.execute.presets.keys().collect();
+    assert_eq!(names, ["hello x2", "hello x3"]);
+    screen.press("enter");
+    assert_eq!(screen.state.execute.form.text(FormField::Nodes), "3");
+}
+
+#[test]
 fn curl_is_given_no_secret() {
     let mut screen = Harness::ready(160, 45);
     screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
