@@ -73,8 +73,9 @@ fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
     format!("curl {}{key}", quoted(&format!("{address}{path}")))
 }
 
-fn cells<const N: usize>(cells: [String; N]) -> Vec<Option<String>> {
-    cells.map(Some).to_vec()
+/// The text of `table`; empty where it has no rows, so that it is not offered.
+fn text(table: &Table, is_json: bool) -> String {
+    if table.rows.is_empty() { String::new() } else { table.text(is_json) }
 }
 
 fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
@@ -99,17 +100,17 @@ fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let bodies = state.nodes.listed.value().map_or(&[][..], Vec::as_slice);
     let body = bodies.iter().find(|body| body.peer_id == node.peer_id);
     let row = |node: &crate::state::nodes::Node| {
-        cells([
+        [
             node.peer_id.clone(),
             node.role.clone().unwrap_or_default(),
             node.group_text(),
             node.n_runs.to_string(),
             node.n_agreed.to_string(),
             node.addresses.join(" "),
-        ])
+        ]
     };
-    let columns = ["peer_id", "role", "groups", "runs", "agreed", "addresses"];
-    let table = Table::new(&columns, nodes.iter().map(row).collect());
+    let columns = &["peer_id", "role", "groups", "runs", "agreed", "addresses"];
+    let table = Table::new(columns, nodes.iter().map(row));
     Some(vec![
         ("peer id", node.peer_id.clone()),
         ("address", node.addresses.first().cloned().unwrap_or_default()),
@@ -133,22 +134,22 @@ fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
     let groups = response.map_or(&[][..], |response| &response.results);
     let row = |group: &wire::functions::ResultGroupBody| {
         let result = &group.result;
-        cells([
+        [
             group.frequency.to_string(),
             group.peers.join(" "),
             result.exit_code.to_string(),
             result.stdout.clone(),
             result.stderr.clone(),
-        ])
+        ]
     };
-    let columns = ["frequency", "peers", "exit_code", "stdout", "stderr"];
-    let table = Table::new(&columns, groups.iter().map(row).collect());
+    let columns = &["frequency", "peers", "exit_code", "stdout", "stderr"];
+    let table = Table::new(columns, groups.iter().map(row));
     let id = response.map(|response| response.request_id.clone());
     vec![
         ("request id", id.or_else(|| run.request_id.clone()).unwrap_or_default()),
         ("function id", run.request.function_id.clone()),
         ("JSON", json.unwrap_or_default()),
-        ("CSV of the groups", if groups.is_empty() { String::new() } else { table.text(false) }),
+        ("CSV of the groups", text(&table, false)),
         ("curl", curl_of(&state.services.addresses, &run.request)),
     ]
 }
@@ -158,15 +159,15 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     let dataset = state.data.dataset()?;
     let candles = state.data.chart.candles();
     let row = |candle: &crate::widget::candles::Candle| {
-        let number = |value: f64| value.to_string();
-        let time = candle.time.to_string();
-        let [open, high, low, close] =
-            [candle.open, candle.high, candle.low, candle.close].map(number);
-        cells([time, open, high, low, close])
+        [
+            candle.time.to_string(),
+            candle.open.to_string(),
+            candle.high.to_string(),
+            candle.low.to_string(),
+            candle.close.to_string(),
+        ]
     };
-    let columns = ["time", "open", "high", "low", "close"];
-    let table = Table::new(&columns, candles.iter().map(row).collect());
-    let text = |is_json| if candles.is_empty() { String::new() } else { table.text(is_json) };
+    let table = Table::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
     let addresses = &state.services.addresses;
     let address = addresses.datasets.as_deref().unwrap_or("$DATA").trim_end_matches('/');
     // The paths begin with the segment that an address may end with.
@@ -175,8 +176,8 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     Some(vec![
         ("dataset id", dataset.id.to_string()),
         ("name", dataset.name.clone()),
-        ("JSON of the chart", text(true)),
-        ("CSV of the chart", text(false)),
+        ("JSON of the chart", text(&table, true)),
+        ("CSV of the chart", text(&table, false)),
         ("curl", curl_with_key(addresses, address, &path)),
     ])
 }
@@ -185,7 +186,6 @@ fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
 fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
     let topic = state.inference.selected?.get().to_string();
     let table = Table::for_screen(state);
-    let text = |is_json| if table.rows.is_empty() { String::new() } else { table.text(is_json) };
     let actor = state.inference.actor.as_ref().map(ToString::to_string);
     let addresses = &state.services.addresses;
     let address = addresses.inference.as_deref().unwrap_or("$INFER").trim_end_matches('/');
@@ -193,8 +193,8 @@ fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
     Some(vec![
         ("actor", actor.unwrap_or_default()),
         ("topic id", topic),
-        ("JSON of the epochs", text(true)),
-        ("CSV of the epochs", text(false)),
+        ("JSON of the epochs", text(&table, true)),
+        ("CSV of the epochs", text(&table, false)),
         ("curl", curl_with_key(addresses, address, &path)),
     ])
 }

@@ -27,8 +27,7 @@ pub(crate) struct SaveForm {
 /// A table for export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Table {
-    /// The names of its columns.
-    pub(crate) columns: Vec<String>,
+    columns: &'static [&'static str],
     /// The rows; an absent cell is none.
     pub(crate) rows: Vec<Vec<Option<String>>>,
 }
@@ -42,15 +41,11 @@ impl SaveForm {
             Screen::Inference => format!("topic-{}.csv", state.inference.selected?.get()),
             _ => return None,
         };
-        Some(Self::named(&name, None))
+        Some(Self::new(&name, None))
     }
 
-    /// The form for a text, with a name suggested.
-    pub(crate) fn for_text(name: &str, text: String) -> Self {
-        Self::named(name, Some(text))
-    }
-
-    fn named(name: &str, text: Option<String>) -> Self {
+    /// The form for a text, or for the table in view, with a name suggested.
+    pub(crate) fn new(name: &str, text: Option<String>) -> Self {
         let mut path = Field::new(name);
         path.edit();
         Self { path, text }
@@ -75,14 +70,17 @@ impl SaveForm {
 
 impl Table {
     /// A table of these columns and rows.
-    pub(crate) fn new(columns: &[&str], rows: Vec<Vec<Option<String>>>) -> Self {
-        Self { columns: named(columns), rows }
+    pub(crate) fn new<const N: usize, Cell: Into<Option<String>>>(
+        columns: &'static [&'static str; N],
+        rows: impl IntoIterator<Item = [Cell; N]>,
+    ) -> Self {
+        let rows = rows.into_iter().map(|cells| cells.map(Into::into).to_vec());
+        Self { columns, rows: rows.collect() }
     }
 
     /// Lines of a log, in their order.
     pub(crate) fn from_log_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
-        let columns = ["time", "level", "source", "message", "fields"];
-        Self::new(&columns, lines.into_iter().map(line).collect())
+        Self::new(&["time", "level", "source", "message", "fields"], lines.into_iter().map(line))
     }
 
     /// What is on the screen in view, oldest first: the lines that pass the filters, or the epochs
@@ -102,8 +100,8 @@ impl Table {
         if is_json {
             let object = |row: &Vec<Option<String>>| {
                 let members = self.columns.iter().zip(row);
-                let member = |(name, value): (&String, &Option<String>)| {
-                    (name.clone(), value.clone().map_or(Value::Null, Value::String))
+                let member = |(name, value): (&&str, &Option<String>)| {
+                    ((*name).to_owned(), value.clone().map_or(Value::Null, Value::String))
                 };
                 Value::Object(members.map(member).collect::<Map<_, _>>())
             };
@@ -112,7 +110,7 @@ impl Table {
         }
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Memory takes all there is, and each row has a cell for each column.
-        writer.write_record(&self.columns).ok();
+        writer.write_record(self.columns).ok();
         for row in &self.rows {
             writer.write_record(row.iter().map(|cell| cell.as_deref().unwrap_or_default())).ok();
         }
@@ -120,31 +118,26 @@ impl Table {
     }
 }
 
-fn named(columns: &[&str]) -> Vec<String> {
-    columns.iter().map(|name| (*name).to_owned()).collect()
-}
-
-fn line(log: &LocalLog) -> Vec<Option<String>> {
+fn line(log: &LocalLog) -> [String; 5] {
     let fields: Vec<String> =
         log.fields.pairs().map(|(name, value)| format!("{name}={value}")).collect();
-    let cells = [
+    [
         log.time.to_string(),
         log.level.short().to_owned(),
         log.process.clone(),
         log.message.clone(),
         fields.join(" "),
-    ];
-    cells.map(Some).to_vec()
+    ]
 }
 
 /// A row for each epoch and label.
-fn epochs(state: &State) -> Vec<Vec<Option<String>>> {
+fn epochs(state: &State) -> Vec<[Option<String>; 5]> {
     let mut rows = Vec::new();
     for epoch in state.inference.past().into_iter().flat_map(History::epochs) {
         let time: Timestamp = epoch.time;
         for label in epoch.combined.keys() {
             let number = |of: &BTreeMap<String, f64>| of.get(label).map(ToString::to_string);
-            rows.push(vec![
+            rows.push([
                 Some(time.to_string()),
                 Some(label.clone()),
                 number(&epoch.combined),
@@ -166,10 +159,7 @@ mod tests {
 
     #[test]
     fn rows_are_written_as_csv_or_json() {
-        let table = Table {
-            columns: named(&["a", "b"]),
-            rows: vec![vec![Some("1,\"2\"".to_owned()), None]],
-        };
+        let table = Table::new(&["a", "b"], [[Some("1,\"2\"".to_owned()), None]]);
         assert_eq!(table.text(false), "a,b\n\"1,\"\"2\"\"\",\n");
         let rows: Value = serde_json::from_str(&table.text(true)).unwrap();
         assert_eq!(rows[0]["a"], "1,\"2\"");

@@ -33,7 +33,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
         Action::OutputLeft => shift(state, -1),
         Action::OutputRight => shift(state, 1),
         Action::Export => match state.output() {
-            Some((name, text)) => state.open(Overlay::Save(SaveForm::for_text(&name, text))),
+            Some((name, text)) => state.open(Overlay::Save(SaveForm::new(&name, Some(text)))),
             None => state.notify_refused("nothing to save yet".to_owned(), String::new()),
         },
         Action::OpenPager => match state.output() {
