@@ -23,7 +23,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{Screen, execute::view::peers, logs},
+    screens::{Screen, execute::view::peers},
     state::{runs::Phase, stack, steps::Steps as _},
     view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
     widget::{format, pane},
@@ -102,7 +102,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let info = match run {
         None => String::new(),
         Some(run) => {
-            let sent_at = logs::view::time_of_day(run.sent_at, 8);
+            let sent_at = format::clock(run.sent_at);
             match &run.phase {
                 Phase::Done(response) => {
                     let id = format::shorten(&response.request_id, 4, 4);

@@ -84,7 +84,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         (Phase::Waiting, Some(previous)) => {
             let title = format!(
                 "Previous result of the same function ({})",
-                logs::view::time_of_day(previous.sent_at, 8)
+                format::clock(previous.sent_at)
             );
             paint::text(buf, rest, (0, 1), &title, theme.muted);
             let [_, rest] = split_rows(rest, 2);

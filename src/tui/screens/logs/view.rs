@@ -1,6 +1,5 @@
 //! Draws the Logs screen, and lines of logs elsewhere.
 
-use model::timestamp::Timestamp;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -247,11 +246,14 @@ pub(crate) fn line<'a>(
 ) -> Line<'a> {
     let mut line = Line::default();
     if look.has_times {
-        let width = if look.is_exact { 12 } else { 8 };
-        // Who writes whole seconds knows no better.
-        let known = if log.time.micros() % 1_000_000 == 0 { 8 } else { width };
-        let time = format::left(&time_of_day(log.time, known), width);
-        line.push_span(Span::styled(format!("{time} "), theme.muted));
+        let millis = match log.time.micros().rem_euclid(1_000_000) {
+            _ if !look.is_exact => String::new(),
+            // Some processes write whole seconds: their milliseconds are not known.
+            0 => " ".repeat(4),
+            micros => format!(".{:03}", micros / 1_000),
+        };
+        let time = format!("{}{millis} ", format::clock(log.time));
+        line.push_span(Span::styled(time, theme.muted));
     }
     let bold = level_style(log.level, theme).add_modifier(Modifier::BOLD);
     line.push_span(Span::styled(log.level.short(), bold));
@@ -287,13 +289,4 @@ fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
     let others = state.logs.sources.iter().filter(|name| *name != OWN_SOURCE);
     let idx = others.into_iter().position(|name| name == source);
     idx.map_or(theme.muted, |idx| theme.series(idx))
-}
-
-/// The first `width` letters of the time of day: 8 for seconds, 12 for milliseconds.
-pub(crate) fn time_of_day(time: Timestamp, width: usize) -> String {
-    let micros = time.micros().rem_euclid(86_400_000_000);
-    let (seconds, millis) = (micros / 1_000_000, micros / 1_000 % 1_000);
-    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    let text = format!("{hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60);
-    text.chars().take(width).collect()
 }

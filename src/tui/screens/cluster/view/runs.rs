@@ -4,7 +4,7 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::is_focused;
 use crate::{
-    screens::{cluster::state::Pane, logs},
+    screens::cluster::state::Pane,
     state::{
         runs::{Phase, Run},
         steps::Steps as _,
@@ -103,7 +103,7 @@ fn cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     };
     vec![
         (glyph.to_string(), glyph_style),
-        (logs::view::time_of_day(run.sent_at, 8), theme.muted),
+        (format::clock(run.sent_at), theme.muted),
         match state.execute.form.name_of(&run.request) {
             Some(name) => (name.to_owned(), theme.accent2),
             None => (format::short_cid(&run.request.function_id).into_owned(), theme.text),

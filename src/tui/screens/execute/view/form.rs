@@ -12,10 +12,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{
-        execute::state::{Check, FORM, FormField, Pane},
-        logs,
-    },
+    screens::execute::state::{Check, FORM, FormField, Pane},
     state::{runs::Phase, stack},
     theme::Theme,
     view::{
@@ -388,7 +385,7 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         };
         let text = format!(
             "{} {}  {:>3} {} ",
-            logs::view::time_of_day(run.sent_at, 8),
+            format::clock(run.sent_at),
             format::left(form.name_of(request).unwrap_or(&request.method), name_width),
             request.config.number_of_nodes,
             format::left(request.group().unwrap_or("*"), group_width)
