@@ -13,10 +13,7 @@ use crate::{
     state::State,
     theme::Theme,
     view::{Frame, SIZE_MIN, Tier, centered, draw_empty, footer, header, hits::Hits, split_rows},
-    widget::{
-        paint,
-        pane::{Pane, padded},
-    },
+    widget::{paint, pane::Pane},
 };
 
 /// Draws the whole screen; returns what can be clicked.
@@ -57,7 +54,7 @@ pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &T
     header::draw(top, buf, frame, &mut Hits::default());
     footer::draw(bottom, buf, frame, &mut Hits::default());
     let name = state.screen.name();
-    let inside = padded(Pane::new(name.to_owned()).draw(middle, buf, theme));
+    let inside = Pane::new(name.to_owned()).draw(middle, buf, theme);
     let title = format!("✗ the {name} screen failed to draw: a bug in this program");
     let next = "other screens still work; any other key retries this one, then the program ends";
     draw_empty(inside, buf, theme, &[title, why.to_owned(), next.to_owned()]);

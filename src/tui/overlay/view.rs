@@ -25,7 +25,7 @@ pub(crate) fn raise(
     frame.theme.clear(place, buf);
     buf.set_style(place, frame.theme.bar);
     hits.add(place, Target::Pane(0));
-    pane::padded(of.focus(Focus::Here).draw(place, buf, frame.theme))
+    of.focus(Focus::Here).draw(place, buf, frame.theme)
 }
 
 /// A list in an overlay.

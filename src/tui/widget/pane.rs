@@ -2,7 +2,7 @@
 
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{Margin, Rect},
     style::{Modifier, Style},
     text::{Line, Span},
     widgets::{Block, BorderType, Widget as _},
@@ -59,7 +59,8 @@ impl<'a> Pane<'a> {
         Self { focus, ..self }
     }
 
-    /// Draws the frame along the edge of `area`, and returns the area inside of it.
+    /// Draws the frame along the edge of `area`, and returns the part of its inside for text: a column
+    /// less on both sides.
     pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let area = area.intersection(buf.area);
         if area.width < 2 || area.height == 0 {
@@ -88,7 +89,7 @@ impl<'a> Pane<'a> {
         if let Some(footer) = footer {
             block = block.title_bottom(footer);
         }
-        let inside = block.inner(area);
+        let inside = padded(block.inner(area));
         block.render(area, buf);
         inside
     }
@@ -117,14 +118,10 @@ pub fn divider<'a>(
     paint::line(buf, area, (1, y), &title);
 }
 
-/// The part of the inside of a pane for text: a column less on both sides.
+/// `area` without its first and last column.
 #[must_use]
-pub fn padded(inside: Rect) -> Rect {
-    Rect {
-        x: inside.x.saturating_add(1).min(inside.right()),
-        width: inside.width.saturating_sub(2),
-        ..inside
-    }
+pub fn padded(area: Rect) -> Rect {
+    area.inner(Margin::new(1, 0))
 }
 
 /// `─ Title ` as the start of a border `width` columns wide, cut to it; empty without a title.

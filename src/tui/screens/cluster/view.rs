@@ -120,7 +120,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let frame_of_pane = pane::Pane::new("Result groups")
         .info(info)
         .focus(focus_if(is_focused(Pane::Groups, frame)));
-    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let inside = frame_of_pane.draw(area, buf, theme);
     if let Some(run) = run {
         let peers_height = peers::height(run);
         let has_peers = peers_height > 0 && peers_height <= inside.height / 3;

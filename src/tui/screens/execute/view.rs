@@ -60,7 +60,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     let info = run.map_or_else(String::new, |run| run_info(run, frame));
     let frame_of_pane =
         pane::Pane::new(title).info(info).focus(focus_if(state.execute.focus == Pane::Results));
-    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let inside = frame_of_pane.draw(area, buf, theme);
     let Some(run) = run else {
         let key = frame.key(Layer::Form, Action::Run);
         let name = state.execute.form.meant().map_or("what the form says", |it| it.name.as_str());

@@ -51,7 +51,7 @@ use crate::{
         format,
         line::Point,
         note,
-        pane::{self, Focus, padded},
+        pane::{self, Focus},
         strip::Strip,
     },
 };
@@ -117,7 +117,7 @@ impl Scene<'_> {
         info: impl Into<Line<'a>>,
     ) -> Rect {
         let frame = pane::Pane::new(title).info(info).focus(self.focus(pane));
-        padded(frame.draw(area, buf, self.theme))
+        frame.draw(area, buf, self.theme)
     }
 
     /// What symbols stand for, each with its style and words.

@@ -41,7 +41,7 @@ pub(crate) struct LineLook {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let frame_of_pane = pane::Pane::new("Logs").info(info(frame)).focus(focus_if(true));
-    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let inside = frame_of_pane.draw(area, buf, theme);
     let [sources, rest] = split_rows(inside, 1);
     draw_sources(sources, buf, frame);
     let logs = &state.logs;
@@ -72,7 +72,7 @@ fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
         frame.key(Layer::Global, Action::Back),
         frame.key(Layer::Global, Action::Copy)
     ));
-    let inside = pane::padded(border.draw(area, buf, theme));
+    let inside = border.draw(area, buf, theme);
     paint::text(buf, inside, (0, 0), &log.message, theme.text.add_modifier(Modifier::BOLD));
     let widest = log.fields.pairs().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let end = u16::try_from(widest.min(24)).unwrap_or(0);

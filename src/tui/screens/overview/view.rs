@@ -43,7 +43,7 @@ use crate::{
     },
     widget::{
         format, note, paint,
-        pane::{self, Pane},
+        pane::Pane,
         sparkline::{Floor, Sparkline},
     },
 };
@@ -156,7 +156,7 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let listed = &state.nodes.listed;
     let info = listed.note(state.now);
-    let inside = pane::padded(Pane::new("Cluster").info(info).draw(area, buf, theme));
+    let inside = Pane::new("Cluster").info(info).draw(area, buf, theme);
     let nodes = state.nodes.all(&state.stack);
     if nodes.is_empty() {
         let place = Rect { height: inside.height.min(2), ..inside };
@@ -260,7 +260,7 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let info = format!("{} this session", state.runs.iter().len());
     hits.add(area, Target::Pane(RUNS));
     let of = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
-    let inside = pane::padded(of.draw(area, buf, theme));
+    let inside = of.draw(area, buf, theme);
     if state.runs.iter().len() == 0 {
         let (form, run) =
             (frame.key(Layer::Global, Action::OpenForm), frame.key(Layer::Form, Action::Run));
@@ -302,7 +302,7 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let of = Pane::new("Notices")
         .footer(frame.hints(Layer::Global, &[(Action::Notices, "all of them")]));
-    let inside = pane::padded(of.draw(area, buf, theme));
+    let inside = of.draw(area, buf, theme);
     for (y, notice) in (0..inside.height).zip(state.notices.past()) {
         let (glyph, style) = notices::mark(notice.level, theme);
         paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
@@ -330,7 +330,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     };
     hits.add(area, Target::Pane(DATA));
     let of = Pane::new("Data").info(info).focus(focus_if(focused(frame) == DATA));
-    let inside = pane::padded(of.draw(area, buf, theme));
+    let inside = of.draw(area, buf, theme);
     if watched.is_empty() {
         let words = ["no dataset service is configured", "no datasets yet"];
         draw_absent(inside, buf, frame, &state.data.datasets, DATASETS_EVERY, words);
@@ -352,7 +352,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     };
     hits.add(area, Target::Pane(TOPICS));
     let of = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
-    let inside = pane::padded(of.draw(area, buf, theme));
+    let inside = of.draw(area, buf, theme);
     let topics = list.map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         let words = ["no inference service is configured", "no topics yet"];

@@ -34,11 +34,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
         0 => String::new(),
         n => format!("{n} more · "),
     };
-    let inside = pane::Pane::new("Activity")
+    let mut rest = pane::Pane::new("Activity")
         .info(format!("{more}executions answered, a bar for {} s", PERIOD.as_secs()))
         .focus(focus_if(false))
         .draw(area, buf, theme);
-    let mut rest = pane::padded(inside);
     if workers.is_empty() {
         draw_empty(rest, buf, theme, &["No worker is known.".to_owned()]);
         return;

@@ -92,13 +92,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let inside =
         pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
     if nodes.is_empty() && cluster.filter.value().is_empty() {
-        draw_empty(pane::padded(inside), buf, theme, &empty_lines(frame));
+        draw_empty(inside, buf, theme, &empty_lines(frame));
         return;
     }
     let has_detail = tier >= Tier::Large || state.is_zoomed;
     let detail_height = if has_detail { DETAIL_HEIGHT } else { 1 };
     let table_height = inside.height.saturating_sub(detail_height);
-    let [upper, lower] = split_rows(pane::padded(inside), table_height);
+    let [upper, lower] = split_rows(inside, table_height);
     let has_filter = has_detail || cluster.filter.is_edited() || !cluster.filter.value().is_empty();
     let [filter, rows] = split_rows(upper, u16::from(has_filter));
     draw_filter(filter, buf, frame);

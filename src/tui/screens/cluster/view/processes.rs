@@ -64,7 +64,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let is_here = is_focused(Pane::Processes, frame);
     let frame_of_pane =
         pane::Pane::new("Local processes").info(info).footer(footer).focus(focus_if(is_here));
-    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let inside = frame_of_pane.draw(area, buf, theme);
     if processes.is_empty() {
         draw_empty(inside, buf, theme, &start_lines(frame));
         return;

@@ -49,7 +49,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let frame_of_pane = pane::Pane::new("Runs")
         .info(format!("{} this session", state.runs.n_started()))
         .focus(focus_if(is_focused(Pane::Runs, frame)));
-    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let inside = frame_of_pane.draw(area, buf, theme);
     let selected = state.cluster.selected_run(&state.runs).map(|run| run.id);
     let mut columns = COLUMNS;
     if inside.width < WIDE_FROM {

@@ -48,7 +48,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add(area, Target::Pane(Pane::Groups.number()));
     let is_here = is_focused(Pane::Groups, frame) || is_focused(Pane::Runs, frame);
     let of = pane::Pane::new("Start here").focus(focus_if(is_here));
-    let inside = pane::padded(of.draw(area, buf, theme));
+    let inside = of.draw(area, buf, theme);
     let steps = steps(frame);
     // A line between the steps where there is room for it.
     let n_steps = u16::try_from(steps.len()).unwrap_or(u16::MAX);

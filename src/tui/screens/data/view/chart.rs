@@ -30,9 +30,7 @@ use crate::{
         candles::{Candle, Candles, Overlay},
         format,
         line::{self, Lines, Point},
-        note, paint,
-        pane::{self, padded},
-        stats,
+        note, paint, pane, stats,
     },
 };
 
@@ -77,11 +75,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     };
     // The corners, the spaces and a little of the border beside both.
     let room = usize::from(area.width).saturating_sub(dataset.name.width() + 10);
-    let inside = pane::Pane::new(dataset.name.as_str())
+    let mut body = pane::Pane::new(dataset.name.as_str())
         .info(info(frame, room))
         .focus(focus_if(frame.state.data.pane == Pane::Chart))
         .draw(area, buf, theme);
-    let mut body = padded(inside);
     if state.export.path.is_edited() {
         let form;
         [form, body] = split_rows(body, EXPORT_HEIGHT);

@@ -21,7 +21,7 @@ use crate::{
     },
     widget::{
         format, paint,
-        pane::{self, divider, padded},
+        pane::{self, divider},
         sparkline::{Floor, Sparkline},
     },
 };
@@ -81,8 +81,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     };
     let focus = focus_if(state.pane == Pane::List);
     let info = format!("{}{info}", filter.unwrap_or_default());
-    let inside = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
-    let body = padded(inside);
+    let body = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
     let facts_height = if body.height >= FACTS_HEIGHT + 7 { FACTS_HEIGHT } else { 0 };
     let top = draw_search(body, buf, frame);
     let rows_height = body.height.saturating_sub(top + facts_height);

@@ -23,8 +23,7 @@ use crate::{
     widget::{
         axis::Scale,
         braille::{self, Dot},
-        format, paint,
-        pane::{self, padded},
+        format, paint, pane,
     },
 };
 use model::timestamp::Timestamp;
@@ -61,7 +60,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let info = format!("{} · {} unpins", pins.len(), frame.key(Layer::Data, Action::Pin));
     let inside = pane::Pane::new("Pinned").info(info).draw(area, buf, theme);
     let pins: Vec<_> = pins.iter().map(WatchedDataset::from).collect();
-    draw_cards(padded(inside), buf, &pins, now, theme);
+    draw_cards(inside, buf, &pins, now, theme);
 }
 
 /// Draws a card for each of `watched` into `area`, as tall as there is room for; returns the places

@@ -12,10 +12,7 @@ use crate::{
     event::NamedRow,
     screens::data::state::{Pane, sample::Shape},
     view::{Frame, focus_if},
-    widget::{
-        format, note,
-        pane::{self, padded},
-    },
+    widget::{format, note, pane},
 };
 
 /// Columns of a time of day.
@@ -46,11 +43,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     }
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
-    let inside = pane::Pane::new("Live tape")
+    let body = pane::Pane::new("Live tape")
         .info(state.live.note(now))
         .focus(focus_if(frame.state.data.pane == Pane::Tape))
         .draw(area, buf, theme);
-    let body = padded(inside);
     let shape = state.shape();
     let column = shape.as_ref().and_then(Shape::value_column);
     let Some(column) = column.filter(|_| !state.tape.is_empty()) else {

@@ -65,7 +65,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let info = if tier >= Tier::Large { wire::paths::FUNCTIONS_EXECUTE } else { "" };
     let info = if info.is_empty() { String::new() } else { format!("POST {info}") };
     let frame_of_pane = pane::Pane::new("Execute function").info(info).focus(focus_if(is_focused));
-    let inside = pane::padded(frame_of_pane.draw(area, buf, theme));
+    let inside = frame_of_pane.draw(area, buf, theme);
     // A line between fields where there is room for it, and what is to be said below each.
     let is_roomy = inside.height >= 30;
     let mut y = u16::from(is_roomy);

@@ -16,8 +16,7 @@ use crate::{
     view::join_facts,
     widget::{
         format::{self, or_none},
-        paint,
-        pane::{self, padded},
+        paint, pane,
         share::ShareBar,
         stats::Quartiles,
     },
@@ -57,8 +56,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let title = title(scene);
     // The corners, the spaces and a little of the border beside both.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
-    let inside = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
-    let body = padded(inside);
+    let body = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
     if state.latest.value().is_none() {
         scene.draw_nothing(body, buf);
     } else if state.labels().len() > 1 {
