@@ -25,6 +25,28 @@ pub(crate) enum OlderRows {
     Nothing,
 }
 
+impl OlderRows {
+    /// Searches before the span of `searched`, in which there is nothing; returns the query for that.
+    pub(crate) fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
+        let probe = probe_query(&searched);
+        *self = if probe.is_some() { Self::Probing(searched) } else { Self::Nothing };
+        probe
+    }
+
+    /// The query whose span was searched in vain, if `query` probes what is before it.
+    pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
+        let Self::Probing(searched) = self else { return None };
+        (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
+    }
+
+    /// Takes what a probe found; returns the query that goes on there, if there is anything.
+    pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
+        let next = next_query(searched, rows);
+        *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
+        next
+    }
+}
+
 /// The query for the newest `limit` rows before `time`, as far back as the resolution allows.
 pub(crate) fn query_before(
     dataset: DatasetId,
@@ -51,14 +73,14 @@ pub(crate) fn query_after(
 }
 
 /// The query for the newest day before the span of `searched`; none where that had no beginning.
-pub(crate) fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
+fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
     let end = searched.start? - STEP;
     let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
     Some(RowsQuery { end: Some(end), ..newest })
 }
 
 /// The query that goes on where [`probe_query`] found a day; none where it found none.
-pub(crate) fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
+fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
     let time = searched.start.map_or(end, |start| start.min(end));

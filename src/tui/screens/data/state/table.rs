@@ -185,16 +185,11 @@ impl Table {
             }
         };
         self.failure = None;
-        let next = match self.older {
-            OlderRows::Probing(searched) if past::probe_query(&searched) == Some(query) => {
-                let next = past::next_query(&searched, &page.rows);
-                self.older = if next.is_some() { OlderRows::Unknown } else { OlderRows::Nothing };
-                next
-            }
-            _ => self.add_rows(query, page.rows, columns, now),
+        self.asked = match self.older.searched_before(&query) {
+            Some(searched) => self.older.take_probe(&searched, &page.rows),
+            None => self.add_rows(query, page.rows, columns, now),
         };
-        self.asked = next;
-        next
+        self.asked
     }
 
     fn add_rows(
@@ -231,21 +226,13 @@ impl Table {
             self.rows = rows.into();
             self.has_newer = false;
             let searched = past::query_before(query.dataset, query.resolution, now, query.limit);
-            return is_empty.then(|| self.probe(searched)).flatten();
+            return is_empty.then(|| self.older.probe(searched)).flatten();
         }
         self.rows.extend(rows);
         let n_over = self.rows.len().saturating_sub(ROWS_KEPT_MAX);
         self.rows.drain(..n_over);
         self.has_newer |= n_over > 0;
-        if is_empty { self.probe(query) } else { None }
-    }
-
-    /// Returns the query that finds rows before an empty span.
-    fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
-        let probe = past::probe_query(&searched);
-        self.older =
-            if probe.is_some() { OlderRows::Probing(searched) } else { OlderRows::Nothing };
-        probe
+        if is_empty { self.older.probe(query) } else { None }
     }
 }
 

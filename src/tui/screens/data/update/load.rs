@@ -12,11 +12,7 @@ use model::{
 use super::{BUCKETS, RAW_ROWS, TAPE_ROWS};
 use crate::{
     event::{DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
-    screens::data::state::{
-        State,
-        chart::Chart,
-        past::{self, OlderRows},
-    },
+    screens::data::state::{State, chart::Chart, past::OlderRows},
     state::loadable::{Failure, Loadable},
     widget::candles::Candle,
 };
@@ -169,10 +165,13 @@ impl State {
         result: Result<RowsPage, Failure>,
         now: Timestamp,
     ) {
-        if let OlderRows::Probing(searched) = self.older
-            && past::probe_query(&searched) == Some(query)
-        {
-            return self.on_probe(&searched, result, now);
+        if let Some(searched) = self.older.searched_before(&query) {
+            self.older = OlderRows::Unknown;
+            match result.map(|page| self.older.take_probe(&searched, &page.rows)) {
+                Ok(next) => next.into_iter().for_each(|query| self.ask(query)),
+                Err(why) => self.rows.settle(Err(why), now),
+            }
+            return;
         }
         if query.resolution != self.chart.resolution() {
             return;
@@ -189,12 +188,9 @@ impl State {
             return;
         }
         // Nothing in this span says nothing about what is before it.
-        let Some(probe) = past::probe_query(&query) else {
-            self.older = OlderRows::Nothing;
-            return;
-        };
-        self.older = OlderRows::Probing(query);
-        self.ask(probe);
+        if let Some(probe) = self.older.probe(query) {
+            self.ask(probe);
+        }
     }
 
     fn add_page(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) {
@@ -213,28 +209,6 @@ impl State {
             }
             Rows::Buckets(buckets) => {
                 self.chart.add_service_candles(buckets.into_iter().map(Candle::from));
-            }
-        }
-    }
-
-    /// The answer to whether there is anything before the span that was searched in vain.
-    fn on_probe(
-        &mut self,
-        searched: &RowsQuery,
-        result: Result<RowsPage, Failure>,
-        now: Timestamp,
-    ) {
-        match result {
-            Ok(page) => match past::next_query(searched, &page.rows) {
-                Some(query) => {
-                    self.older = OlderRows::Unknown;
-                    self.ask(query);
-                }
-                None => self.older = OlderRows::Nothing,
-            },
-            Err(why) => {
-                self.older = OlderRows::Unknown;
-                self.rows.settle(Err(why), now);
             }
         }
     }
