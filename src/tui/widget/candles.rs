@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use model::{row::Bucket, timestamp::Timestamp};
 use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
+use strum::VariantArray;
 
 use super::{
     axis::Scale,
@@ -35,15 +36,17 @@ pub struct Candle {
     pub count: u64,
 }
 
-/// How wide a candle is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Body {
-    /// One column, and none between candles.
-    Dense,
-    /// One column, and one between candles.
-    Narrow,
-    /// Three columns, and one between candles.
+/// How many candles, or points of a line, go into a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
+pub enum Density {
+    /// A candle in four columns; a point in four.
     Wide,
+    /// A candle in two columns; a point in one.
+    Narrow,
+    /// A candle in each column; four points.
+    Dense,
+    /// Sixteen points in a column. Candles are as in dense.
+    Packed,
 }
 
 /// A line behind the candles.
@@ -67,7 +70,7 @@ pub struct Candles<'a> {
     /// The number of free slots after the newest.
     pub n_free: usize,
     /// The width of the candles.
-    pub body: Body,
+    pub density: Density,
     /// Lines behind them.
     pub overlays: &'a [Overlay<'a>],
     /// The current time, whose date the axis leaves out.
@@ -117,14 +120,14 @@ impl From<Bucket> for Candle {
     }
 }
 
-impl Body {
-    /// The columns of a body, and of one with the gap after it.
+impl Density {
+    /// The columns of a candle, and of one with the gap after it.
     #[must_use]
     pub const fn columns(self) -> (u16, u16) {
         match self {
-            Self::Dense => (1, 1),
-            Self::Narrow => (1, 2),
             Self::Wide => (3, 4),
+            Self::Narrow => (1, 2),
+            Self::Dense | Self::Packed => (1, 1),
         }
     }
 }
@@ -159,7 +162,7 @@ impl Widget for Candles<'_> {
             return;
         };
         plot::grid(buf, &layout, scale, theme);
-        let center = self.body.columns().0 / 2;
+        let center = self.density.columns().0 / 2;
         for (x, place) in &slots {
             if let Slot::Gap(length) = place {
                 plot::gap(buf, &layout, x + center, *length, theme);
@@ -177,7 +180,7 @@ impl Widget for Candles<'_> {
             draw_candle(buf, layout.plot, x, candle, &self, scale);
         }
         let bars = seen().flat_map(|(x, _, candle)| {
-            let columns = x..x + self.body.columns().0;
+            let columns = x..x + self.density.columns().0;
             columns.map(move |x| (x, candle.volume, candle.style(theme)))
         });
         plot::volumes(buf, &layout, bars, theme);
@@ -206,7 +209,7 @@ impl Candles<'_> {
     #[must_use]
     pub fn capacity(&self, width: u16) -> usize {
         let layout = self.layout(Rect::new(0, 0, width, u16::MAX));
-        let (body, pitch) = self.body.columns();
+        let (body, pitch) = self.density.columns();
         usize::from((layout.plot.width + pitch - body) / pitch)
     }
 
@@ -238,7 +241,7 @@ impl Candles<'_> {
 
     /// The candles and gaps by the left column of each, from left to right.
     fn slots(&self, width: u16) -> Vec<(u16, Slot<'_>)> {
-        let (body, pitch) = self.body.columns();
+        let (body, pitch) = self.density.columns();
         let mut slots = Vec::new();
         let n_free = u16::try_from(self.n_free).unwrap_or(u16::MAX);
         let taken = body.saturating_add(n_free.saturating_mul(pitch));
@@ -282,7 +285,7 @@ impl Candles<'_> {
         buf: &mut Buffer,
     ) {
         let mut layer = braille::Layer::new(plot.width, plot.height, overlay.style);
-        let center = f64::from(self.body.columns().0);
+        let center = f64::from(self.density.columns().0);
         layer.path(centers.iter().map(|(x, idx)| {
             let value = overlay.values.get(*idx).copied().flatten().filter(|v| v.is_finite())?;
             let row = plot::row_of(scale, value, plot.height);
@@ -377,7 +380,7 @@ fn draw_candle(
     chart: &Candles<'_>,
     scale: Scale,
 ) {
-    let (theme, body) = (chart.theme, chart.body);
+    let theme = chart.theme;
     let halves = Halves::measure(candle, scale, plot.height);
     let style = candle.style(theme);
     let is_shaded = candle.is_falling() && theme.fill_down == Fill::Shaded;
@@ -385,7 +388,7 @@ fn draw_candle(
         '█' | '▄' | '▀' if is_shaded => '▒',
         _ => symbol,
     };
-    let n_columns = body.columns().0;
+    let n_columns = chart.density.columns().0;
     for row in halves.wick.0 / 2..halves.wick.1.div_ceil(2).min(plot.height) {
         let (middle, side) = halves.symbols(row);
         for column in 0..n_columns {

@@ -8,7 +8,7 @@ use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 
 use super::{
     braille::{self, Dot},
-    candles::{Body, Candle, Candles, Overlay},
+    candles::{Candle, Candles, Density, Overlay},
     diverge::DivergingBar,
     line::{self, Lines, Point},
     pane::{Focus, Pane, divider},
@@ -65,7 +65,13 @@ fn points(candles: &[Candle]) -> Vec<Point> {
     candles.iter().map(|c| Point { time: c.time, value: c.close }).collect()
 }
 
-fn draw_candles(width: u16, height: u16, candles: &[Candle], body: Body, theme: &Theme) -> Buffer {
+fn draw_candles(
+    width: u16,
+    height: u16,
+    candles: &[Candle],
+    density: Density,
+    theme: &Theme,
+) -> Buffer {
     let mut buf = canvas(width, height, theme);
     let average = stats::moving_average(candles, 20);
     let chart = Candles {
@@ -73,7 +79,7 @@ fn draw_candles(width: u16, height: u16, candles: &[Candle], body: Body, theme: 
         bucket: Some(Duration::from_mins(5)),
         n_newer: 0,
         n_free: 0,
-        body,
+        density,
         overlays: &[Overlay { values: &average, style: theme.overlay[0] }],
         now: candles.first().map_or_else(Timestamp::default, |c| c.time),
         crosshair: candles.iter().rev().nth(9).map(|candle| candle.time),
@@ -89,14 +95,14 @@ fn draw_candles(width: u16, height: u16, candles: &[Candle], body: Body, theme: 
 #[test]
 fn candles_at_a_few_sizes() {
     let candles = walk(90, 7);
-    for (name, width, height, body) in [
-        ("candles_72x20", 72, 20, Body::Narrow),
-        ("candles_40x12_dense", 40, 12, Body::Dense),
-        ("candles_60x16_wide", 60, 16, Body::Wide),
+    for (name, width, height, density) in [
+        ("candles_72x20", 72, 20, Density::Narrow),
+        ("candles_40x12_dense", 40, 12, Density::Dense),
+        ("candles_60x16_wide", 60, 16, Density::Wide),
     ] {
         insta::assert_snapshot!(
             name,
-            shot::text(&draw_candles(width, height, &candles, body, &dark()))
+            shot::text(&draw_candles(width, height, &candles, density, &dark()))
         );
     }
 }
@@ -104,7 +110,7 @@ fn candles_at_a_few_sizes() {
 #[test]
 fn a_falling_candle_is_shaded_without_colors() {
     let theme = Theme::new(Name::Mono, Depth::None);
-    let text = shot::text(&draw_candles(60, 16, &walk(40, 7), Body::Narrow, &theme));
+    let text = shot::text(&draw_candles(60, 16, &walk(40, 7), Density::Narrow, &theme));
     assert!(text.contains('▒') && text.contains('█'), "{text}");
 }
 
@@ -119,7 +125,7 @@ fn empty_buckets_leave_room_and_a_long_gap_one_column() {
         .collect();
     insta::assert_snapshot!(
         "candles_gaps",
-        shot::text(&draw_candles(52, 14, &some, Body::Narrow, &dark()))
+        shot::text(&draw_candles(52, 14, &some, Density::Narrow, &dark()))
     );
 }
 
@@ -258,11 +264,11 @@ fn pictures() {
         let theme = Theme::new(name, Depth::TrueColor);
         shot::write(
             &format!("candles-{name}"),
-            &draw_candles(121, 40, &walk(90, 7), Body::Narrow, &theme),
+            &draw_candles(121, 40, &walk(90, 7), Density::Narrow, &theme),
         );
     }
-    shot::write("candles-wide", &draw_candles(80, 24, &walk(90, 5), Body::Wide, &dark()));
-    shot::write("candles-dense", &draw_candles(80, 24, &walk(200, 5), Body::Dense, &dark()));
+    shot::write("candles-wide", &draw_candles(80, 24, &walk(90, 5), Density::Wide, &dark()));
+    shot::write("candles-dense", &draw_candles(80, 24, &walk(200, 5), Density::Dense, &dark()));
     shot::write("lines", &draw_lines(80, 24, &walk(240, 11)));
     shot::write("strip", &draw_strip(120, 9));
     shot::write("bars", &draw_bars());
@@ -318,7 +324,7 @@ proptest! {
         candles in prop::collection::vec(candle(), 0..90),
         bucket in prop::option::of(0..90_000u64),
         n_newer in 0..100usize,
-        body in prop::sample::select(vec![Body::Dense, Body::Narrow, Body::Wide]),
+        density in prop::sample::select(vec![Density::Dense, Density::Narrow, Density::Wide]),
         (decimals, n_free) in (0..20usize, 0..200usize),
     ) {
         let theme = dark();
@@ -329,7 +335,7 @@ proptest! {
             bucket: bucket.map(Duration::from_secs),
             n_newer,
             n_free,
-            body,
+            density,
             overlays: &[Overlay { values: &values, style: theme.up }],
             now: candles.first().map_or_else(Timestamp::default, |c| c.time),
             crosshair: candles.first().map(|c| c.time),
@@ -449,7 +455,7 @@ fn an_average_far_away_does_not_set_the_scale() {
         bucket: Some(Duration::from_mins(5)),
         n_newer: 0,
         n_free: 0,
-        body: Body::Dense,
+        density: Density::Dense,
         overlays: &[],
         now: candles[0].time,
         crosshair: None,

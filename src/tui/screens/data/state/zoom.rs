@@ -3,8 +3,9 @@
 //! Zooming steps through both, so that no span is ever asked for that the resolution refuses.
 
 use model::resolution::Resolution;
+use strum::VariantArray as _;
 
-use crate::widget::candles::Body;
+use crate::widget::candles::Density;
 
 /// A step of the zoom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,32 +14,7 @@ pub(crate) struct Zoom {
     pub(crate) density: Density,
 }
 
-/// How many candles, or points of a line, go into a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Density {
-    /// A candle in four columns; a point in four.
-    Wide,
-    /// A candle in two columns; a point in one.
-    Narrow,
-    /// A candle in each column; four points.
-    Dense,
-    /// Sixteen points in a column. Candles are as in dense.
-    Packed,
-}
-
 impl Density {
-    /// From the least dense on.
-    const ALL: [Self; 4] = [Self::Wide, Self::Narrow, Self::Dense, Self::Packed];
-
-    /// The width of a candle.
-    pub(crate) const fn body(self) -> Body {
-        match self {
-            Self::Wide => Body::Wide,
-            Self::Narrow => Body::Narrow,
-            Self::Dense | Self::Packed => Body::Dense,
-        }
-    }
-
     /// How many points of a line are shown in `width` columns.
     pub(crate) fn n_points(self, width: u16) -> usize {
         let width = usize::from(width);
@@ -75,7 +51,7 @@ impl Zoom {
         served: &'static [Resolution],
         is_line: bool,
     ) -> impl DoubleEndedIterator<Item = Self> {
-        let densities = Density::ALL.into_iter();
+        let densities = Density::VARIANTS.iter().copied();
         // Candles are never packed.
         let densities = densities.filter(move |one| is_line || *one < Density::Packed);
         served.iter().flat_map(move |resolution| {

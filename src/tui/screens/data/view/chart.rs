@@ -205,7 +205,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Cand
         bucket: Some(apart(newest_of(all), state.chart.resolution())),
         n_newer: 0,
         n_free: 0,
-        body: state.zoom.density.body(),
+        density: state.zoom.density,
         overlays: &[],
         now: frame.state.now,
         crosshair: state.crosshair,
