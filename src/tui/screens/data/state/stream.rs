@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
+    fn timestamp(second: i64) -> Timestamp {
         Timestamp::from_seconds(1_700_000_000 + second)
     }
 
@@ -275,14 +275,14 @@ mod tests {
         let mut live = LiveStream::default();
         let year = 365 * 24 * 3_600;
         let mut hear = |news: RowsEvent, second: i64| {
-            live.on_event(&news, at(year + second));
-            live.note(at(year + second))
+            live.on_event(&news, timestamp(year + second));
+            live.note(timestamp(year + second))
         };
         hear(StreamEvent::Connected, 0);
         // A month in a few seconds, then a minute each second.
         let row = |second: i64| {
             let values = BTreeMap::new();
-            StreamEvent::Item(vec![NamedRow { timestamp: at(second), values }])
+            StreamEvent::Item(vec![NamedRow { timestamp: timestamp(second), values }])
         };
         hear(row(0), 5);
         assert!(hear(row(2_592_000), 10).starts_with("replay 518 400×"));

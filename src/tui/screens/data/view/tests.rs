@@ -25,10 +25,10 @@ fn now() -> Timestamp {
 }
 
 /// What `act` asks for.
-fn effects_of(data: &mut State, act: impl FnOnce(&mut State)) -> Vec<Effect> {
-    data.effects.clear();
-    act(data);
-    std::mem::take(&mut data.effects)
+fn effects_of(state: &mut state::State, act: impl FnOnce(&mut state::State)) -> Vec<Effect> {
+    state.data.effects.clear();
+    act(state);
+    std::mem::take(&mut state.data.effects)
 }
 
 /// The next of a sequence of numbers from 0 to 1 that look random and are always the same.
@@ -133,7 +133,7 @@ fn opened(name: &str) -> state::State {
     datasets.sort_by_key(|dataset| dataset.name != name);
     let page = DatasetsPage { n_datasets: Some(4), datasets: datasets.clone(), has_more: false };
     let found = DataEvent::Datasets { search: String::new(), result: Ok(page) };
-    let effects = effects_of(&mut state.data, |data| data.on(found, now()));
+    let effects = effects_of(&mut state, |state| state.data.on(found, now()));
     let names: &[&str] = match name {
         "cpu" => &["load_percent", "n_cores"],
         _ => &["open", "high", "low", "close", "volume"],
@@ -156,7 +156,7 @@ fn opened(name: &str) -> state::State {
     state.data.on(stream(StreamEvent::Item(live)), now() - Duration::from_secs(2));
     for seed in 0..3 {
         let effects =
-            effects_of(&mut state.data, |data| data.on_timer(crate::event::Timer::Rows, now()));
+            effects_of(&mut state, |state| state.data.on_timer(crate::event::Timer::Rows, now()));
         let rows = match query(&effects).dataset.get() {
             1 => bars(1_200, 7, 67_431.0).split_off(1_136),
             4 => bars(64, seed, 3_120.0),
@@ -169,7 +169,7 @@ fn opened(name: &str) -> state::State {
 
 /// Two weeks of buckets, newest first, for `state` at five minutes.
 fn with_buckets(mut state: state::State) -> state::State {
-    let effects = effects_of(&mut state.data, |data| data.act(Action::Coarser, now()));
+    let effects = effects_of(&mut state, |state| state.data.act(Action::Coarser, now()));
     let fold = |bars: &[NamedRow]| {
         let number = |row: &NamedRow, name: &str| row.values[name].as_f64().unwrap();
         let highs = bars.iter().map(|row| number(row, "high"));
@@ -200,15 +200,15 @@ fn with_buckets(mut state: state::State) -> state::State {
 
 /// The rows as a table, some way down.
 fn with_table(mut state: state::State) -> state::State {
-    let mut asked = effects_of(&mut state.data, |data| data.act(Action::RowsTable, now()));
+    let mut asked = effects_of(&mut state, |state| state.data.act(Action::RowsTable, now()));
     let mut rows = bars(1_200, 7, 67_431.0);
     rows.reverse();
     while let Some(Effect::LoadTable(query)) = asked.first() {
         let is_wanted = |row: &&NamedRow| query.end.is_none_or(|end| row.timestamp <= end);
         let page: Vec<_> = rows.iter().filter(is_wanted).take(query.limit.get()).cloned().collect();
         let result = Ok(RowsPage { rows: Rows::Raw(page), next: None, count: None });
-        asked = effects_of(&mut state.data, |data| {
-            data.on(DataEvent::Table { query: *query, result }, now());
+        asked = effects_of(&mut state, |state| {
+            state.data.on(DataEvent::Table { query: *query, result }, now());
         });
     }
     for _ in 0..8 {
@@ -275,7 +275,7 @@ fn each_state() {
     };
     let nothing = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
     let mut stale = with_buckets(opened("synthetic-btc"));
-    let effects = effects_of(&mut stale.data, |data| data.act(Action::Refresh, now()));
+    let effects = effects_of(&mut stale, |state| state.data.act(Action::Refresh, now()));
     let rows = DataEvent::Rows { query: query(&effects), result: Err(failure("it broke")) };
     stale.data.on(rows, now());
     let news = StreamEvent::Lost { why: failure("it broke"), retry_in: Duration::from_secs(2) };
@@ -398,7 +398,7 @@ proptest! {
         let datasets = vec![dataset(1, &name, &name, "1m")];
         let page = DatasetsPage { n_datasets: None, datasets, has_more: false };
         let found = DataEvent::Datasets { search: String::new(), result: Ok(page) };
-        let effects = effects_of(&mut state.data, |data| data.on(found, now()));
+        let effects = effects_of(&mut state, |state| state.data.on(found, now()));
         let row = |(idx, value): (u32, &f64)| NamedRow {
             timestamp: now() - Duration::from_mins(1) * idx,
             values: BTreeMap::from([
@@ -409,7 +409,7 @@ proptest! {
         let rows: Vec<_> = (0..).zip(&values).map(row).collect();
         give(&mut state, &effects, Rows::Raw(rows.clone()));
         for key in keys {
-            let asked = effects_of(&mut state.data, |data| data.act(key, now()));
+            let asked = effects_of(&mut state, |state| state.data.act(key, now()));
             if let Some(Effect::LoadTable(query)) = asked.first() {
                 let result = Ok(RowsPage { rows: Rows::Raw(rows.clone()), next: None, count: None });
                 state.data.on(DataEvent::Table { query: *query, result }, now());
@@ -433,7 +433,7 @@ fn a_gap_between_raw_rows_is_marked_with_its_length() {
         row.timestamp = row.timestamp - Duration::from_hours(6);
     }
     let mut state = opened("synthetic-btc");
-    let effects = effects_of(&mut state.data, |data| data.act(Action::Refresh, now()));
+    let effects = effects_of(&mut state, |state| state.data.act(Action::Refresh, now()));
     assert!(!text(&state, 160, 43).contains('╎'));
     state.data.chart = crate::screens::data::state::chart::Chart::new(Resolution::Raw);
     give(&mut state, &effects, newest_first(rows));
@@ -459,7 +459,7 @@ fn a_chart_of_percent_is_scaled_from_0_to_100() {
 fn another_column_is_charted_with_its_name() {
     let mut state = opened("cpu");
     assert!(text(&state, 160, 43).contains("load_percent "));
-    let effects = effects_of(&mut state.data, |data| data.act(Action::NextColumn, now()));
+    let effects = effects_of(&mut state, |state| state.data.act(Action::NextColumn, now()));
     give(&mut state, &effects, newest_first(loads(300, 9)));
     let shown = text(&state, 160, 43);
     assert!(shown.contains("n_cores 2 "), "a constant has no decimals:\n{shown}");
@@ -480,19 +480,19 @@ fn a_new_column_is_read_as_soon_as_a_row_has_it() {
     let mut row = loads(1, 5).remove(0);
     row.timestamp = now();
     assert_eq!(
-        asked(&effects_of(&mut state.data, |data| data.on(stream(vec![row.clone()]), now()))),
+        asked(&effects_of(&mut state, |state| state.data.on(stream(vec![row.clone()]), now()))),
         0
     );
     row.values.insert("iowait".to_owned(), Value::Float(1.5));
     assert_eq!(
-        asked(&effects_of(&mut state.data, |data| data.on(stream(vec![row.clone()]), now()))),
+        asked(&effects_of(&mut state, |state| state.data.on(stream(vec![row.clone()]), now()))),
         1
     );
     assert_eq!(
-        asked(&effects_of(&mut state.data, |data| data.on(stream(vec![row]), now()))),
+        asked(&effects_of(&mut state, |state| state.data.on(stream(vec![row]), now()))),
         0,
         "they are being read"
     );
-    let effects = effects_of(&mut state.data, |data| data.act(Action::Refresh, now()));
+    let effects = effects_of(&mut state, |state| state.data.act(Action::Refresh, now()));
     assert_eq!(asked(&effects), 1, "or when a person asks");
 }
