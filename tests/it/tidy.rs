@@ -3,6 +3,7 @@
 //! A rule is a table where it can be; a file that breaks one for a reason stands in the table, with
 //! the reason. What clippy, rustc and the manifests can check is not repeated here.
 
+mod circles;
 mod paths;
 mod plain;
 mod screen;

@@ -59,7 +59,7 @@ impl Source {
 }
 
 /// Cuts off a comment. What follows a colon is no comment but the rest of a URL.
-fn without_comment(line: &str) -> &str {
+pub(super) fn without_comment(line: &str) -> &str {
     let starts = line.match_indices("//").map(|(at, _)| at);
     let mut comments = starts.filter(|&at| !line.get(..at).unwrap_or_default().ends_with(':'));
     comments.next().and_then(|at| line.get(..at)).unwrap_or(line)
