@@ -59,8 +59,7 @@ fn shoot(session: &Session, name: &str) {
 /// How many epochs of the first topic have known losses: the number after its subgroup.
 fn learned(screen: &Screen) -> Option<u32> {
     let text = text(screen);
-    let row =
-        text.lines().find_map(|line| line.split_once(" 1  processor load")?.1.split_once(" * "));
+    let row = text.lines().find_map(|line| line.split_once(" processor load")?.1.split_once(" * "));
     row?.1.split_whitespace().next()?.parse().ok()
 }
 
