@@ -143,7 +143,7 @@ mod tests {
         check((Code::OK, 0), (Signed::Yes, Required), &Ok(0));
         check((Code::OK, 0), (Signed::No, Required), &Err(Failure::Unsigned));
         check((Code::OK, 0), (Signed::Wrongly, WhereGiven), &Err(Failure::Forged));
-        // Whoever refuses has no result to sign.
+        // A worker that refuses has no result to sign.
         let busy = Failure::Refused(Code::ERROR, String::new());
         check((Code::ERROR, 0), (Signed::No, Required), &Err(busy));
     }

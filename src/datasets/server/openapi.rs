@@ -180,7 +180,7 @@ pub(super) enum PageBody {
 /// A dataset to be created, or several, all or none.
 #[derive(Debug, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "describes what is told apart by its first byte")]
+#[expect(dead_code, reason = "describes bodies that differ in their first byte")]
 pub(super) enum CreateDatasets {
     /// The dataset of an object.
     One(CreateDataset),

@@ -59,14 +59,14 @@ pub(crate) fn newest(store: &dyn Store, dataset: DatasetId, limit: usize) -> (Bl
 }
 
 /// What the service sees of a dataset.
-fn seen(store: &dyn Store, dataset: DatasetId) -> Option<Sight> {
+fn read_sight(store: &dyn Store, dataset: DatasetId) -> Option<Sight> {
     store.sight(None, &DatasetRef::Id(dataset)).unwrap()
 }
 
 /// Checks that the dataset's newest row is that of `want`.
 #[track_caller]
 fn check_newest(store: &dyn Store, dataset: DatasetId, want: Option<Timestamp>) {
-    assert_eq!(seen(store, dataset).and_then(|seen| seen.newest), want);
+    assert_eq!(read_sight(store, dataset).and_then(|seen| seen.newest), want);
 }
 
 /// Scans with a visitor that reads every batch.
@@ -158,7 +158,7 @@ async fn catalogue(open: Open<'_>) {
     let Sight { dataset, columns, .. } = store.sight(None, &which).unwrap().unwrap();
     assert_eq!((dataset.id, dataset.description.as_str()), (id, "About catalogue"));
     assert_eq!(dataset.metadata.get("ticker").unwrap(), "CATALOGUE");
-    assert_eq!(seen(&*store, id).unwrap().dataset, dataset);
+    assert_eq!(read_sight(&*store, id).unwrap().dataset, dataset);
     let names: Vec<_> = columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect();
     assert_eq!(names, [("value", Dtype::Float), ("note", Dtype::String)]);
 }
@@ -397,7 +397,7 @@ async fn deleting_a_dataset(open: Open<'_>) {
 
     assert!(store.delete(id).await.unwrap());
     assert!(!store.delete(id).await.unwrap(), "it is gone already");
-    assert_eq!(seen(&*store, id), None);
+    assert_eq!(read_sight(&*store, id), None);
     assert_eq!(store.sight(Some(key(1)), &DatasetRef::Id(id)).unwrap(), None);
     check_newest(&*store, id, None);
     let page = store.page(id, &read(Resolution::Raw, Order::Ascending, 0, 9));

@@ -87,7 +87,7 @@ fn filled(text: &str, known: &Known) -> String {
     known.iter().fold(text.to_owned(), fill)
 }
 
-/// Whether `got` is `want`, where `{{time}}` is any moment, `{{number}}` any number, `{{text}}`
+/// Whether `got` is `want`, where `{{time}}` is any timestamp, `{{number}}` any number, `{{text}}`
 /// anything up to the next quote, `{{rest}}` anything at all, and any other name remembers a text
 /// up to the next quote.
 fn matches(got: &str, want: &str, known: &mut Known) -> bool {

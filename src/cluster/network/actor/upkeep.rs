@@ -101,7 +101,7 @@ impl Actor {
     /// what strangers send takes no memory, and is tried again when they answer again.
     pub(super) fn dial_found_peer(&mut self, peer: PeerId, address: Multiaddr) {
         if let Some(local) = self.swarm.behaviour_mut().local.as_mut() {
-            #[expect(deprecated, reason = "nothing else makes it forget what it was told")]
+            #[expect(deprecated, reason = "nothing else removes addresses from its table")]
             local.expire_node(&peer);
         }
         let address = dialer::without_peer(address);

@@ -21,7 +21,7 @@ pub(super) async fn changing(open: Open<'_>) {
     let later = Timestamp::from_seconds(1_900_000_000);
     let changed = describe(id, named("changed"), later).await.unwrap();
     assert_eq!((changed.dataset.name.as_str(), changed.dataset.updated_at), ("changed", later));
-    assert_eq!(seen(&*store, id), Some(Sight { is_owner: false, ..changed }));
+    assert_eq!(read_sight(&*store, id), Some(Sight { is_owner: false, ..changed }));
     let find = |key, name: &str| {
         let seen = store.sight(key, &DatasetRef::Name(name.to_owned())).unwrap();
         seen.map(|seen| seen.dataset.id)
@@ -41,7 +41,7 @@ pub(super) async fn changing(open: Open<'_>) {
         add(name, Dtype::Float).await.unwrap();
     }
     check_refused(&add("close", Dtype::Float).await, &Refusal::Refolds);
-    let columns = seen(&*store, other).unwrap().columns;
+    let columns = read_sight(&*store, other).unwrap().columns;
     assert_eq!(columns.len(), 5, "what is refused leaves nothing");
     let rename = |name: &str, new_name: &str| {
         change(ColumnChange::Rename { name: name.to_owned(), new_name: new_name.to_owned() })
