@@ -8,6 +8,7 @@
 mod executor;
 #[cfg_attr(not(unix), path = "worker/external/elsewhere.rs")]
 mod external;
+mod external_run;
 mod function_dir;
 mod install;
 mod line;

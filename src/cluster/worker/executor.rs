@@ -28,7 +28,8 @@ use task::cache::Cache;
 use wire::executions::Usage;
 
 use super::{
-    external::{External, ExternalError, ExternalRun},
+    external::{External, ExternalError},
+    external_run::ExternalRun,
     function_dir::FunctionDirs,
     scratch_dir,
 };

@@ -29,7 +29,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
 use runtime::{
@@ -52,8 +51,7 @@ use tokio::{
 use wait4::{ResUse, Wait4 as _};
 
 pub(super) use self::environment::VariableError;
-use super::scratch_dir::ScratchDir;
-use crate::call::FunctionCall;
+use super::{external_run::ExternalRun, scratch_dir::ScratchDir};
 
 /// How much is read from a process at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -98,21 +96,6 @@ struct Inner {
 struct Own {
     /// Where compiled code is kept; none to compile a module for each run.
     compiled_folder: Option<PathBuf>,
-}
-
-/// What is run, and how.
-#[derive(Debug)]
-pub(super) struct ExternalRun {
-    /// The request it belongs to.
-    pub(super) request_id: String,
-    pub(super) function: FunctionId,
-    /// The module that the call names.
-    pub(super) content: Bytes,
-    /// The folder with all files of the function, the module among them; none if that is all.
-    pub(super) function_dir: Option<PathBuf>,
-    pub(super) call: FunctionCall,
-    /// What it may use. The program gets the time as a flag only where the call asks for one.
-    pub(super) limits: Limits,
 }
 
 /// Why a process was not run, or its end not seen.

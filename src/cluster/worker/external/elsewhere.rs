@@ -7,27 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bytes::Bytes;
-use model::function::FunctionId;
-use runtime::run::{Limits, RunOutcome};
+use runtime::run::RunOutcome;
 
-use crate::call::FunctionCall;
+use super::external_run::ExternalRun;
 
 /// A runtime that is another program, of which there is none.
 #[derive(Debug)]
 pub(super) struct External(Infallible);
-
-/// What would be run.
-#[derive(Debug)]
-#[expect(dead_code, reason = "nothing runs it")]
-pub(super) struct ExternalRun {
-    pub(super) request_id: String,
-    pub(super) function: FunctionId,
-    pub(super) content: Bytes,
-    pub(super) function_dir: Option<PathBuf>,
-    pub(super) call: FunctionCall,
-    pub(super) limits: Limits,
-}
 
 /// Why a process was not run, which nothing is.
 #[derive(Debug, thiserror::Error)]

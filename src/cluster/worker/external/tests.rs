@@ -5,7 +5,10 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use wire::functions::{ExecuteConfig, RuntimeConfig};
 
+use bytes::Bytes;
+
 use super::*;
+use crate::call::FunctionCall;
 
 const LIMITS: Limits = Limits {
     wall: Duration::from_secs(20),
