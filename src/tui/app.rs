@@ -278,9 +278,7 @@ fn on_timer(state: &mut State, timer: Timer) {
         Timer::Age | Timer::Notice => {}
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::update::load_topics(state),
-        Timer::Topics | Timer::Latest => {
-            state.inference.on_timer(timer, now);
-        }
+        Timer::Topics => state.inference.on_timer(now),
     }
 }
 

@@ -206,9 +206,7 @@ pub(crate) enum InferenceEvent {
     /// The answer to [`Effect::LoadTopics`].
     Topics(Result<TopicList, Failure>),
     /// The answer to [`Effect::LoadLatest`].
-    Latest { topic: TopicId, result: Result<LatestBundle, Failure> },
-    /// The answer to [`Effect::LoadResistant`].
-    Resistant { topic: TopicId, result: Result<LatestBundle, Failure> },
+    Latest { topic: TopicId, is_resistant: bool, result: Result<LatestBundle, Failure> },
     /// The answer to [`Effect::LoadConfidence`].
     Confidence { topic: TopicId, result: Result<Box<LatestBody>, Failure> },
     /// The answer to [`Effect::LoadPastBundles`].
@@ -299,10 +297,8 @@ pub(crate) enum Effect {
     AcquireTag { tag: String },
     /// Lists topics, with their clock and actors.
     LoadTopics,
-    /// Reads a topic's newest bundle.
-    LoadLatest { topic: TopicId },
-    /// Reads a topic's newest bundle without its outliers.
-    LoadResistant { topic: TopicId },
+    /// Reads a topic's newest bundle; the resistant one is without outliers.
+    LoadLatest { topic: TopicId, is_resistant: bool },
     /// Reads what stands beside a topic's newest bundle: weights and intervals.
     LoadConfidence { topic: TopicId },
     /// Reads a topic's newest bundles.
@@ -354,8 +350,6 @@ pub(crate) enum Timer {
     Rows,
     /// The next look at topics.
     Topics,
-    /// The next look at the topic in view.
-    Latest,
     /// The next look at the topics of the Overview screen.
     Overview,
     /// The second `^C` came too late.

@@ -24,11 +24,8 @@ impl Runner {
         let inference = self.clients.inference.clone();
         match effect {
             Effect::LoadTopics => self.call("topics", topics(inference)),
-            Effect::LoadLatest { topic } => {
-                self.call(format!("latest {topic}"), latest(inference, topic));
-            }
-            Effect::LoadResistant { topic } => {
-                self.call(format!("latest {topic}"), resistant(inference, topic));
+            Effect::LoadLatest { topic, is_resistant } => {
+                self.call(format!("latest {topic}"), latest(inference, topic, is_resistant));
             }
             Effect::LoadConfidence { topic } => {
                 self.call(format!("confidence {topic}"), confidence(inference, topic));
@@ -59,17 +56,17 @@ async fn topics(service: Option<Inference>) -> Event {
     Event::Inference(InferenceEvent::Topics(topics))
 }
 
-async fn latest(service: Option<Inference>, topic: TopicId) -> Event {
-    let what = format!("read topic {topic}");
-    let result = ask(service, &what, |service| async move { service.latest(topic).await }).await;
-    Event::Inference(InferenceEvent::Latest { topic, result })
-}
-
-async fn resistant(service: Option<Inference>, topic: TopicId) -> Event {
-    let what = format!("read topic {topic} without outliers");
-    let read = |service: Inference| async move { service.latest_outlier_resistant(topic).await };
+async fn latest(service: Option<Inference>, topic: TopicId, is_resistant: bool) -> Event {
+    let without = if is_resistant { " without outliers" } else { "" };
+    let what = format!("read topic {topic}{without}");
+    let read = |service: Inference| async move {
+        if is_resistant {
+            return service.latest_outlier_resistant(topic).await;
+        }
+        service.latest(topic).await
+    };
     let result = ask(service, &what, read).await;
-    Event::Inference(InferenceEvent::Resistant { topic, result })
+    Event::Inference(InferenceEvent::Latest { topic, is_resistant, result })
 }
 
 async fn confidence(service: Option<Inference>, topic: TopicId) -> Event {

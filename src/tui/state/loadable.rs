@@ -29,6 +29,13 @@ impl Failure {
         let (what, why, next) = (what.into(), why.into(), next.into());
         Self { what, why, next, ..Self::default() }
     }
+
+    /// How long the service wants to be left alone, if it does: `usual` where it names no time.
+    pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {
+        /// Too many requests, by HTTP.
+        const LIMITED: u16 = 429;
+        self.retry_after.or((self.status == Some(LIMITED)).then_some(usual))
+    }
 }
 
 /// A value loaded from a service, and how fresh it is.

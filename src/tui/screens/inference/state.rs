@@ -18,12 +18,11 @@ use model::{
     topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
 };
 use strum::VariantArray;
-use wire::inference::{TopicList, TopicSummary, leaderboard::Leaderboard};
+use wire::inference::{TopicList, TopicSummary, leaderboard::Leaderboard, network::LatestBody};
 
 pub(crate) use self::feed::Feed;
 use self::{
-    actors::{Actor, Detail, Sort},
-    confidence::Confidence,
+    actors::{Detail, Sort},
     past::History,
 };
 use crate::{
@@ -98,7 +97,7 @@ pub(crate) struct State {
     /// Whether outliers are left out of the bundle.
     pub(crate) is_resistant: bool,
     /// The weights and intervals of the newest bundle, where served.
-    pub(crate) confidence: Option<Confidence>,
+    pub(crate) confidence: Option<Box<LatestBody>>,
     /// Whether the service does not serve it.
     pub(crate) lacks_confidence: bool,
     /// The leaderboard of the topic in view; none before the first answer.
@@ -159,20 +158,6 @@ impl State {
         let labels = self.labels();
         let chosen = self.label.as_deref().filter(|label| labels.contains(label));
         chosen.or_else(|| labels.first().copied()).unwrap_or(SINGLE_LABEL)
-    }
-
-    /// The actors of the newest bundle under the label in view, as they are sorted.
-    pub(crate) fn actors(&self) -> Vec<Actor> {
-        let Some(latest) = self.latest.value() else { return Vec::new() };
-        // Weights of another bundle say nothing of this one.
-        let nonce = latest.bundle.nonce;
-        let confidence = self.confidence.as_ref().filter(|beside| beside.nonce == nonce);
-        let sources = actors::ActorSources {
-            topic: self.topic(),
-            confidence,
-            leaderboard: self.leaderboard.as_ref(),
-        };
-        actors::actors(&latest.bundle, sources, self.label(), self.sort, self.is_reversed)
     }
 
     /// The height of the chain by now: as of the last answer, and the blocks since.

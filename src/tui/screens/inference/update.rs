@@ -17,7 +17,7 @@ use crate::{
     screens::data::update::steps,
     state::{
         loadable::{Failure, Loadable},
-        steps::Steps as _,
+        steps::{Steps as _, cycled},
     },
 };
 
@@ -56,8 +56,7 @@ impl State {
     /// Called when the screen leaves the view.
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
-        let timers = [Timer::Topics, Timer::Latest];
-        self.effects.extend(timers.map(Effect::ClearTimer));
+        self.effects.push(Effect::ClearTimer(Timer::Topics));
         self.close_feed();
     }
 
@@ -76,19 +75,14 @@ impl State {
             InferenceEvent::History { topic, result: Ok(history) } => {
                 self.past_mut(topic).take_history(history);
             }
-            InferenceEvent::Latest { topic, result }
-                if is_selected(topic) && !self.is_resistant =>
+            InferenceEvent::Latest { topic, is_resistant, result }
+                if is_selected(topic) && is_resistant == self.is_resistant =>
             {
                 self.on_latest(result, now);
             }
             // Of another topic, as the Overview screen asks for, or beside the one without outliers.
-            InferenceEvent::Latest { topic, result: Ok(latest) } => {
+            InferenceEvent::Latest { topic, is_resistant: false, result: Ok(latest) } => {
                 self.past_mut(topic).take_bundle(&latest.bundle, now);
-            }
-            InferenceEvent::Resistant { topic, result }
-                if is_selected(topic) && self.is_resistant =>
-            {
-                self.on_latest(result, now);
             }
             InferenceEvent::Confidence { topic, result } if is_selected(topic) => {
                 self.on_confidence(result, now);
@@ -110,9 +104,9 @@ impl State {
         }
     }
 
-    /// Handles a due timer.
-    pub(crate) fn on_timer(&mut self, timer: Timer, now: Timestamp) {
-        if matches!(timer, Timer::Topics | Timer::Latest) && self.is_shown && !self.is_paused {
+    /// Handles a due [`Timer::Topics`].
+    pub(crate) fn on_timer(&mut self, now: Timestamp) {
+        if self.is_shown && !self.is_paused {
             self.load(now);
         }
     }
@@ -172,7 +166,8 @@ impl State {
                 self.select_topic(topic, now);
             }
             Pane::Actors => {
-                self.actor = self.actors().into_iter().nth(row).map(|actor| actor.worker);
+                let chosen = self.actors().get(row).map(|actor| actor.worker.clone());
+                self.actor = chosen;
             }
             Pane::Distribution | Pane::Past | Pane::Losses => {}
         }
@@ -198,11 +193,7 @@ impl State {
     fn load_latest(&mut self, now: Timestamp) {
         let Some(topic) = self.selected else { return };
         self.latest.begin(now);
-        self.effects.push(if self.is_resistant {
-            Effect::LoadResistant { topic }
-        } else {
-            Effect::LoadLatest { topic }
-        });
+        self.effects.push(Effect::LoadLatest { topic, is_resistant: self.is_resistant });
         self.load_beside(topic);
     }
 
@@ -260,10 +251,8 @@ impl State {
 
     /// Records the service's rate limit.
     pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
-        /// Too many requests, by HTTP.
-        pub(crate) const LIMITED: u16 = 429;
-        if why.status == Some(LIMITED) || why.retry_after.is_some() {
-            self.limited_until = Some(now + why.retry_after.unwrap_or(LATEST_EVERY));
+        if let Some(wait) = why.limit(LATEST_EVERY) {
+            self.limited_until = Some(now + wait);
         }
     }
 
@@ -299,13 +288,13 @@ impl State {
             return TopicId::new(next);
         };
         let ids: Vec<_> = list.topics.iter().map(|topic| TopicId::new(topic.topic_id)).collect();
-        *ids.get(wrapped_index(ids.iter().position(|id| *id == self.selected), n, ids.len()))?
+        *ids.get(cycled(ids.iter().position(|id| *id == self.selected), n, ids.len()))?
     }
 
     fn label_by(&self, n: isize) -> Option<String> {
         let labels = self.labels();
         let here = labels.iter().position(|label| *label == self.label());
-        labels.get(wrapped_index(here, n, labels.len())).map(|label| (*label).to_owned())
+        labels.get(cycled(here, n, labels.len())).map(|label| (*label).to_owned())
     }
 
     /// Moves the choice in the focused list: of topics, else of actors.
@@ -314,17 +303,11 @@ impl State {
             return self.select_topic(self.topic_by(n.signum()), now);
         }
         let actors = self.actors();
-        let here = actors.iter().position(|actor| Some(&actor.worker) == self.actor.as_ref());
+        let here = actors.iter().position(|actor| Some(actor.worker) == self.actor.as_ref());
         let last = actors.len().saturating_sub(1);
         let idx = here.map_or(0, |here| here.saturating_add_signed(n).min(last));
-        self.actor = actors.into_iter().nth(idx).map(|actor| actor.worker);
+        self.actor = actors.get(idx).map(|actor| actor.worker.clone());
     }
-}
-
-/// The index `n` after `here`, wrapping around; 0 without `here`.
-fn wrapped_index(here: Option<usize>, n: isize, len: usize) -> usize {
-    let len = len.max(1).cast_signed();
-    here.map_or(0, |here| (here.cast_signed() + n % len).rem_euclid(len).cast_unsigned())
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ const TWO_CHARTS_FROM: u16 = 16;
 pub(crate) struct Scene<'a> {
     frame: Frame<'a>,
     state: &'a State,
-    actors: &'a [Actor],
+    actors: &'a [Actor<'a>],
     now: Timestamp,
     theme: &'a Theme,
     /// What the topic's values are counted in, as its dataset says; empty where that is not known.
@@ -258,7 +258,7 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         selected: scene
             .actors
             .iter()
-            .find(|actor| Some(&actor.worker) == state.actor.as_ref())
+            .find(|actor| Some(actor.worker) == state.actor.as_ref())
             .and_then(|actor| actor.value),
         theme,
     }

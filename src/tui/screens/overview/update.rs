@@ -68,7 +68,7 @@ pub(crate) fn load_bundles(state: &mut Whole) {
             state.effects.push(Effect::LoadHistory { topic, limit: EPOCHS_LOADED });
         }
         state.overview.topics.entry(topic).or_default().begin(state.now);
-        state.effects.push(Effect::LoadLatest { topic });
+        state.effects.push(Effect::LoadLatest { topic, is_resistant: false });
     }
 }
 

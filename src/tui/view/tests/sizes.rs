@@ -75,7 +75,11 @@ fn strange() -> Harness {
     screen.press("4");
     let topic = TopicId::new(1).unwrap();
     screen.state.inference.selected = Some(topic);
-    screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
+    screen.take(Event::Inference(InferenceEvent::Latest {
+        topic,
+        is_resistant: false,
+        result: Ok(latest),
+    }));
     screen.state.notify(STRANGE.to_owned(), STRANGE.repeat(3));
     screen
 }

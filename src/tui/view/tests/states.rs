@@ -186,7 +186,11 @@ fn a_topic_of_forty_inferers() {
         one_out_inferer_forecaster_values: Vec::new(),
     };
     let latest = crate::event::LatestBundle { bundle, block_height: 1_440 };
-    screen.take(Event::Inference(InferenceEvent::Latest { topic, result: Ok(latest) }));
+    screen.take(Event::Inference(InferenceEvent::Latest {
+        topic,
+        is_resistant: false,
+        result: Ok(latest),
+    }));
     check_state("inference-crowd", &screen);
 }
 

@@ -133,12 +133,9 @@ impl State {
 
     /// Records the service's rate limit, and when to retry.
     pub(crate) fn note_limit(&mut self, why: &Failure, now: Timestamp) {
-        /// Too many requests, by HTTP.
-        const LIMITED: u16 = 429;
         let wait = why.retry_after.unwrap_or(RETRY_AFTER).max(RETRY_AFTER);
-        if why.status == Some(LIMITED) || why.retry_after.is_some() {
-            let until = now + why.retry_after.unwrap_or(RETRY_AFTER);
-            self.limited_until = self.limited_until.max(Some(until));
+        if let Some(limit) = why.limit(RETRY_AFTER) {
+            self.limited_until = self.limited_until.max(Some(now + limit));
         }
         self.retry_at = Some(now + wait);
     }

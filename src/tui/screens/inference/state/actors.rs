@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 
 use model::topic::Address;
 use strum::VariantArray;
-use wire::inference::{Bundle, TopicSummary, leaderboard::Leaderboard};
+use wire::inference::{ActorSummary, Bundle, WorkerValues};
 
-use super::{confidence::Confidence, past};
+use super::{State, confidence, past};
 use crate::widget::stats;
 
 /// The role of an actor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Role {
     Inferer,
     /// Forecasts the inferers' losses.
@@ -19,11 +20,11 @@ pub(crate) enum Role {
 
 /// An actor, as a row shows it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Actor {
-    pub(crate) worker: Address,
-    /// The registered name of the address; none if unknown.
-    pub(crate) name: Option<String>,
+pub(crate) struct Actor<'a> {
+    pub(crate) worker: &'a Address,
     pub(crate) role: Role,
+    /// Its entry in the list of topics: name, regret, loss and score.
+    pub(crate) known: Option<&'a ActorSummary>,
     /// Whether its value is far from the others'.
     pub(crate) is_outlier: bool,
     pub(crate) value: Option<f64>,
@@ -41,20 +42,6 @@ pub(crate) struct Actor {
     pub(crate) rank: Option<usize>,
     /// The mean of its losses over recent epochs, not as a logarithm.
     pub(crate) mean_loss: Option<f64>,
-    /// Its newest loss.
-    pub(crate) loss: Option<f64>,
-    /// The moving average of its scores.
-    pub(crate) score: Option<f64>,
-}
-
-/// The sources on actors beside a bundle.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ActorSources<'a> {
-    /// The topic's entry in the list.
-    pub(crate) topic: Option<&'a TopicSummary>,
-    /// The weights of this bundle.
-    pub(crate) confidence: Option<&'a Confidence>,
-    pub(crate) leaderboard: Option<&'a Leaderboard>,
 }
 
 /// The detail shown beside each actor's value.
@@ -112,8 +99,8 @@ impl Sort {
     }
 
     /// The order of two actors: greatest first, or least loss first; those without a number last.
-    fn compare(self, one: &Actor, other: &Actor) -> Ordering {
-        let size = |actor: &Actor| {
+    fn compare(self, one: &Actor<'_>, other: &Actor<'_>) -> Ordering {
+        let size = |actor: &Actor<'_>| {
             let number = match self {
                 Self::MeanLoss => actor.mean_loss.map(|loss| -loss),
                 Self::Influence => actor.influence.map(f64::abs),
@@ -130,81 +117,81 @@ impl Sort {
             Self::MeanLoss => order.then_with(|| Self::Influence.compare(one, other)),
             _ => order,
         };
-        order.then_with(|| one.worker.cmp(&other.worker))
+        order.then_with(|| one.worker.cmp(other.worker))
     }
 }
 
-/// Returns the actors of `bundle` under `label`: inferers, then forecasters, each sorted by `sort`.
-pub(crate) fn actors(
-    bundle: &Bundle,
-    sources: ActorSources<'_>,
-    label: &str,
-    sort: Sort,
-    is_reversed: bool,
-) -> Vec<Actor> {
-    let ActorSources { topic, confidence, leaderboard } = sources;
-    let combined = past::label_value(&bundle.combined_value, label);
-    let rank_of = |worker: &Address, role| {
-        let role = match role {
-            Role::Inferer => "inferer",
-            Role::Forecaster => "forecaster",
-        };
-        let mut ranked = leaderboard?.actors.iter().enumerate();
-        ranked.find(|(_, actor)| actor.worker == worker.as_str() && actor.role == role)
-    };
-    let known = |worker: &Address| {
-        topic.and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()))
-    };
-    let actor = |worker: &Address, role, value: Option<f64>| {
-        let known = known(worker);
-        let beside = confidence.and_then(|beside| beside.weights.get(worker.as_str()).copied());
+impl State {
+    /// The actors of the newest bundle under the label in view, as they are sorted: by mean loss all
+    /// together, else inferers before forecasters.
+    pub(crate) fn actors(&self) -> Vec<Actor<'_>> {
+        let Some(latest) = self.latest.value() else { return Vec::new() };
+        let label = self.label();
+        let inferers = latest.bundle.inferer_values.iter().map(|one| (Role::Inferer, one));
+        let forecasters = latest.bundle.forecaster_values.iter();
+        let all = inferers.chain(forecasters.map(|one| (Role::Forecaster, one)));
+        let mut actors: Vec<Actor<'_>> =
+            all.map(|(role, said)| self.actor(&latest.bundle, role, said, label)).collect();
+        let inferers = actors.iter().filter(|actor| actor.role == Role::Inferer);
+        let numbers: Vec<f64> = inferers.map(|one| one.value.unwrap_or(f64::NAN)).collect();
+        for (inferer, is_outlier) in actors.iter_mut().zip(stats::outliers(&numbers)) {
+            inferer.is_outlier = is_outlier;
+        }
+        let directed = |order: Ordering| if self.is_reversed { order.reverse() } else { order };
+        actors.sort_by(|one, other| {
+            let losses = [one, other].map(|actor| match self.sort {
+                Sort::MeanLoss => actor.mean_loss.unwrap_or(f64::INFINITY),
+                _ => 0.0,
+            });
+            // Without a mean loss they stay with those of their role.
+            directed(losses[0].total_cmp(&losses[1]))
+                .then(one.role.cmp(&other.role))
+                .then_with(|| directed(self.sort.compare(one, other)))
+        });
+        actors
+    }
+
+    /// The actor of `role` in `bundle` that `said` this under `label`.
+    fn actor<'a>(
+        &'a self,
+        bundle: &'a Bundle,
+        role: Role,
+        said: &'a WorkerValues,
+        label: &str,
+    ) -> Actor<'a> {
+        let worker = &said.worker;
+        let value = past::label_value(&said.values, label);
+        let combined = past::label_value(&bundle.combined_value, label);
         let without = one_out(bundle, worker, role, label);
-        let ranked = rank_of(worker, role);
+        let known = self
+            .topic()
+            .and_then(|topic| topic.actors.iter().find(|actor| actor.worker == worker.as_str()));
+        // Weights of another bundle say nothing of this one.
+        let beside = self.confidence.as_ref();
+        let beside = beside.filter(|beside| beside.network_inferences.nonce == bundle.nonce);
+        let ranked = self.leaderboard.as_ref().and_then(|board| {
+            let mut ranked = board.actors.iter().enumerate();
+            ranked.find(|(_, actor)| {
+                actor.worker == worker.as_str() && actor.role == <&str>::from(role)
+            })
+        });
         Actor {
-            worker: worker.clone(),
-            name: known.and_then(|known| known.name.clone()),
+            worker,
             role,
+            known,
             is_outlier: false,
             value,
             delta: value.zip(combined).map(|(value, combined)| value - combined),
             influence: combined.zip(without).map(|(combined, without)| combined - without),
-            weight: beside.or(known.and_then(|known| known.weight)),
+            weight: beside
+                .and_then(|beside| confidence::weight(beside, worker))
+                .or(known.and_then(|known| known.weight)),
             without,
             alone: one_in(bundle, worker, role, label),
             rank: ranked.map(|(idx, _)| idx + 1),
             mean_loss: ranked.map(|(_, actor)| actor.mean_loss),
-            loss: known.and_then(|known| known.loss),
-            score: known.and_then(|known| known.score),
-        }
-    };
-    let values = bundle.inferer_values.iter();
-    let mut inferers: Vec<Actor> = values
-        .map(|one| actor(&one.worker, Role::Inferer, past::label_value(&one.values, label)))
-        .collect();
-    let numbers: Vec<f64> = inferers.iter().map(|one| one.value.unwrap_or(f64::NAN)).collect();
-    for (inferer, is_outlier) in inferers.iter_mut().zip(stats::outliers(&numbers)) {
-        inferer.is_outlier = is_outlier;
-    }
-    let values = bundle.forecaster_values.iter();
-    let mut forecasters: Vec<Actor> = values
-        .map(|one| actor(&one.worker, Role::Forecaster, past::label_value(&one.values, label)))
-        .collect();
-    for group in [&mut inferers, &mut forecasters] {
-        group.sort_by(|one, other| sort.compare(one, other));
-        if is_reversed {
-            group.reverse();
         }
     }
-    inferers.extend(forecasters);
-    if sort == Sort::MeanLoss {
-        // A stable sort: actors without a mean loss stay with those of their role.
-        inferers.sort_by(|one, other| {
-            let losses = [one, other].map(|actor| actor.mean_loss.unwrap_or(f64::INFINITY));
-            let order = losses[0].total_cmp(&losses[1]);
-            if is_reversed { order.reverse() } else { order }
-        });
-    }
-    inferers
 }
 
 /// The combined value without this actor.

@@ -13,11 +13,12 @@ use crate::{
 pub(crate) fn on(state: &mut State, event: InferenceEvent) {
     match &event {
         InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
-        InferenceEvent::Latest { topic, result } => {
+        InferenceEvent::Latest { topic, is_resistant, result } => {
             note(state, Service::Inference, result, None);
-            state.overview.on_latest(*topic, result.clone(), state.now);
+            if !is_resistant {
+                state.overview.on_latest(*topic, result.clone(), state.now);
+            }
         }
-        InferenceEvent::Resistant { result, .. } => note(state, Service::Inference, result, None),
         InferenceEvent::Bundle { topic, news: StreamEvent::Item(latest) } => {
             note_stream(state, Service::Inference, None);
             state.overview.on_latest(*topic, Ok(LatestBundle::clone(latest)), state.now);

@@ -7,7 +7,7 @@ use wire::inference::{leaderboard::Leaderboard, network::LatestBody};
 
 use crate::{
     event::{BundleEvent, Effect, StreamEvent, Timer},
-    screens::inference::state::{State, confidence::Confidence, feed::Feed},
+    screens::inference::state::{State, feed::Feed},
     state::loadable::Failure,
 };
 
@@ -81,7 +81,7 @@ impl State {
         now: Timestamp,
     ) {
         match result {
-            Ok(body) => self.confidence = Some(Confidence::from_body(*body)),
+            Ok(body) => self.confidence = Some(body),
             // A topic without a bundle has none of this either; then the path may be there.
             Err(why) => {
                 self.lacks_confidence = self.latest.value().is_some() && is_absent(&why);

@@ -109,7 +109,12 @@ fn list(topics: Vec<TopicSummary>) -> InferenceEvent {
 }
 
 fn latest(topic: u64, nonce: u64, combined: &str) -> InferenceEvent {
-    InferenceEvent::Latest { topic: id(topic), result: Ok(bundle(topic, nonce, combined)) }
+    let result = Ok(bundle(topic, nonce, combined));
+    InferenceEvent::Latest { topic: id(topic), is_resistant: false, result }
+}
+
+fn load_latest(topic: u64) -> Effect {
+    Effect::LoadLatest { topic: id(topic), is_resistant: false }
 }
 
 /// The screen in view, with two topics and the bundle of the first.
@@ -118,7 +123,7 @@ fn opened() -> State {
     assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);
     assert!(effects_of(&mut state, |state| state.connected(at(0))).contains(&Effect::LoadTopics));
     let asked = take(&mut state, list(vec![summary(1, Some(90)), summary(2, None)]), 0);
-    assert!(asked.contains(&Effect::LoadLatest { topic: id(1) }), "{asked:?}");
+    assert!(asked.contains(&load_latest(1)), "{asked:?}");
     assert_eq!(take(&mut state, latest(1, 90, "10"), 0), []);
     state
 }
@@ -126,14 +131,14 @@ fn opened() -> State {
 #[test]
 fn a_new_nonce_loads_the_bundle() {
     let mut state = opened();
-    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(3)));
+    let asked = effects_of(&mut state, |state| state.on_timer(at(3)));
     assert!(
         matches!(asked[..], [Effect::LoadTopics, Effect::SetTimer(Timer::Topics, _)]),
         "{asked:?}"
     );
     assert_eq!(take(&mut state, list(vec![summary(1, Some(90))]), 3), []);
     let asked = take(&mut state, list(vec![summary(1, Some(100))]), 6);
-    assert_eq!(asked[0], Effect::LoadLatest { topic: id(1) });
+    assert_eq!(asked[0], load_latest(1));
     state.on(latest(1, 100, "12"), at(6));
     assert_eq!(state.past().unwrap().len(), 2);
 }
@@ -147,7 +152,10 @@ fn actors_are_sorted_by_what_leaving_them_out_changes() {
     assert_eq!(shown(&state), ["allo1bbb", "allo1aaa", "allo1ccc", "allo1fff"]);
     let actors = state.actors();
     assert_eq!((actors[0].influence, actors[0].delta), (Some(4.0), Some(4.0)));
-    assert_eq!((actors[0].weight, actors[0].name.as_deref()), (Some(0.5), Some("12D3KooWb")));
+    assert_eq!(
+        (actors[0].weight, actors[0].known.unwrap().name.as_deref()),
+        (Some(0.5), Some("12D3KooWb"))
+    );
     assert_eq!((actors[2].influence, actors[3].role), (None, Role::Forecaster));
     state.act(Action::Reverse, at(0));
     assert_eq!(shown(&state), ["allo1ccc", "allo1aaa", "allo1bbb", "allo1fff"]);
@@ -204,10 +212,7 @@ fn a_rate_limit_pauses_polling_and_keeps_the_values() {
     assert!(state.latest.value().is_some());
     let asked = act(&mut state, Action::Refresh, 5);
     assert_eq!(asked, [Effect::SetTimer(Timer::Topics, Duration::from_secs(6))]);
-    assert_eq!(
-        effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(11)))[0],
-        Effect::LoadTopics
-    );
+    assert_eq!(effects_of(&mut state, |state| state.on_timer(at(11)))[0], Effect::LoadTopics);
 }
 
 #[test]
@@ -217,19 +222,22 @@ fn without_a_list_the_first_topic_is_loaded() {
     state.connected(at(0));
     let gone = Failure { status: Some(404), ..Failure::default() };
     let asked = take(&mut state, InferenceEvent::Topics(Err(gone)), 0);
-    assert_eq!(asked[0], Effect::LoadLatest { topic: id(1) });
+    assert_eq!(asked[0], load_latest(1));
     state.on(latest(1, 5, "3"), at(0));
-    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], Effect::LoadLatest { topic: id(2) });
+    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(2));
 }
 
 #[test]
 fn topics_and_labels_wrap_around() {
     let mut state = opened();
-    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], Effect::LoadLatest { topic: id(2) });
-    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], Effect::LoadLatest { topic: id(1) });
+    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(2));
+    assert_eq!(act(&mut state, Action::NextTopic, 0)[0], load_latest(1));
     let mut result = bundle(1, 91, "1");
     result.bundle.combined_value = values(&[("up", "0.5"), ("down", "0.3"), ("flat", "0.2")]);
-    state.on(InferenceEvent::Latest { topic: id(1), result: Ok(result) }, at(0));
+    state.on(
+        InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(result) },
+        at(0),
+    );
     assert_eq!(state.label(), "up");
     state.act(Action::PreviousLabel, at(0));
     assert_eq!(state.label(), "flat");
@@ -263,16 +271,20 @@ fn the_history_joins_the_services_and_live_bundles() {
 fn without_outliers_the_plain_bundle_is_dropped() {
     let mut state = opened();
     let asked = act(&mut state, Action::Resistant, 1);
-    assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) });
+    assert_eq!(asked[0], Effect::LoadLatest { topic: id(1), is_resistant: true });
     state.on(latest(1, 100, "99"), at(2));
     assert_eq!(state.latest.value().unwrap().bundle.nonce, 90, "what is no longer asked for");
     let result = Ok(bundle(1, 90, "9.5"));
-    state.on(InferenceEvent::Resistant { topic: id(1), result }, at(2));
+    state.on(InferenceEvent::Latest { topic: id(1), is_resistant: true, result }, at(2));
     assert_eq!(state.selection().as_deref(), Some("9.5"));
     let news = StreamEvent::Item(Box::new(bundle(1, 100, "99")));
     let asked = take(&mut state, InferenceEvent::Bundle { topic: id(1), news }, 3);
-    assert_eq!(asked[0], Effect::LoadResistant { topic: id(1) }, "a stream has the plain ones");
-    assert_eq!(act(&mut state, Action::Resistant, 4)[0], Effect::LoadLatest { topic: id(1) });
+    assert_eq!(
+        asked[0],
+        Effect::LoadLatest { topic: id(1), is_resistant: true },
+        "a stream has the plain ones"
+    );
+    assert_eq!(act(&mut state, Action::Resistant, 4)[0], load_latest(1));
 }
 
 #[test]
@@ -285,7 +297,7 @@ fn bundles_are_streamed_or_polled() {
     let asked = hear(&mut state, StreamEvent::Item(Box::new(bundle(1, 100, "12"))));
     assert_eq!(state.selection().as_deref(), Some("12"));
     assert!(asked.contains(&Effect::LoadConfidence { topic: id(1) }), "{asked:?}");
-    assert!(!asked.contains(&Effect::LoadLatest { topic: id(1) }), "{asked:?}");
+    assert!(!asked.contains(&load_latest(1)), "{asked:?}");
     hear(&mut state, StreamEvent::NotServed);
     let asked = act(&mut state, Action::NextTopic, 3);
     assert!(!asked.contains(&Effect::OpenBundles { topic: id(2) }), "{asked:?}");
@@ -369,8 +381,8 @@ fn the_chains_height_advances_between_answers() {
 fn nothing_is_requested_while_paused_or_hidden() {
     let mut state = opened();
     state.act(Action::Pause, at(0));
-    assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(3))), []);
+    assert_eq!(effects_of(&mut state, |state| state.on_timer(at(3))), []);
     assert_eq!(act(&mut state, Action::Pause, 4)[0], Effect::LoadTopics);
     assert!(effects_of(&mut state, State::hide).contains(&Effect::ClearTimer(Timer::Topics)));
-    assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Topics, at(6))), []);
+    assert_eq!(effects_of(&mut state, |state| state.on_timer(at(6))), []);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget as _};
+use wire::inference::ActorSummary;
 
 use super::{Scene, losses::loss_text, past::points};
 use crate::{
@@ -93,7 +94,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
     }
     let [body, _] = split_rows(body, body.height - below);
     let columns = columns(body.width, state.detail);
-    let is_chosen = |actor: &Actor| Some(&actor.worker) == state.actor.as_ref();
+    let is_chosen = |actor: &Actor<'_>| Some(actor.worker) == state.actor.as_ref();
     let table = Table {
         columns: &columns,
         n_rows: scene.actors.len(),
@@ -117,14 +118,14 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
         };
         DivergingBar { value, extreme, bar, center: theme.series(1) }.render(*bars, buf);
         if let Some(history) = state.past() {
-            let values = history.values_of(&actor.worker, state.label());
+            let values = history.values_of(actor.worker, state.label());
             Sparkline::new(&values, Floor::Lowest, mark(actor, theme).1).render(*past, buf);
         }
     }
 }
 
 /// The symbol of an actor, and its color.
-fn mark(actor: &Actor, theme: &Theme) -> (&'static str, Style) {
+fn mark(actor: &Actor<'_>, theme: &Theme) -> (&'static str, Style) {
     match actor.role {
         Role::Forecaster => ("▲", theme.series(3)),
         Role::Inferer if actor.is_outlier => ("●", theme.down),
@@ -133,13 +134,13 @@ fn mark(actor: &Actor, theme: &Theme) -> (&'static str, Style) {
 }
 
 /// What a row says; its bar and its past are drawn.
-fn cells(actor: &Actor, scene: Scene<'_>) -> Vec<Cell> {
+fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     let theme = scene.theme;
     let decimals = scene.decimals();
     let (symbol, dot) = mark(actor, theme);
     let is_inferer = actor.role == Role::Inferer;
     let style = if is_inferer { theme.text } else { theme.muted };
-    let name = match &actor.name {
+    let name = match actor.known.and_then(|known| known.name.as_ref()) {
         Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 11, 6),
         Some(name) => name.as_str().into(),
         None => format::short_address(actor.worker.as_str()),
@@ -165,7 +166,7 @@ fn cells(actor: &Actor, scene: Scene<'_>) -> Vec<Cell> {
 }
 
 /// The two numbers of what is chosen to be shown of an actor.
-fn details(actor: &Actor, detail: Detail, decimals: usize) -> [String; 2] {
+fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     let width = usize::from(NUMBER);
     let value = |value| or_none(value, |value| format::short(value, decimals, width));
     let weight = or_none(actor.weight, |weight| format!("{:.1}%", weight * 100.0));
@@ -176,7 +177,10 @@ fn details(actor: &Actor, detail: Detail, decimals: usize) -> [String; 2] {
             [or_none(actor.influence, signed), weight]
         }
         Detail::LeaveOuts => [value(actor.without), value(actor.alone)],
-        Detail::Learned => [learned(actor.loss), learned(actor.score)],
+        Detail::Learned => {
+            let known = |of: fn(&ActorSummary) -> Option<f64>| learned(actor.known.and_then(of));
+            [known(|known| known.loss), known(|known| known.score)]
+        }
     }
 }
 
@@ -188,29 +192,23 @@ fn learned(value: Option<f64>) -> String {
 /// Draws all that is known of the chosen actor, else of the first, from row `y` of the pane on.
 fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
-    let chosen = scene.actors.iter().find(|actor| Some(&actor.worker) == state.actor.as_ref());
+    let chosen = scene.actors.iter().find(|actor| Some(actor.worker) == state.actor.as_ref());
     let Some(actor) = chosen.or_else(|| scene.actors.first()) else { return };
     let title = format::short_address(actor.worker.as_str()).into_owned();
     pane::divider(buf, area, y, title, scene.focus(Pane::Actors), theme);
-    let known = state
-        .topic()
-        .and_then(|topic| topic.actors.iter().find(|known| known.worker == actor.worker.as_str()));
-    let role = match actor.role {
-        Role::Inferer => "inferer",
-        Role::Forecaster => "forecaster",
-    };
     let weight = or_none(actor.weight, |weight| format!("{:.2} %", weight * 100.0));
     let value = or_none(actor.value, |value| value.to_string());
-    let name = actor.name.clone().unwrap_or_else(|| format::NONE.to_owned());
-    let (regret, score) = known.map_or((None, None), |known| (known.regret, known.score));
+    let known = |of: fn(&ActorSummary) -> Option<f64>| learned(actor.known.and_then(of));
+    let name = actor.known.and_then(|known| known.name.clone());
     let facts = [
         ("address", actor.worker.to_string()),
-        ("known as", name),
-        ("role", role.to_owned()),
+        ("known as", name.unwrap_or_else(|| format::NONE.to_owned())),
+        ("role", <&str>::from(actor.role).to_owned()),
         ("value", value),
         ("mean loss", learned(actor.mean_loss)),
     ];
-    let more = [("weight", weight), ("regret", learned(regret)), ("score", learned(score))];
+    let regret = known(|known| known.regret);
+    let more = [("weight", weight), ("regret", regret), ("score", known(|known| known.score))];
     let [_, below] = split_rows(padded(padded(area)), y + 1);
     let [body, below] = split_rows(below, FACTS_HEIGHT - 1);
     draw_facts(body, buf, theme, &facts);
@@ -223,13 +221,13 @@ fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
 }
 
 /// Draws what an actor said over its past epochs, against what all came to and what came true.
-fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor, scene: Scene<'_>) {
+fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(past) = state.past().filter(|_| area.height >= PAST_FROM - FACTS_HEIGHT) else {
         return;
     };
     let told: Vec<Point> = past
-        .timeline_of(&actor.worker, state.label())
+        .timeline_of(actor.worker, state.label())
         .into_iter()
         .map(|(time, value)| Point { time, value })
         .collect();

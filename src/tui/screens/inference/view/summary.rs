@@ -11,7 +11,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Scene;
 use crate::{
-    screens::inference::state::{Feed, actors::Role, past::label_value},
+    screens::inference::state::{
+        Feed,
+        actors::Role,
+        confidence::widest_interval,
+        past::{Epoch, label_value},
+    },
     state::loadable::Loadable,
     view::join_facts,
     widget::{
@@ -196,7 +201,7 @@ fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -
 /// Where the values lie, counted by their weights.
 fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let state = scene.state;
-    let (percent, low, high) = state.confidence.as_ref()?.widest(state.label())?;
+    let (percent, low, high) = widest_interval(state.confidence.as_ref()?, state.label())?;
     Some(Figure {
         name: "weighted range",
         value: format!("{} – {}", format::grouped(low, decimals), format::grouped(high, decimals)),
@@ -208,9 +213,7 @@ fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
 /// How far the combined value has moved over the epochs that are known.
 fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let (state, label) = (scene.state, scene.state.label());
-    let of = |epoch: &crate::screens::inference::state::past::Epoch| {
-        Some((epoch.time, *epoch.combined.get(label)?))
-    };
+    let of = |epoch: &Epoch| Some((epoch.time, *epoch.combined.get(label)?));
     let mut known = state.past()?.epochs().rev().filter_map(of).take(11);
     let (newest_at, newest) = known.next()?;
     let (oldest_at, oldest) = known.last()?;

@@ -200,7 +200,9 @@ fn opened(selected: u64) -> state::State {
     let result = Ok(leaderboard(selected));
     state.inference.on(InferenceEvent::Leaderboard { topic: id(selected), result }, then);
     let result = Ok(latest(selected, 4_812_370, labels));
-    state.inference.on(InferenceEvent::Latest { topic: id(selected), result }, then);
+    state
+        .inference
+        .on(InferenceEvent::Latest { topic: id(selected), is_resistant: false, result }, then);
     state.inference.act(Action::Down, now());
     state
 }
@@ -252,7 +254,7 @@ fn each_state() {
     let topics = TopicList { block_height: 1, block_time_ms: 1_000, topics: Vec::new() };
     let mut stale = opened(1);
     let result = Err(failure(Some(429)));
-    stale.inference.on(InferenceEvent::Latest { topic: id(1), result }, now());
+    stale.inference.on(InferenceEvent::Latest { topic: id(1), is_resistant: false, result }, now());
     let states = vec![
         ("loading", loading),
         ("empty", with(InferenceEvent::Topics(Ok(topics)))),
@@ -357,7 +359,7 @@ proptest! {
         }
         bundle.bundle.naive_value[0].value = f64::NAN;
         bundle.bundle.combined_value[0].label_name = text;
-        let event = InferenceEvent::Latest { topic: id(1), result: Ok(bundle) };
+        let event = InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(bundle) };
         state.inference.on(event, now());
         drawn(&state, width, height, theme::Name::Dark);
     }
@@ -407,13 +409,17 @@ fn a_difference_that_is_not_zero_does_not_read_as_zero() {
         actor.values = labeled(&[("y", 42.0)]);
     }
     latest.bundle.naive_value = labeled(&[("y", 42.0)]);
-    let same = InferenceEvent::Latest { topic: id(1), result: Ok(latest.clone()) };
+    let same =
+        InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest.clone()) };
     state.inference.on(same, now());
     let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
     assert!(shown.contains(" 42  ") && !shown.contains(" 42.000 "), "{shown}");
     latest.bundle.nonce += 10;
     latest.bundle.naive_value = labeled(&[("y", 42.000_000_06)]);
-    state.inference.on(InferenceEvent::Latest { topic: id(1), result: Ok(latest) }, now());
+    state.inference.on(
+        InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest) },
+        now(),
+    );
     let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
     assert!(shown.contains("-0.00000006") || shown.contains("-6e-8"), "{shown}");
 }
@@ -440,7 +446,10 @@ fn a_topic_in_percent_differs_by_points_on_a_whole_scale() {
     for (idx, actor) in (0..).zip(&mut latest.bundle.inferer_values) {
         actor.values = labeled(&[("y", 38.0 + 0.5 * f64::from(idx))]);
     }
-    state.inference.on(InferenceEvent::Latest { topic: id(1), result: Ok(latest) }, now());
+    state.inference.on(
+        InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Ok(latest) },
+        now(),
+    );
     let shown = shot::text(&drawn(&state, 160, 43, theme::Name::Dark));
     assert!(shown.contains("points vs naive") && !shown.contains("% of combined"), "{shown}");
 }
