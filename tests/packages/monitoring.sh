@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Has promtool read the alert rules and every query of the dashboard, and see which alerts fire when:
+#     tests/packages/monitoring.sh
+# Needs Python 3, and Prometheus, which is installed from Debian's packages if it is missing.
+set -euo pipefail
+cd "$(dirname "$0")"
+if ! command -v promtool >/dev/null; then
+    as_root=()
+    [[ $EUID = 0 ]] || as_root=(sudo)
+    "${as_root[@]}" apt-get install --yes --no-install-recommends prometheus >&2
+fi
+promtool check rules ../../assets/monitoring/alerts.yml
+promtool test rules alerts.yml
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Each query as a rule, with values in place of Grafana's variables.
+python3 - ../../assets/monitoring/dashboard.json >"$work/queries.yml" <<'PYTHON'
+import json, sys
+
+panels = json.load(open(sys.argv[1]))["panels"]
+queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+for name, value in {"__rate_interval": "5m", "__range": "1h", "job": ".*", "instance": ".*"}.items():
+    queries = [query.replace(f"${name}", value) for query in queries]
+rules = [{"record": f"query{number}", "expr": query} for number, query in enumerate(queries)]
+print(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+PYTHON
+promtool check rules "$work/queries.yml"
