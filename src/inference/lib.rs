@@ -24,7 +24,7 @@ use tracing::warn;
 use crate::{
     math::sortition::Record,
     network::{
-        cache::Cache,
+        cache::{Cache, Entry},
         chain::{Blocks, Chain, Leap},
         epoch::is_open,
         epoch_end::{closing, lesson},
@@ -32,6 +32,7 @@ use crate::{
         retention::{DAY, Retention},
         submission::{Origin, Payload, PayloadError, Submission, Submitter},
         topic::{Keep, Topic, TopicSettingsError},
+        topics::{TOPICS_MAX, TOPICS_OF_KEY_MAX},
     },
     store::{
         CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StoredLearned, SubmitOutcome,
@@ -50,25 +51,10 @@ pub struct InferenceOptions {
     pub topics: Vec<Topic>,
 }
 
-/// Why the network's file failed.
+/// Why the network did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InferenceError {
-    /// A topic's settings do not fit together.
-    #[error("take the topics")]
-    Topic(#[from] TopicSettingsError),
-    /// The file failed.
-    #[error("use the inference file")]
-    Store(#[from] StoreError),
-    /// The program is stopping.
-    #[error("finish before the program stopped")]
-    Stopped,
-}
-
-/// Why there is nothing to read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
     /// There is no such topic.
     #[error("find topic {topic}")]
     UnknownTopic {
@@ -78,21 +64,6 @@ pub enum ReadError {
     /// No epoch of the topic has closed with a bundle yet.
     #[error("find a bundle of topic {topic}")]
     NoBundle {
-        /// The topic's number.
-        topic: TopicId,
-    },
-    /// The file failed.
-    #[error("read the network")]
-    Failed(#[from] InferenceError),
-}
-
-/// Why a payload was not taken.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SubmitError {
-    /// There is no such topic.
-    #[error("find topic {topic}")]
-    UnknownTopic {
         /// The topic's number.
         topic: TopicId,
     },
@@ -127,9 +98,51 @@ pub enum SubmitError {
     /// The payload does not fit the topic.
     #[error("check the submission")]
     Payload(#[from] PayloadError),
+    /// A topic's settings do not fit together.
+    #[error("take the topic")]
+    Topic(#[from] TopicSettingsError),
+    /// Somebody else created the topic.
+    #[error("change topic {topic}, which {} created", if *.is_built_in { "the program" } else { "another key" })]
+    NotYours {
+        /// Whether the program came with it.
+        is_built_in: bool,
+        /// The topic's number.
+        topic: TopicId,
+    },
+    /// A setting that stays as it was created.
+    #[error("change {what} of topic {topic}, which stays as it was created")]
+    Fixed {
+        /// The topic's number.
+        topic: TopicId,
+        /// The setting that cannot change.
+        what: &'static str,
+    },
+    /// Labels cannot change while workers submit under them.
+    #[error("change the labels of topic {topic} while a submission window is open")]
+    WindowOpen {
+        /// The topic's number.
+        topic: TopicId,
+    },
+    /// There are as many topics as there may be.
+    #[error("have more than {TOPICS_OF_KEY_MAX} topics of one key, or {TOPICS_MAX} in all")]
+    TooManyTopics,
+    /// It is not kept what had been learned by then.
+    #[error("learn again from nonce {from}, of which not all is kept")]
+    TooFarBack {
+        /// The first epoch that was to be learned from again.
+        from: BlockHeight,
+        /// The first one from which that can be done; none where there is none.
+        earliest: Option<BlockHeight>,
+    },
+    /// The topic learned from another epoch meanwhile.
+    #[error("learn again while the topic learns from another epoch")]
+    Relearning,
     /// The file failed.
-    #[error("keep the submission")]
-    Failed(#[from] InferenceError),
+    #[error("use the inference file")]
+    Store(#[from] StoreError),
+    /// The program is stopping.
+    #[error("finish before the program stopped")]
+    Stopped,
 }
 
 /// Who submits, and for what.
@@ -227,8 +240,8 @@ impl Inference {
     /// Takes `payload` from `sender`, a worker of the network itself. On return it is durable.
     ///
     /// # Errors
-    /// A [`SubmitError`] that says why it is not taken.
-    pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), SubmitError> {
+    /// An [`InferenceError`] that says why it is not taken.
+    pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), InferenceError> {
         self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
@@ -242,15 +255,15 @@ impl Inference {
         origin: Origin,
         sender: Sender,
         payload: Payload,
-    ) -> Result<(), SubmitError> {
+    ) -> Result<(), InferenceError> {
         let Sender { topic, nonce, worker, name } = sender;
         let submitter = origin.submitter;
-        let settings = self.topic(topic).ok_or(SubmitError::UnknownTopic { topic })?;
+        let settings = self.find_topic(topic)?;
         if !is_open(settings.timing, nonce, self.shared.chain.height()) {
-            return Err(SubmitError::NotOpen { nonce });
+            return Err(InferenceError::NotOpen { nonce });
         }
         if submitter != Submitter::Network && !settings.whitelist.admits(&worker) {
-            return Err(SubmitError::NotWhitelisted { topic, worker });
+            return Err(InferenceError::NotWhitelisted { topic, worker });
         }
         let submission = Submission::checked(&settings, worker, name, payload)?;
         let is_trusted = submitter.is_operators() || settings.whitelist.is_enabled;
@@ -267,32 +280,36 @@ impl Inference {
         });
         match submitted.await? {
             SubmitOutcome::Taken => Ok(()),
-            SubmitOutcome::Repeated => Err(SubmitError::Repeated { nonce }),
-            SubmitOutcome::NotOpen => Err(SubmitError::NotOpen { nonce }),
-            SubmitOutcome::Full { limit } => Err(SubmitError::Full { nonce, limit }),
+            SubmitOutcome::Repeated => Err(InferenceError::Repeated { nonce }),
+            SubmitOutcome::NotOpen => Err(InferenceError::NotOpen { nonce }),
+            SubmitOutcome::Full { limit } => Err(InferenceError::Full { nonce, limit }),
         }
     }
 
     /// Opens the epoch `nonce` of `topic`; whether it is new.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn open_epoch(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
+    /// [`InferenceError`] if there is no such topic, or the file fails.
+    pub async fn open_epoch(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+    ) -> Result<bool, InferenceError> {
         self.find_topic(topic)?;
-        let opened = self.with_store(move |shared| {
+        self.with_store(move |shared| {
             let opened = shared.store.open_epoch(topic, nonce, shared.chain.now())?;
             shared.cache.change(topic, |entry| entry.progress = None);
             Ok(opened)
-        });
-        Ok(opened.await?)
+        })
+        .await
     }
 
     /// Closes the epoch `nonce` of `topic`: its bundle is made, kept, and served from then on.
     /// Whether it was open. An epoch without inferences closes without a bundle, which is logged.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, ReadError> {
+    /// [`InferenceError`] if there is no such topic, or the file fails.
+    pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, InferenceError> {
         let settings = self.find_topic(topic)?;
         let closed = self.with_store(move |shared| {
             let options = shared.end_options(&settings);
@@ -313,26 +330,25 @@ impl Inference {
     /// epoch is given up. Whether it had closed and was not learned from.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn learn(
         &self,
         topic: TopicId,
         nonce: BlockHeight,
         outcome: Option<f64>,
-    ) -> Result<bool, ReadError> {
+    ) -> Result<bool, InferenceError> {
         let settings = self.find_topic(topic)?;
-        let learned = self.with_store(move |shared| {
+        self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
             let options = shared.end_options(&settings);
             let learned = shared.store.learn(topic, nonce, options, move |bundle, learned| {
                 lesson(&settings, bundle, learned, input.zip(outcome))
-            });
-            let learned = learned?;
+            })?;
             let was_closed = learned.is_some();
             shared.cache.change(topic, |entry| entry.learn(learned));
             Ok(was_closed)
-        });
-        Ok(learned.await?)
+        })
+        .await
     }
 
     /// Keeps `input` as what the epoch `nonce` of `topic` was asked with.
@@ -381,8 +397,12 @@ impl Inference {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
 
-    fn find_topic(&self, topic: TopicId) -> Result<Arc<Topic>, ReadError> {
-        self.topic(topic).ok_or(ReadError::UnknownTopic { topic })
+    /// Returns `topic`.
+    ///
+    /// # Errors
+    /// [`InferenceError::UnknownTopic`] if there is none.
+    pub fn find_topic(&self, topic: TopicId) -> Result<Arc<Topic>, InferenceError> {
+        self.topic(topic).ok_or(InferenceError::UnknownTopic { topic })
     }
 
     /// Lets the file grow to so many pages, as a full disk would.
@@ -396,9 +416,22 @@ impl Inference {
         &self,
         topic: TopicId,
         read: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, ReadError> {
+    ) -> Result<T, InferenceError> {
         self.find_topic(topic)?;
-        Ok(self.with_store(move |shared| Ok(read(&shared.store)?)).await?)
+        self.with_store(move |shared| Ok(read(&shared.store)?)).await
+    }
+
+    /// What the cache has of `topic` in `slot`, or what `load` makes of it on a blocking thread.
+    async fn cached<T: Clone + Send + 'static>(
+        &self,
+        topic: TopicId,
+        slot: fn(&mut Entry) -> &mut Option<T>,
+        load: fn(&Shared, TopicId) -> Result<T, InferenceError>,
+    ) -> Result<T, InferenceError> {
+        match slot(&mut self.shared.cache.get(topic)).take() {
+            Some(known) => Ok(known),
+            None => self.with_store(move |shared| load(shared, topic)).await,
+        }
     }
 
     /// Runs `work` on a blocking thread.
@@ -454,17 +487,8 @@ impl Shared {
 
     /// What `topic` has learned, from memory where that is what it still is.
     fn load_learned(&self, topic: TopicId) -> Result<StoredLearned, InferenceError> {
-        if let Some(known) = self.cache.get(topic).known {
-            return Ok(known);
-        }
-        let _turn = self.cache.load();
-        let entry = self.cache.get(topic);
-        if let Some(known) = entry.known {
-            return Ok(known);
-        }
-        let known = self.store.learned(topic, None)?;
-        self.cache.keep(topic, &entry, |entry| entry.known = Some(known.clone()));
-        Ok(known)
+        let read = || Ok(self.store.learned(topic, None)?);
+        self.cache.load(topic, |entry| &mut entry.known, read)
     }
 
     /// How an epoch of `topic` ends now.

@@ -258,7 +258,10 @@ async fn the_first_epoch_opens_at_once_and_is_served_when_its_window_is_over() {
     let mut stage = Stage::load().await;
     stage.runner.tick().await;
     stage.pass(6).await;
-    assert!(matches!(stage.inference.latest(stage.id()).await, Err(ReadError::NoBundle { .. })));
+    assert!(matches!(
+        stage.inference.latest(stage.id()).await,
+        Err(InferenceError::NoBundle { .. })
+    ));
     stage.pass(1).await;
     let bundle = stage.latest().await;
     assert_eq!((bundle.nonce, bundle.inferer_values.len()), (1, 2));
@@ -370,7 +373,10 @@ async fn an_epoch_without_inferences_has_no_bundle_and_the_next_has() {
     stage.pass(7).await;
     let progress = stage.inference.progress(stage.id()).await.unwrap();
     assert_eq!((progress.open, progress.unlearned), (vec![], vec![]));
-    assert!(matches!(stage.inference.latest(stage.id()).await, Err(ReadError::NoBundle { .. })));
+    assert!(matches!(
+        stage.inference.latest(stage.id()).await,
+        Err(InferenceError::NoBundle { .. })
+    ));
     stage.pass(12).await;
     assert_eq!(stage.latest().await.nonce, 13);
 }
@@ -383,7 +389,7 @@ async fn what_was_submitted_before_a_power_cut_is_in_the_bundle_once() {
     stage.pass(3).await;
     let mut stage = stage.killed_and_reopened().await;
     let again = stage.inference.submit(sender(&stage, 1, "me"), value("99")).await;
-    assert!(matches!(again, Err(SubmitError::Repeated { nonce: 1 })));
+    assert!(matches!(again, Err(InferenceError::Repeated { nonce: 1 })));
     stage.runner.tick().await;
     stage.pass(4).await;
     let bundle = stage.latest().await;
@@ -449,18 +455,18 @@ async fn payloads_are_taken_in_the_window_alone_and_once() {
         let inference = stage.inference.clone();
         async move { inference.submit(sender, value("1")).await }
     };
-    assert!(matches!(submit(2, "a").await, Err(SubmitError::NotOpen { nonce: 2 })));
+    assert!(matches!(submit(2, "a").await, Err(InferenceError::NotOpen { nonce: 2 })));
     submit(1, "a").await.unwrap();
-    assert!(matches!(submit(1, "a").await, Err(SubmitError::Repeated { nonce: 1 })));
+    assert!(matches!(submit(1, "a").await, Err(InferenceError::Repeated { nonce: 1 })));
     let unfit = stage.inference.submit(sender(&stage, 1, "b"), value("many")).await;
-    assert!(matches!(unfit, Err(SubmitError::Payload(_))));
+    assert!(matches!(unfit, Err(InferenceError::Payload(_))));
     let nowhere = Sender { topic: TopicId::new(9).unwrap(), ..sender(&stage, 1, "b") };
     let unknown = stage.inference.submit(nowhere, value("1")).await;
-    assert!(matches!(unknown, Err(SubmitError::UnknownTopic { .. })));
+    assert!(matches!(unknown, Err(InferenceError::UnknownTopic { .. })));
     stage.clock.advance(Duration::from_secs(6));
     submit(1, "b").await.unwrap();
     stage.clock.advance(Duration::from_secs(1));
-    assert!(matches!(submit(1, "c").await, Err(SubmitError::NotOpen { nonce: 1 })));
+    assert!(matches!(submit(1, "c").await, Err(InferenceError::NotOpen { nonce: 1 })));
     stage.runner.tick().await;
     assert_eq!(stage.latest().await.inferer_values.len(), 2);
 }
@@ -534,6 +540,7 @@ async fn heights_and_topics_outlast_the_program() {
 
 #[test]
 fn every_cause_is_told() {
-    let error = ReadError::Failed(InferenceError::Stopped);
-    assert_eq!(task::causes::chain(&error), "read the network: finish before the program stopped");
+    let error = InferenceError::Store(StoreError::InUse);
+    let told = task::causes::chain(&error);
+    assert!(told.starts_with("use the inference file: open the inference file, which"), "{told}");
 }

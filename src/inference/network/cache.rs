@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use model::topic::TopicId;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, ReentrantMutex};
 use task::cache::{self, Capacity};
 
 use crate::{
@@ -40,13 +40,13 @@ pub(crate) struct Cache {
     /// How often each topic has changed; held while an entry is replaced.
     changes: Mutex<BTreeMap<TopicId, u64>>,
     entries: cache::Cache<(TopicId, u64), Entry>,
-    loading: Mutex<()>,
+    loading: ReentrantMutex<()>,
 }
 
 impl Default for Cache {
     fn default() -> Self {
         let entries = cache::Cache::new(CAPACITY);
-        Self { changes: Mutex::default(), entries, loading: Mutex::default() }
+        Self { changes: Mutex::default(), entries, loading: ReentrantMutex::default() }
     }
 }
 
@@ -70,18 +70,29 @@ impl Cache {
         self.entry(topic, n_changes)
     }
 
-    /// Lets one caller read from the file for the cache at a time, so that many who ask for the same
-    /// at once read it once.
-    pub(crate) fn load(&self) -> MutexGuard<'_, ()> {
-        self.loading.lock()
-    }
-
-    /// Keeps what `put` adds to the entry of `topic`, unless the topic changed since `read` was got.
-    pub(crate) fn keep(&self, topic: TopicId, read: &Entry, put: impl FnOnce(&mut Entry)) {
+    /// What is kept of `topic` in `slot`, read by `read` where it is missing. Only one caller reads at a
+    /// time, so that many who ask for the same at once read it once; `read` may load another slot.
+    /// What was read is not kept if the topic changed meanwhile.
+    pub(crate) fn load<T: Clone, E>(
+        &self,
+        topic: TopicId,
+        slot: fn(&mut Entry) -> &mut Option<T>,
+        read: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(known) = slot(&mut self.get(topic)).take() {
+            return Ok(known);
+        }
+        let _turn = self.loading.lock();
+        let mut entry = self.get(topic);
+        if let Some(known) = slot(&mut entry).take() {
+            return Ok(known);
+        }
+        let value = read()?;
         let _alone = self.changes.lock();
-        let mut entry = self.entry(topic, read.n_changes);
-        put(&mut entry);
+        let mut entry = self.entry(topic, entry.n_changes);
+        *slot(&mut entry) = Some(value.clone());
         self.put(topic, entry);
+        Ok(value)
     }
 
     /// Has `change` bring the entry of `topic` to what it is now.
@@ -121,9 +132,15 @@ mod tests {
     #[test]
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let (cache, topic) = (Cache::default(), TopicId::FIRST);
-        let read = cache.get(topic);
-        cache.change(topic, |entry| entry.known = Some(stored(2)));
-        cache.keep(topic, &read, |entry| entry.known = Some(stored(1)));
+        let read = cache.load(
+            topic,
+            |entry| &mut entry.known,
+            || {
+                cache.change(topic, |entry| entry.known = Some(stored(2)));
+                Ok::<_, ()>(stored(1))
+            },
+        );
+        assert_eq!(read.map(|known| known.stamp), Ok(1));
         assert_eq!(cache.get(topic).known.map(|known| known.stamp), Some(2));
     }
 }

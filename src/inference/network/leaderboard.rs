@@ -10,7 +10,7 @@ use wire::inference::{
 };
 
 use crate::{
-    Inference, ReadError,
+    Inference, InferenceError,
     math::{
         loss::LossRule,
         regret::{Losses, Role},
@@ -39,9 +39,13 @@ impl Inference {
     /// of a topic with many actors. Actors have no names.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn ranking(&self, topic: TopicId, n_epochs: u32) -> Result<Leaderboard, ReadError> {
-        let settings = self.topic(topic).ok_or(ReadError::UnknownTopic { topic })?;
+    /// [`InferenceError`] if there is no such topic, or the file fails.
+    pub async fn ranking(
+        &self,
+        topic: TopicId,
+        n_epochs: u32,
+    ) -> Result<Leaderboard, InferenceError> {
+        let settings = self.find_topic(topic)?;
         let newest = self.losses_until(topic, BlockHeight::MAX, 1).await?;
         let Some((_, losses)) = newest.first() else {
             return Ok(ranking(&settings, &[], &[]));

@@ -43,42 +43,31 @@ impl Inference {
         let mut overviews = Vec::new();
         for topic in self.topics() {
             let progress = self.epochs_of(topic.id).await?;
-            let actors = self.actors_of(topic.id).await?;
+            let actors = self.cached(topic.id, |entry| &mut entry.actors, Shared::load_actors);
+            let actors = actors.await?;
             overviews.push(Overview { topic, progress, actors });
         }
         Ok(overviews)
-    }
-
-    async fn actors_of(&self, topic: TopicId) -> Result<Arc<TopicActors>, InferenceError> {
-        if let Some(actors) = self.shared.cache.get(topic).actors {
-            return Ok(actors);
-        }
-        self.with_store(move |shared| shared.load_actors(topic)).await
     }
 }
 
 impl Shared {
     fn load_actors(&self, topic: TopicId) -> Result<Arc<TopicActors>, InferenceError> {
-        let learned = self.load_learned(topic)?.learned;
-        let _turn = self.cache.load();
-        let entry = self.cache.get(topic);
-        if let Some(actors) = entry.actors {
-            return Ok(actors);
-        }
-        let newest = self.read_newest(topic)?;
-        let actors = Arc::new(TopicActors {
-            last_nonce: newest.as_ref().map(|bundles| bundles.bundle.nonce),
-            n_learned: learned.n_learned,
-            actors: match newest {
-                Some(bundles) => {
-                    let names = self.store.names(topic, bundles.bundle.nonce)?;
-                    summaries(&bundles, &names, &learned)
+        let read = || {
+            let learned = self.load_learned(topic)?.learned;
+            let mut actors = TopicActors { n_learned: learned.n_learned, ..TopicActors::default() };
+            match self.load_newest(topic) {
+                Err(InferenceError::NoBundle { .. }) => return Ok(Arc::new(actors)),
+                found => {
+                    let bundles = found?;
+                    let nonce = bundles.bundle.nonce;
+                    actors.last_nonce = Some(nonce);
+                    actors.actors = summaries(&bundles, &self.store.names(topic, nonce)?, &learned);
                 }
-                None => Vec::new(),
-            },
-        });
-        self.cache.keep(topic, &entry, |entry| entry.actors = Some(Arc::clone(&actors)));
-        Ok(actors)
+            }
+            Ok(Arc::new(actors))
+        };
+        self.cache.load(topic, |entry| &mut entry.actors, read)
     }
 }
 

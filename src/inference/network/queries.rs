@@ -6,7 +6,7 @@ use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::HistoryEpoch;
 
 use crate::{
-    Inference, InferenceError, ReadError, Shared,
+    Inference, InferenceError, Shared,
     math::{
         regret::{Losses, Role, RoleValues},
         synthesis::weights::{normalized, weights},
@@ -47,83 +47,71 @@ impl Inference {
     /// an epoch.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`], [`ReadError::NoBundle`] before the first, or
-    /// [`ReadError::Failed`].
-    pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, ReadError> {
+    /// [`InferenceError::NoBundle`] before the first; besides those of [`Self::history`].
+    pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
         self.find_topic(topic)?;
-        if let Some(bundles) = self.shared.cache.get(topic).bundles {
-            return Ok(bundles);
-        }
-        let found = self.with_store(move |shared| shared.load_newest(topic)).await?;
-        found.ok_or(ReadError::NoBundle { topic })
+        self.cached(topic, |entry| &mut entry.bundles, Shared::load_newest).await
     }
 
     /// Returns the bundle of the epoch `nonce` of `topic`.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`], [`ReadError::NoBundle`] if that epoch has none, or
-    /// [`ReadError::Failed`].
+    /// [`InferenceError::NoBundle`] if that epoch has none; besides those of [`Self::history`].
     pub async fn bundle_at(
         &self,
         topic: TopicId,
         nonce: BlockHeight,
-    ) -> Result<Bundles, ReadError> {
+    ) -> Result<Bundles, InferenceError> {
         let found = self.read(topic, move |store| store.bundles(topic, Some(nonce))).await?;
-        found.ok_or(ReadError::NoBundle { topic })
+        found.ok_or(InferenceError::NoBundle { topic })
     }
 
     /// Returns the newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle,
     /// oldest first.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn history(
         &self,
         topic: TopicId,
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
-    ) -> Result<Vec<HistoryEpoch>, ReadError> {
+    ) -> Result<Vec<HistoryEpoch>, InferenceError> {
         self.read(topic, move |store| store.history(topic, nonces, limit)).await
     }
 
     /// Returns where `topic` stands.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn progress(&self, topic: TopicId) -> Result<Progress, ReadError> {
+    /// [`InferenceError`] if there is no such topic, or the file fails.
+    pub async fn progress(&self, topic: TopicId) -> Result<Progress, InferenceError> {
         self.find_topic(topic)?;
         Ok(self.epochs_of(topic).await?.as_ref().clone())
     }
 
     /// Where the epochs of `topic` stand.
     pub(crate) async fn epochs_of(&self, topic: TopicId) -> Result<Arc<Progress>, InferenceError> {
-        if let Some(progress) = self.shared.cache.get(topic).progress {
-            return Ok(progress);
-        }
-        self.with_store(move |shared| shared.load_progress(topic)).await
+        self.cached(topic, |entry| &mut entry.progress, Shared::load_progress).await
     }
 
     /// Returns what `topic` has learned.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>, ReadError> {
+    /// [`InferenceError`] if there is no such topic, or the file fails.
+    pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>, InferenceError> {
         self.find_topic(topic)?;
-        if let Some(known) = self.shared.cache.get(topic).known {
-            return Ok(known.learned);
-        }
-        Ok(self.with_store(move |shared| shared.load_learned(topic)).await?.learned)
+        Ok(self.cached(topic, |entry| &mut entry.known, Shared::load_learned).await?.learned)
     }
 
     /// Returns who forecast in the epoch `nonce` of `topic`, by address.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn forecasting(
         &self,
         topic: TopicId,
         nonce: BlockHeight,
-    ) -> Result<Vec<Address>, ReadError> {
+    ) -> Result<Vec<Address>, InferenceError> {
         self.read(topic, move |store| store.forecasting(topic, nonce)).await
     }
 
@@ -131,13 +119,13 @@ impl Inference {
     /// oldest first.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn nonces(
         &self,
         topic: TopicId,
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
-    ) -> Result<Vec<BlockHeight>, ReadError> {
+    ) -> Result<Vec<BlockHeight>, InferenceError> {
         self.read(topic, move |store| store.nonces(topic, nonces, limit)).await
     }
 
@@ -145,12 +133,12 @@ impl Inference {
     /// the epoch, with their ids.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn submissions(
         &self,
         topic: TopicId,
         nonce: BlockHeight,
-    ) -> Result<Vec<Submission>, ReadError> {
+    ) -> Result<Vec<Submission>, InferenceError> {
         let settings = self.find_topic(topic)?;
         self.read(topic, move |store| {
             let submissions = store.submissions(topic, nonce)?;
@@ -162,12 +150,12 @@ impl Inference {
     /// Returns the newest submission of `worker` for `topic`, if it ever made one.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn newest_of(
         &self,
         topic: TopicId,
         worker: Address,
-    ) -> Result<Option<Received>, ReadError> {
+    ) -> Result<Option<Received>, InferenceError> {
         let settings = self.find_topic(topic)?;
         self.read(topic, move |store| {
             let Some(Received { nonce, submission }) = store.newest_of(topic, &worker)? else {
@@ -184,27 +172,27 @@ impl Inference {
     /// from, newest first.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn losses_until(
         &self,
         topic: TopicId,
         nonce: BlockHeight,
         limit: u32,
-    ) -> Result<Vec<(BlockHeight, Losses)>, ReadError> {
+    ) -> Result<Vec<(BlockHeight, Losses)>, InferenceError> {
         self.read(topic, move |store| store.losses_until(topic, nonce, limit)).await
     }
 
     /// Returns the regret of `actor`, who does `role`, on `topic`.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
+    /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn regret(
         &self,
         topic: TopicId,
         against: Against,
         role: Role,
         actor: Address,
-    ) -> Result<TimedRegret, ReadError> {
+    ) -> Result<TimedRegret, InferenceError> {
         let learned = self.learned(topic).await?;
         let regrets = &learned.regrets;
         let (regret, other) = match against {
@@ -242,8 +230,8 @@ impl Inference {
     /// that epoch. All shares sum to 1; empty before the first lesson.
     ///
     /// # Errors
-    /// [`ReadError::UnknownTopic`] or [`ReadError::Failed`].
-    pub async fn learned_shares(&self, topic: TopicId) -> Result<RoleValues, ReadError> {
+    /// [`InferenceError`] if there is no such topic, or the file fails.
+    pub async fn learned_shares(&self, topic: TopicId) -> Result<RoleValues, InferenceError> {
         let settings = self.find_topic(topic)?;
         let learned = self.learned(topic).await?;
         Ok(shares(&settings, &learned))
@@ -251,32 +239,17 @@ impl Inference {
 }
 
 impl Shared {
-    fn load_newest(&self, topic: TopicId) -> Result<Option<Arc<Bundles>>, InferenceError> {
-        let _turn = self.cache.load();
-        self.read_newest(topic)
-    }
-
-    /// The newest bundle of `topic`, for who has the turn to load.
-    pub(crate) fn read_newest(
-        &self,
-        topic: TopicId,
-    ) -> Result<Option<Arc<Bundles>>, InferenceError> {
-        let entry = self.cache.get(topic);
-        if entry.bundles.is_some() {
-            return Ok(entry.bundles);
-        }
-        let Some(bundles) = self.store.bundles(topic, None)?.map(Arc::new) else {
-            return Ok(None);
+    pub(crate) fn load_newest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
+        let read = || {
+            let bundles = self.store.bundles(topic, None)?;
+            bundles.map(Arc::new).ok_or(InferenceError::NoBundle { topic })
         };
-        self.cache.keep(topic, &entry, |entry| entry.bundles = Some(Arc::clone(&bundles)));
-        Ok(Some(bundles))
+        self.cache.load(topic, |entry| &mut entry.bundles, read)
     }
 
     fn load_progress(&self, topic: TopicId) -> Result<Arc<Progress>, InferenceError> {
-        let entry = self.cache.get(topic);
-        let progress = Arc::new(self.store.progress(topic)?);
-        self.cache.keep(topic, &entry, |entry| entry.progress = Some(Arc::clone(&progress)));
-        Ok(progress)
+        let read = || Ok(Arc::new(self.store.progress(topic)?));
+        self.cache.load(topic, |entry| &mut entry.progress, read)
     }
 }
 

@@ -5,31 +5,11 @@ use std::collections::BTreeMap;
 use model::topic::{BlockHeight, TopicId};
 
 use crate::{
-    Inference, InferenceError, ReadError,
+    Inference, InferenceError,
     math::regret::{Role, RoleValues},
     network::{epoch_end::lesson_of, learned::Learned, submission::numbers, topic::Topic},
     store::{Input, Lesson, Relearnable, Relearned, Store},
 };
-
-/// Why a topic did not learn again.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RelearnError {
-    /// There is no such topic, or the file failed.
-    #[error("learn again")]
-    Read(#[from] ReadError),
-    /// It is not kept what had been learned by then.
-    #[error("learn again from nonce {from}, of which not all is kept")]
-    TooFarBack {
-        /// The first epoch that was to be learned from again.
-        from: BlockHeight,
-        /// The first one from which that can be done; none where there is none.
-        earliest: Option<BlockHeight>,
-    },
-    /// The topic learned from another epoch meanwhile.
-    #[error("learn again while the topic learns from another epoch")]
-    Busy,
-}
 
 /// What came of learning again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,15 +33,15 @@ impl Inference {
     /// Returns the epochs of `topic` from `from` on that were asked something and are over, with it.
     ///
     /// # Errors
-    /// A [`RelearnError`].
+    /// [`InferenceError::TooFarBack`]; besides those of [`Self::history`].
     pub async fn inputs_since(
         &self,
         topic: TopicId,
         from: BlockHeight,
-    ) -> Result<Vec<(BlockHeight, Input)>, RelearnError> {
+    ) -> Result<Vec<(BlockHeight, Input)>, InferenceError> {
         self.find_topic(topic)?;
         let found = self.with_store(move |shared| relearnable(&shared.store, topic, from));
-        let lessons = found.await.map_err(ReadError::from)??.lessons.into_iter();
+        let lessons = found.await?.lessons.into_iter();
         let since = lessons.filter(|lesson| lesson.nonce >= from);
         Ok(since.filter_map(|lesson| Some((lesson.nonce, lesson.input?))).collect())
     }
@@ -71,29 +51,26 @@ impl Inference {
     /// that only rested since stay as they are.
     ///
     /// # Errors
-    /// A [`RelearnError`] that says why not; then nothing changed.
+    /// An [`InferenceError`] that says why not; then nothing changed.
     pub async fn relearn(
         &self,
         topic: TopicId,
         from: BlockHeight,
         outcomes: BTreeMap<BlockHeight, f64>,
-    ) -> Result<RelearnReport, RelearnError> {
+    ) -> Result<RelearnReport, InferenceError> {
         let settings = self.find_topic(topic)?;
-        let done = self.with_store(move |shared| {
+        self.with_store(move |shared| {
             let known = shared.load_learned(topic)?;
-            let found = match relearnable(&shared.store, topic, from)? {
-                Ok(found) => found,
-                Err(error) => return Ok(Err(error)),
-            };
+            let found = relearnable(&shared.store, topic, from)?;
             let mut replay = replay(&shared.store, &settings, found, &outcomes)?;
             keep_resting(&mut replay, &known.learned);
             let Replay { learned, epochs, report, .. } = replay;
             let kept = shared.store.put_relearned(topic, known.stamp, learned, epochs)?;
-            let report = kept.as_ref().map(|_| report).ok_or(RelearnError::Busy);
+            let is_kept = kept.is_some();
             shared.cache.change(topic, |entry| entry.learn(kept));
-            Ok(report)
-        });
-        done.await.map_err(ReadError::from)?
+            if is_kept { Ok(report) } else { Err(InferenceError::Relearning) }
+        })
+        .await
     }
 }
 
@@ -101,12 +78,11 @@ fn relearnable(
     store: &Store,
     topic: TopicId,
     from: BlockHeight,
-) -> Result<Result<Relearnable, RelearnError>, InferenceError> {
-    if let Some(found) = store.relearnable(topic, from)? {
-        return Ok(Ok(found));
+) -> Result<Relearnable, InferenceError> {
+    match store.relearnable(topic, from)? {
+        Some(found) => Ok(found),
+        None => Err(InferenceError::TooFarBack { from, earliest: store.relearnable_from(topic)? }),
     }
-    let earliest = store.relearnable_from(topic)?;
-    Ok(Err(RelearnError::TooFarBack { from, earliest }))
 }
 
 fn replay(

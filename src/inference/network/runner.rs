@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use crate::{
-    Inference, News, ReadError, Sender, SubmitError,
+    Inference, InferenceError, News, Sender,
     network::{
         addresses,
         epoch::{self, Care, Step, due},
@@ -75,7 +75,7 @@ enum AskError {
     #[error("find a fit prediction among {n_outputs} outputs")]
     NoPrediction { n_outputs: usize },
     #[error("keep what was asked")]
-    Keep(#[from] crate::InferenceError),
+    Keep(#[from] InferenceError),
 }
 
 /// Why what one worker said is left out.
@@ -88,7 +88,7 @@ enum HandInError {
     #[error("read the output")]
     Prediction(#[from] prediction::PredictionError),
     #[error("submit the prediction")]
-    Submit(#[from] SubmitError),
+    Submit(#[from] InferenceError),
 }
 
 impl Runner {
@@ -212,12 +212,12 @@ impl Runner {
         }
     }
 
-    fn file_failed(&self, what: &'static str, error: &ReadError) {
+    fn file_failed(&self, what: &'static str, error: &InferenceError) {
         let reason = format!("cannot {what}: {}", chain(error));
         self.inference.fails(self.topic.id, Failing::File, reason);
     }
 
-    async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<(), ReadError> {
+    async fn open(&self, nonce: BlockHeight, n_skipped: u64) -> Result<(), InferenceError> {
         let id = self.topic.id;
         if n_skipped > 0 {
             warn!(topic.id = %id, nonce, n_skipped, "skipped {n_skipped} epochs of topic {id}");
@@ -229,7 +229,7 @@ impl Runner {
     }
 
     /// Looks for the truth of `nonce`, and learns from it if it is there.
-    async fn learn(&self, nonce: BlockHeight, is_last_try: bool) -> Result<(), ReadError> {
+    async fn learn(&self, nonce: BlockHeight, is_last_try: bool) -> Result<(), InferenceError> {
         let id = self.topic.id;
         let outcome = match self.inference.input(id, nonce).await? {
             Some(input) => self.outcome(input).await,
@@ -387,7 +387,7 @@ impl Runner {
     /// what is not is logged.
     async fn take(&self, nonce: BlockHeight, output: &PeerOutput, model: Option<&str>) -> bool {
         match self.hand_in(nonce, output, model).await {
-            Ok(()) | Err(HandInError::Submit(SubmitError::Repeated { .. })) => true,
+            Ok(()) | Err(HandInError::Submit(InferenceError::Repeated { .. })) => true,
             Err(error) => {
                 let (id, peer) = (self.topic.id, &output.peer_id);
                 let cause = chain(&error);

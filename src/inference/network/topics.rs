@@ -10,10 +10,7 @@ use tokio::sync::watch;
 
 use crate::{
     Inference, InferenceError, News,
-    network::{
-        epoch::is_open,
-        topic::{Topic, TopicSettingsError},
-    },
+    network::{epoch::is_open, topic::Topic},
 };
 
 /// The most topics of a network: each has a task, and a look at the file each block.
@@ -21,49 +18,6 @@ pub const TOPICS_MAX: usize = 4096;
 
 /// The most topics that one key may have made: no key can use up the places of all others.
 pub const TOPICS_OF_KEY_MAX: usize = 256;
-
-/// Why a topic was not created or changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TopicChangeError {
-    /// The settings do not fit together.
-    #[error("take the topic")]
-    Unfit(#[from] TopicSettingsError),
-    /// There is no such topic.
-    #[error("find topic {topic}")]
-    Unknown {
-        /// The topic's number.
-        topic: TopicId,
-    },
-    /// Somebody else created it.
-    #[error("change topic {topic}, which {} created", if *.is_built_in { "the program" } else { "another key" })]
-    NotYours {
-        /// Whether the program came with it.
-        is_built_in: bool,
-        /// The topic's number.
-        topic: TopicId,
-    },
-    /// A setting that stays as it was created.
-    #[error("change {what} of topic {topic}, which stays as it was created")]
-    Fixed {
-        /// The topic's number.
-        topic: TopicId,
-        /// The setting that cannot change.
-        what: &'static str,
-    },
-    /// Its labels cannot change while workers submit under them.
-    #[error("change the labels of topic {topic} while a submission window is open")]
-    WindowOpen {
-        /// The topic's number.
-        topic: TopicId,
-    },
-    /// There are as many topics as there may be.
-    #[error("have more than {TOPICS_OF_KEY_MAX} topics of one key, or {TOPICS_MAX} in all")]
-    TooMany,
-    /// The file failed.
-    #[error("keep the topic")]
-    Failed(#[from] InferenceError),
-}
 
 /// A change of a whitelist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,8 +55,8 @@ impl Inference {
     /// its first epoch opens with the next block.
     ///
     /// # Errors
-    /// A [`TopicChangeError`] that says why not.
-    pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>, TopicChangeError> {
+    /// A [`InferenceError`] that says why not.
+    pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
         let _alone = self.shared.changing.lock().await;
         let (n_topics, n_of_creator) = {
             let topics = self.shared.topics.read();
@@ -111,22 +65,22 @@ impl Inference {
             (topics.len(), topics.values().filter(is_creators).count())
         };
         if n_topics >= TOPICS_MAX || n_of_creator >= TOPICS_OF_KEY_MAX {
-            return Err(TopicChangeError::TooMany);
+            return Err(InferenceError::TooManyTopics);
         }
         let topic = Topic { id: self.next_topic_id(), ..topic };
         topic.check()?;
-        Ok(self.put_topic(topic).await?)
+        self.put_topic(topic).await
     }
 
     /// Replaces the topic that has the number of `topic`, on behalf of `by`, who created it.
     ///
     /// # Errors
-    /// A [`TopicChangeError`] that says why not.
+    /// A [`InferenceError`] that says why not.
     pub async fn update_topic(
         &self,
         topic: Topic,
         by: &Address,
-    ) -> Result<Arc<Topic>, TopicChangeError> {
+    ) -> Result<Arc<Topic>, InferenceError> {
         let _alone = self.shared.changing.lock().await;
         let before = self.owned(topic.id, by)?;
         let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
@@ -141,7 +95,7 @@ impl Inference {
             ),
         ] {
             if !stays {
-                return Err(TopicChangeError::Fixed { topic: topic.id, what });
+                return Err(InferenceError::Fixed { topic: topic.id, what });
             }
         }
         if topic.labels != before.labels || topic.labeling != before.labeling {
@@ -149,18 +103,18 @@ impl Inference {
             let progress = self.with_store(move |shared| Ok(shared.store.progress(id)?)).await?;
             let height = self.chain().height();
             if progress.open.iter().any(|nonce| is_open(before.timing, *nonce, height)) {
-                return Err(TopicChangeError::WindowOpen { topic: id });
+                return Err(InferenceError::WindowOpen { topic: id });
             }
         }
-        Ok(self.put_topic(topic).await?)
+        self.put_topic(topic).await
     }
 
     /// Deletes topic `id` on behalf of `by`, who created it. On return it is gone for good; the space
     /// of its epochs is free for others some time later.
     ///
     /// # Errors
-    /// A [`TopicChangeError`] that says why not.
-    pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<(), TopicChangeError> {
+    /// A [`InferenceError`] that says why not.
+    pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<(), InferenceError> {
         let _alone = self.shared.changing.lock().await;
         self.owned(id, by)?;
         self.with_store(move |shared| Ok(shared.store.delete_topic(id)?)).await?;
@@ -186,16 +140,16 @@ impl Inference {
     /// Has the epochs of topic `id` open or not, on behalf of `by`, who created it.
     ///
     /// # Errors
-    /// A [`TopicChangeError`] that says why not.
+    /// A [`InferenceError`] that says why not.
     pub async fn set_active(
         &self,
         id: TopicId,
         is_active: bool,
         by: &Address,
-    ) -> Result<Arc<Topic>, TopicChangeError> {
+    ) -> Result<Arc<Topic>, InferenceError> {
         let _alone = self.shared.changing.lock().await;
         let before = self.owned(id, by)?;
-        Ok(self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await?)
+        self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await
     }
 
     /// Keeps `dataset` as the one that topic `id` reads, if it still reads the one called `name` and
@@ -223,14 +177,14 @@ impl Inference {
     /// the topic. Whether the whitelist is enabled stays.
     ///
     /// # Errors
-    /// A [`TopicChangeError`] that says why not.
+    /// A [`InferenceError`] that says why not.
     pub async fn change_whitelist(
         &self,
         id: TopicId,
         worker: Address,
         change: ListChange,
         by: &Address,
-    ) -> Result<Arc<Topic>, TopicChangeError> {
+    ) -> Result<Arc<Topic>, InferenceError> {
         let _alone = self.shared.changing.lock().await;
         let mut topic = self.owned(id, by)?.as_ref().clone();
         match change {
@@ -238,19 +192,15 @@ impl Inference {
             ListChange::Remove => topic.whitelist.workers.remove(&worker),
         };
         topic.check()?;
-        Ok(self.put_topic(topic).await?)
+        self.put_topic(topic).await
     }
 
-    pub(crate) fn owned(
-        &self,
-        topic: TopicId,
-        by: &Address,
-    ) -> Result<Arc<Topic>, TopicChangeError> {
-        let before = self.topic(topic).ok_or(TopicChangeError::Unknown { topic })?;
+    pub(crate) fn owned(&self, topic: TopicId, by: &Address) -> Result<Arc<Topic>, InferenceError> {
+        let before = self.find_topic(topic)?;
         if before.creator.as_ref() == Some(by) {
             Ok(before)
         } else {
-            Err(TopicChangeError::NotYours { topic, is_built_in: before.creator.is_none() })
+            Err(InferenceError::NotYours { topic, is_built_in: before.creator.is_none() })
         }
     }
 

@@ -18,11 +18,7 @@ use wire::{
     paths::{API_KEY_HEADER, EMISSIONS_VERSIONS},
 };
 
-use crate::{
-    InferenceError, ReadError, SubmitError,
-    network::{relearn::RelearnError, signer::SignerError, topics::TopicChangeError},
-    store::StoreError,
-};
+use crate::{InferenceError, network::signer::SignerError, store::StoreError};
 
 /// Seconds after which a caller may come again where the service cannot answer now.
 const RETRY_AFTER_SECONDS: u32 = 5;
@@ -153,16 +149,47 @@ impl ApiError {
     }
 }
 
-impl From<ReadError> for ApiError {
-    fn from(error: ReadError) -> Self {
+impl From<InferenceError> for ApiError {
+    fn from(error: InferenceError) -> Self {
         match error {
-            ReadError::UnknownTopic { topic } => {
+            InferenceError::UnknownTopic { topic } => {
                 Self::not_found(format!("topic {topic} not found"))
             }
-            ReadError::NoBundle { topic } => {
+            InferenceError::NoBundle { topic } => {
                 Self::not_found(format!("network inference not available for topic {topic}"))
             }
-            ReadError::Failed(error) => Self::broken(&error),
+            InferenceError::NotOpen { nonce } => {
+                Self::invalid(format!("the submission window of nonce {nonce} is not open"))
+            }
+            InferenceError::Repeated { nonce } => Self::new(
+                code::ALREADY_EXISTS,
+                format!("this worker has submitted for nonce {nonce} already"),
+            ),
+            InferenceError::NotWhitelisted { topic, worker } => Self::denied(format!(
+                "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \
+                 is not on it: ask who created the topic to add it"
+            )),
+            InferenceError::NotYours { topic, is_built_in: false } => {
+                Self::denied(format!("another key created topic {topic}"))
+            }
+            InferenceError::NotYours { topic, is_built_in: true } => Self::denied(format!(
+                "topic {topic} came with the program, and no key can change it: start the service \
+                 without --demo to be without it"
+            )),
+            InferenceError::Payload(error) => Self::invalid(format!("cannot {error}")),
+            InferenceError::Topic(error) => Self::invalid(format!("cannot {error}")),
+            InferenceError::Fixed { .. } | InferenceError::WindowOpen { .. } => {
+                Self::invalid(format!("cannot {error}"))
+            }
+            InferenceError::Full { .. } | InferenceError::TooManyTopics => {
+                Self::too_many(format!("cannot {error}"))
+            }
+            InferenceError::TooFarBack { from, earliest } => Self::too_many(earliest.map_or_else(
+                || format!("cannot learn again from nonce {from}: nothing was learned yet"),
+                |earliest| format!("cannot learn again from before nonce {earliest}"),
+            )),
+            InferenceError::Relearning => Self::unavailable(format!("cannot {error}: try again")),
+            InferenceError::Store(_) | InferenceError::Stopped => Self::broken(&error),
         }
     }
 }
@@ -170,62 +197,6 @@ impl From<ReadError> for ApiError {
 impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
         Self::invalid(chain(&error))
-    }
-}
-
-impl From<SubmitError> for ApiError {
-    fn from(error: SubmitError) -> Self {
-        match error {
-            SubmitError::UnknownTopic { topic } => ReadError::UnknownTopic { topic }.into(),
-            SubmitError::NotOpen { nonce } => {
-                Self::invalid(format!("the submission window of nonce {nonce} is not open"))
-            }
-            SubmitError::Repeated { nonce } => Self::new(
-                code::ALREADY_EXISTS,
-                format!("this worker has submitted for nonce {nonce} already"),
-            ),
-            SubmitError::Full { .. } => Self::too_many(format!("cannot {error}")),
-            SubmitError::NotWhitelisted { topic, worker } => Self::denied(format!(
-                "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \
-                 is not on it: ask who created the topic to add it"
-            )),
-            SubmitError::Payload(error) => Self::invalid(format!("cannot {error}")),
-            SubmitError::Failed(error) => Self::broken(&error),
-        }
-    }
-}
-
-impl From<TopicChangeError> for ApiError {
-    fn from(error: TopicChangeError) -> Self {
-        match error {
-            TopicChangeError::Unknown { topic } => ReadError::UnknownTopic { topic }.into(),
-            TopicChangeError::NotYours { topic, is_built_in: false } => {
-                Self::denied(format!("another key created topic {topic}"))
-            }
-            TopicChangeError::NotYours { topic, is_built_in: true } => Self::denied(format!(
-                "topic {topic} came with the program, and no key can change it: start the service \
-                 without --demo to be without it"
-            )),
-            TopicChangeError::Unfit(error) => Self::invalid(format!("cannot {error}")),
-            TopicChangeError::Fixed { .. } | TopicChangeError::WindowOpen { .. } => {
-                Self::invalid(format!("cannot {error}"))
-            }
-            TopicChangeError::TooMany => Self::too_many(format!("cannot {error}")),
-            TopicChangeError::Failed(error) => Self::broken(&error),
-        }
-    }
-}
-
-impl From<RelearnError> for ApiError {
-    fn from(error: RelearnError) -> Self {
-        match error {
-            RelearnError::Read(error) => error.into(),
-            RelearnError::TooFarBack { from, earliest } => Self::too_many(earliest.map_or_else(
-                || format!("cannot learn again from nonce {from}: nothing was learned yet"),
-                |earliest| format!("cannot learn again from before nonce {earliest}"),
-            )),
-            RelearnError::Busy => Self::unavailable(format!("cannot {error}: try again")),
-        }
     }
 }
 
@@ -254,7 +225,7 @@ macro_rules! broken {
     )*};
 }
 
-broken!(SignerError, InferenceError, serde_json::Error);
+broken!(SignerError, serde_json::Error);
 
 /// A refusal in the form of the consumer API.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::{
     openapi::parameters::{PageMembers, TopicPart, Version},
     request::Asked,
 };
-use crate::{Inference, ReadError};
+use crate::{Inference, InferenceError};
 
 /// How many bundles a page has where the request does not say.
 const LIMIT_DEFAULT: u64 = 100;
@@ -83,7 +83,7 @@ async fn bundle(
 ) -> io::Result<Option<Pieces>> {
     let bundles = match inference.bundle_at(topic, nonce).await {
         Ok(bundles) => bundles,
-        Err(ReadError::NoBundle { .. }) => return Ok(None),
+        Err(InferenceError::NoBundle { .. }) => return Ok(None),
         Err(error) => return Err(io::Error::other(error)),
     };
     let pairs = PairBody::new(&bundles.bundle, false);

@@ -11,7 +11,7 @@ use web::extract::pairs;
 use wire::paths::{EMISSIONS_OLD, EMISSIONS_VERSIONS};
 
 use super::{Service, error::ApiError};
-use crate::{ReadError, network::topic::Topic};
+use crate::network::topic::Topic;
 
 /// A request without its body.
 pub(super) struct Asked {
@@ -67,8 +67,7 @@ impl Asked {
 
     /// The topic, in a version that is served.
     pub(super) fn topic(&self) -> Result<Arc<Topic>, ApiError> {
-        let topic = self.topic_id()?;
-        Ok(self.service.inference.topic(topic).ok_or(ReadError::UnknownTopic { topic })?)
+        Ok(self.service.inference.find_topic(self.topic_id()?)?)
     }
 
     pub(super) fn height(&self) -> Result<BlockHeight, ApiError> {

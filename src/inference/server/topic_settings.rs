@@ -22,10 +22,7 @@ use super::{
     request::Asked,
     source, topic,
 };
-use crate::network::{
-    topic::{Topic, settings},
-    topics::TopicChangeError,
-};
+use crate::network::topic::{Topic, settings};
 
 /// Creates a topic, which belongs to the key. Its first epoch opens with the next block.
 ///
@@ -97,6 +94,6 @@ async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Top
     }
     let topic = settings::topic(id, Some(holder.address(None)), settings);
     let topic = topic.map_err(|error| ApiError::invalid(error.to_string()))?;
-    topic.check().map_err(TopicChangeError::from)?;
+    topic.check().map_err(crate::InferenceError::from)?;
     Ok(topic)
 }

@@ -11,7 +11,7 @@ use wire::{
 };
 
 use super::ApiError;
-use crate::{Inference, ReadError, math::regret::ByRole, network::topic::Topic};
+use crate::{Inference, InferenceError, math::regret::ByRole, network::topic::Topic};
 
 queries! {
     "windows";
@@ -64,7 +64,7 @@ pub(super) async fn active(
 ) -> Result<ByRole<Vec<Address>>, ApiError> {
     let bundles = match inference.latest(topic.id).await {
         Ok(bundles) => bundles,
-        Err(ReadError::NoBundle { .. }) => return Ok(ByRole::default()),
+        Err(InferenceError::NoBundle { .. }) => return Ok(ByRole::default()),
         Err(error) => return Err(error.into()),
     };
     let nonce = bundles.bundle.nonce;
