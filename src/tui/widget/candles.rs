@@ -62,7 +62,7 @@ pub struct Overlay<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Candles<'a> {
     /// The candles, oldest first.
-    pub candles: &'a [Candle],
+    pub bars: &'a [Candle],
     /// The length of a bucket, or the usual distance of rows; `None` to mark no gaps.
     pub bucket: Option<Duration>,
     /// The number of newest candles that are scrolled out on the right.
@@ -197,7 +197,7 @@ impl Widget for Candles<'_> {
                 paint::put(buf, layout.axis, (column, 0), '━', theme.info);
             }
         }
-        if let Some(last) = self.candles.iter().rev().find(|candle| candle.is_finite()) {
+        if let Some(last) = self.bars.iter().rev().find(|candle| candle.is_finite()) {
             let text = format::grouped(last.close, self.decimals);
             plot::tag(buf, &layout, scale, &text, last.close, theme.tag(last.style(theme)));
         }
@@ -234,9 +234,9 @@ impl Candles<'_> {
     }
 
     fn layout(&self, area: Rect) -> Layout {
-        let newest = self.candles.iter().rev().take(512).filter(|c| c.is_finite());
+        let newest = self.bars.iter().rev().take(512).filter(|c| c.is_finite());
         let values_width = plot::values_width(newest.map(|c| c.high), self.decimals);
-        Layout::divide(area, values_width, self.candles.iter().any(|candle| candle.volume > 0.0))
+        Layout::divide(area, values_width, self.bars.iter().any(|candle| candle.volume > 0.0))
     }
 
     /// The candles and gaps by the left column of each, from left to right.
@@ -246,9 +246,9 @@ impl Candles<'_> {
         let n_free = u16::try_from(self.n_free).unwrap_or(u16::MAX);
         let taken = body.saturating_add(n_free.saturating_mul(pitch));
         let Some(mut x) = width.checked_sub(taken) else { return slots };
-        let n_kept = self.candles.len().saturating_sub(self.n_newer);
+        let n_kept = self.bars.len().saturating_sub(self.n_newer);
         let mut newer: Option<&Candle> = None;
-        for (idx, candle) in self.candles.iter().enumerate().take(n_kept).rev() {
+        for (idx, candle) in self.bars.iter().enumerate().take(n_kept).rev() {
             let n_empty = newer.map_or(0, |newer| self.n_empty_between(candle, newer));
             let (n_free, is_gap) = if n_empty > EMPTY_MAX {
                 (1, true)

@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Lines<'a> {
     /// The lines, back to front.
-    pub lines: &'a [Line<'a>],
+    pub series: &'a [Line<'a>],
     /// The timestamp at the left end.
     pub start: Timestamp,
     /// The timestamp at the right end.
@@ -92,7 +92,7 @@ impl Widget for Lines<'_> {
         let layout = self.layout(area);
         let plot = layout.plot;
         self.draw_times(&layout, buf, theme);
-        let measured = self.lines.iter().filter(|line| !line.is_guide);
+        let measured = self.series.iter().filter(|line| !line.is_guide);
         let seen = measured.flat_map(|line| line.points);
         let seen = seen.filter(|point| self.shows(point.time)).map(|point| point.value);
         let Some(scale) = self.scale.or_else(|| Scale::over(seen, MARGIN)) else { return };
@@ -101,7 +101,7 @@ impl Widget for Lines<'_> {
         if let Some(x) = self.crosshair.and_then(|time| self.column(time, plot.width)) {
             plot::crosshair(buf, &layout, x, theme);
         }
-        for line in self.lines {
+        for line in self.series {
             let mut layer = braille::Layer::new(plot.width, plot.height, line.style);
             let dots = f64::from(plot.height) * 4.0 - 1.0;
             let row = |value: f64| (1.0 - scale.position(value)) * dots;
@@ -131,8 +131,8 @@ impl<'a> Lines<'a> {
     /// The values of `lines` over the time of the front one, whose newest value is marked. They break
     /// where a value is not finite.
     #[must_use]
-    pub fn new(lines: &'a [Line<'a>], now: Timestamp, decimals: usize, theme: &'a Theme) -> Self {
-        let front = lines.iter().rfind(|line| !line.is_guide);
+    pub fn new(series: &'a [Line<'a>], now: Timestamp, decimals: usize, theme: &'a Theme) -> Self {
+        let front = series.iter().rfind(|line| !line.is_guide);
         let points = front.iter().flat_map(|line| line.points);
         let mut seen = points.filter(|point| point.value.is_finite());
         let first = seen.next();
@@ -141,14 +141,14 @@ impl<'a> Lines<'a> {
         let tag = last.zip(front).map(|(point, line)| (point.value, line.style));
         let (start, end) = (time(first), time(last));
         let (gap, volumes, crosshair, scale) = (Duration::MAX, &[][..], None, None);
-        Self { lines, start, end, gap, volumes, now, crosshair, tag, decimals, scale, theme }
+        Self { series, start, end, gap, volumes, now, crosshair, tag, decimals, scale, theme }
     }
 
     /// Marks the gaps of the front line that are wide enough to be seen.
     fn draw_gaps(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
         /// The columns between the ends of the line from which on a mark stands apart from both.
         const WIDE_FROM: u16 = 3;
-        let Some(front) = self.lines.iter().rfind(|line| !line.is_guide) else { return };
+        let Some(front) = self.series.iter().rfind(|line| !line.is_guide) else { return };
         let mut before: Option<&Point> = None;
         let mut is_broken = false;
         for point in front.points {
@@ -176,7 +176,7 @@ impl<'a> Lines<'a> {
     }
 
     fn layout(&self, area: Rect) -> Layout {
-        let newest = self.lines.iter().flat_map(|line| line.points.iter().rev().take(512));
+        let newest = self.series.iter().flat_map(|line| line.points.iter().rev().take(512));
         let values_width = plot::values_width(newest.map(|point| point.value), self.decimals);
         Layout::divide(area, values_width, self.volumes.iter().any(|point| point.value > 0.0))
     }

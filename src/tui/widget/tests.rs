@@ -75,7 +75,7 @@ fn draw_candles(
     let mut buf = canvas(width, height, theme);
     let average = stats::moving_average(candles, 20);
     let chart = Candles {
-        candles,
+        bars: candles,
         bucket: Some(Duration::from_mins(5)),
         n_newer: 0,
         n_free: 0,
@@ -331,7 +331,7 @@ proptest! {
         let (mut buf, area) = framed(x, y, width, height);
         let values: Vec<_> = candles.iter().map(|c| Some(c.open)).collect();
         let chart = Candles {
-            candles: &candles,
+            bars: &candles,
             bucket: bucket.map(Duration::from_secs),
             n_newer,
             n_free,
@@ -361,7 +361,7 @@ proptest! {
         let (mut buf, area) = framed(2, 3, width, height);
         let points: Vec<_> = raw.iter().map(|(time, value)| Point { time: *time, value: *value }).collect();
         Lines {
-            lines: &[line::Line { is_filled: true, ..line::Line::new(&points, theme.up) }],
+            series: &[line::Line { is_filled: true, ..line::Line::new(&points, theme.up) }],
             start,
             end,
             gap: Duration::from_secs(gap.into()),
@@ -451,7 +451,7 @@ fn an_average_far_away_does_not_set_the_scale() {
     let mut chart = canvas(60, 16, &theme);
     let averages: Vec<_> = far.iter().map(|point| Some(point.value)).collect();
     let plain = Candles {
-        candles: &candles,
+        bars: &candles,
         bucket: Some(Duration::from_mins(5)),
         n_newer: 0,
         n_free: 0,

@@ -201,7 +201,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Cand
     let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let mut chart = Candles {
-        candles: all,
+        bars: all,
         bucket: Some(apart(newest_of(all), state.chart.resolution())),
         n_newer: 0,
         n_free: 0,
@@ -222,7 +222,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Cand
     let start = end.saturating_sub(n_shown + LEAD);
     let part = all.get(start..).unwrap_or(&[]);
     let smooth = if state.kind == ChartKind::Heikin { heikin(part) } else { Vec::new() };
-    chart.candles = if state.kind == ChartKind::Heikin { &smooth } else { part };
+    chart.bars = if state.kind == ChartKind::Heikin { &smooth } else { part };
     let lines = indicators(state.indicators, state.chart.resolution(), part, theme);
     let overlays: Vec<_> = lines
         .iter()
