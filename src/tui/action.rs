@@ -15,8 +15,7 @@ macro_rules! actions {
 
         impl Action {
             /// What it does, as the help says it.
-            #[must_use]
-            pub const fn title(self) -> &'static str {
+            pub(crate) const fn title(self) -> &'static str {
                 match self {
                     Self::Show(screen) => screen.title(),
                     $(Self::$name => $title,)*
@@ -250,14 +249,12 @@ pub(crate) fn kebab(variant: &str) -> String {
 
 impl Action {
     /// What a file of keys calls it: `next-pane`, `show-data`.
-    #[must_use]
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         kebab(&format!("{self:?}"))
     }
 
     /// Whether it is a step within what is in view, which means nothing from elsewhere.
-    #[must_use]
-    pub const fn is_step(self) -> bool {
+    pub(crate) const fn is_step(self) -> bool {
         matches!(
             self,
             Self::Palette

@@ -12,8 +12,9 @@ use crate::{action::Action, screens::Screen};
 mod bindings;
 mod table;
 
-pub use bindings::{Bound, Keymap, defaults_text};
-pub use table::TABLE;
+pub(crate) use bindings::Bound;
+pub use bindings::{Keymap, defaults_text};
+pub(crate) use table::TABLE;
 
 /// Keys that are not letters: the name in a file of keys, and what people read.
 const NAMED: [(&str, KeyCode, &str); 15] = [
@@ -36,18 +37,18 @@ const NAMED: [(&str, KeyCode, &str); 15] = [
 
 /// One press of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Chord {
+pub(crate) struct Chord {
     /// The key. A capital letter says that shift was held.
-    pub code: KeyCode,
+    pub(crate) code: KeyCode,
     /// Whether control was held.
-    pub is_ctrl: bool,
+    pub(crate) is_ctrl: bool,
     /// Whether alt was held.
-    pub is_alt: bool,
+    pub(crate) is_alt: bool,
 }
 
 /// Where a binding holds. Which layers hold is the state's to say; see `state::State::layers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Layer {
+pub(crate) enum Layer {
     /// Everywhere, also while a text is edited.
     Always,
     /// Everywhere but while a text is edited.
@@ -98,20 +99,20 @@ pub enum Layer {
 
 /// What a key does in a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Binding {
+pub(crate) struct Binding {
     /// The layer it holds in.
-    pub layer: Layer,
+    pub(crate) layer: Layer,
     /// The keys, each alone enough; one of several presses has them apart by spaces: `g g`.
-    pub keys: &'static [&'static str],
+    pub(crate) keys: &'static [&'static str],
     /// The action it performs.
-    pub action: Action,
+    pub(crate) action: Action,
     /// What the footer says, empty for nothing.
-    pub hint: &'static str,
+    pub(crate) hint: &'static str,
 }
 
 /// What a press comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resolved {
+pub(crate) enum Resolved {
     /// A command of the key table.
     Action(Action),
     /// The start of a longer sequence.
@@ -122,7 +123,7 @@ pub enum Resolved {
 
 impl Layer {
     /// The layers that are ever in force together, the first one first.
-    pub const CHAINS: [&'static [Self]; 20] = [
+    pub(crate) const CHAINS: [&'static [Self]; 20] = [
         &[Self::Cluster, Self::List, Self::Global, Self::Always],
         &[Self::Execute, Self::List, Self::Global, Self::Always],
         &[Self::Data, Self::List, Self::Global, Self::Always],
@@ -146,28 +147,24 @@ impl Layer {
     ];
 
     /// What a file of keys calls it: `global`, `node-form`.
-    #[must_use]
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         crate::action::kebab(&format!("{self:?}"))
     }
 
     /// The layers that are in force where this one is the first.
-    #[must_use]
-    pub fn chain(self) -> &'static [Self] {
+    pub(crate) fn chain(self) -> &'static [Self] {
         let mut chains = Self::CHAINS.into_iter();
         chains.find(|chain| chain.first() == Some(&self)).unwrap_or(&[Self::Always])
     }
 
     /// Whether letters are text where it is in force.
-    #[must_use]
-    pub fn is_typed(self) -> bool {
+    pub(crate) fn is_typed(self) -> bool {
         let is_question = matches!(self, Self::Confirm | Self::ConfirmStop | Self::Presets);
         self == Self::Always || (self.chain().len() == 2 && !is_question)
     }
 
     /// The screen it belongs to, if it belongs to one.
-    #[must_use]
-    pub const fn screen(self) -> Option<Screen> {
+    pub(crate) const fn screen(self) -> Option<Screen> {
         match self {
             Self::Cluster => Some(Screen::Cluster),
             Self::Execute | Self::Form => Some(Screen::Execute),
@@ -180,8 +177,7 @@ impl Layer {
     }
 
     /// What the help calls it.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Always | Self::Global => "EVERYWHERE",
             Self::List => "LISTS",
@@ -203,8 +199,7 @@ impl Layer {
 
 impl Chord {
     /// The press that a terminal told of.
-    #[must_use]
-    pub fn from_event(event: &KeyEvent) -> Self {
+    pub(crate) fn from_event(event: &KeyEvent) -> Self {
         let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         let is_shift = event.modifiers.contains(KeyModifiers::SHIFT);
         let code = match event.code {
@@ -217,8 +212,7 @@ impl Chord {
     }
 
     /// The press that a word of the table names, such as `ctrl-r`, `alt-x`, `shift-tab` or `G`.
-    #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
+    pub(crate) fn named(word: &str) -> Option<Self> {
         let (is_ctrl, word) = without(word, "ctrl-");
         let (is_alt, word) = without(word, "alt-");
         let mut letters = word.chars();
@@ -237,8 +231,7 @@ impl Chord {
     }
 
     /// The letter to be written into a text, if this is one.
-    #[must_use]
-    pub fn letter(self) -> Option<char> {
+    pub(crate) fn letter(self) -> Option<char> {
         match self.code {
             KeyCode::Char(letter) if !self.is_ctrl && !self.is_alt => Some(letter),
             _ => None,
@@ -272,14 +265,12 @@ fn without<'a>(word: &'a str, prefix: &str) -> (bool, &'a str) {
 }
 
 /// The presses that `keys` name, apart by spaces; none if one is no key.
-#[must_use]
-pub fn sequence(keys: &str) -> Option<Vec<Chord>> {
+pub(crate) fn sequence(keys: &str) -> Option<Vec<Chord>> {
     keys.split(' ').map(Chord::named).collect()
 }
 
 /// Presses as people read them: `g g`, `^R`.
-#[must_use]
-pub fn sequence_text(sequence: &[Chord]) -> String {
+pub(crate) fn sequence_text(sequence: &[Chord]) -> String {
     let presses: Vec<String> = sequence.iter().map(Chord::to_string).collect();
     presses.join(" ")
 }

@@ -43,26 +43,22 @@ impl Screen {
     ];
 
     /// The name in the header.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self as usize][0]
     }
 
     /// The name in a sentence.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         Self::NAMES[self as usize][1]
     }
 
     /// The name in a narrow header.
-    #[must_use]
-    pub const fn short_name(self) -> &'static str {
+    pub(crate) const fn short_name(self) -> &'static str {
         Self::NAMES[self as usize][2]
     }
 
     /// The index in [`Self::ALL`].
-    #[must_use]
-    pub const fn number(self) -> usize {
+    pub(crate) const fn number(self) -> usize {
         self as usize
     }
 }

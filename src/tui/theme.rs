@@ -46,7 +46,7 @@ pub struct NameError {
 
 /// How the body of a falling candle is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fill {
+pub(crate) enum Fill {
     /// As a rising one: the color tells them apart.
     Solid,
     /// Shaded, because no color tells them apart.
@@ -69,44 +69,44 @@ enum Part {
 /// The backgrounds [`bg`](Self::bg), [`bar`](Self::bar) and [`sel`](Self::sel) are to be patched
 /// with one of the others, which set no background of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Theme {
+pub(crate) struct Theme {
     /// Which theme this was made from.
-    pub name: Name,
+    pub(crate) name: Name,
     /// The background of the screen.
-    pub bg: Style,
+    pub(crate) bg: Style,
     /// The first and the last line, and small boxes over a chart.
-    pub bar: Style,
+    pub(crate) bar: Style,
     /// The selected row, the focused field.
-    pub sel: Style,
+    pub(crate) sel: Style,
     /// What is read.
-    pub text: Style,
+    pub(crate) text: Style,
     /// Labels, units, old values.
-    pub muted: Style,
+    pub(crate) muted: Style,
     /// Rules, grids and placeholders. Too weak for text.
-    pub faint: Style,
+    pub(crate) faint: Style,
     /// The border of a pane.
-    pub border: Style,
+    pub(crate) border: Style,
     /// The border of the focused pane; what is selected; identities.
-    pub focus: Style,
+    pub(crate) focus: Style,
     /// A second identity: roles, sources.
-    pub accent2: Style,
+    pub(crate) accent2: Style,
     /// Risen, well, done.
-    pub up: Style,
+    pub(crate) up: Style,
     /// Fallen values and failures.
-    pub down: Style,
+    pub(crate) down: Style,
     /// To be looked at.
-    pub warn: Style,
+    pub(crate) warn: Style,
     /// Keys to press.
-    pub key: Style,
+    pub(crate) key: Style,
     /// Work in progress.
-    pub info: Style,
+    pub(crate) info: Style,
     /// Lines and dots that only need to differ from one another.
-    pub series: [Style; 6],
+    pub(crate) series: [Style; 6],
     /// Lines drawn over candles: as series, but none close to [`up`](Self::up) or
     /// [`down`](Self::down).
-    pub overlay: [Style; 3],
+    pub(crate) overlay: [Style; 3],
     /// How falling candles are filled.
-    pub fill_down: Fill,
+    pub(crate) fill_down: Fill,
 }
 
 /// Which theme the screen opens with.
@@ -133,8 +133,7 @@ impl Name {
     }
 
     /// The theme that suits a background of this red, green and blue.
-    #[must_use]
-    pub fn for_background(rgb: [u8; 3]) -> Self {
+    pub(crate) fn for_background(rgb: [u8; 3]) -> Self {
         /// At this luminance black and white text are equally legible.
         const EVEN: f64 = 0.179;
         if depth::luminance(rgb) > EVEN { Self::Light } else { Self::Dark }
@@ -172,8 +171,7 @@ impl Theme {
     /// With sixteen colors every theme falls back on the user's palette, and with none on weight
     /// alone: sixteen colors of unknown shade cannot be trusted to be legible on a painted
     /// background.
-    #[must_use]
-    pub fn new(name: Name, depth: Depth) -> Self {
+    pub(crate) fn new(name: Name, depth: Depth) -> Self {
         let Some(palette) = Palette::of_theme(name) else {
             let is_plain = name == Name::Mono || depth == Depth::None;
             return if is_plain { Self::mono(name) } else { Self::ansi16(name) };
@@ -198,8 +196,7 @@ impl Theme {
     }
 
     /// The inverse of a token: its color behind the text, as of a tag or the chosen tab.
-    #[must_use]
-    pub fn tag(&self, token: Style) -> Style {
+    pub(crate) fn tag(&self, token: Style) -> Style {
         match (self.bg.bg, token.fg) {
             (Some(bg), Some(fg)) if bg != Color::Reset => {
                 Style::new().fg(bg).bg(fg).add_modifier(Modifier::BOLD)
@@ -210,8 +207,7 @@ impl Theme {
 
     /// The background with a breath of `token`'s color in it, the stronger the nearer `strength` is
     /// to one; none where colors cannot be mixed.
-    #[must_use]
-    pub fn wash(&self, token: Style, strength: f64) -> Option<Color> {
+    pub(crate) fn wash(&self, token: Style, strength: f64) -> Option<Color> {
         /// The share of the color at its strongest: what is written over it stays legible.
         const STRONGEST: f64 = 0.3;
         let (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(r0, g0, b0))) = (token.fg, self.bg.bg)
@@ -224,8 +220,7 @@ impl Theme {
     }
 
     /// The color of rises for numbers above zero, of falls for those below, and plain otherwise.
-    #[must_use]
-    pub fn signed(&self, value: f64) -> Style {
+    pub(crate) fn signed(&self, value: f64) -> Style {
         if value > 0.0 {
             self.up
         } else if value < 0.0 {
@@ -236,13 +231,12 @@ impl Theme {
     }
 
     /// The color of series number `idx`, counted round.
-    #[must_use]
-    pub fn series(&self, idx: usize) -> Style {
+    pub(crate) fn series(&self, idx: usize) -> Style {
         self.series.get(idx % self.series.len()).copied().unwrap_or(self.text)
     }
 
     /// Paints `area` with the background and blanks it.
-    pub fn clear(&self, area: Rect, buf: &mut Buffer) {
+    pub(crate) fn clear(&self, area: Rect, buf: &mut Buffer) {
         let area = area.intersection(buf.area);
         if area.is_empty() {
             return;
@@ -259,7 +253,7 @@ impl Theme {
     }
 
     /// Fades what is drawn in `area`, so that something laid over it stands out.
-    pub fn fade(&self, area: Rect, buf: &mut Buffer) {
+    pub(crate) fn fade(&self, area: Rect, buf: &mut Buffer) {
         let style = Style::reset().patch(self.bg).patch(self.faint);
         buf.set_style(area, style);
     }

@@ -4,20 +4,20 @@
 //! outside its area, and takes any area, also an empty one, and any number, also NaN. It knows no
 //! screen: the views decide what is shown where.
 
-pub mod axis;
-pub mod braille;
-pub mod candles;
-pub mod diverge;
-pub mod format;
-pub mod line;
-pub mod note;
-pub mod paint;
-pub mod pane;
-pub mod plot;
-pub mod share;
-pub mod sparkline;
-pub mod stats;
-pub mod strip;
+pub(crate) mod axis;
+pub(crate) mod braille;
+pub(crate) mod candles;
+pub(crate) mod diverge;
+pub(crate) mod format;
+pub(crate) mod line;
+pub(crate) mod note;
+pub(crate) mod paint;
+pub(crate) mod pane;
+pub(crate) mod plot;
+pub(crate) mod share;
+pub(crate) mod sparkline;
+pub(crate) mod stats;
+pub(crate) mod strip;
 pub mod symbols;
 
 #[cfg(test)]

@@ -14,15 +14,15 @@ const NOTHING: &str = "none";
 
 /// What a key does in a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// The name of the layer.
-    pub layer: Layer,
+    pub(crate) layer: Layer,
     /// The keys, each alone enough, each of one press or several.
-    pub sequences: Vec<Vec<Chord>>,
+    pub(crate) sequences: Vec<Vec<Chord>>,
     /// The name of the action, or `none` to unbind.
-    pub action: Action,
+    pub(crate) action: Action,
     /// What the footer says, empty for nothing.
-    pub hint: &'static str,
+    pub(crate) hint: &'static str,
 }
 
 /// What every key does.
@@ -33,15 +33,13 @@ pub struct Keymap {
 
 impl Bound {
     /// Its keys as people read them: `g g`, `^R`.
-    #[must_use]
-    pub fn keys_text(&self) -> String {
+    pub(crate) fn keys_text(&self) -> String {
         let keys: Vec<String> = self.sequences.iter().map(|keys| sequence_text(keys)).collect();
         keys.join("  ")
     }
 
     /// The first of its keys.
-    #[must_use]
-    pub fn first_key_text(&self) -> String {
+    pub(crate) fn first_key_text(&self) -> String {
         self.sequences.first().map(|keys| sequence_text(keys)).unwrap_or_default()
     }
 }
@@ -87,8 +85,7 @@ impl Keymap {
     }
 
     /// The first key of `action` in `layer`, as people read it, if it has one.
-    #[must_use]
-    pub fn key_of(&self, layer: Layer, action: Action) -> Option<String> {
+    pub(crate) fn key_of(&self, layer: Layer, action: Action) -> Option<String> {
         let is_it = |it: &&Bound| (it.layer, it.action) == (layer, action);
         self.bindings
             .iter()
@@ -98,20 +95,17 @@ impl Keymap {
     }
 
     /// As [`Self::key_of`]; of an action without a key, what finds it in the palette.
-    #[must_use]
-    pub fn key_text(&self, layer: Layer, action: Action) -> String {
+    pub(crate) fn key_text(&self, layer: Layer, action: Action) -> String {
         self.key_of(layer, action).unwrap_or_else(|| format!(":{}", action.title()))
     }
 
     /// Every binding, in the table's order.
-    #[must_use]
-    pub fn bindings(&self) -> &[Bound] {
+    pub(crate) fn bindings(&self) -> &[Bound] {
         &self.bindings
     }
 
     /// What `chord`, after the presses of `pending`, comes to where `layers` hold, the first wins.
-    #[must_use]
-    pub fn resolve(&self, layers: &[Layer], pending: &[Chord], chord: Chord) -> Resolved {
+    pub(crate) fn resolve(&self, layers: &[Layer], pending: &[Chord], chord: Chord) -> Resolved {
         let mut is_start = false;
         for layer in layers {
             for (action, sequence) in self.sequences_of(*layer) {
@@ -128,8 +122,11 @@ impl Keymap {
     }
 
     /// What may follow the presses of `pending`, and what that does.
-    #[must_use]
-    pub fn continuations(&self, layers: &[Layer], pending: &[Chord]) -> Vec<(String, Action)> {
+    pub(crate) fn continuations(
+        &self,
+        layers: &[Layer],
+        pending: &[Chord],
+    ) -> Vec<(String, Action)> {
         let all = layers.iter().flat_map(|layer| self.sequences_of(*layer));
         let longer = all.filter_map(|(action, sequence)| match sequence.strip_prefix(pending) {
             Some(rest) if !rest.is_empty() => Some((sequence_text(rest), action)),
@@ -139,8 +136,7 @@ impl Keymap {
     }
 
     /// The bindings that hold in `layers`, without those that an earlier layer covers.
-    #[must_use]
-    pub fn in_force(&self, layers: &[Layer]) -> Vec<&Bound> {
+    pub(crate) fn in_force(&self, layers: &[Layer]) -> Vec<&Bound> {
         let mut taken: Vec<&[Chord]> = Vec::new();
         let mut bindings = Vec::new();
         for layer in layers {

@@ -13,7 +13,7 @@ const fn bind(
 }
 
 /// Every binding, in the order of the help.
-pub const TABLE: &[Binding] = &[
+pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Always, &["ctrl-c"], Action::Interrupt, ""),
     bind(Layer::Always, &["ctrl-z"], Action::Suspend, ""),
     bind(Layer::Always, &["ctrl-l"], Action::Redraw, ""),

@@ -22,14 +22,13 @@ pub struct Profiles {
 
 impl Profiles {
     /// What can be chosen, in the order of the list; none is the stack of this machine.
-    pub fn choices(&self) -> Vec<Option<&Profile>> {
+    pub(crate) fn choices(&self) -> Vec<Option<&Profile>> {
         let local = self.has_local.then_some(None);
         local.into_iter().chain(self.list.iter().map(Some)).collect()
     }
 
     /// The name under which the key in use is kept.
-    #[must_use]
-    pub fn key_name(&self) -> &str {
+    pub(crate) fn key_name(&self) -> &str {
         self.current.as_deref().unwrap_or(NO_PROFILE)
     }
 }

@@ -17,13 +17,13 @@ pub struct CustomTheme {
 
 /// A color that is hard to read on a background it may stand on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LowContrast {
+pub(crate) struct LowContrast {
     /// The token of the letters.
-    pub token: &'static str,
+    pub(crate) token: &'static str,
     /// The token of what is behind them.
-    pub on: &'static str,
+    pub(crate) on: &'static str,
     /// Their contrast, by WCAG 2.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
 }
 
 /// The tokens that text is written in, which has to be legible on every background.
@@ -59,8 +59,7 @@ impl CustomTheme {
 
     /// What of it is hard to read, the worst first: text on any background, lines on that of panes,
     /// each held to what the themes of the program reach.
-    #[must_use]
-    pub fn low_contrast(&self) -> Vec<LowContrast> {
+    pub(crate) fn low_contrast(&self) -> Vec<LowContrast> {
         let lines = Palette::tokens().filter(|token| token.contains('-'));
         let texts = TEXTS.iter().flat_map(|token| GROUNDS.map(|on| (*token, on)));
         let pairs: Vec<_> = texts.chain(lines.map(|token| (token, "bg"))).collect();

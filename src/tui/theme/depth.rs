@@ -64,8 +64,7 @@ fn apple_build(hints: Hints<'_>) -> u32 {
 }
 
 /// The relative luminance of a color, by WCAG 2: 0 for black, 1 for white.
-#[must_use]
-pub fn luminance(rgb: [u8; 3]) -> f64 {
+pub(crate) fn luminance(rgb: [u8; 3]) -> f64 {
     let [r, g, b] = rgb.map(|part| {
         let part = f64::from(part) / 255.0;
         if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
@@ -74,18 +73,16 @@ pub fn luminance(rgb: [u8; 3]) -> f64 {
 }
 
 /// The contrast of two colors, by WCAG 2: 1 for equal ones to 21 for black and white.
-#[must_use]
-pub fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
+pub(crate) fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
     let (one, other) = (luminance(one), luminance(other));
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
 /// The least contrast of text, by WCAG 2 (level AA).
-pub const CONTRAST_MIN: f64 = 4.5;
+pub(crate) const CONTRAST_MIN: f64 = 4.5;
 
 /// As [`nearest_of_256`], among the colors that are legible on each of the backgrounds `behind`.
-#[must_use]
-pub fn nearest_legible_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
+pub(crate) fn nearest_legible_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
     let is_legible = |index: &u8| {
         let shown = rgb_of_256(*index);
         behind.iter().all(|on| contrast(shown, *on) >= CONTRAST_MIN)
@@ -99,14 +96,12 @@ pub fn nearest_legible_of_256(rgb: [u8; 3], behind: &[[u8; 3]]) -> u8 {
 /// The number of the color of the 256 that is nearest to `rgb`, of the cube or the grays.
 ///
 /// The first sixteen are never chosen: their shades are the user's.
-#[must_use]
-pub fn nearest_of_256(rgb: [u8; 3]) -> u8 {
+pub(crate) fn nearest_of_256(rgb: [u8; 3]) -> u8 {
     (16..=255_u8).min_by_key(|&index| distance(rgb, rgb_of_256(index))).unwrap_or(16)
 }
 
 /// The color that number `index` of the 256 stands for; black for the first sixteen.
-#[must_use]
-pub fn rgb_of_256(index: u8) -> [u8; 3] {
+pub(crate) fn rgb_of_256(index: u8) -> [u8; 3] {
     /// The steps of the cube, as xterm defines them.
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let step = |n: u8| STEPS.get(usize::from(n % 6)).copied().unwrap_or(0);

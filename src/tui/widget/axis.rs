@@ -8,18 +8,18 @@ use super::format;
 
 /// The range of an axis of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scale {
+pub(crate) struct Scale {
     low: f64,
     high: f64,
 }
 
 /// Round numbers on an axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ticks {
+pub(crate) struct Ticks {
     /// The numbers, lowest first.
-    pub values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
     /// How many places tell them apart.
-    pub decimals: usize,
+    pub(crate) decimals: usize,
 }
 
 /// More ticks than this are never drawn, however long the axis.
@@ -28,8 +28,7 @@ const TICKS_MAX: u16 = 64;
 impl Scale {
     /// Returns a scale over `values` with `margin` of its length free at both ends; `None` if none of
     /// them is finite.
-    #[must_use]
-    pub fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
+    pub(crate) fn over(values: impl IntoIterator<Item = f64>, margin: f64) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
             (low.min(value), high.max(value))
@@ -51,33 +50,28 @@ impl Scale {
     }
 
     /// Returns the scale from `low` to `high`; `None` if they are not finite or not in this order.
-    #[must_use]
-    pub fn between(low: f64, high: f64) -> Option<Self> {
+    pub(crate) fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { low, high })
     }
 
     /// The lowest value.
-    #[must_use]
-    pub const fn low(self) -> f64 {
+    pub(crate) const fn low(self) -> f64 {
         self.low
     }
 
     /// The highest value.
-    #[must_use]
-    pub const fn high(self) -> f64 {
+    pub(crate) const fn high(self) -> f64 {
         self.high
     }
 
     /// The position of `value`: 0 at the low end, 1 at the high one, outside of these beyond them.
-    #[must_use]
-    pub fn position(self, value: f64) -> f64 {
+    pub(crate) fn position(self, value: f64) -> f64 {
         let length = self.high / 2.0 - self.low / 2.0;
         ((value / 2.0 - self.low / 2.0) / length).clamp(-1e6, 1e6)
     }
 
     /// Returns round numbers within the scale: as many as possible, but at most `n_max`.
-    #[must_use]
-    pub fn ticks(self, n_max: u16) -> Ticks {
+    pub(crate) fn ticks(self, n_max: u16) -> Ticks {
         let n_max = n_max.min(TICKS_MAX);
         let length = self.high - self.low;
         let none = Ticks { values: Vec::new(), decimals: 0 };
@@ -121,8 +115,7 @@ const TIME_STEPS: [(u64, &[u64]); 4] = [
 ];
 
 /// Returns the shortest round length of time that is at least `least`, or the longest one.
-#[must_use]
-pub fn time_step(least: Duration) -> Duration {
+pub(crate) fn time_step(least: Duration) -> Duration {
     let steps =
         TIME_STEPS.into_iter().flat_map(|(unit, counts)| counts.iter().map(move |n| n * unit));
     let mut steps = steps.map(Duration::from_secs);
@@ -130,15 +123,13 @@ pub fn time_step(least: Duration) -> Duration {
 }
 
 /// The number of the step since 1970 that contains `time`. Weeks begin on Mondays.
-#[must_use]
-pub fn step_number(time: Timestamp, step: Duration) -> i64 {
+pub(crate) fn step_number(time: Timestamp, step: Duration) -> i64 {
     let (seconds, offset) = step_seconds(step);
     (time.seconds() - offset).div_euclid(seconds)
 }
 
 /// The start of the step that contains `time`.
-#[must_use]
-pub fn step_start(time: Timestamp, step: Duration) -> Timestamp {
+pub(crate) fn step_start(time: Timestamp, step: Duration) -> Timestamp {
     let (seconds, offset) = step_seconds(step);
     let start = step_number(time, step).saturating_mul(seconds);
     Timestamp::from_seconds(start.saturating_add(offset))
@@ -157,8 +148,7 @@ fn step_seconds(step: Duration) -> (i64, i64) {
 ///
 /// The first tick has the date beside its time where that is not the day of `now`, and the year
 /// where it is another one.
-#[must_use]
-pub fn time_label(
+pub(crate) fn time_label(
     time: Timestamp,
     before: Option<Timestamp>,
     step: Duration,

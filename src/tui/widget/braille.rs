@@ -9,11 +9,11 @@ use crate::theme::Theme;
 const BLANK: u32 = 0x2800;
 
 /// Dots in a cell, across and down.
-pub const DOTS: (u16, u16) = (2, 4);
+pub(crate) const DOTS: (u16, u16) = (2, 4);
 
 /// Dots over an area of cells, drawn on what is there. Dots outside are dropped.
 #[derive(Debug, Clone)]
-pub struct Layer {
+pub(crate) struct Layer {
     width: u16,
     height: u16,
     style: Style,
@@ -23,22 +23,21 @@ pub struct Layer {
 
 /// A position in dots from the upper left corner, between dots where it has a fraction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dot {
+pub(crate) struct Dot {
     /// Dots from the left.
-    pub x: f64,
+    pub(crate) x: f64,
     /// Dots from the top.
-    pub y: f64,
+    pub(crate) y: f64,
 }
 
 impl Layer {
     /// Returns a layer without dots over `width` by `height` cells.
-    #[must_use]
-    pub fn new(width: u16, height: u16, style: Style) -> Self {
+    pub(crate) fn new(width: u16, height: u16, style: Style) -> Self {
         Self { width, height, style, cells: vec![0; usize::from(width) * usize::from(height)] }
     }
 
     /// Sets the dot in column `x` and row `y` of the dots.
-    pub fn set(&mut self, x: i32, y: i32) {
+    pub(crate) fn set(&mut self, x: i32, y: i32) {
         /// The bit of a dot, by row and column of its cell, as Unicode numbers them.
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         let (Ok(x), Ok(y)) = (u16::try_from(x), u16::try_from(y)) else { return };
@@ -60,7 +59,7 @@ impl Layer {
     /// Sets the dots of a straight line, both ends included.
     ///
     /// Walks only the part of the line within the layer, wherever it ends.
-    pub fn line(&mut self, from: Dot, to: Dot) {
+    pub(crate) fn line(&mut self, from: Dot, to: Dot) {
         let size = Dot { x: f64::from(self.width * DOTS.0), y: f64::from(self.height * DOTS.1) };
         let Some((from, to)) = clip(from, to, size) else { return };
         let (dx, dy) = (to.x - from.x, to.y - from.y);
@@ -74,7 +73,7 @@ impl Layer {
     }
 
     /// Sets the dots of lines from each place to the next; none where one of both is not there.
-    pub fn path(&mut self, places: impl Iterator<Item = Option<Dot>>) {
+    pub(crate) fn path(&mut self, places: impl Iterator<Item = Option<Dot>>) {
         let mut before = None;
         for place in places {
             if let Some(to) = place {
@@ -86,7 +85,7 @@ impl Layer {
 
     /// Tints the cells below the dots of each column of `area` with a little of the layer's color,
     /// fading downwards; nothing where colors cannot be mixed.
-    pub fn wash(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
+    pub(crate) fn wash(&self, area: Rect, buf: &mut Buffer, theme: &Theme) {
         for x in 0..self.width.min(area.width) {
             let is_set = |y: &u16| {
                 let idx = usize::from(*y) * usize::from(self.width) + usize::from(x);

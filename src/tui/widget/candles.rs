@@ -19,26 +19,26 @@ use crate::theme::{Fill, Theme};
 
 /// The values of one bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Candle {
+pub(crate) struct Candle {
     /// The start of the bucket.
-    pub time: Timestamp,
+    pub(crate) time: Timestamp,
     /// The first value.
-    pub open: f64,
+    pub(crate) open: f64,
     /// The highest value.
-    pub high: f64,
+    pub(crate) high: f64,
     /// The lowest value.
-    pub low: f64,
+    pub(crate) low: f64,
     /// The last value.
-    pub close: f64,
+    pub(crate) close: f64,
     /// The sum of the volumes.
-    pub volume: f64,
+    pub(crate) volume: f64,
     /// The number of rows.
-    pub count: u64,
+    pub(crate) count: u64,
 }
 
 /// How many candles, or points of a line, go into a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
-pub enum Density {
+pub(crate) enum Density {
     /// A candle in four columns; a point in four.
     Wide,
     /// A candle in two columns; a point in one.
@@ -51,40 +51,40 @@ pub enum Density {
 
 /// A line behind the candles.
 #[derive(Debug, Clone, Copy)]
-pub struct Overlay<'a> {
+pub(crate) struct Overlay<'a> {
     /// A value for each candle, or none.
-    pub values: &'a [Option<f64>],
+    pub(crate) values: &'a [Option<f64>],
     /// How it is drawn.
-    pub style: Style,
+    pub(crate) style: Style,
 }
 
 /// A chart of candles.
 #[derive(Debug, Clone, Copy)]
-pub struct Candles<'a> {
+pub(crate) struct Candles<'a> {
     /// The candles, oldest first.
-    pub bars: &'a [Candle],
+    pub(crate) bars: &'a [Candle],
     /// The length of a bucket, or the usual distance of rows; `None` to mark no gaps.
-    pub bucket: Option<Duration>,
+    pub(crate) bucket: Option<Duration>,
     /// The number of newest candles that are scrolled out on the right.
-    pub n_newer: usize,
+    pub(crate) n_newer: usize,
     /// The number of free slots after the newest.
-    pub n_free: usize,
+    pub(crate) n_free: usize,
     /// The width of the candles.
-    pub density: Density,
+    pub(crate) density: Density,
     /// Lines behind them.
-    pub overlays: &'a [Overlay<'a>],
+    pub(crate) overlays: &'a [Overlay<'a>],
     /// The current time, whose date the axis leaves out.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// The candle under the crosshair.
-    pub crosshair: Option<Timestamp>,
+    pub(crate) crosshair: Option<Timestamp>,
     /// The bucket that is still open, if it is the newest.
-    pub open_bucket: Option<Timestamp>,
+    pub(crate) open_bucket: Option<Timestamp>,
     /// The decimals of the values.
-    pub decimals: usize,
+    pub(crate) decimals: usize,
     /// The scale, where it is given as for shares; `None` for that of the candles.
-    pub scale: Option<Scale>,
+    pub(crate) scale: Option<Scale>,
     /// The colors to draw with.
-    pub theme: &'a Theme,
+    pub(crate) theme: &'a Theme,
 }
 
 /// The share of the candles' height that the lines behind them may add to the scale at each end. A
@@ -99,8 +99,7 @@ const MARGIN: f64 = 0.04;
 
 impl Candle {
     /// Whether it closes below its open.
-    #[must_use]
-    pub fn is_falling(&self) -> bool {
+    pub(crate) fn is_falling(&self) -> bool {
         self.close < self.open
     }
 
@@ -122,8 +121,7 @@ impl From<Bucket> for Candle {
 
 impl Density {
     /// The columns of a candle, and of one with the gap after it.
-    #[must_use]
-    pub const fn columns(self) -> (u16, u16) {
+    pub(crate) const fn columns(self) -> (u16, u16) {
         match self {
             Self::Wide => (3, 4),
             Self::Narrow => (1, 2),
@@ -206,8 +204,7 @@ impl Widget for Candles<'_> {
 
 impl Candles<'_> {
     /// The most candles that fit on a chart of `width` columns, its values included.
-    #[must_use]
-    pub fn capacity(&self, width: u16) -> usize {
+    pub(crate) fn capacity(&self, width: u16) -> usize {
         let layout = self.layout(Rect::new(0, 0, width, u16::MAX));
         let (body, pitch) = self.density.columns();
         usize::from((layout.plot.width + pitch - body) / pitch)

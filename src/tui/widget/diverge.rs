@@ -14,20 +14,19 @@ use super::{paint, share::BLOCKS};
 /// Values below zero go left. A bar is cut where it leaves the area; a value that is not finite has
 /// none.
 #[derive(Debug, Clone, Copy)]
-pub struct DivergingBar {
+pub(crate) struct DivergingBar {
     /// The difference that the bar shows.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The difference whose bar would reach the edge.
-    pub extreme: f64,
+    pub(crate) extreme: f64,
     /// The style of the bar.
-    pub bar: Style,
+    pub(crate) bar: Style,
     /// The style of the line in the middle.
-    pub center: Style,
+    pub(crate) center: Style,
 }
 
 /// The column of the center in an area of `width` columns.
-#[must_use]
-pub const fn center(width: u16) -> u16 {
+pub(crate) const fn center(width: u16) -> u16 {
     width / 2
 }
 

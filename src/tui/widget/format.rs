@@ -9,10 +9,10 @@ use model::{escape::escape_line, timestamp::Timestamp};
 use unicode_width::UnicodeWidthStr;
 
 /// What stands for a value that is not there.
-pub const NONE: &str = "—";
+pub(crate) const NONE: &str = "—";
 
 /// The most decimals any number is shown with.
-pub const DECIMALS_MAX: usize = 10;
+pub(crate) const DECIMALS_MAX: usize = 10;
 
 /// Characters to a column at most, when a text is cut: a letter and a few accents.
 const MARKS_MAX: usize = 8;
@@ -21,8 +21,7 @@ const MARKS_MAX: usize = 8;
 const POWER_FROM: f64 = 1e15;
 
 /// Returns `value` with `decimals` places and its thousands apart: `67 431.22`.
-#[must_use]
-pub fn grouped(value: f64, decimals: usize) -> String {
+pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     let mut text = fixed(value, decimals);
     let start = usize::from(text.starts_with('-'));
     let end = text.find('.').unwrap_or(text.len());
@@ -31,8 +30,7 @@ pub fn grouped(value: f64, decimals: usize) -> String {
 }
 
 /// Returns `value` with `decimals` places: `67431.22`. Infinity reads `∞`.
-#[must_use]
-pub fn fixed(value: f64, decimals: usize) -> String {
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if value.is_nan() {
         NONE.to_owned()
     } else if value.is_infinite() {
@@ -48,24 +46,21 @@ pub fn fixed(value: f64, decimals: usize) -> String {
 }
 
 /// As [`grouped`], with a sign on numbers above zero too: `+281.40`.
-#[must_use]
-pub fn signed(value: f64, decimals: usize) -> String {
+pub(crate) fn signed(value: f64, decimals: usize) -> String {
     let text = grouped(value, decimals);
     let is_above = value > 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
     if is_above || value == f64::INFINITY { format!("+{text}") } else { text }
 }
 
 /// A change in percent with two places, or with as many as show that it is one: `+0.51`, `-0.0004`.
-#[must_use]
-pub fn percent(value: f64) -> String {
+pub(crate) fn percent(value: f64) -> String {
     let places =
         (2..=6).find(|places| signed(value, *places).contains(|it| ('1'..='9').contains(&it)));
     signed(value, places.unwrap_or(2))
 }
 
 /// How many places show a number of this size to about seven digits: 2 for 67 431, 4 for 1.08.
-#[must_use]
-pub fn decimals_of(value: f64) -> usize {
+pub(crate) fn decimals_of(value: f64) -> usize {
     match value.abs() {
         size if !size.is_finite() || size >= 1_000.0 => 2,
         size if size >= 10.0 => 3,
@@ -77,8 +72,7 @@ pub fn decimals_of(value: f64) -> usize {
 
 /// The places that these values have, at most as many as tell values of their size apart; more
 /// where they differ by so little that they would read the same.
-#[must_use]
-pub fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
+pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut size, mut decimals) = (0.0_f64, 0);
     for value in values.into_iter().filter(|value| value.is_finite()) {
@@ -106,8 +100,7 @@ fn places(value: f64) -> usize {
 
 /// What `write` makes of `value`, such as [`grouped`] or [`signed`]; a number that is not zero, and
 /// would read as zero, is written as a power of ten: `-6e-8`.
-#[must_use]
-pub fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
+pub(crate) fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
     let text = write(value, decimals);
     let is_zero = !text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) && value.is_finite();
     if is_zero && value != 0.0 {
@@ -118,8 +111,7 @@ pub fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String
 }
 
 /// Returns `value` to four digits with a letter for thousands: `412.8`, `31.07`, `4.812M`.
-#[must_use]
-pub fn compact(value: f64) -> String {
+pub(crate) fn compact(value: f64) -> String {
     /// What a letter stands for, greatest first.
     const LETTERS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
     let size = value.abs();
@@ -139,14 +131,12 @@ pub fn compact(value: f64) -> String {
 }
 
 /// Returns `value` in at most `width` columns: in full where it fits, else to four digits.
-#[must_use]
-pub fn short(value: f64, decimals: usize, width: usize) -> String {
+pub(crate) fn short(value: f64, decimals: usize, width: usize) -> String {
     short_by(value, decimals, width, grouped)
 }
 
 /// As [`short`], in full as `write` does it.
-#[must_use]
-pub fn short_by(
+pub(crate) fn short_by(
     value: f64,
     decimals: usize,
     width: usize,
@@ -157,14 +147,12 @@ pub fn short_by(
 }
 
 /// What `write` makes of a value, if there is one.
-#[must_use]
-pub fn or_none(value: Option<f64>, write: impl FnOnce(f64) -> String) -> String {
+pub(crate) fn or_none(value: Option<f64>, write: impl FnOnce(f64) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)
 }
 
 /// Returns a count with its thousands apart: `4 812 377`.
-#[must_use]
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let mut text = number.to_string();
     let end = text.len();
     group_digits(&mut text, 0, end);
@@ -172,8 +160,7 @@ pub fn count(number: u64) -> String {
 }
 
 /// Returns a whole number with its thousands apart: `-4 812 377`.
-#[must_use]
-pub fn integer(number: i64) -> String {
+pub(crate) fn integer(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", count(number.unsigned_abs()))
 }
@@ -192,16 +179,14 @@ fn group_digits(text: &mut String, start: usize, end: usize) {
 }
 
 /// Returns how many there are of what `one` names: `1 epoch`, `4 812 epochs`.
-#[must_use]
-pub fn counted(number: impl TryInto<u64>, one: &str) -> String {
+pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {one}{ending}", count(number))
 }
 
 /// Returns a size in bytes: `38 MiB`, `3.2 KiB`, `512 B`.
-#[must_use]
-pub fn bytes(size: u64) -> String {
+pub(crate) fn bytes(size: u64) -> String {
     /// The powers of 1024 that fit a `u64`, smallest first.
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if size < 1024 {
@@ -219,8 +204,7 @@ pub fn bytes(size: u64) -> String {
 }
 
 /// Returns a length of time in one unit, rounded down: `0s`, `41s`, `6m`, `3h`, `5d`.
-#[must_use]
-pub fn coarse(length: Duration) -> String {
+pub(crate) fn coarse(length: Duration) -> String {
     match length.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
         seconds @ 60..3_600 => format!("{}m", seconds / 60),
@@ -230,20 +214,17 @@ pub fn coarse(length: Duration) -> String {
 }
 
 /// As [`coarse`], of something that was this long ago: `now`, `2s`, `6m`.
-#[must_use]
-pub fn age(age: Duration) -> String {
+pub(crate) fn age(age: Duration) -> String {
     if age.as_secs() == 0 { "now".to_owned() } else { coarse(age) }
 }
 
 /// As [`age`], in a sentence: `now`, `2s ago`.
-#[must_use]
-pub fn ago(since: Duration) -> String {
+pub(crate) fn ago(since: Duration) -> String {
     if since.as_secs() == 0 { "now".to_owned() } else { format!("{} ago", age(since)) }
 }
 
 /// As [`coarse`], of what is left until something, in seconds from two minutes on: `90s`, `6m`.
-#[must_use]
-pub fn until(left: Duration) -> String {
+pub(crate) fn until(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..=120 => format!("{seconds}s"),
         _ => coarse(left),
@@ -251,8 +232,7 @@ pub fn until(left: Duration) -> String {
 }
 
 /// Returns how long something took or runs: `412 ms`, `1.8 s`, `12 m 05 s`, `3 h 20 m`.
-#[must_use]
-pub fn elapsed(took: Duration) -> String {
+pub(crate) fn elapsed(took: Duration) -> String {
     let seconds = took.as_secs();
     match seconds {
         0 => format!("{} ms", took.as_millis()),
@@ -263,8 +243,7 @@ pub fn elapsed(took: Duration) -> String {
 }
 
 /// Returns a length of time in at most two units: `31 s`, `12 m 05 s`, `3 h 45 m`, `5 d 3 h`.
-#[must_use]
-pub fn span(length: Duration) -> String {
+pub(crate) fn span(length: Duration) -> String {
     match length.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
         60..172_800 => elapsed(length),
@@ -273,8 +252,7 @@ pub fn span(length: Duration) -> String {
 }
 
 /// Returns `text` with all but its first `head` and last `tail` characters as `…`.
-#[must_use]
-pub fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
+pub(crate) fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     let n_chars = text.chars().count();
     if n_chars <= head.saturating_add(tail).saturating_add(1) {
         return Cow::Borrowed(text);
@@ -285,26 +263,22 @@ pub fn shorten(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
 }
 
 /// A peer id in 19 columns: `12D3KooWRvAp…9GerdS`.
-#[must_use]
-pub fn short_peer(peer: &str) -> Cow<'_, str> {
+pub(crate) fn short_peer(peer: &str) -> Cow<'_, str> {
     shorten(peer, 12, 6)
 }
 
 /// A content id in 11 columns: `bafybe…q4mu`.
-#[must_use]
-pub fn short_cid(cid: &str) -> Cow<'_, str> {
+pub(crate) fn short_cid(cid: &str) -> Cow<'_, str> {
     shorten(cid, 6, 4)
 }
 
 /// An actor's address in 12 columns: `allo1v2…9n8y`.
-#[must_use]
-pub fn short_address(address: &str) -> Cow<'_, str> {
+pub(crate) fn short_address(address: &str) -> Cow<'_, str> {
     shorten(address, 7, 4)
 }
 
 /// Returns `text`, escaped, cut to `width` columns, the last of them `…` if something is cut.
-#[must_use]
-pub fn fit(text: &str, width: usize) -> Cow<'_, str> {
+pub(crate) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     // A text of marks without a width is cut by its length, before what is cut is escaped.
     let n_max = width.saturating_mul(MARKS_MAX);
     let (start, is_cut) = match text.char_indices().nth(n_max) {
@@ -324,57 +298,49 @@ pub fn fit(text: &str, width: usize) -> Cow<'_, str> {
 }
 
 /// As [`fit`], filled up with spaces on the right.
-#[must_use]
-pub fn left(text: &str, width: usize) -> String {
+pub(crate) fn left(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());
     format!("{text}{:room$}", "")
 }
 
 /// As [`fit`], filled up with spaces on the left.
-#[must_use]
-pub fn right(text: &str, width: usize) -> String {
+pub(crate) fn right(text: &str, width: usize) -> String {
     let text = fit(text, width);
     let room = width.saturating_sub(text.width());
     format!("{:room$}{text}", "")
 }
 
 /// `time` in UTC as a pattern of `strftime` says.
-#[must_use]
-pub fn strftime(time: Timestamp, pattern: &str) -> String {
+pub(crate) fn strftime(time: Timestamp, pattern: &str) -> String {
     let time = jiff::Timestamp::from_microsecond(time.micros()).unwrap_or_default();
     time.strftime(pattern).to_string()
 }
 
 /// The time of day in UTC: `14:02:31`.
-#[must_use]
-pub fn clock(time: Timestamp) -> String {
+pub(crate) fn clock(time: Timestamp) -> String {
     strftime(time, "%T")
 }
 
 /// The time of day in UTC to the minute: `14:02`.
-#[must_use]
-pub fn hour_minute(time: Timestamp) -> String {
+pub(crate) fn hour_minute(time: Timestamp) -> String {
     strftime(time, "%H:%M")
 }
 
 /// The time of day in UTC, after the date where that is not the day of `now`: `14:02:31`,
 /// `2025-11-03 14:02:31`.
-#[must_use]
-pub fn clock_as_of(time: Timestamp, now: Timestamp) -> String {
+pub(crate) fn clock_as_of(time: Timestamp, now: Timestamp) -> String {
     if is_same_day(time, now) { clock(time) } else { format!("{} {}", date(time), clock(time)) }
 }
 
 /// Whether both are of one day in UTC.
-#[must_use]
-pub fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
+pub(crate) fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
     const DAY_SECONDS: i64 = 86_400;
     one.seconds().div_euclid(DAY_SECONDS) == other.seconds().div_euclid(DAY_SECONDS)
 }
 
 /// The date in UTC: `2026-07-30`.
-#[must_use]
-pub fn date(time: Timestamp) -> String {
+pub(crate) fn date(time: Timestamp) -> String {
     strftime(time, "%F")
 }
 

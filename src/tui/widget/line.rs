@@ -15,59 +15,58 @@ use crate::theme::Theme;
 
 /// A value over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     /// The timestamp of the value.
-    pub time: Timestamp,
+    pub(crate) time: Timestamp,
     /// The value; not finite for a gap.
-    pub value: f64,
+    pub(crate) value: f64,
 }
 
 /// A line of a chart.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// Its points, oldest first.
-    pub points: &'a [Point],
+    pub(crate) points: &'a [Point],
     /// How it is drawn.
-    pub style: Style,
+    pub(crate) style: Style,
     /// Whether the area below is tinted.
-    pub is_filled: bool,
+    pub(crate) is_filled: bool,
     /// Whether it accompanies other lines, as an average does: the scale ignores it.
-    pub is_guide: bool,
+    pub(crate) is_guide: bool,
 }
 
 impl<'a> Line<'a> {
     /// A line without a tint below.
-    #[must_use]
-    pub const fn new(points: &'a [Point], style: Style) -> Self {
+    pub(crate) const fn new(points: &'a [Point], style: Style) -> Self {
         Self { points, style, is_filled: false, is_guide: false }
     }
 }
 
 /// A chart of lines.
 #[derive(Debug, Clone, Copy)]
-pub struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     /// The lines, back to front.
-    pub series: &'a [Line<'a>],
+    pub(crate) series: &'a [Line<'a>],
     /// The timestamp at the left end.
-    pub start: Timestamp,
+    pub(crate) start: Timestamp,
     /// The timestamp at the right end.
-    pub end: Timestamp,
+    pub(crate) end: Timestamp,
     /// Points further apart than this are not joined.
-    pub gap: Duration,
+    pub(crate) gap: Duration,
     /// Volumes, drawn as bars below; empty for none.
-    pub volumes: &'a [Point],
+    pub(crate) volumes: &'a [Point],
     /// The current time, whose date the axis leaves out.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// The timestamp under the crosshair.
-    pub crosshair: Option<Timestamp>,
+    pub(crate) crosshair: Option<Timestamp>,
     /// A value to mark beside the chart, and the style of the mark.
-    pub tag: Option<(f64, Style)>,
+    pub(crate) tag: Option<(f64, Style)>,
     /// The decimals of the values.
-    pub decimals: usize,
+    pub(crate) decimals: usize,
     /// The scale, where it is given as for shares; `None` for that of the lines.
-    pub scale: Option<Scale>,
+    pub(crate) scale: Option<Scale>,
     /// The colors to draw with.
-    pub theme: &'a Theme,
+    pub(crate) theme: &'a Theme,
 }
 
 /// The air above the highest and below the lowest point, of the height of all.
@@ -130,8 +129,12 @@ impl Widget for Lines<'_> {
 impl<'a> Lines<'a> {
     /// The values of `lines` over the time of the front one, whose newest value is marked. They break
     /// where a value is not finite.
-    #[must_use]
-    pub fn new(series: &'a [Line<'a>], now: Timestamp, decimals: usize, theme: &'a Theme) -> Self {
+    pub(crate) fn new(
+        series: &'a [Line<'a>],
+        now: Timestamp,
+        decimals: usize,
+        theme: &'a Theme,
+    ) -> Self {
         let front = series.iter().rfind(|line| !line.is_guide);
         let points = front.iter().flat_map(|line| line.points);
         let mut seen = points.filter(|point| point.value.is_finite());

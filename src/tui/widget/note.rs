@@ -19,7 +19,7 @@ pub(crate) fn failed(buf: &mut Buffer, area: Rect, why: &Failure, theme: &Theme)
 }
 
 /// Draws `lines` in the middle of `area`, each cut to its width.
-pub fn centered(buf: &mut Buffer, area: Rect, lines: &[(&str, Style)]) {
+pub(crate) fn centered(buf: &mut Buffer, area: Rect, lines: &[(&str, Style)]) {
     let lines = lines
         .iter()
         .map(|(text, style)| Line::styled(format::fit(text, area.width.into()), *style));

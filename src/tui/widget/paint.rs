@@ -12,7 +12,7 @@ use ratatui::{
 
 /// The cell at column `x` and row `y` of `area`, counted from its corner; `None` outside of the area
 /// or of the buffer.
-pub fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
+pub(crate) fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
     if x >= area.width || y >= area.height {
         return None;
     }
@@ -23,7 +23,13 @@ pub fn cell(buf: &mut Buffer, area: Rect, x: u16, y: u16) -> Option<&mut Cell> {
 ///
 /// Keeps the background where `style` has none, and drops the modifiers of before: style a row that
 /// is to be inverted after it is written.
-pub fn put(buf: &mut Buffer, area: Rect, at: impl Into<Position>, symbol: char, style: Style) {
+pub(crate) fn put(
+    buf: &mut Buffer,
+    area: Rect,
+    at: impl Into<Position>,
+    symbol: char,
+    style: Style,
+) {
     let Position { x, y } = at.into();
     if let Some(cell) = cell(buf, area, x, y) {
         cell.modifier = Modifier::empty();
@@ -35,7 +41,7 @@ pub fn put(buf: &mut Buffer, area: Rect, at: impl Into<Position>, symbol: char, 
 /// it.
 ///
 /// Escapes control characters. A wide character takes two columns or none.
-pub fn text(
+pub(crate) fn text(
     buf: &mut Buffer,
     area: Rect,
     at: impl Into<Position>,
@@ -57,7 +63,7 @@ pub fn text(
 }
 
 /// As [`text`], for a text of several styles.
-pub fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: &Line<'_>) -> u16 {
+pub(crate) fn line(buf: &mut Buffer, area: Rect, at: impl Into<Position>, line: &Line<'_>) -> u16 {
     let Position { x, y } = at.into();
     let inside = area.intersection(buf.area);
     let (left, top) = (area.x.saturating_add(x), area.y.saturating_add(y));
@@ -89,7 +95,7 @@ pub(super) fn escaped<'a>(line: &'a Line<'a>) -> Cow<'a, Line<'a>> {
 }
 
 /// As [`line()`]; ends in `…` if the line is cut at the edge.
-pub fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, text: &Line<'_>) {
+pub(crate) fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, text: &Line<'_>) {
     let at = at.into();
     line(buf, area, at, text);
     let room = area.intersection(buf.area).width.saturating_sub(at.x);
@@ -102,14 +108,14 @@ pub fn line_cut(buf: &mut Buffer, area: Rect, at: impl Into<Position>, text: &Li
 }
 
 /// As [`line()`], ending at the last column of row `y`; returns the column it starts at.
-pub fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
+pub(crate) fn line_right(buf: &mut Buffer, area: Rect, y: u16, text: &Line<'_>) -> u16 {
     let x = area.width.saturating_sub(width(text));
     line(buf, area, (x, y), text);
     x
 }
 
 /// As [`text`], ending before the column of `end`; cuts on the right what does not fit.
-pub fn text_before(
+pub(crate) fn text_before(
     buf: &mut Buffer,
     area: Rect,
     end: impl Into<Position>,
@@ -124,7 +130,7 @@ pub fn text_before(
 }
 
 /// Styles row `y` of `area`, without changing what is written there.
-pub fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
+pub(crate) fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
     if y < area.height {
         buf.set_style(Rect { y: area.y.saturating_add(y), height: 1, ..area }, style);
     }
@@ -136,11 +142,11 @@ pub fn row_style(buf: &mut Buffer, area: Rect, y: u16, style: Style) {
     clippy::cast_sign_loss,
     reason = "held within the range of the type before"
 )]
-pub fn cells(value: f64, max: u16) -> u16 {
+pub(crate) fn cells(value: f64, max: u16) -> u16 {
     if value.is_nan() { 0 } else { value.round().clamp(0.0, f64::from(max)) as u16 }
 }
 
 /// As [`cells`], rounded down.
-pub fn cells_down(value: f64, max: u16) -> u16 {
+pub(crate) fn cells_down(value: f64, max: u16) -> u16 {
     cells(value.floor(), max)
 }

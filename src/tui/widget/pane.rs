@@ -13,7 +13,7 @@ use crate::theme::Theme;
 
 /// Whether keys go to a pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Focus {
+pub(crate) enum Focus {
     /// Keys go to this pane.
     Here,
     /// Keys go to another pane.
@@ -22,7 +22,7 @@ pub enum Focus {
 
 /// A frame: `╭─ Title ───── info ╮`.
 #[derive(Debug, Clone)]
-pub struct Pane<'a> {
+pub(crate) struct Pane<'a> {
     title: Span<'a>,
     info: Line<'a>,
     footer: Line<'a>,
@@ -31,8 +31,7 @@ pub struct Pane<'a> {
 
 impl<'a> Pane<'a> {
     /// Returns a frame with this title, without the focus.
-    #[must_use]
-    pub fn new(title: impl Into<Span<'a>>) -> Self {
+    pub(crate) fn new(title: impl Into<Span<'a>>) -> Self {
         Self {
             title: title.into(),
             info: Line::default(),
@@ -42,26 +41,23 @@ impl<'a> Pane<'a> {
     }
 
     /// With facts about the content at the right of the upper border, if they fit.
-    #[must_use]
-    pub fn info(self, info: impl Into<Line<'a>>) -> Self {
+    pub(crate) fn info(self, info: impl Into<Line<'a>>) -> Self {
         Self { info: info.into(), ..self }
     }
 
     /// With a hint at the right of the lower border, if it fits.
-    #[must_use]
-    pub fn footer(self, footer: impl Into<Line<'a>>) -> Self {
+    pub(crate) fn footer(self, footer: impl Into<Line<'a>>) -> Self {
         Self { footer: footer.into(), ..self }
     }
 
     /// With or without the focus.
-    #[must_use]
-    pub fn focus(self, focus: Focus) -> Self {
+    pub(crate) fn focus(self, focus: Focus) -> Self {
         Self { focus, ..self }
     }
 
     /// Draws the frame along the edge of `area`, and returns the part of its inside for text: a column
     /// less on both sides.
-    pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
+    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, theme: &Theme) -> Rect {
         let area = area.intersection(buf.area);
         if area.width < 2 || area.height == 0 {
             return Rect { width: 0, height: 0, ..area };
@@ -97,7 +93,7 @@ impl<'a> Pane<'a> {
 
 /// Draws a rule with a title from border to border of a pane at row `y` of its whole area:
 /// `├─ Title ─────┤`.
-pub fn divider<'a>(
+pub(crate) fn divider<'a>(
     buf: &mut Buffer,
     area: Rect,
     y: u16,
@@ -119,8 +115,7 @@ pub fn divider<'a>(
 }
 
 /// `area` without its first and last column.
-#[must_use]
-pub fn padded(area: Rect) -> Rect {
+pub(crate) fn padded(area: Rect) -> Rect {
     area.inner(Margin::new(1, 0))
 }
 

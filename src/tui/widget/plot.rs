@@ -23,7 +23,7 @@ use crate::theme::Theme;
 const GRID: char = '┈';
 
 /// The symbol of a gap in time.
-pub const GAP: char = '╎';
+pub(crate) const GAP: char = '╎';
 
 /// The symbol of the crosshair.
 const CROSSHAIR: char = '┊';
@@ -45,21 +45,20 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 
 /// The areas of the parts of a chart; empty for parts without room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// The values themselves.
-    pub plot: Rect,
+    pub(crate) plot: Rect,
     /// The volumes, in the columns of the plot.
-    pub volume: Rect,
+    pub(crate) volume: Rect,
     /// The rule and the times, in the columns of the plot.
-    pub axis: Rect,
+    pub(crate) axis: Rect,
     /// The numbers on the right, in the rows of the plot and the volumes.
-    pub values: Rect,
+    pub(crate) values: Rect,
 }
 
 impl Layout {
     /// Divides `area` among the parts of a chart whose widest number has `values_width` columns.
-    #[must_use]
-    pub fn divide(area: Rect, values_width: u16, has_volume: bool) -> Self {
+    pub(crate) fn divide(area: Rect, values_width: u16, has_volume: bool) -> Self {
         let values_width = if area.width >= WIDTH_WITH_VALUES {
             values_width.saturating_add(VALUES_AIR).min(area.width / 3)
         } else {
@@ -85,13 +84,12 @@ impl Layout {
 }
 
 /// How many rows down from the top of `height` rows `value` is; beyond them if it is beyond.
-#[must_use]
-pub fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
+pub(crate) fn row_of(scale: Scale, value: f64, height: u16) -> f64 {
     (1.0 - scale.position(value)) * f64::from(height)
 }
 
 /// Draws dotted lines at round values, and the values beside them.
-pub fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
+pub(crate) fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
     let Layout { plot, values, .. } = *layout;
     if plot.is_empty() {
         return;
@@ -109,7 +107,14 @@ pub fn grid(buf: &mut Buffer, layout: &Layout, scale: Scale, theme: &Theme) {
 }
 
 /// Draws a tag among the values, at the height of `value`: `◂ 67 630.20`.
-pub fn tag(buf: &mut Buffer, layout: &Layout, scale: Scale, text: &str, value: f64, style: Style) {
+pub(crate) fn tag(
+    buf: &mut Buffer,
+    layout: &Layout,
+    scale: Scale,
+    text: &str,
+    value: f64,
+    style: Style,
+) {
     let Layout { plot, values, .. } = *layout;
     if plot.is_empty() || values.is_empty() || !value.is_finite() {
         return;
@@ -120,7 +125,7 @@ pub fn tag(buf: &mut Buffer, layout: &Layout, scale: Scale, text: &str, value: f
 }
 
 /// Draws a bar for each volume, by its column, and beside them which part they are.
-pub fn volumes(
+pub(crate) fn volumes(
     buf: &mut Buffer,
     layout: &Layout,
     bars: impl Iterator<Item = (u16, f64, Style)> + Clone,
@@ -159,7 +164,7 @@ fn bar(buf: &mut Buffer, area: Rect, x: u16, share: f64, style: Style) {
 }
 
 /// Marks column `x` as a gap of this length: a dotted line, and the length beside its top.
-pub fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, theme: &Theme) {
+pub(crate) fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, theme: &Theme) {
     let plot = layout.plot;
     for row in 0..plot.height {
         paint::put(buf, plot, (x, row), GAP, theme.faint);
@@ -172,7 +177,7 @@ pub fn gap(buf: &mut Buffer, layout: &Layout, x: u16, length: Duration, theme: &
 }
 
 /// Draws a crosshair in column `x` of the plot and the volumes.
-pub fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
+pub(crate) fn crosshair(buf: &mut Buffer, layout: &Layout, x: u16, theme: &Theme) {
     let Layout { plot, volume, .. } = *layout;
     let both = Rect { height: plot.height + volume.height, ..plot };
     for row in 0..both.height {
@@ -202,7 +207,7 @@ pub(super) fn values_width(values: impl Iterator<Item = f64>, decimals: usize) -
 ///
 /// `times` are the columns that have a time, from left to right. Steps are long enough for the times
 /// not to touch. Dates are shown where they are not that of `now`.
-pub fn time_axis(
+pub(crate) fn time_axis(
     buf: &mut Buffer,
     axis: Rect,
     times: &[(u16, Timestamp)],

@@ -5,17 +5,17 @@ use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget};
 use super::paint;
 
 /// Blocks from empty to full, in eighths of a cell from its left.
-pub const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+pub(crate) const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// A bar in the first row of its area: `█████▍····`.
 #[derive(Debug, Clone, Copy)]
-pub struct ShareBar {
+pub(crate) struct ShareBar {
     /// The share, from 0 to 1.
-    pub share: f64,
+    pub(crate) share: f64,
     /// The style of the bar.
-    pub bar: Style,
+    pub(crate) bar: Style,
     /// The style of the dots.
-    pub rest: Style,
+    pub(crate) rest: Style,
 }
 
 impl Widget for ShareBar {

@@ -11,7 +11,7 @@ use super::{axis::Scale, paint};
 
 /// Where the bars of a sparkline stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Floor {
+pub(crate) enum Floor {
     /// At zero: for amounts, of which half is half as high.
     Zero,
     /// At the lowest value: for levels, whose changes are to be seen.
@@ -20,21 +20,20 @@ pub enum Floor {
 
 /// A series of bars.
 #[derive(Debug, Clone, Copy)]
-pub struct Sparkline<'a> {
+pub(crate) struct Sparkline<'a> {
     /// The values, oldest first; a gap for `None` and for values that are not finite.
-    pub values: &'a [Option<f64>],
+    pub(crate) values: &'a [Option<f64>],
     /// Where the bars stand.
-    pub floor: Floor,
+    pub(crate) floor: Floor,
     /// The least value of the top, as of other sparklines beside it; negative infinity for none.
-    pub top_min: f64,
+    pub(crate) top_min: f64,
     /// The style of the bars.
-    pub style: Style,
+    pub(crate) style: Style,
 }
 
 impl<'a> Sparkline<'a> {
     /// A sparkline whose top is its highest value.
-    #[must_use]
-    pub const fn new(values: &'a [Option<f64>], floor: Floor, style: Style) -> Self {
+    pub(crate) const fn new(values: &'a [Option<f64>], floor: Floor, style: Style) -> Self {
         Self { values, floor, top_min: f64::NEG_INFINITY, style }
     }
 

@@ -8,13 +8,13 @@ use super::candles::Candle;
 
 /// The ends of the quarters of a set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Quartiles {
+pub(crate) struct Quartiles {
     /// A quarter of the values is below.
-    pub lower: f64,
+    pub(crate) lower: f64,
     /// Half of the values are below.
-    pub median: f64,
+    pub(crate) median: f64,
     /// A quarter of the values is above.
-    pub upper: f64,
+    pub(crate) upper: f64,
 }
 
 /// The median deviations from the median from which on a value is an outlier, as in the network's own
@@ -23,8 +23,7 @@ const OUTLIER_DEVIATIONS: f64 = 3.0;
 
 impl Quartiles {
     /// Returns the quartiles of the finite values; `None` if there are none.
-    #[must_use]
-    pub fn compute(values: &[f64]) -> Option<Self> {
+    pub(crate) fn compute(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         Some(Self {
@@ -47,7 +46,7 @@ fn quantile(sorted: &[f64], part: usize, whole: usize) -> Option<f64> {
 }
 
 /// The usual distance of `times`, oldest first: the median; zero for fewer than two.
-pub fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
+pub(crate) fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
     let pairs = times.clone().zip(times.skip(1));
     let mut apart: Vec<_> = pairs.map(|(one, next)| next.since(one)).collect();
     apart.sort_unstable();
@@ -56,8 +55,7 @@ pub fn usual_distance(times: impl Iterator<Item = Timestamp> + Clone) -> Duratio
 
 /// Whether each of `values` is an outlier: further from the median than `OUTLIER_DEVIATIONS` times
 /// the median of these distances. NaN is none.
-#[must_use]
-pub fn outliers(values: &[f64]) -> Vec<bool> {
+pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
     let Some(Quartiles { median, .. }) = Quartiles::compute(values) else {
         return vec![false; values.len()];
     };
@@ -71,8 +69,7 @@ pub fn outliers(values: &[f64]) -> Vec<bool> {
 
 /// Returns, for each candle, the mean of its close and the `n - 1` before it; none for the first
 /// ones, and where a value is no number.
-#[must_use]
-pub fn moving_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
+pub(crate) fn moving_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
     if n == 0 {
         return vec![None; candles.len()];
     }
@@ -87,8 +84,7 @@ pub fn moving_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
 
 /// Returns, for each candle, the mean of its close and all before it, in which each counts
 /// `1 - 2 / (n + 1)` of the one after it; none for the first `n - 1` numbers.
-#[must_use]
-pub fn exponential_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
+pub(crate) fn exponential_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
     #[expect(clippy::cast_precision_loss, reason = "a window is short")]
     let share = 2.0 / (n as f64 + 1.0);
     let (mut mean, mut n_seen) = (None, 0);
@@ -107,8 +103,7 @@ pub fn exponential_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
 
 /// Returns, for each candle, what is `deviations` standard deviations of its close and the `n - 1`
 /// before it above their mean; none where [`moving_average`] has none.
-#[must_use]
-pub fn band(candles: &[Candle], n: usize, deviations: f64) -> Vec<Option<f64>> {
+pub(crate) fn band(candles: &[Candle], n: usize, deviations: f64) -> Vec<Option<f64>> {
     let means = moving_average(candles, n);
     let band_at = |idx: usize, mean: f64| {
         let window = candles.get(idx.checked_sub(n.checked_sub(1)?)?..=idx)?;
@@ -122,8 +117,7 @@ pub fn band(candles: &[Candle], n: usize, deviations: f64) -> Vec<Option<f64>> {
 
 /// Returns, for each candle, the mean price of its day so far, weighted by volume; none until there
 /// is a volume.
-#[must_use]
-pub fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
+pub(crate) fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
     let (mut paid, mut volume, mut day) = (0.0, 0.0, None);
     candles
         .iter()

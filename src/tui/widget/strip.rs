@@ -21,19 +21,19 @@ use crate::theme::Theme;
 
 /// A distribution of values.
 #[derive(Debug, Clone, Copy)]
-pub struct Strip<'a> {
+pub(crate) struct Strip<'a> {
     /// The values of the inferers.
-    pub inferers: &'a [f64],
+    pub(crate) inferers: &'a [f64],
     /// The forecast-implied values.
-    pub forecasters: &'a [f64],
+    pub(crate) forecasters: &'a [f64],
     /// The combined value.
-    pub combined: Option<f64>,
+    pub(crate) combined: Option<f64>,
     /// The naive value: combined without forecasters.
-    pub naive: Option<f64>,
+    pub(crate) naive: Option<f64>,
     /// The value of the selected actor.
-    pub selected: Option<f64>,
+    pub(crate) selected: Option<f64>,
     /// The colors to draw with.
-    pub theme: &'a Theme,
+    pub(crate) theme: &'a Theme,
 }
 
 /// Values further from the middle half than this many times its length are drawn at the edge.
