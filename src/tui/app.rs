@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::{
     action::Action,
-    event::{Effect, Event, Target, Timer},
+    event::{DataEvent, Effect, Event, Target, Timer},
     keymap::{Chord, Layer, Resolved},
     local::{Addresses, Level, LocalEvent},
     overlay::{self, Overlay, profiles},
@@ -129,8 +129,12 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         }
         Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
         Event::Cluster(news) => runs::urgency(state, news),
-        // Drawn although nothing happened, as a spinner is.
-        Event::TimerDue(Timer::Age) => Dirty::Animation,
+        Event::TimerDue(Timer::Age) => Dirty::Age,
+        Event::TimerDue(Timer::Interrupt | Timer::Notice) => Dirty::Data,
+        Event::TimerDue(_) | Event::Nodes(Ok(_), _) => Dirty::Poll,
+        Event::Data(DataEvent::Rows { query, .. }) if !state.data.is_charted(query.dataset) => {
+            Dirty::Poll
+        }
         Event::Key(_)
         | Event::Paste(_)
         | Event::Click(_)

@@ -25,13 +25,19 @@ const CHECKED_AFTER: Duration = Duration::from_millis(900);
 
 /// How long frames are drawn unchecked after a check that found a change: data that is in view keeps
 /// changing it, and a check before each frame would double the cost of a live chart.
-const UNCHECKED_FOR: Duration = Duration::from_secs(5);
+const UNCHECKED_FOR: Duration = Duration::from_secs(30);
+
+/// How long after a frame for data the next one may be expected: a live chart gets a row a second. Ages
+/// and polls wait so long, to be drawn with it; frames of their own would treble its cost.
+const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 
 /// Schedules frames by their causes.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     dirty: Dirty,
     last_frame: Option<Instant>,
+    /// When the last frame for data was drawn.
+    last_data: Option<Instant>,
     /// When a frame was last skipped.
     last_check: Option<Instant>,
     /// When a check last found a change.
@@ -46,6 +52,7 @@ impl Pacer {
         Self {
             dirty: Dirty::Clean,
             last_frame: None,
+            last_data: None,
             last_check: None,
             changed_at: None,
             data_every,
@@ -59,14 +66,19 @@ impl Pacer {
 
     /// When the next frame is due; `None` if none is requested.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let (last, wait) = match self.dirty {
-            Dirty::Clean => return None,
-            Dirty::Animation => (self.last_frame, ANIMATION_EVERY),
-            // A check costs as much as a frame.
-            Dirty::Data => (self.last_frame.max(self.last_check), self.data_every),
-            Dirty::Input => (self.last_frame, INPUT_EVERY),
-        };
-        Some(last.map_or_else(Instant::now, |last| last + wait))
+        let after =
+            |last: Option<Instant>, wait| last.map_or_else(Instant::now, |last| last + wait);
+        // A check costs as much as a frame.
+        let data_due = || after(self.last_frame.max(self.last_check), self.data_every);
+        match self.dirty {
+            Dirty::Clean => None,
+            Dirty::Age | Dirty::Poll => Some(
+                self.last_data.map_or_else(data_due, |last| data_due().max(last + DATA_WITHIN)),
+            ),
+            Dirty::Animation => Some(after(self.last_frame, ANIMATION_EVERY)),
+            Dirty::Data => Some(data_due()),
+            Dirty::Input => Some(after(self.last_frame, INPUT_EVERY)),
+        }
     }
 
     /// Whether a frame is due at `now`.
@@ -84,7 +96,9 @@ impl Pacer {
     pub(crate) fn needs_check(&self, now: Instant) -> bool {
         let is_after = |at: Option<Instant>, wait| at.is_some_and(|at| now - at >= wait);
         let is_unchecked = self.changed_at.is_some() && !is_after(self.changed_at, UNCHECKED_FOR);
-        self.dirty == Dirty::Data && is_after(self.last_frame, CHECKED_AFTER) && !is_unchecked
+        matches!(self.dirty, Dirty::Poll | Dirty::Data)
+            && is_after(self.last_frame, CHECKED_AFTER)
+            && !is_unchecked
     }
 
     /// Records that a check at `now` found a change.
@@ -101,6 +115,9 @@ impl Pacer {
     /// Records that a frame was drawn at `now`, with a running animation or without.
     pub(crate) fn record_frame(&mut self, now: Instant, is_animated: bool) {
         self.last_frame = Some(now);
+        if self.dirty == Dirty::Data {
+            self.last_data = Some(now);
+        }
         self.dirty = if is_animated { Dirty::Animation } else { Dirty::Clean };
     }
 }
@@ -125,6 +142,31 @@ mod tests {
         assert_eq!(pacer.next(), Some(drawn_at + INPUT_EVERY), "input does not wait");
         pacer.record_frame(drawn_at, true);
         assert_eq!(pacer.next(), Some(drawn_at + ANIMATION_EVERY));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ages_and_polls_are_drawn_with_the_next_data_while_it_comes() {
+        for cause in [Dirty::Age, Dirty::Poll] {
+            let mut pacer = Pacer::new(false);
+            let started_at = Instant::now();
+            pacer.record_frame(started_at, false);
+            pacer.mark_dirty(cause);
+            assert_eq!(pacer.next(), Some(started_at + DATA_EVERY), "no data comes");
+            pacer.mark_dirty(Dirty::Data);
+            tokio::time::advance(DATA_EVERY).await;
+            let drawn_at = Instant::now();
+            pacer.record_frame(drawn_at, false);
+            pacer.mark_dirty(cause);
+            assert_eq!(pacer.next(), Some(drawn_at + DATA_WITHIN), "the next data may come");
+            pacer.mark_dirty(Dirty::Data);
+            assert_eq!(pacer.next(), Some(drawn_at + DATA_EVERY));
+            pacer.record_frame(drawn_at + DATA_EVERY, true);
+            assert_eq!(
+                pacer.next(),
+                Some(drawn_at + DATA_EVERY + ANIMATION_EVERY),
+                "a spinner turns"
+            );
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -47,8 +47,12 @@ const REST_MAX: Duration = Duration::from_mins(16);
 pub(crate) enum Dirty {
     #[default]
     Clean,
+    /// An age that grew: the clock alone.
+    Age,
     /// A spinner that moved.
     Animation,
+    /// A request or an answer that is repeated and that nobody waits for.
+    Poll,
     /// An answer or event of a service.
     Data,
     /// User input, or something the user waits for.

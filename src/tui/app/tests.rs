@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    event::{DataEvent, InferenceEvent, StreamEvent},
+    event::{DataEvent, InferenceEvent, RowsQuery, StreamEvent},
     harness::{FUNCTION_ID, Harness, split_response},
     screens::{
         cluster::update::nodes::{NODES_EVERY, NODES_HIDDEN_EVERY},
@@ -364,11 +364,29 @@ fn keys_are_drawn_before_answers() {
     let mut screen = Harness::ready(160, 45);
     screen.state.dirty = Dirty::Clean;
     screen.take(Event::TimerDue(Timer::Age));
-    assert_eq!(screen.state.dirty, Dirty::Animation);
+    assert_eq!(screen.state.dirty, Dirty::Age);
+    screen.take(Event::TimerDue(Timer::Rows));
     screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
+    assert_eq!(screen.state.dirty, Dirty::Poll);
+    screen.take(Event::LocalFailed(failure()));
     assert_eq!(screen.state.dirty, Dirty::Data);
     screen.press("j");
     assert_eq!(screen.state.dirty, Dirty::Input);
+}
+
+#[test]
+fn rows_for_a_sparkline_wait_for_the_chart_s() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("3");
+    let [charted, listed] = [1, 2].map(|id| model::dataset::DatasetId::new(id).unwrap());
+    screen.state.data.selected = Some(charted);
+    for (dataset, urgency) in [(listed, Dirty::Poll), (charted, Dirty::Data)] {
+        let limit = model::page::Limit::clamp(1);
+        let query = RowsQuery::newest(dataset, model::resolution::Resolution::Raw, limit);
+        screen.state.dirty = Dirty::Clean;
+        screen.take(Event::Data(DataEvent::Rows { query, result: Err(failure()) }));
+        assert_eq!(screen.state.dirty, urgency);
+    }
 }
 
 #[test]

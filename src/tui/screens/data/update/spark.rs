@@ -31,11 +31,15 @@ impl State {
     /// The datasets whose values are read in turn: those that are seen, and do not come anyway.
     fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
         // On another screen the pinned ones are shown by what their streams bring.
-        let is_charted = |id: DatasetId| self.is_shown && Some(id) == self.selected;
         let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
         let n_max = if self.is_shown { SPARKS_MAX } else { OTHERS_MAX };
         let listed = self.list().iter().map(|dataset| dataset.id);
-        listed.filter(move |id| !is_charted(*id) && !is_streamed(*id)).take(n_max)
+        listed.filter(move |id| !self.is_charted(*id) && !is_streamed(*id)).take(n_max)
+    }
+
+    /// Whether the chart in view is of this dataset.
+    pub(crate) fn is_charted(&self, id: DatasetId) -> bool {
+        self.is_shown && Some(id) == self.selected
     }
 
     /// Whether `query` is of the newest values alone, while the chart is not in view.
