@@ -1,4 +1,4 @@
-//! What colors mean: tokens such as [`Theme::up`] or [`Theme::focus`], and the themes that fill them.
+//! What colors mean: tokens such as `up` or `focus`, and the themes that fill them.
 //!
 //! This is the one place that names colors; everything else asks for a meaning. A token is a whole
 //! [`Style`], so that a theme without colors can still tell things apart by weight. Asking the
