@@ -195,28 +195,10 @@ impl Gate {
         self.shared.options.limits
     }
 
-    /// Returns the number of `key` if it exists and is not revoked, whatever it used up.
-    ///
-    /// # Errors
-    /// As [`Keys::check`].
-    pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
-        self.shared.keys.verify(key).await
-    }
-
-    /// Whether the accounts file takes writes, if it is on this machine.
-    ///
-    /// # Errors
-    /// As [`Accounts::check_file`](crate::Accounts::check_file).
-    pub async fn check_file(&self) -> Result<(), AccountsError> {
-        self.shared.keys.check_file().await
-    }
-
-    /// Whether there is a key `id` that is not revoked.
-    ///
-    /// # Errors
-    /// As [`Keys::knows`].
-    pub async fn knows(&self, id: KeyId) -> Result<bool, AccountsError> {
-        self.shared.keys.knows(id).await
+    /// The keys that open it, whatever they used up.
+    #[must_use]
+    pub fn keys(&self) -> &Keys {
+        &self.shared.keys
     }
 
     /// Puts the gate around every path of `router`, and around those it does not have.

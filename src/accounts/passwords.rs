@@ -6,9 +6,9 @@ use argon2::{
     Algorithm, Argon2, Params, Version,
     password_hash::{self, PasswordHash, PasswordHasher as _, PasswordVerifier as _, SaltString},
 };
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{sync::Semaphore, time::timeout};
 
-use crate::{AccountsError, account::Password};
+use crate::{AccountsError, account::Password, blocking};
 
 /// Memory that a hash takes, in kibibytes: with [`ROUNDS`] and [`LANES`] the least that OWASP's
 /// recommendations name for argon2id. It takes some 20 ms.
@@ -75,16 +75,12 @@ impl Passwords {
         let turn = timeout(TURN_WITHIN, Arc::clone(&self.turns).acquire_owned());
         // The semaphore is never closed.
         let turn = turn.await.map_err(|_| AccountsError::Busy)?.map_err(|_| AccountsError::Busy)?;
-        let done = spawn_blocking(move || {
+        blocking(move || {
             // The turn lasts as long as the work, even where nobody waits for it any more.
             let _turn = turn;
-            work()
-        });
-        match done.await {
-            Ok(result) => result.map_err(AccountsError::Hash),
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(AccountsError::Stopped),
-        }
+            work().map_err(AccountsError::Hash)
+        })
+        .await
     }
 }
 

@@ -108,7 +108,7 @@ impl Keys {
     ///
     /// # Errors
     /// As [`Accounts::check_file`].
-    pub(crate) async fn check_file(&self) -> Result<(), AccountsError> {
+    pub async fn check_file(&self) -> Result<(), AccountsError> {
         match self {
             Self::Local(accounts) => accounts.check_file().await,
             Self::Remote(_) => Ok(()),

@@ -21,6 +21,13 @@ async fn open(folder: &TempDir) -> Accounts {
     Accounts::open(folder.path().join("new/accounts.sqlite"), clock()).await.unwrap()
 }
 
+impl Accounts {
+    /// The number of `key`, if it opens anything.
+    pub(crate) async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
+        Ok(self.check(KeyHash::from_key(key)).await?.map(|verified| verified.id))
+    }
+}
+
 /// Lets what is remembered go stale.
 async fn wait_out_the_cache() {
     tokio::time::advance(Duration::from_millis(100)).await;

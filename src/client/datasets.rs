@@ -282,6 +282,12 @@ impl RowsQuery {
         }
     }
 
+    /// The oldest `limit` rows or buckets of `dataset`, oldest first.
+    #[must_use]
+    pub const fn oldest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
+        Self { order: Order::Ascending, ..Self::newest(dataset, resolution, limit) }
+    }
+
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let ordering = match self.order {
             Order::Ascending => "timestamp",
@@ -300,6 +306,15 @@ impl RowsQuery {
 }
 
 impl Rows {
+    /// The rows as ingested; none of a query for buckets.
+    #[must_use]
+    pub fn into_raw(self) -> Vec<NamedRow> {
+        match self {
+            Self::Raw(rows) => rows,
+            Self::Buckets(_) => Vec::new(),
+        }
+    }
+
     fn last_timestamp(&self) -> Option<Timestamp> {
         match self {
             Self::Raw(rows) => rows.last().map(|row| row.timestamp),

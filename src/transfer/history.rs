@@ -2,8 +2,8 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use anyhow::{Context as _, bail};
-use client::datasets::{Datasets, NamedRow, Order, Rows, RowsQuery};
+use anyhow::Context as _;
+use client::datasets::{Datasets, NamedRow, RowsQuery};
 use model::{
     dataset::DatasetId,
     page::{Limit, ROWS_MAX},
@@ -26,14 +26,12 @@ pub async fn read_rows(
         end: Some(end),
         // A cursor before the first row: the widest span is for queries without one.
         after: Some(start - Duration::from_micros(1)),
-        order: Order::Ascending,
-        ..RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX))
+        ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX))
     };
     let mut all = Vec::new();
     loop {
         let page = service.rows(&query).await.with_context(|| format!("read rows of {name}"))?;
-        let Rows::Raw(rows) = page.rows else { bail!("read rows of {name}: it sends buckets") };
-        all.extend(rows);
+        all.extend(page.rows.into_raw());
         let Some(next) = page.next else { return Ok(all) };
         query.after = Some(next);
     }
@@ -50,13 +48,10 @@ pub async fn read_range(
     let query = RowsQuery {
         // A cursor before the first row: the widest span is for queries without one.
         after: Some(Timestamp::MIN),
-        order: Order::Ascending,
-        ..RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(1))
+        ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
     };
-    let first = match service.rows(&query).await?.rows {
-        Rows::Raw(rows) => rows.first().map(|row| row.timestamp),
-        Rows::Buckets(_) => None,
-    };
+    let first = service.rows(&query).await?.rows.into_raw();
+    let first = first.first().map(|row| row.timestamp);
     let newest = service.newest(dataset, Limit::clamp(1)).await?;
     let last = newest.first().map(|row| row.timestamp);
     Ok(last.map(|last| (first.unwrap_or(last), last)))

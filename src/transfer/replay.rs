@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use client::datasets::{
-    Datasets, NamedRow, Order, Rows, RowsQuery,
+    Datasets, NamedRow, RowsQuery,
     insert::{FlatLines, InsertBody, InsertMode},
 };
 use formats::read::{
@@ -230,44 +230,26 @@ async fn read_dataset(
     let columns = service.columns(dataset).await.context("read the columns")?;
     let columns: Columns = columns.into_iter().map(|column| (column.name, column.dtype)).collect();
     let mut query = RowsQuery {
-        dataset,
-        resolution: Resolution::Raw,
-        start: None,
         end: span.end,
         // A cursor before the first row: the widest span is for queries without one.
         after: Some(span.start.unwrap_or(Timestamp::MIN) - Duration::from_micros(1)),
-        limit: Limit::clamp(ROWS_MAX / 10),
-        order: Order::Ascending,
+        ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX / 10))
     };
     let (service, names) = (service.clone(), columns.clone());
     group.spawn("read a dataset", async move {
         loop {
-            let page = match read_page(&service, &query).await {
-                Ok(page) => page,
-                Err(error) => {
-                    drop(sender.send(Err(error)).await);
-                    return;
-                }
-            };
-            let rows = page.0.into_iter().map(|row| order_values(row, &names)).collect();
-            query.after = page.1;
-            if sender.send(Ok(rows)).await.is_err() || query.after.is_none() {
+            let page = retry_transient(|| service.rows(&query)).await.context("read rows");
+            query.after = page.as_ref().ok().and_then(|page| page.next);
+            let batch = page.map(|page| {
+                let rows = page.rows.into_raw().into_iter();
+                rows.map(|row| order_values(row, &names)).collect()
+            });
+            if sender.send(batch).await.is_err() || query.after.is_none() {
                 return;
             }
         }
     });
     Ok(columns)
-}
-
-async fn read_page(
-    service: &Datasets,
-    query: &RowsQuery,
-) -> anyhow::Result<(Vec<NamedRow>, Option<Timestamp>)> {
-    let page = retry_transient(|| service.rows(query)).await.context("read rows")?;
-    match page.rows {
-        Rows::Raw(rows) => Ok((rows, page.next)),
-        Rows::Buckets(_) => bail!("read rows: the service sends buckets"),
-    }
 }
 
 /// Converts a row to one whose values are in the order of `columns`.
@@ -299,10 +281,7 @@ impl Sink {
         let dataset = if let Some(dataset) = found {
             dataset.id
         } else {
-            let column = |(name, dtype): &(String, Dtype)| CreateColumn {
-                name: name.clone(),
-                dtype: dtype.to_string(),
-            };
+            let column = |(name, dtype): &(String, Dtype)| CreateColumn::new(name, *dtype);
             let columns = columns.iter().map(column).collect();
             let body = CreateDataset { name: to.to_owned(), columns, ..CreateDataset::default() };
             let created = service.create(&body).await;

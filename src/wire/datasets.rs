@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{
-    dataset::{Column, Dataset, DatasetError, DatasetId},
+    dataset::{Column, Dataset, DatasetError, DatasetId, Dtype},
     row::{Bucket, Value},
     timestamp::{Timestamp, TimestampError},
 };
@@ -391,6 +391,13 @@ pub enum ShapeError {
     /// A timestamp is not RFC 3339.
     #[error("read a timestamp")]
     Timestamp(#[from] TimestampError),
+}
+
+impl CreateColumn {
+    /// The column `name` of the type `dtype`.
+    pub fn new(name: impl Into<String>, dtype: Dtype) -> Self {
+        Self { name: name.into(), dtype: dtype.to_string() }
+    }
 }
 
 impl From<Dataset> for DatasetBody {

@@ -1,6 +1,6 @@
 //! How often names, passwords and changes may be tried.
 
-use std::time::Duration;
+use std::{hash::Hash, time::Duration};
 
 use sha2::{Digest as _, Sha256};
 use web::{
@@ -55,10 +55,8 @@ impl Attempts {
         name: &AccountName,
         network: Option<Network>,
     ) -> Result<(), ApiError> {
-        if let Some(network) = network {
-            self.networks.take(network).map_err(|wait| ApiError::TooOften { wait })?;
-        }
-        self.names.take((hash(name), network)).map(drop).map_err(|wait| ApiError::TooOften { wait })
+        count(&self.networks, network)?;
+        count(&self.names, Some((hash(name), network)))
     }
 
     /// Forgets the passwords tried for `name` from `network`: the right one was among them.
@@ -68,20 +66,24 @@ impl Attempts {
 
     /// Counts an account that is made.
     pub(super) fn try_sign_up(&self, network: Option<Network>) -> Result<(), ApiError> {
-        let Some(network) = network else { return Ok(()) };
-        self.sign_ups.take(network).map(drop).map_err(|wait| ApiError::TooOften { wait })
+        count(&self.sign_ups, network)
     }
 
     /// Counts an operator's token that was not right.
     pub(super) fn try_token(&self, network: Option<Network>) -> Result<(), ApiError> {
-        let Some(network) = network else { return Ok(()) };
-        self.networks.take(network).map(drop).map_err(|wait| ApiError::TooOften { wait })
+        count(&self.networks, network)
     }
 
     /// Counts a change that an account makes.
     pub(super) fn try_change(&self, account: AccountId) -> Result<(), ApiError> {
-        self.changes.take(account).map(drop).map_err(|wait| ApiError::TooOften { wait })
+        count(&self.changes, Some(account))
     }
+}
+
+/// Counts an attempt of `caller`, if it is known.
+fn count<C: Copy + Eq + Hash>(limiter: &RateLimiter<C>, caller: Option<C>) -> Result<(), ApiError> {
+    let Some(caller) = caller else { return Ok(()) };
+    limiter.take(caller).map(drop).map_err(|wait| ApiError::TooOften { wait })
 }
 
 /// A name of any length in the same space.

@@ -38,50 +38,47 @@ pub(super) enum ApiError {
     TooOften { wait: Duration },
     #[error("the current password is wrong")]
     CurrentPassword,
-    #[error("read the request")]
+    #[error(transparent)]
     Unreadable(#[from] BodyError),
-    #[error("take the name")]
+    #[error(transparent)]
     AccountName(#[from] AccountNameError),
-    #[error("take the password")]
+    #[error(transparent)]
     Password(#[from] PasswordError),
     #[error("name either key_hash or id")]
     Question,
-    #[error("take the hash")]
+    #[error(transparent)]
     KeyHash(#[from] KeyHashError),
-    #[error("use accounts")]
+    #[error(transparent)]
     Accounts(#[from] AccountsError),
 }
 
 impl ApiError {
-    /// The status, and what the caller may know; none where the fault is ours.
-    fn public(&self) -> Option<(StatusCode, String)> {
+    /// The status, where the caller may know what is wrong; none where the fault is ours.
+    fn public_status(&self) -> Option<StatusCode> {
         Some(match self {
-            Self::NotLoggedIn | Self::NoToken => (StatusCode::UNAUTHORIZED, self.to_string()),
-            Self::Foreign | Self::CurrentPassword => (StatusCode::FORBIDDEN, self.to_string()),
-            Self::NoMethod => (StatusCode::METHOD_NOT_ALLOWED, self.to_string()),
-            Self::NoKey | Self::NoSession | Self::NoPath => {
-                (StatusCode::NOT_FOUND, self.to_string())
+            Self::NotLoggedIn | Self::NoToken | Self::Accounts(AccountsError::WrongPassword) => {
+                StatusCode::UNAUTHORIZED
             }
-            Self::Question => (StatusCode::BAD_REQUEST, self.to_string()),
-            Self::TooOften { .. } => (StatusCode::TOO_MANY_REQUESTS, self.to_string()),
-            Self::Unreadable(error) => (error.status(), error.to_string()),
-            Self::AccountName(error) => (StatusCode::BAD_REQUEST, error.to_string()),
-            Self::Password(error) => (StatusCode::BAD_REQUEST, error.to_string()),
-            Self::KeyHash(error) => (StatusCode::BAD_REQUEST, error.to_string()),
-            Self::Accounts(error) => {
-                let status = match error {
-                    AccountsError::Name => StatusCode::BAD_REQUEST,
-                    AccountsError::WrongPassword => StatusCode::UNAUTHORIZED,
-                    AccountsError::SignUpClosed => StatusCode::FORBIDDEN,
-                    AccountsError::NameTaken | AccountsError::TooManyKeys => StatusCode::CONFLICT,
-                    AccountsError::Busy | AccountsError::Replaced => {
-                        StatusCode::SERVICE_UNAVAILABLE
-                    }
-                    AccountsError::Full => StatusCode::INSUFFICIENT_STORAGE,
-                    _ => return None,
-                };
-                (status, error.to_string())
+            Self::Foreign | Self::CurrentPassword | Self::Accounts(AccountsError::SignUpClosed) => {
+                StatusCode::FORBIDDEN
             }
+            Self::NoMethod => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NoKey | Self::NoSession | Self::NoPath => StatusCode::NOT_FOUND,
+            Self::Question
+            | Self::AccountName(_)
+            | Self::Password(_)
+            | Self::KeyHash(_)
+            | Self::Accounts(AccountsError::Name) => StatusCode::BAD_REQUEST,
+            Self::TooOften { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unreadable(error) => error.status(),
+            Self::Accounts(AccountsError::NameTaken | AccountsError::TooManyKeys) => {
+                StatusCode::CONFLICT
+            }
+            Self::Accounts(AccountsError::Busy | AccountsError::Replaced) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Accounts(AccountsError::Full) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Accounts(_) => return None,
         })
     }
 
@@ -95,18 +92,19 @@ impl ApiError {
 }
 
 /// Words a refusal that was made around the handlers.
-pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
+pub(super) fn refusal(status: StatusCode, reason: &str) -> Response {
     let error = reason.to_owned();
     (status, Json(DatasetsError { details: None, error })).into_response()
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (status, error) = self.public().unwrap_or_else(|| {
+        let mut response = if let Some(status) = self.public_status() {
+            refusal(status, &self.to_string())
+        } else {
             error!(cause = chain(&self), "failed to answer a request about accounts");
-            (StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned())
-        });
-        let mut response = (status, Json(DatasetsError { details: None, error })).into_response();
+            refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+        };
         if let Some(retry_seconds) = self.retry_seconds() {
             response.headers_mut().insert(RETRY_AFTER, retry_seconds.into());
         }

@@ -82,19 +82,10 @@ impl Accounts {
         Ok((created.await?.ok_or(AccountsError::TooManyKeys)?, key))
     }
 
-    /// Returns the number of `key` if it exists and is not revoked.
+    /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked.
     ///
     /// Answers from memory where it can. A key that another process revokes is refused at the
     /// latest 100 ms after that. Cancel-safe.
-    ///
-    /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
-    pub async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
-        Ok(self.check(KeyHash::from_key(key)).await?.map(|verified| verified.id))
-    }
-
-    /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked; as
-    /// [`Self::verify`].
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the file fails.

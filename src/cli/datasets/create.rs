@@ -80,5 +80,5 @@ pub(super) fn parse_column(text: &str) -> Result<CreateColumn, String> {
     if name.is_empty() {
         return Err("a column has a name".to_owned());
     }
-    Ok(CreateColumn { name: name.to_owned(), dtype: dtype.to_string() })
+    Ok(CreateColumn::new(name, dtype))
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use client::datasets::{NamedRow, Order, Rows, RowsQuery, insert::FlatLines};
+use client::datasets::{NamedRow, Rows, RowsQuery, insert::FlatLines};
 use model::{
     dataset::BAR_COLUMNS,
     page::{Limit, ROWS_MAX},
@@ -47,14 +47,12 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
         }
         _ => BAR_COLUMNS.into_iter().chain([COUNT]).map(str::to_owned).collect(),
     };
+    let limit = Limit::clamp(command.limit.min(ROWS_MAX));
+    let first = if command.ascending { RowsQuery::oldest } else { RowsQuery::newest };
     let mut query = RowsQuery {
-        dataset: dataset.id,
-        resolution: command.range.resolution,
         start: command.range.start,
         end: command.range.end,
-        after: None,
-        limit: Limit::clamp(command.limit.min(ROWS_MAX)),
-        order: if command.ascending { Order::Ascending } else { Order::Descending },
+        ..first(dataset.id, command.range.resolution, limit)
     };
     let (mut n_left, mut cells) = (command.limit, Vec::new());
     while n_left > 0 {

@@ -8,7 +8,7 @@ use ::inference::network::{
 };
 use async_trait::async_trait;
 use client::{
-    datasets::{Datasets, DatasetsQuery, NamedRow, Order, Rows as PageRows, RowsQuery},
+    datasets::{Datasets, DatasetsQuery, NamedRow, RowsQuery},
     error::ClientError,
     functions::{CODE_OK, Functions},
 };
@@ -210,18 +210,11 @@ impl Rows for Series {
         limit: u32,
     ) -> Result<Vec<FlatRow>, Cause> {
         let query = RowsQuery {
-            dataset,
-            resolution: Resolution::Raw,
             start: Some(from),
             end: Some(to),
-            after: None,
-            limit: rows_limit(limit),
-            order: Order::Ascending,
+            ..RowsQuery::oldest(dataset, Resolution::Raw, rows_limit(limit))
         };
-        match self.service.rows(&query).await?.rows {
-            PageRows::Raw(rows) => Ok(flat(rows)),
-            PageRows::Buckets(_) => Ok(Vec::new()),
-        }
+        Ok(flat(self.service.rows(&query).await?.rows.into_raw()))
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     BATCH_ROWS_MAX, Follow, Line, Lost, RecentRows, SILENCE_MAX, Sse, StreamEvent, reconnect, row,
 };
 use crate::{
-    datasets::{Datasets, NamedRow, Order, Rows, RowsQuery},
+    datasets::{Datasets, NamedRow, RowsQuery},
     error::ClientError,
 };
 
@@ -184,20 +184,16 @@ impl Reader {
         events: &Sender<RowEvent>,
     ) -> Result<(), Lost> {
         let mut query = RowsQuery {
-            dataset: self.dataset,
-            resolution: Resolution::Raw,
-            start: None,
             end: Some(end - STEP),
             after: Some(newest),
-            limit: Limit::clamp(ROWS_MAX),
-            order: Order::Ascending,
+            ..RowsQuery::oldest(self.dataset, Resolution::Raw, Limit::clamp(ROWS_MAX))
         };
         if newest + STEP >= end {
             return Ok(());
         }
         loop {
             let page = self.datasets.rows(&query).await?;
-            let Rows::Raw(mut rows) = page.rows else { return Ok(()) };
+            let mut rows = page.rows.into_raw();
             rows.retain(|row| self.recent.add(row));
             self.give(rows, events).await?;
             let Some(next) = page.next else { return Ok(()) };

@@ -25,7 +25,7 @@ pub(super) async fn get(State(app): State<App>) -> Response {
         database: database.to_owned(),
     };
     let state = match app.datasets.check().await {
-        Ok(()) => app.gate.check_file().await.err().map(|error| match error {
+        Ok(()) => app.gate.keys().check_file().await.err().map(|error| match error {
             AccountsError::Full => "accounts: full",
             AccountsError::Replaced => "accounts: replaced",
             _ => "accounts: disconnected",

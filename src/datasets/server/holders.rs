@@ -36,7 +36,7 @@ pub(super) async fn post(
     let HolderBody { key: other } = web::extract::json(request).await?;
     let other = KeyId::new(other);
     // A number without a key would be that of another person's key one day.
-    if !app.gate.knows(other).await? {
+    if !app.gate.keys().knows(other).await? {
         return Err(OperationError::KeyUnknown.into());
     }
     let is_new = app.datasets.give_tag(key, &tag_name, other).await?;

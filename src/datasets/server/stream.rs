@@ -142,7 +142,7 @@ impl Events {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
             _ = self.heartbeats.tick() => {
                 // Revoking a key ends its streams. Failing to check it does not.
-                if let Ok(None) = self.app.gate.verify(&self.key).await {
+                if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }
                 // So does losing access to the dataset.

@@ -24,7 +24,7 @@ pub(super) async fn get(
     if let Err(error) = inference.check_file().await {
         return ApiError::from(error).into_response();
     }
-    if let Err(error) = gate.check_file().await {
+    if let Err(error) = gate.keys().check_file().await {
         return ApiError::from(error).into_response();
     }
     let fails = |topic: &Arc<Topic>| topic.is_active && !inference.problems(topic.id).is_empty();

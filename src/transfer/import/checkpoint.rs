@@ -4,6 +4,7 @@
 //! stored: rows sent twice are stored once.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
@@ -11,7 +12,7 @@ use std::{
 
 use formats::read::Place;
 use model::dataset::DatasetId;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::files::ImportFile;
@@ -32,9 +33,25 @@ pub(super) struct ResumePoint {
 pub(super) struct ImportCheckpoint {
     /// `None`: there is no folder to write it to.
     path: Option<PathBuf>,
-    files: Map<String, Value>,
+    /// By the whole path of each.
+    files: BTreeMap<String, FileProgress>,
     written: Option<Instant>,
 }
+
+/// The progress of a file, as it is stored.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct FileProgress {
+    file: FileStamp,
+    dataset: i64,
+    rows: u64,
+    place: [u64; 3],
+    done: bool,
+}
+
+/// What changes when a file's content does: its size, its date in microseconds since 1970, and the
+/// dataset that it is meant for.
+type FileStamp = (u64, u64, String);
 
 impl ImportCheckpoint {
     /// Reads the checkpoint in `folder` of an import of the same files to the same datasets with the
@@ -55,39 +72,27 @@ impl ImportCheckpoint {
 
     /// Whether all of the file is stored in `dataset`.
     pub(super) fn is_done(&self, file: &ImportFile, dataset: DatasetId) -> bool {
-        self.entry(file).is_some_and(|entry| {
-            entry.get("done") == Some(&json!(true))
-                && entry.get("dataset") == Some(&json!(dataset.get()))
-        })
+        self.progress(file, dataset).is_some_and(|progress| progress.done)
     }
 
     /// Forgets the progress of a dataset with this number.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
-        self.files.retain(|_, entry| entry.get("dataset") != Some(&json!(dataset.get())));
+        self.files.retain(|_, progress| progress.dataset != dataset.get());
     }
 
     /// Returns where the import of the file into `dataset` resumes.
     pub(super) fn resume_point(&self, file: &ImportFile, dataset: DatasetId) -> ResumePoint {
-        let resume = self.entry(file).and_then(|entry| {
-            let number = |name: &str| entry.get(name)?.as_u64();
-            let place: Vec<u64> = serde_json::from_value(entry.get("place")?.clone()).ok()?;
-            let is_of = entry.get("dataset") == Some(&json!(dataset.get()));
-            let place = Place::of_numbers(place.try_into().ok()?);
-            is_of.then_some(ResumePoint { n_rows: number("rows")?, place })
+        let resume = self.progress(file, dataset).map(|progress| ResumePoint {
+            n_rows: progress.rows,
+            place: Place::of_numbers(progress.place),
         });
         resume.unwrap_or_default()
     }
 
     /// Records the progress of a file.
     pub(super) fn record(&mut self, file: &ImportFile, dataset: DatasetId, resume: ResumePoint) {
-        let Some((name, stamp)) = identity(file) else { return };
-        let entry = json!({
-            "file": stamp,
-            "dataset": dataset.get(),
-            "rows": resume.n_rows,
-            "place": resume.place.to_numbers(),
-        });
-        self.files.insert(name, entry);
+        let (rows, place) = (resume.n_rows, resume.place.to_numbers());
+        self.insert(file, dataset, FileProgress { rows, place, ..FileProgress::default() });
         if self.written.is_none_or(|written| written.elapsed() >= WRITE_EVERY) {
             self.write();
         }
@@ -95,9 +100,14 @@ impl ImportCheckpoint {
 
     /// Records that all of the file is stored.
     pub(super) fn mark_done(&mut self, file: &ImportFile, dataset: DatasetId) {
-        let Some((name, stamp)) = identity(file) else { return };
-        self.files.insert(name, json!({"file": stamp, "dataset": dataset.get(), "done": true}));
+        self.insert(file, dataset, FileProgress { done: true, ..FileProgress::default() });
         self.write();
+    }
+
+    fn insert(&mut self, file: &ImportFile, dataset: DatasetId, mut progress: FileProgress) {
+        let Some((name, stamp)) = identity(file) else { return };
+        (progress.file, progress.dataset) = (stamp, dataset.get());
+        self.files.insert(name, progress);
     }
 
     /// Writes the checkpoint. Where that fails, a stopped import begins again: nothing is lost.
@@ -115,15 +125,15 @@ impl ImportCheckpoint {
         drop(self.path.map(fs::remove_file));
     }
 
-    fn entry(&self, file: &ImportFile) -> Option<&Map<String, Value>> {
+    fn progress(&self, file: &ImportFile, dataset: DatasetId) -> Option<&FileProgress> {
         let (name, stamp) = identity(file)?;
-        let entry = self.files.get(&name)?.as_object()?;
-        (entry.get("file") == Some(&stamp)).then_some(entry)
+        let progress = self.files.get(&name)?;
+        (progress.file == stamp && progress.dataset == dataset.get()).then_some(progress)
     }
 }
 
 /// A file's whole path, and what changes when its content does; none of standard input.
-fn identity(file: &ImportFile) -> Option<(String, Value)> {
+fn identity(file: &ImportFile) -> Option<(String, FileStamp)> {
     if file.is_stdin() {
         return None;
     }
@@ -131,5 +141,5 @@ fn identity(file: &ImportFile) -> Option<(String, Value)> {
     let metadata = fs::metadata(&path).ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     let changed = u64::try_from(changed.as_micros()).ok()?;
-    Some((path.display().to_string(), json!([metadata.len(), changed, file.dataset])))
+    Some((path.display().to_string(), (metadata.len(), changed, file.dataset.clone())))
 }

@@ -251,10 +251,8 @@ impl ImportPlan {
         file: &ImportFile,
     ) -> anyhow::Result<DatasetId> {
         let Some((dataset, lacks)) = &self.exists else {
-            let columns = self.plan.columns().iter().map(|column| CreateColumn {
-                name: column.name.clone(),
-                dtype: column.dtype.to_string(),
-            });
+            let columns = self.plan.columns().iter();
+            let columns = columns.map(|column| CreateColumn::new(&column.name, column.dtype));
             let (name, columns) = (file.dataset.clone(), columns.collect());
             let mut body = CreateDataset { name, columns, ..template.clone() };
             for (name, value) in &file.parts {

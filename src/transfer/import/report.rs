@@ -60,22 +60,21 @@ impl ImportReport {
         Self { n_before, ..Self::default() }
     }
 
-    /// Counts a row that the service stored. `is_repeated` says that an earlier row has its timestamp,
-    /// `is_cut` that the file has it finer than microseconds.
+    /// Counts a row of `origin` that the service stored at the timestamp `at` of `dataset`.
     pub(super) fn record_accepted(
         &mut self,
-        line: u64,
+        origin: Origin,
         at: Timestamp,
+        dataset: DatasetId,
         repeats: &mut Repeats,
-        is: AcceptedRow,
     ) {
         self.n_read += 1;
-        if repeats.is_repeated(is.dataset, at) {
-            self.replaced.add(line, &at);
+        if repeats.is_repeated(dataset, at) {
+            self.replaced.add(origin.line, &at);
         }
         self.is_least |= repeats.has_forgotten;
-        if is.is_cut {
-            self.cut.add(line, &at);
+        if origin.is_cut {
+            self.cut.add(origin.line, &at);
         }
     }
 
@@ -137,10 +136,12 @@ impl ImportReport {
     }
 }
 
-/// What is known of a row that the service stored.
+/// Where a row comes from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AcceptedRow {
-    pub(super) dataset: DatasetId,
+pub(super) struct Origin {
+    /// The line it begins on.
+    pub(super) line: u64,
+    /// Whether its timestamp was cut to microseconds.
     pub(super) is_cut: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Sending the rows of one file: read ahead, several batches under way, acknowledged in order.
 
-use std::sync::Arc;
+use std::{collections::HashMap, mem, sync::Arc};
 
 use anyhow::{Context as _, anyhow, bail};
 use client::{
@@ -10,9 +10,7 @@ use client::{
     },
     error::ClientError,
 };
-use formats::read::{
-    BadRow, FileError, PlacedRow, ReadOptions, Rows, column_mapping::ColumnMapping, judge,
-};
+use formats::read::{BadRow, PlacedRow, ReadOptions, Rows, column_mapping::ColumnMapping, judge};
 use futures::{StreamExt as _, stream::FuturesOrdered};
 use model::{count::counted, dataset::DatasetId, row::Row, timestamp::Timestamp};
 use tokio::{sync::mpsc, task::spawn_blocking};
@@ -21,7 +19,7 @@ use super::{
     ImportOptions,
     checkpoint::{ImportCheckpoint, ResumePoint},
     files::ImportFile,
-    report::{AcceptedRow, ImportReport, Repeats},
+    report::{ImportReport, Origin, Repeats},
 };
 use crate::{
     event::{Reporter, Work},
@@ -61,31 +59,6 @@ struct Batch {
     share: Option<f64>,
 }
 
-/// Where a row comes from.
-#[derive(Debug, Clone, Copy)]
-struct Origin {
-    /// The line it begins on.
-    line: u64,
-    /// Whether its timestamp was cut to microseconds.
-    is_cut: bool,
-}
-
-/// A result of reading the file.
-enum ReadEvent {
-    Batch(Box<Batch>),
-    /// A row that is none ends it.
-    Bad(BadRow),
-    Failed(FileError),
-}
-
-/// A batch that is stored.
-struct StoredBatch {
-    rows: Vec<(Origin, Timestamp)>,
-    bad: Vec<BadRow>,
-    end: ResumePoint,
-    share: Option<f64>,
-}
-
 /// The dataset that the rows of a file go to.
 pub(super) struct ImportTarget<'a> {
     pub(super) service: &'a Datasets,
@@ -118,23 +91,24 @@ pub(super) async fn send(
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
     let (path, dataset) = (target.file.path.clone(), target.dataset);
     let ImportOptions { mode, batch_rows, skips_bad, .. } = *target.options;
+    let name = target.file.display_name();
     let reader = spawn_blocking(move || {
         let names: Arc<[String]> = plan.names().into();
-        let judged = judge(&path, reading_options, &plan, resume.place);
-        let read = judged.and_then(|first_bad| {
+        let ended = sender.clone();
+        let read = || {
+            let first_bad = judge(&path, reading_options, &plan, resume.place)?;
             if let Some(bad) = first_bad.filter(|_| !skips_bad) {
-                drop(sender.blocking_send(ReadEvent::Bad(bad)));
-                return Ok(());
+                return Err(bad_row_error(&name, &bad));
             }
             let rows = Rows::open(&path, reading_options, plan, resume.place)?;
             let rows_max = if mode == InsertMode::Merge { MERGE_ROWS_MAX } else { usize::MAX };
             let rows_max = batch_rows.min(rows_max).min(BATCH_VALUES_MAX / names.len().max(1));
-            let (n_rows_max, sender) = (rows_max.max(1), sender.clone());
-            Reader { rows, names, dataset, n_rows_max, skips_bad, at: resume, sender }.run()
-        });
-        if let Err(error) = read {
+            let n_rows_max = rows_max.max(1);
+            Reader { rows, name, names, dataset, n_rows_max, skips_bad, at: resume, sender }.run()
+        };
+        if let Err(error) = read() {
             // Where nobody listens the import has ended.
-            drop(sender.blocking_send(ReadEvent::Failed(error)));
+            drop(ended.blocking_send(Err(error)));
         }
     });
     let sent = send_batches(&target, batches, &mut state).await;
@@ -151,7 +125,7 @@ pub(super) async fn send(
 /// the later one replaces the other, and rows in their order are what a store likes best.
 async fn send_batches(
     target: &ImportTarget<'_>,
-    mut batches: mpsc::Receiver<ReadEvent>,
+    mut batches: mpsc::Receiver<anyhow::Result<Box<Batch>>>,
     state: &mut SendState<'_>,
 ) -> anyhow::Result<()> {
     let mut under_way = FuturesOrdered::new();
@@ -171,14 +145,11 @@ async fn send_batches(
         }
         tokio::select! {
             read = batches.recv(), if waiting.is_none() && !is_read => match read {
-                Some(ReadEvent::Batch(batch)) => waiting = Some(batch),
-                Some(ReadEvent::Bad(BadRow { line, reason })) => {
-                    end = Err(anyhow!("{}:{line}: {reason}{SKIP_HINT}", target.file.display_name()));
-                }
-                Some(ReadEvent::Failed(error)) => end = Err(error.into()),
+                Some(Ok(batch)) => waiting = Some(batch),
+                Some(Err(error)) => end = Err(error),
                 None => is_read = true,
             },
-            Some(stored) = under_way.next() => state.acknowledge(stored?, target),
+            Some(stored) = under_way.next() => state.acknowledge(&stored?, target),
             else => return end,
         }
     }
@@ -186,47 +157,47 @@ async fn send_batches(
 
 /// Stores a batch, again and again if need be. Rows that the service refuses are left out if that is
 /// wanted.
-async fn store_batch(target: &ImportTarget<'_>, batch: Batch) -> anyhow::Result<StoredBatch> {
-    let Batch { mut rows, mut origins, names, mut body, mut bad, end, share } = batch;
-    while !rows.is_empty() {
-        let insert = || target.service.insert_body(&body, target.options.mode);
-        let Err(refused) = retry_transient(insert).await else { break };
-        match refused {
-            ClientError::Rows { refusals, .. } => {
-                let refused = |idx: usize| refusals.iter().find(|(row_idx, _)| *row_idx == idx);
-                let refused_rows = origins.iter().enumerate().filter_map(|(idx, origin)| {
-                    let (_, reason) = refused(idx)?;
-                    Some(BadRow { line: origin.line, reason: reason.clone() })
-                });
-                let refused_rows: Vec<_> = refused_rows.collect();
-                let Some(BadRow { line, reason }) = refused_rows.first() else {
-                    bail!("have rows taken that the service refuses without saying which");
-                };
-                if !target.options.skips_bad {
-                    bail!("{}:{line}: {reason}{SKIP_HINT}", target.file.display_name());
-                }
-                bad.extend(refused_rows);
-                let mut idx = 0..;
-                rows.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
-                let mut idx = 0..;
-                origins.retain(|_| idx.next().is_some_and(|idx| refused(idx).is_none()));
-                body = InsertBody::new(target.dataset, &names, &rows);
+async fn store_batch(target: &ImportTarget<'_>, mut batch: Batch) -> anyhow::Result<Batch> {
+    while !batch.rows.is_empty() {
+        let insert = || target.service.insert_body(&batch.body, target.options.mode);
+        let mut refusals: HashMap<usize, String> = match retry_transient(insert).await {
+            Ok(_) => break,
+            Err(ClientError::Rows { refusals, .. }) => refusals.into_iter().rev().collect(),
+            Err(error) => return Err(error).context("store the rows"),
+        };
+        let n_bad = batch.bad.len();
+        let rows = mem::take(&mut batch.rows).into_iter().zip(mem::take(&mut batch.origins));
+        for (idx, (row, origin)) in rows.enumerate() {
+            if let Some(reason) = refusals.remove(&idx) {
+                batch.bad.push(BadRow { line: origin.line, reason });
+            } else {
+                batch.rows.push(row);
+                batch.origins.push(origin);
             }
-            error => return Err(error).context("store the rows"),
         }
+        let Some(first) = batch.bad.get(n_bad) else {
+            bail!("have rows taken that the service refuses without saying which");
+        };
+        if !target.options.skips_bad {
+            return Err(bad_row_error(&target.file.display_name(), first));
+        }
+        batch.body = InsertBody::new(target.dataset, &batch.names, &batch.rows);
     }
-    let rows = origins.into_iter().zip(rows.iter().map(|row| row.timestamp)).collect();
-    Ok(StoredBatch { rows, bad, end, share })
+    Ok(batch)
+}
+
+/// Says what is wrong with a row of the file called `name`, and what to do.
+fn bad_row_error(name: &str, BadRow { line, reason }: &BadRow) -> anyhow::Error {
+    anyhow!("{name}:{line}: {reason}{SKIP_HINT}")
 }
 
 impl SendState<'_> {
-    fn acknowledge(&mut self, stored: StoredBatch, target: &ImportTarget<'_>) {
-        for (Origin { line, is_cut }, at) in stored.rows {
-            let took = AcceptedRow { dataset: target.dataset, is_cut };
-            self.report.record_accepted(line, at, self.repeats, took);
+    fn acknowledge(&mut self, stored: &Batch, target: &ImportTarget<'_>) {
+        for (origin, row) in stored.origins.iter().zip(&stored.rows) {
+            self.report.record_accepted(*origin, row.timestamp, target.dataset, self.repeats);
         }
-        for BadRow { line, reason } in stored.bad {
-            self.report.record_skipped(line, &reason);
+        for BadRow { line, reason } in &stored.bad {
+            self.report.record_skipped(*line, reason);
             if self.report.skipped.n_rows > BAD_SHOWN_MAX {
                 continue;
             }
@@ -254,21 +225,23 @@ impl Batch {
 /// Reads batches on a thread of its own.
 struct Reader {
     rows: Rows,
+    /// The file, for people.
+    name: String,
     names: Arc<[String]>,
     dataset: DatasetId,
     /// The most rows of a batch, at least one.
     n_rows_max: usize,
     skips_bad: bool,
     at: ResumePoint,
-    sender: mpsc::Sender<ReadEvent>,
+    sender: mpsc::Sender<anyhow::Result<Box<Batch>>>,
 }
 
 impl Reader {
-    fn run(mut self) -> Result<(), FileError> {
+    fn run(mut self) -> anyhow::Result<()> {
         loop {
             let (mut rows, mut origins, mut bad) = (Vec::new(), Vec::new(), Vec::new());
-            let mut ends = None;
-            while rows.len() < self.n_rows_max && bad.len() < self.n_rows_max {
+            let mut end = None;
+            while end.is_none() && rows.len() < self.n_rows_max && bad.len() < self.n_rows_max {
                 match self.rows.next_row() {
                     Ok(Some(Ok(PlacedRow { row, place, is_cut }))) => {
                         rows.push(row);
@@ -277,26 +250,17 @@ impl Reader {
                         self.at.place = place;
                     }
                     Ok(Some(Err(row))) if self.skips_bad => bad.push(row),
-                    Ok(Some(Err(row))) => ends = Some(Ok(Some(row))),
-                    Ok(None) => ends = Some(Ok(None)),
+                    Ok(Some(Err(row))) => end = Some(Err(bad_row_error(&self.name, &row))),
+                    Ok(None) => end = Some(Ok(())),
                     // What came before it counts.
-                    Err(error) => ends = Some(Err(error)),
-                }
-                if ends.is_some() {
-                    break;
+                    Err(error) => end = Some(Err(error.into())),
                 }
             }
             if !self.send_batch(rows, origins, bad) {
                 return Ok(());
             }
-            match ends {
-                None => {}
-                Some(Ok(None)) => return Ok(()),
-                Some(Ok(Some(row))) => {
-                    drop(self.sender.blocking_send(ReadEvent::Bad(row)));
-                    return Ok(());
-                }
-                Some(Err(error)) => return Err(error),
+            if let Some(end) = end {
+                return end;
             }
         }
     }
@@ -315,6 +279,6 @@ impl Reader {
             end: self.at,
             share,
         };
-        self.sender.blocking_send(ReadEvent::Batch(Box::new(batch))).is_ok()
+        self.sender.blocking_send(Ok(Box::new(batch))).is_ok()
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use client::datasets::{
-    Datasets, NamedRow, Order, Rows, RowsQuery,
+    Datasets, NamedRow, Rows, RowsQuery,
     insert::{InsertBody, InsertMode},
 };
 use formats::read::column_mapping::ColumnMapping;
@@ -79,15 +79,14 @@ impl Copy {
             }
             (target.id, false)
         } else {
-            let column = |(name, dtype): &(String, Dtype)| CreateColumn {
-                name: name.clone(),
-                dtype: dtype.to_string(),
-            };
             let body = CreateDataset {
                 name: name.clone(),
                 description: dataset.description.clone(),
                 metadata: dataset.metadata.clone(),
-                columns: columns.iter().map(column).collect(),
+                columns: columns
+                    .iter()
+                    .map(|(name, dtype)| CreateColumn::new(name, *dtype))
+                    .collect(),
                 tags: mirror.options.give_tags.clone(),
             };
             let created = retry_transient(|| mirror.target.create(&body)).await;
@@ -331,8 +330,7 @@ impl Copy {
     pub(super) async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
         let query = RowsQuery {
             start: Some(CALENDAR_BEGINS),
-            order: Order::Ascending,
-            ..RowsQuery::newest(self.dataset.id, Resolution::Raw, Limit::clamp(1))
+            ..RowsQuery::oldest(self.dataset.id, Resolution::Raw, Limit::clamp(1))
         };
         if let Ok(oldest) = first_of(&self.mirror.source, query).await {
             return Ok(oldest);
@@ -374,8 +372,7 @@ async fn read_days(
     let mut query = RowsQuery {
         start: Some(day(first)),
         end: Some(day(last) + DAY),
-        order: Order::Ascending,
-        ..RowsQuery::newest(dataset, Resolution::Day, Limit::clamp(usize::MAX))
+        ..RowsQuery::oldest(dataset, Resolution::Day, Limit::clamp(usize::MAX))
     };
     let mut days: Vec<Bucket> = Vec::new();
     loop {

@@ -4,7 +4,7 @@
 //! Rows that only the copy has are no difference: rows deleted at the source stay in the copy.
 
 use anyhow::{Context as _, bail};
-use client::datasets::{Datasets, Order, RowsQuery};
+use client::datasets::{Datasets, RowsQuery};
 use model::{
     count::format_count, dataset::DatasetId, page::Limit, resolution::Resolution,
     timestamp::Timestamp,
@@ -129,8 +129,7 @@ async fn count_from(
 ) -> anyhow::Result<u64> {
     let query = RowsQuery {
         start: Some(first),
-        order: Order::Ascending,
-        ..RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(1))
+        ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
     };
     let page = retry_transient(|| service.rows(&query)).await.context("count the rows")?;
     page.count.with_context(|| format!("count the rows: {} does not count", service.address()))

@@ -108,7 +108,7 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 9] = [
+const SERDE: [&str; 11] = [
     "src/wire/",
     "src/cluster/message",
     "src/content/files.rs",
@@ -118,6 +118,8 @@ const SERDE: [&str; 9] = [
     "src/cluster/peer_db.rs",
     "src/inference/store",
     "src/cli/config.rs",
+    "src/stack/detached_nodes.rs",
+    "src/transfer/import/checkpoint.rs",
 ];
 
 impl Fence {
