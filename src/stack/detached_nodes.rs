@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use task::file::{FileMode, write_atomic};
 
 use crate::{
@@ -25,15 +25,18 @@ const RECORD: &str = "kept.json";
 pub(crate) const LOG: &str = "log";
 
 /// A node that was left running.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DetachedNode {
     /// What the screen shows of it.
+    #[serde(flatten)]
     pub(crate) node: LocalNode,
     /// Its folder, whose lock it holds.
+    #[serde(skip)]
     pub(crate) folder: PathBuf,
     /// The arguments that it was started with.
     pub(crate) arguments: Vec<String>,
     /// What it had logged about itself.
+    #[serde(flatten)]
     pub(crate) facts: Facts,
 }
 
@@ -53,52 +56,19 @@ impl DetachedNode {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn record(&self) -> anyhow::Result<()> {
-        let LocalNode { name, peer_id, role, subgroup, pid, rest_api, .. } = &self.node;
-        let record = json!({
-            "name": name,
-            "pid": pid,
-            "peer_id": peer_id,
-            "role": role,
-            "subgroup": subgroup,
-            "rest_api": rest_api,
-            "arguments": self.arguments,
-            "address": self.facts.address,
-            "multiaddresses": self.facts.multiaddresses,
-        });
+        let record = serde_json::to_string_pretty(self)? + "\n";
         let path = self.folder.join(RECORD);
-        write_atomic(&path, format!("{record:#}\n").as_bytes(), FileMode::Private)
+        write_atomic(&path, record.as_bytes(), FileMode::Private)
             .with_context(|| format!("write {}", path.display()))
     }
 
     fn read(folder: &Path) -> Option<Self> {
         let text = fs::read_to_string(folder.join(RECORD)).ok()?;
-        let record: Value = serde_json::from_str(&text).ok()?;
-        let text = |name: &str| record[name].as_str().map(str::to_owned);
-        let texts = |name: &str| -> Vec<String> {
-            let list = record[name].as_array().map_or(&[][..], Vec::as_slice);
-            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let peer_id = text("peer_id")?;
-        Some(Self {
-            node: LocalNode {
-                name: text("name")?,
-                peer_id: peer_id.clone(),
-                role: text("role")?,
-                subgroup: text("subgroup"),
-                pid: u32::try_from(record["pid"].as_u64()?).ok()?,
-                rest_api: text("rest_api"),
-                is_kept: true,
-                is_added: true,
-            },
-            folder: folder.to_owned(),
-            arguments: texts("arguments"),
-            facts: Facts {
-                peer_id: Some(peer_id),
-                multiaddresses: texts("multiaddresses"),
-                address: text("address"),
-                ..Facts::default()
-            },
-        })
+        let mut detached: Self = serde_json::from_str(&text).ok()?;
+        folder.clone_into(&mut detached.folder);
+        detached.facts.peer_id = Some(detached.node.peer_id.clone());
+        (detached.node.is_kept, detached.node.is_added) = (true, true);
+        Some(detached)
     }
 
     /// Returns the command that starts it again.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use client::transport::Token;
 use model::{key::ApiKey, timestamp::Timestamp};
+use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 use tokio::sync::mpsc;
 
@@ -199,7 +200,7 @@ pub struct LocalReady {
 }
 
 /// A node among the local processes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LocalNode {
     /// What the screen calls it, as in [`LocalLog::process`]: `head`, `worker-1`.
     pub name: String,
@@ -214,8 +215,10 @@ pub struct LocalNode {
     /// Where a head serves its REST API.
     pub rest_api: Option<String>,
     /// Whether it goes on when the screen is closed.
+    #[serde(skip)]
     pub is_kept: bool,
     /// Whether it was started by hand, beside the stack.
+    #[serde(skip)]
     pub is_added: bool,
 }
 

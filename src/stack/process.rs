@@ -15,6 +15,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use task::group::Group;
 use tokio::{
@@ -54,17 +55,20 @@ pub struct Line {
 }
 
 /// What a process has logged about itself so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The peer id of a node.
+    #[serde(skip)]
     pub peer_id: Option<String>,
     /// A node's multiaddresses.
     pub multiaddresses: Vec<String>,
     /// The address a service answers on, such as `127.0.0.1:41233`.
     pub address: Option<String>,
     /// The last line that said something failed.
+    #[serde(skip)]
     pub trouble: Option<String>,
     /// How it ended, if it did.
+    #[serde(skip)]
     pub ended: Option<Ended>,
 }
 
