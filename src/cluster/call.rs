@@ -1,11 +1,10 @@
 //! What one run of a function gets: read once from a request or a work order, and used as it is until
 //! the function runs.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::function::Method;
 use runtime::{
-    bls::pages,
     files::Files,
     run::{Limits, RequestedLimits, Run, RunOutcome, START},
 };
@@ -66,12 +65,8 @@ impl FunctionCall {
     /// The limits that the call asks for; 0 asks for none.
     #[must_use]
     pub fn requested_limits(&self) -> RequestedLimits {
-        let some = |number: u64| (number > 0).then_some(number);
-        RequestedLimits {
-            wall: some(self.runtime.run_time_ms).map(Duration::from_millis),
-            memory_bytes: some(self.runtime.limited_memory_pages).map(pages),
-            fuel: some(self.runtime.limited_fuel),
-        }
+        let RuntimeConfig { run_time_ms, limited_memory_pages, limited_fuel, .. } = self.runtime;
+        RequestedLimits::from_numbers(run_time_ms, limited_memory_pages, limited_fuel)
     }
 
     /// The function in the module that is called.

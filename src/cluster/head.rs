@@ -36,7 +36,7 @@ use std::{
 };
 
 use model::node::{PeerId, Subgroup};
-use task::{clock::Clock, group::Group, tally::Tally};
+use task::tally::Tally;
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -44,10 +44,9 @@ use tokio::{
 };
 use tracing::{info, warn};
 use uuid::Uuid;
-use web::metrics::Metrics;
 use wire::functions::ExecuteRequest;
 
-pub use self::{client::Client, install::Installation};
+pub use self::client::Client;
 use self::{
     client::ClientShare,
     events::Events,
@@ -63,12 +62,10 @@ use self::{
 use crate::{
     message::{Code, NodeResult},
     metrics,
-    network::Network,
     parts::Parts,
-    peers::{Peer, Peers},
+    peers::Peer,
     result_groups::{ResultGroup, group},
 };
-use content::Functions;
 
 /// How long one worker has to answer a work order unless the operator says otherwise, as in b7s. A
 /// worker that misses it is replaced by a spare, which has as long.
@@ -162,12 +159,7 @@ pub struct Head(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    network: Network,
-    peers: Peers,
-    functions: Functions,
-    metrics: Metrics,
-    clock: Clock,
-    group: Group,
+    parts: Parts,
     /// The groups it belongs to itself, beside the general one.
     subgroups: Vec<Subgroup>,
     signatures: SignaturePolicy,
@@ -196,16 +188,10 @@ impl Head {
         signatures: SignaturePolicy,
         answer_within: Duration,
     ) -> Self {
-        let Parts { network, functions, peers, metrics, clock, group, .. } = parts;
-        let events = Events::new(clock.clone());
+        let events = Events::new(parts.clock.clone());
         let head = Self(Arc::new(Inner {
-            lines: Lines::new(network.clone(), group.clone()),
-            network,
-            peers,
-            functions,
-            metrics,
-            clock,
-            group,
+            lines: Lines::new(parts.network.clone(), parts.group.clone()),
+            parts,
             subgroups: subgroups.to_vec(),
             signatures,
             answer_within,
@@ -219,7 +205,7 @@ impl Head {
             client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),
         }));
-        head.0.group.spawn("pings", head.clone().watch_workers());
+        head.0.parts.group.spawn("pings", head.clone().watch_workers());
         head
     }
 
@@ -228,7 +214,7 @@ impl Head {
     /// # Errors
     /// As [`Order::read`].
     pub fn read_order(&self, request: &ExecuteRequest) -> Result<Order, Vec<String>> {
-        Order::read(request, |id| self.0.functions.get(id).is_some())
+        Order::read(request, |id| self.0.parts.functions.get(id).is_some())
     }
 
     /// Executes `order` of `client`, and returns how it went, also where it failed.
@@ -254,7 +240,7 @@ impl Head {
     pub fn execute_soon(&self, client: &Client, order: Order) -> Result<String, Unavailable> {
         let admission = self.admit(client, order)?;
         let (head, request_id) = (self.clone(), admission.track.request_id().to_owned());
-        self.0.group.spawn("execution", async move {
+        self.0.parts.group.spawn("execution", async move {
             head.run(admission).await;
         });
         Ok(request_id)
@@ -265,48 +251,24 @@ impl Head {
         &self.0.executions
     }
 
-    /// What happens, for those that follow it.
-    fn events(&self) -> &Events {
-        &self.0.events
-    }
-
-    /// Returns the node's own id and addresses, and its groups beside the general one.
-    #[must_use]
-    pub fn describe_node(&self) -> (PeerId, Vec<String>, Vec<Subgroup>) {
-        let network = &self.0.network;
-        (network.peer_id().clone(), network.addresses(), self.0.subgroups.clone())
-    }
-
     /// Returns the peers it knows, by id.
     #[must_use]
     pub fn peers(&self) -> Vec<(PeerId, Peer)> {
-        self.0.peers.list()
+        self.0.parts.peers.list()
     }
 
     /// How many slots worker `peer` has, and how many of them are free, if it offers any.
-    #[must_use]
-    pub fn slots_of(&self, peer: &PeerId) -> Option<(usize, usize)> {
+    pub(crate) fn slots_of(&self, peer: &PeerId) -> Option<(usize, usize)> {
         self.0.slots.offered_slots(peer)
-    }
-
-    /// The store of the functions it holds.
-    pub(crate) fn store(&self) -> &Functions {
-        &self.0.functions
     }
 
     /// Returns its counts as Prometheus text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
         let n_under_way = EXECUTIONS_MAX as usize - self.0.permits.available_permits();
-        self.0.metrics.set(metrics::EXECUTING, &[], n_under_way);
-        self.0.metrics.set(metrics::PEERS_CONNECTED, &[], self.0.peers.n_connected());
-        self.0.metrics.text()
-    }
-
-    /// Whether any execution is under way.
-    #[must_use]
-    pub fn is_executing(&self) -> bool {
-        self.0.permits.available_permits() < EXECUTIONS_MAX as usize
+        self.0.parts.metrics.set(metrics::EXECUTING, &[], n_under_way);
+        self.0.parts.metrics.set(metrics::PEERS_CONNECTED, &[], self.0.parts.peers.n_connected());
+        self.0.parts.metrics.text()
     }
 
     /// Whether it starts no more executions.
@@ -346,14 +308,14 @@ impl Head {
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
         let order = Order { client_tag, ..order };
-        let track = self.0.executions.begin(&request_id, &order, self.0.clock.now());
+        let track = self.0.executions.begin(&request_id, &order, self.0.parts.clock.now());
         Ok(Admission { track, order, share, _permit: permit })
     }
 
     async fn run(&self, admission: Admission) -> Arc<Execution> {
         let Admission { track, order, share, _permit } = admission;
         let function = order.function.to_string();
-        self.0.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
+        self.0.parts.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
         let (execution, is_whole) = select! {
             execution = self.outcome(&track, &order, share.holder()) => (execution, true),
             cause = track.canceled() => {
@@ -363,8 +325,8 @@ impl Head {
         let (request, code) = (track.request_id(), execution.code.as_str());
         let (cluster_size, responded) = (execution.peers.len(), execution.runs.len());
         info!(request, function, cluster_size, responded, code, "received execution responses");
-        self.0.metrics.add(metrics::ANSWERS, &[code]);
-        self.0.metrics.observe(metrics::EXECUTE_TIME, &[], track.elapsed());
+        self.0.parts.metrics.add(metrics::ANSWERS, &[code]);
+        self.0.parts.metrics.observe(metrics::EXECUTE_TIME, &[], track.elapsed());
         if is_whole { track.ended(execution) } else { track.cut_short(execution) }
     }
 
@@ -374,7 +336,7 @@ impl Head {
         let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,
             Err(Shortage { roster, position }) => {
-                let listening = self.0.peers.listening(rollcall::topic(order));
+                let listening = self.0.parts.peers.listening(rollcall::topic(order));
                 let message = match position {
                     Some(position) => report::still_queued(order, &roster, position),
                     None => report::too_few(order, &roster, &listening),
@@ -393,7 +355,7 @@ impl Head {
         let outcome =
             |(peer, run): (&PeerId, &mut NodeResult)| (peer.clone(), take(&mut run.result));
         let groups = group(runs.iter_mut().map(outcome));
-        self.0.peers.count_runs(&groups);
+        self.0.parts.peers.count_runs(&groups);
         self.0.slots.judge(&groups);
         Execution { code, request_id, message, groups, peers, runs }
     }
@@ -409,7 +371,7 @@ impl Head {
         let end = Instant::now() + order.wait_within;
         let warm = |leases: Vec<Lease>| {
             track.note_warm();
-            self.0.metrics.add(metrics::WARM, &[]);
+            self.0.parts.metrics.add(metrics::WARM, &[]);
             Selection { leases, roster: Roster::new(order.nodes) }
         };
         match self.0.take_slots(order, client, false) {
@@ -437,7 +399,7 @@ impl Inner {
     fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> SlotGrant {
         match order.nodes {
             NodeCount::Exactly(n) if order.attributes.is_none() => {
-                let can_fetch = can_fetch && self.functions.get(order.function).is_some();
+                let can_fetch = can_fetch && self.parts.functions.get(order.function).is_some();
                 self.slots.take(client, SlotRequest { can_fetch, ..order.slot_request(n.get()) })
             }
             _ => SlotGrant::Unknown,

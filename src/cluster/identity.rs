@@ -1,19 +1,18 @@
 //! Who a node is: its Ed25519 key, kept in the key file format that every libp2p node reads.
 
 use std::{
-    fmt, fs,
-    io::{self, Read as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use libp2p::identity::{DecodingError, Keypair, PublicKey};
 use model::node::PeerId;
-use task::file::{FileMode, write_atomic, write_new};
+use task::file::{FileMode, read_at_most, write_atomic, write_new};
 
 /// The longest key file read, in bytes. An Ed25519 one has 68; an RSA one, which is refused with its
 /// reason, a few thousand.
-const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
+const KEY_FILE_BYTES_MAX: usize = 64 * 1024;
 
 /// The multihash code of an id that is no hash, but the key itself, as ids of short keys are.
 const IDENTITY_HASH: u64 = 0;
@@ -24,7 +23,8 @@ const PRIVATE_FILE: &str = "priv.bin";
 /// A node's private key and the peer id it proves.
 ///
 /// Secret: its `Debug` shows the peer id alone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Identity({peer_id:?})")]
 pub struct Identity {
     keypair: Keypair,
     peer_id: PeerId,
@@ -81,16 +81,7 @@ impl Identity {
     /// [`IdentityError`] if it cannot be read or holds no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let unread = |source| IdentityError::Read { path: path.to_owned(), source };
-        let mut bytes = Vec::new();
-        // Bounded while it is read: what is no regular file tells no length.
-        let mut file = fs::File::open(path).map_err(unread)?.take(KEY_FILE_BYTES_MAX + 1);
-        file.read_to_end(&mut bytes).map_err(unread)?;
-        if bytes.len() as u64 > KEY_FILE_BYTES_MAX {
-            return Err(unread(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                "it is longer than any key",
-            )));
-        }
+        let bytes = read_at_most(path, KEY_FILE_BYTES_MAX).map_err(unread)?;
         Self::decode(&bytes)
             .map_err(|source| IdentityError::Decode { path: path.to_owned(), source })
     }
@@ -200,13 +191,6 @@ pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
         .is_ok_and(|public_key| public_key.verify(bytes, signature))
 }
 
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Identity").field(&self.peer_id).finish()
-    }
-}
-
-/// Returns the id of a libp2p peer in the words of the model.
 #[expect(clippy::expect_used, reason = "a peer id is displayed in base58, far below the bound")]
 pub(crate) fn model_peer_id(peer: libp2p::PeerId) -> PeerId {
     peer.to_base58().parse().expect("a libp2p peer id is base58 text")

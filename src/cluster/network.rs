@@ -50,7 +50,6 @@ use self::{
     actor::{Actor, Command},
     budget::Budget,
     dialer::Dialer,
-    exchange::StreamReader,
     guard::{Allowances, Guard, Offense},
     line::{Frames, Line},
     rendezvous::Rendezvous,
@@ -291,14 +290,9 @@ impl Network {
             is_listening_told,
         };
         group.spawn("network", actor.run());
-        let reading = StreamReader {
-            protocols,
-            message_bytes_max: connectivity.answer_bytes_max,
-            events,
-            budget,
-            group: group.clone(),
-        };
-        let reading = reading.read_all(accepted);
+        let bytes_max = connectivity.answer_bytes_max;
+        let reading =
+            exchange::read_all(accepted, protocols, bytes_max, events, budget, group.clone());
         group.spawn("streams", reading);
         Ok((network, happened))
     }

@@ -24,7 +24,7 @@ use web::{
     tls::{Tls, TlsError, TlsFiles},
 };
 
-use self::dispatch::{Clients, Dispatch};
+use self::dispatch::Dispatch;
 use crate::{
     head::{
         ANSWER_WITHIN, Head, SignaturePolicy,
@@ -110,7 +110,7 @@ impl WorkOptions {
     #[must_use]
     pub fn usual() -> Self {
         Self {
-            rest: RestOptions::open(),
+            rest: RestOptions::default(),
             rest_tls: None,
             metrics_api: None,
             signatures: SignaturePolicy::WhereGiven,
@@ -323,7 +323,7 @@ impl Node {
             clock,
             group: working.clone(),
         };
-        let clients = Clients::from_options(&work);
+        let is_open = work.rest.token.is_none();
         let WorkOptions { rest, signatures, answer_within, attributes, drain_within, .. } = work;
         let worker_options = WorkerOptions { concurrency, limits, execution, attributes };
         let node_role = match role {
@@ -334,7 +334,7 @@ impl Node {
         };
         let role = count_node(&parts, &node_role, &subgroups);
         let identified = Arc::new(offers::Identified::default());
-        let dispatch = Dispatch::new(&node_role, &parts, &identified, clients);
+        let dispatch = Dispatch::new(&node_role, &parts, &identified, is_open);
         working.spawn("dispatch", dispatch.run(events));
         let api_address = listener
             .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, rest, serving));

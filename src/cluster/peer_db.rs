@@ -7,9 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, Read as _},
-    mem,
+    fs, io, mem,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -20,7 +18,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use task::{
     clock::Clock,
-    file::{FileMode, write_atomic},
+    file::{FileMode, read_at_most, write_atomic},
     group::Group,
     steady_date::SteadyDate,
 };
@@ -38,7 +36,7 @@ const ADDRESSES_MAX: usize = 8;
 const ADDRESS_BYTES_MAX: usize = 512;
 
 /// The longest file read, in bytes: several times what [`PEERS_MAX`] records take.
-const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How long a peer that was not seen is remembered.
 const KEPT_FOR: Duration = Duration::from_hours(24 * 30);
@@ -114,17 +112,16 @@ impl PeerDb {
             move |source| PeerDbError { step, path, source }
         };
         fs::create_dir_all(dir).map_err(failed("make the folder of"))?;
-        let records = match read(&path) {
-            Ok(bytes) => match decode(&bytes, clock.now()) {
-                Ok(records) => records,
-                Err(error) => {
-                    warn!(%error, "set a peer store aside that cannot be read");
-                    fs::rename(&path, dir.join(format!("{FILE}.broken")))
-                        .map_err(failed("set aside"))?;
-                    BTreeMap::new()
-                }
-            },
+        let decode = |bytes: Vec<u8>| Ok(decode(&bytes, clock.now())?);
+        let records = match read_at_most(&path, FILE_BYTES_MAX).and_then(decode) {
+            Ok(records) => records,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if is_senseless(&error) => {
+                warn!(%error, "set a peer store aside that cannot be read");
+                fs::rename(&path, dir.join(format!("{FILE}.broken")))
+                    .map_err(failed("set aside"))?;
+                BTreeMap::new()
+            }
             Err(error) => return Err(failed("read")(error)),
         };
         let last_seen = records.values().map(|record| record.last_seen).max();
@@ -233,6 +230,12 @@ impl PeerDb {
     }
 }
 
+/// Whether an error of reading a store is of what it holds: too much, or no JSON as it should be.
+fn is_senseless(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, InvalidData, UnexpectedEof};
+    matches!(error.kind(), FileTooLarge | InvalidData | UnexpectedEof)
+}
+
 /// Joins lists of addresses without repeating one, up to [`ADDRESSES_MAX`].
 fn merge_bounded(front: Vec<String>, back: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
@@ -253,12 +256,6 @@ fn prune(records: &mut BTreeMap<PeerId, Record>, now: Timestamp) {
         let Some(least) = least.map(|(peer, _)| peer.clone()) else { return };
         records.remove(&least);
     }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Reads records. Those of no peer, and those past the bounds, are left out.

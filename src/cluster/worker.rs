@@ -34,14 +34,14 @@ use model::{
 };
 use parking_lot::Mutex;
 use runtime::run::Limits;
-use task::{causes::chain, group::Group, tally::Tally};
+use task::{causes::chain, tally::Tally};
 use tokio::{
     select,
     sync::{Notify, Semaphore, oneshot, watch},
     time::{Instant, timeout},
 };
 use tracing::{debug, info, warn};
-use web::{metrics::Metrics, rate_limit::LogLimit};
+use web::rate_limit::LogLimit;
 
 pub use self::executor::{ExecutionOptions, StartError};
 use self::{
@@ -51,17 +51,15 @@ use self::{
 use crate::{
     call::FunctionCall,
     function_peers::FunctionPeers,
-    identity::Identity,
     message::{
         Code, ExecuteResponse, Message, NodeResult, WORK_PROTOCOL, WorkOrder, WorkOrderResponse,
         json,
     },
     metrics,
-    network::Network,
     parts::Parts,
-    peers::Peers,
+    peers::WorkProtocol,
 };
-use content::{FUNCTION_PROTOCOL, FetchError, Function, Functions, InstallError};
+use content::{FUNCTION_PROTOCOL, FetchError, Function, InstallError};
 
 /// Functions that a node runs at once unless told otherwise, by document 1. More than 65535 count as
 /// so many.
@@ -117,27 +115,13 @@ pub const fn answer_bytes_max(output_bytes: usize) -> usize {
 /// The longest client tag that is distinguished, in characters: the digits of 64 bits.
 const CLIENT_TAG_MAX: usize = 16;
 
-/// A version of b7s, by the messages between heads and workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum B7sVersion {
-    /// Work orders and their answers.
-    V2,
-    /// `MsgExecute` and its answer, between heads and workers, too.
-    V1,
-}
-
 /// Handle to a worker. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Worker(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    network: Network,
-    functions: Functions,
-    peers: Peers,
-    identity: Identity,
-    metrics: Metrics,
-    group: Group,
+    parts: Parts,
     executor: Executor,
     attributes: BTreeMap<String, String>,
     n_slots: u16,
@@ -231,18 +215,12 @@ impl Worker {
     /// # Errors
     /// [`StartError`] if the runtime cannot be set up.
     pub fn new(parts: Parts, options: WorkerOptions) -> Result<Self, StartError> {
-        let Parts { network, functions, peers, identity, metrics, group, .. } = parts;
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
         Ok(Self(Arc::new(Inner {
-            executor: Executor::new(functions.clone(), concurrency, limits, execution)?,
-            network,
-            functions,
-            peers,
-            identity,
-            metrics,
-            group,
+            executor: Executor::new(parts.functions.clone(), concurrency, limits, execution)?,
+            parts,
             attributes,
             n_slots,
             slots: Shares::new(n_slots.into()),
@@ -261,7 +239,7 @@ impl Worker {
     /// Returns the peers it knows, by id.
     #[cfg(test)]
     pub(crate) fn peers(&self) -> Vec<(PeerId, crate::peers::Peer)> {
-        self.0.peers.list()
+        self.0.parts.peers.list()
     }
 
     /// How many functions it runs at once, and how many more it could run now.
@@ -274,15 +252,15 @@ impl Worker {
     /// Returns its counts as Prometheus text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.0.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
-        self.0.metrics.text()
+        self.0.parts.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
+        self.0.parts.metrics.text()
     }
 
     /// How many functions it runs at once for `head`, and how many of these slots are not taken by
     /// others: none once it is stopping. It has none at all for a head that it does not obey.
     #[must_use]
     pub fn slots_for(&self, head: &PeerId) -> (usize, usize) {
-        if !self.0.network.hears(head) {
+        if !self.0.parts.network.hears(head) {
             return (0, 0);
         }
         let (n_slots, n_free) = self.0.slots.places_for(head, self.standing(head));
@@ -316,7 +294,7 @@ impl Worker {
 
     /// How much of this worker `head` may take up.
     fn standing(&self, head: &PeerId) -> Standing {
-        let network = &self.0.network;
+        let network = &self.0.parts.network;
         if network.knows_by_name(head) {
             Standing::Named
         } else if network.has_names() {
@@ -328,17 +306,16 @@ impl Worker {
 
     /// Runs a work order of `head` and tells it the outcome in a message of the same b7s version.
     /// Dropping it ends the run.
-    pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: B7sVersion) {
+    pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
         let response = match &admitted {
             Some(_) => self.answer(&head, &order).await,
             None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
-        let own_id = self.0.network.peer_id().to_string();
+        let own_id = self.0.parts.network.peer_id().to_string();
         let message = match version {
-            B7sVersion::V2 => Message::WorkOrderResponse(response),
-            B7sVersion::V1 => Message::ExecuteResponse(ExecuteResponse {
+            WorkProtocol::B7sV1 => Message::ExecuteResponse(ExecuteResponse {
                 request_id,
                 code: response.code,
                 results: BTreeMap::from([(own_id.clone(), response.result)]),
@@ -346,6 +323,7 @@ impl Worker {
                 from: own_id,
                 ..ExecuteResponse::default()
             }),
+            _ => Message::WorkOrderResponse(response),
         };
         self.tell(&head, &message).await;
     }
@@ -371,7 +349,7 @@ impl Worker {
     /// Runs a work order, and returns the answer to it.
     async fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
         let began = Instant::now();
-        self.0.metrics.add(metrics::WORK_ORDERS, &[&order.function_id]);
+        self.0.parts.metrics.add(metrics::WORK_ORDERS, &[&order.function_id]);
         let response = match self.outcome(head, order).await {
             Ok(response) => response,
             Err(refusal) => refusal.answer(head, order),
@@ -383,14 +361,14 @@ impl Worker {
 
     /// Sees to it that function `id` is kept.
     async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), Refusal> {
-        if self.0.functions.get(id).is_some() {
+        if self.0.parts.functions.get(id).is_some() {
             return Ok(());
         }
         let asked = self.sources(author, id);
         let began = Instant::now();
-        let peers = FunctionPeers { network: &self.0.network, peers: &asked };
-        let obtained = self.0.functions.obtain(id, &peers).await;
-        self.0.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
+        let peers = FunctionPeers { network: &self.0.parts.network, peers: &asked };
+        let obtained = self.0.parts.functions.obtain(id, &peers).await;
+        self.0.parts.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
         self.count_installed(obtained.as_ref().ok());
         obtained?;
         Ok(())
@@ -398,7 +376,7 @@ impl Worker {
 
     /// Counts an attempt to get a function, with what was got.
     fn count_installed(&self, obtained: Option<&Function>) {
-        let metrics = &self.0.metrics;
+        let metrics = &self.0.parts.metrics;
         metrics.add(metrics::INSTALLED, &[]);
         match obtained {
             Some(function) => {
@@ -411,7 +389,7 @@ impl Worker {
 
     /// Whom to ask for function `id`: `author` first, then peers that say they hold it, then the rest.
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
-        let peers = &self.0.peers;
+        let peers = &self.0.parts.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
         // One that has just connected may not have said yet what it speaks.
         let is_asked = |peer: &PeerId| speaking.contains(peer) || peers.is_silent(peer);
@@ -450,13 +428,13 @@ impl Worker {
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
         info!(function = %id, request, code = code.as_str(), "execution complete");
-        let result = result.sign((request, &order.function_id), &self.0.identity);
+        let result = result.sign((request, &order.function_id), &self.0.parts.identity);
         let request_id = request.clone();
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }
 
     fn count(&self, function: &str, result: &NodeResult) {
-        let (metrics, usage) = (&self.0.metrics, result.usage);
+        let (metrics, usage) = (&self.0.parts.metrics, result.usage);
         metrics.add(metrics::RUNS, &[function]);
         let outcome = if result.code == Code::OK { metrics::RUNS_OK } else { metrics::RUNS_ERR };
         metrics.add(outcome, &[function]);
@@ -476,12 +454,12 @@ impl Worker {
     ) -> Result<NodeResult, Refusal> {
         for _ in 0..2 {
             self.ensure_fetched(head, id).await?;
-            let Some(function) = self.0.functions.get(id) else { continue };
+            let Some(function) = self.0.parts.functions.get(id) else { continue };
             if !function.runs(&call.method) {
                 return Err(Refusal::Method { has: function.method, wanted: call.method.clone() });
             }
             let (executor, call, request_id) = (&self.0.executor, call.clone(), &order.request_id);
-            let (client, peer_id) = (self.client_of(head, order), self.0.network.peer_id());
+            let (client, peer_id) = (self.client_of(head, order), self.0.parts.network.peer_id());
             let result = executor.run(&function, call, request_id, client, peer_id).await?;
             if let Some(result) = result {
                 return Ok(result);
@@ -500,8 +478,8 @@ impl Worker {
 
     async fn tell(&self, peer: &PeerId, message: &Message) {
         let bytes = json(message);
-        metrics::count_sent(&self.0.metrics, WORK_PROTOCOL, message.kind(), bytes.len());
-        if let Err(error) = self.0.network.tell(peer, WORK_PROTOCOL, &bytes).await {
+        metrics::count_sent(&self.0.parts.metrics, WORK_PROTOCOL, message.kind(), bytes.len());
+        if let Err(error) = self.0.parts.network.tell(peer, WORK_PROTOCOL, &bytes).await {
             warn!(%peer, %error, "an answer did not reach its head");
         }
     }

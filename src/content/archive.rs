@@ -1,6 +1,6 @@
 //! Unpacking archives (tar.gz) in memory: nothing is written, so nothing can be written elsewhere.
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
@@ -21,11 +21,11 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
     let mut archive = Archive::new(unpacked);
     let mut root = Entry::folder();
     let mut bytes_left = FUNCTION_BYTES_MAX;
-    for (n_entries, entry) in archive.entries().map_err(broken)?.enumerate() {
+    for (n_entries, entry) in archive.entries()?.enumerate() {
         if n_entries == FILES_MAX {
             return Err(ContentError::TooMuch { what: "files and folders", max: FILES_MAX });
         }
-        let mut entry = entry.map_err(broken)?;
+        let mut entry = entry?;
         let kind = entry.header().entry_type();
         let path = entry.path_bytes().into_owned();
         let path = path.as_slice();
@@ -34,7 +34,7 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
             EntryType::Regular | EntryType::Continuous => {
                 let mut bytes = Vec::new();
                 let most = bytes_left as u64 + 1;
-                entry.by_ref().take(most).read_to_end(&mut bytes).map_err(broken)?;
+                entry.by_ref().take(most).read_to_end(&mut bytes)?;
                 let too_large = ContentError::TooMuch { what: "bytes", max: FUNCTION_BYTES_MAX };
                 bytes_left = bytes_left.checked_sub(bytes.len()).ok_or(too_large)?;
                 root.place(&parts()?, Entry::File(bytes.into()))?;
@@ -58,10 +58,6 @@ fn parts(path: &[u8]) -> Result<Vec<&str>, ContentError> {
         return Err(wrong());
     }
     Ok(path.split('/').filter(|part| !matches!(*part, "" | ".")).collect())
-}
-
-fn broken(error: io::Error) -> ContentError {
-    ContentError::Archive(error)
 }
 
 #[cfg(test)]

@@ -108,10 +108,10 @@ pub enum ContentError {
     },
     /// The manifest is no JSON of the expected shape.
     #[error("read the manifest")]
-    Manifest(#[source] serde_json::Error),
+    Manifest(#[from] serde_json::Error),
     /// The archive is no tar.gz, or broken.
     #[error("unpack the archive")]
-    Archive(#[source] io::Error),
+    Archive(#[from] io::Error),
     /// The manifest names an archive that is not part of the content.
     #[error("find the archive at {address}")]
     ArchiveElsewhere {

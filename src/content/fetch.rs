@@ -189,7 +189,7 @@ impl Functions {
         if let Some(checked) = self.fetch_from_gateways(id).await {
             return self.keep(checked).await.map_err(FetchError::Keep);
         }
-        let (n_peers, n_gateways) = (to_ask.len().min(PEERS_MAX), self.n_gateways());
+        let (n_peers, n_gateways) = (to_ask.len().min(PEERS_MAX), self.0.gateways.len());
         Err(match (n_peers, n_gateways) {
             (0, 0) => FetchError::NoPeer,
             (_, 0) => FetchError::Nowhere { id: id.into(), n_peers },

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use model::function::{FunctionId, Method, content::Codec};
 use serde::{Deserialize, Serialize};
-use task::file::{FileMode, UNFINISHED_PREFIX, write_atomic};
+use task::file::{FileMode, UNFINISHED_PREFIX, read_at_most, write_atomic};
 use tracing::warn;
 use wire::functions::FunctionBody;
 
@@ -26,7 +26,7 @@ const RECORD: &str = "json";
 const ADDRESS: &str = "address";
 
 /// The longest record read, in bytes. One has some 200, and an address up to 2048.
-const RECORD_BYTES_MAX: u64 = 4096;
+const RECORD_BYTES_MAX: usize = 4096;
 
 /// The file that holds the blocks of a function that is not one block.
 const CAR: &str = "content.car";
@@ -112,14 +112,8 @@ impl FunctionFiles {
         let folder = self.folder_of(function.id);
         fs::create_dir_all(&folder).map_err(file_error("make folder", &folder))?;
         replace(&self.content_of(function), bytes)?;
-        let body = FunctionBody {
-            name: function.name.clone(),
-            function_id: function.id.to_string(),
-            method: function.method.to_string(),
-            bytes: function.size_bytes,
-            by_manifest: Vec::new(),
-        };
-        let record = FunctionRecord { body, unnamed: function.kind == Kind::Unnamed };
+        let record =
+            FunctionRecord { body: function.body(), unnamed: function.kind == Kind::Unnamed };
         let record = serde_json::to_vec(&record).unwrap_or_default();
         replace(&self.record_of(function.id), &record)
     }
@@ -146,7 +140,7 @@ impl FunctionFiles {
         function: &Function,
     ) -> Result<Option<VerifiedFunction>, FunctionsError> {
         let path = self.content_of(function);
-        let bytes = match read_at_most(&path, CAR_BYTES_MAX as u64) {
+        let bytes = match read_at_most(&path, CAR_BYTES_MAX) {
             Ok(bytes) => Bytes::from(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(file_error("read", &path)(source)),
@@ -225,13 +219,6 @@ fn read_address(record: &Path) -> Option<InstallSource> {
     let is_in_place = record.file_stem().and_then(|stem| stem.to_str()) == Some(body.id.as_str());
     let function = body.function_id.parse().ok()?;
     (is_right && is_in_place).then_some(InstallSource { id, address: body.address, function })
-}
-
-fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    if fs::metadata(path)?.len() > bytes_max {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    fs::read(path)
 }
 
 fn ignore_absent(done: io::Result<()>) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! IPFS gateways: the blocks of a function as a CAR, proved block by block, so that no gateway has
 //! to be trusted.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{error::Error as _, fmt, str::FromStr, time::Duration};
 
 use bytes::Bytes;
 use model::function::content::ContentId;
@@ -15,6 +15,7 @@ use super::{
     dag::Dag,
     error::ContentError,
     http::{ReadLimits, WebError},
+    install::InstallError,
     verify::{NameHints, VerifiedFunction},
 };
 
@@ -23,7 +24,7 @@ pub const GATEWAYS_DEFAULT: [&str; 3] =
     ["https://trustless-gateway.link", "https://ipfs.io", "https://dweb.link"];
 
 /// The most gateways asked for one function.
-const GATEWAYS_MAX: usize = 8;
+pub(super) const GATEWAYS_MAX: usize = 8;
 
 /// How long one gateway has. It looks for the content among its own peers first.
 const GATEWAY_WITHIN: Duration = Duration::from_secs(20);
@@ -43,15 +44,6 @@ pub struct Gateway(Url);
 #[error("read `{text}` as an IPFS gateway such as https://ipfs.io")]
 pub struct GatewayError {
     text: String,
-}
-
-/// Why one gateway gave nothing.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum GiveError {
-    #[error("ask a gateway")]
-    Web(#[from] WebError),
-    #[error("take its blocks")]
-    Content(#[from] FunctionsError),
 }
 
 impl Gateway {
@@ -91,26 +83,21 @@ impl fmt::Display for Gateway {
 }
 
 impl Functions {
-    /// Returns how many gateways are asked for one function.
-    pub(super) fn n_gateways(&self) -> usize {
-        self.0.gateways.len().min(GATEWAYS_MAX)
-    }
-
     /// Returns a function from the first gateway that gives it whole.
     pub(super) async fn fetch_from_gateways(&self, id: ContentId) -> Option<VerifiedFunction> {
-        for gateway in self.0.gateways.iter().take(GATEWAYS_MAX) {
+        for gateway in &self.0.gateways {
             match self.fetch_from_gateway(gateway, id).await {
                 Ok(checked) => {
                     info!(function = %id, %gateway, "fetched a function from a gateway");
                     return Some(checked);
                 }
-                Err(GiveError::Content(error)) => {
-                    let reason = chain(&error);
-                    warn!(function = %id, %gateway, reason, "refused what a gateway gave");
-                }
-                Err(GiveError::Web(error)) => {
+                Err(InstallError::Web(error)) => {
                     let reason = chain(&error);
                     debug!(function = %id, %gateway, reason, "got no function from a gateway");
+                }
+                Err(error) => {
+                    let reason = chain(error.source().unwrap_or(&error));
+                    warn!(function = %id, %gateway, reason, "refused what a gateway gave");
                 }
             }
         }
@@ -121,7 +108,7 @@ impl Functions {
         &self,
         gateway: &Gateway,
         id: ContentId,
-    ) -> Result<VerifiedFunction, GiveError> {
+    ) -> Result<VerifiedFunction, InstallError> {
         let wanted =
             ReadLimits { accept: CAR_TYPE, bytes_max: CAR_BYTES_MAX, within: GATEWAY_WITHIN };
         let car = self.0.web.read(&gateway.car_url(id), wanted).await?;
@@ -144,7 +131,7 @@ impl Functions {
         &self,
         address: &str,
         block: ContentId,
-    ) -> Result<Bytes, GiveError> {
+    ) -> Result<Bytes, InstallError> {
         let wrong = |_| WebError::Address { text: address.chars().take(200).collect() };
         let url: Url = address.parse().map_err(wrong)?;
         let bytes_max = super::FUNCTION_BYTES_MAX;

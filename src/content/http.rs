@@ -30,9 +30,10 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 const REDIRECTS_MAX: usize = 5;
 
 /// Which hosts addresses may name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hosts {
     /// Those of the public internet.
+    #[default]
     Public,
     /// Any, also this machine and its own network.
     Any,

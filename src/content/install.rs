@@ -20,7 +20,6 @@ use super::{
     blocking,
     files::InstallSource,
     flight::Flight,
-    gateway::GiveError,
     http::{ReadLimits, WebError},
     manifest::{self, Manifest},
     pack::Entry,
@@ -70,15 +69,6 @@ pub enum InstallError {
     /// The content is no function, or could not be kept.
     #[error("keep the function")]
     Keep(#[from] FunctionsError),
-}
-
-impl From<GiveError> for InstallError {
-    fn from(error: GiveError) -> Self {
-        match error {
-            GiveError::Web(error) => Self::Web(error),
-            GiveError::Content(error) => Self::Keep(error),
-        }
-    }
 }
 
 impl Functions {

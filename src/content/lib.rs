@@ -47,12 +47,14 @@ use tokio::{
     task::spawn_blocking,
 };
 use tracing::{info, warn};
+use wire::functions::{FileBody, FunctionBody, FunctionDetail};
 
 use self::{
     contents::Contents,
     dag::Dag,
     fetch::FETCHES_MAX,
     files::{FunctionFiles, InstallSource},
+    gateway::GATEWAYS_MAX,
     http::WebReader,
     verify::VerifiedFunction,
 };
@@ -89,7 +91,7 @@ pub const LOADED: Capacity =
 const MAGIC: &[u8] = b"\0asm";
 
 /// Where functions come from, beside the machine itself and peers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceOptions {
     /// IPFS gateways that are asked in turn for what no peer gives. None is asked where there are
     /// none.
@@ -98,25 +100,6 @@ pub struct SourceOptions {
     pub hosts: Hosts,
     /// Whether only what a CID proves is installed, and nothing by a manifest alone.
     pub requires_cid: bool,
-}
-
-impl SourceOptions {
-    /// No gateways, and addresses of public hosts only.
-    #[must_use]
-    pub const fn peers_only() -> Self {
-        Self { gateways: Vec::new(), hosts: Hosts::Public, requires_cid: false }
-    }
-}
-
-/// A file of a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileInfo {
-    /// Its path, with `/` between the parts.
-    pub path: String,
-    /// Its size in bytes.
-    pub size_bytes: usize,
-    /// Whether it can be run: a module at the top of the function.
-    pub is_method: bool,
 }
 
 /// A module of this machine that is kept nowhere.
@@ -169,7 +152,7 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::Files`] if the folder cannot be made or read.
     pub async fn open(folder: PathBuf) -> Result<Self, FunctionsError> {
-        Self::open_with(folder, SourceOptions::peers_only()).await
+        Self::open_with(folder, SourceOptions::default()).await
     }
 
     /// Opens the store as [`Self::open`] does, with further sources.
@@ -180,7 +163,8 @@ impl Functions {
         folder: PathBuf,
         sources: SourceOptions,
     ) -> Result<Self, FunctionsError> {
-        let SourceOptions { gateways, hosts, requires_cid } = sources;
+        let SourceOptions { mut gateways, hosts, requires_cid } = sources;
+        gateways.truncate(GATEWAYS_MAX);
         let files = FunctionFiles::new(folder);
         let scanning = files.clone();
         let found = blocking(move || scanning.scan()).await?;
@@ -224,17 +208,6 @@ impl Functions {
         self.keep(checked).await
     }
 
-    /// Keeps the module or the folder at `path`, under its name there, and returns it with the id
-    /// that `ipfs add -r --cid-version=1 --raw-leaves` prints. What is hidden is left out.
-    ///
-    /// # Errors
-    /// As [`Self::add`], and [`FunctionsError::Content`] for what functions may not hold.
-    pub async fn add_path(&self, path: &Path) -> Result<Function, FunctionsError> {
-        let path = path.to_owned();
-        let checked = blocking(move || VerifiedFunction::of_path(&path)).await?;
-        self.keep(checked).await
-    }
-
     /// Keeps the function whose blocks are in `car`, which has one root, and returns it. `names` are
     /// hints; a name that is missing is taken from the content.
     ///
@@ -249,10 +222,12 @@ impl Functions {
         self.keep(checked.await?).await
     }
 
-    /// Returns a function of this machine that is kept nowhere, ready to be handed to a head.
+    /// Returns the module or the folder at `path`, ready to be handed to a head, under its name there,
+    /// with the id that `ipfs add -r --cid-version=1 --raw-leaves` prints. What is hidden is left out.
     ///
     /// # Errors
-    /// As [`Self::add_path`].
+    /// As [`Self::add`], [`FunctionsError::Content`] for what functions may not hold, and
+    /// [`FunctionsError::Files`] if it cannot be read.
     pub async fn pack_path(path: &Path) -> Result<Upload, FunctionsError> {
         let path = path.to_owned();
         blocking(move || VerifiedFunction::of_path(&path).map(VerifiedFunction::upload)).await
@@ -263,7 +238,7 @@ impl Functions {
     /// lays them out.
     ///
     /// # Errors
-    /// As [`Self::add_path`], and [`FunctionsError::Files`] if the files cannot be written.
+    /// As [`Self::pack_path`], and [`FunctionsError::Files`] if the files cannot be written.
     pub async fn read_module(
         path: &Path,
         method: Option<Method>,
@@ -331,10 +306,20 @@ impl Functions {
         self.0.kept.read().get(&self.resolve_id(id)).cloned()
     }
 
+    /// Describes all functions, by name, with the ids that manifests gave them.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<FunctionBody> {
+        let listed = |function: Function| {
+            let ids = self.ids_by_manifest(function.id);
+            let by_manifest = ids.iter().map(ToString::to_string).collect();
+            FunctionBody { by_manifest, ..function.body() }
+        };
+        self.list().into_iter().map(listed).collect()
+    }
+
     /// Returns the ids that function `id` was installed under by a manifest, which do not prove its
     /// content.
-    #[must_use]
-    pub fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
+    fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
         let addresses = self.0.addresses.read();
         let from = addresses.values().filter(|address| address.function == id);
         from.map(|address| address.id).collect()
@@ -363,24 +348,29 @@ impl Functions {
         Ok(self.contents(id).await?.and_then(|contents| contents.module(method)))
     }
 
-    /// Returns the files of function `id`, or none if it is not kept or was damaged.
+    /// Returns function `id` with its files, or none if it is not kept or was damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
-    pub async fn files(&self, id: FunctionId) -> Result<Option<Vec<FileInfo>>, FunctionsError> {
+    pub async fn detail(&self, id: FunctionId) -> Result<Option<FunctionDetail>, FunctionsError> {
         let Some(function) = self.get(id) else { return Ok(None) };
         let Some(contents) = self.contents(id).await? else { return Ok(None) };
-        let Some(folder) = contents.folder() else {
-            let size_bytes = contents.size_bytes();
-            let path = function.method.to_string();
-            return Ok(Some(vec![FileInfo { path, size_bytes, is_method: true }]));
+        let files = match contents.folder() {
+            None => vec![FileBody {
+                path: function.method.to_string(),
+                bytes: function.size_bytes,
+                runs: true,
+            }],
+            Some(folder) => folder
+                .iter()
+                .map(|file| FileBody {
+                    path: file.path.clone(),
+                    bytes: file.bytes.len() as u64,
+                    runs: contents::is_runnable(file),
+                })
+                .collect(),
         };
-        let files = folder.iter().map(|file| FileInfo {
-            path: file.path.clone(),
-            size_bytes: file.bytes.len(),
-            is_method: contents::is_runnable(file),
-        });
-        Ok(Some(files.collect()))
+        Ok(Some(FunctionDetail { function: function.body(), files }))
     }
 
     /// Writes the files of function `id`, which is a folder, into the folder `to`. Returns whether it

@@ -47,7 +47,7 @@ impl Manifest {
         if bytes.len() > BYTES_MAX {
             return Err(ContentError::TooMuch { what: "bytes of a manifest", max: BYTES_MAX });
         }
-        let body: ManifestBody = serde_json::from_slice(bytes).map_err(ContentError::Manifest)?;
+        let body: ManifestBody = serde_json::from_slice(bytes)?;
         let has_address =
             |place: &ArchivePlace| place.url.as_ref().is_some_and(|url| !url.is_empty());
         let places = [body.runtime, body.deployment].into_iter().flatten();

@@ -115,8 +115,8 @@ fn pack(
         let max = DIRECTORY_BYTES_MAX;
         return Err(ContentError::TooMuch { what: "bytes of names in a directory", max });
     }
-    let tree_bytes = links.iter().map(|link| link.tree_bytes).sum();
-    Ok(put_node(dag_pb::write_directory(&links), &Below { tree_bytes, file_bytes: 0 }, blocks))
+    let linked_bytes = links.iter().map(|link| link.tree_bytes).sum();
+    Ok(put_node(dag_pb::write_directory(&links), linked_bytes, 0, blocks))
 }
 
 fn pack_file(bytes: &Bytes, cut: Cut, blocks: &mut Blocks) -> Subtree {
@@ -145,21 +145,15 @@ fn join(pieces: &[Subtree], blocks: &mut Blocks) -> Subtree {
     let links: Vec<Link> = pieces.iter().map(link).collect();
     let sizes: Vec<u64> = pieces.iter().map(|piece| piece.file_bytes).collect();
     let tree_bytes = pieces.iter().map(|piece| piece.tree_bytes).sum();
-    let below = Below { tree_bytes, file_bytes: sizes.iter().sum() };
-    put_node(dag_pb::write_file(&links, &sizes), &below, blocks)
+    put_node(dag_pb::write_file(&links, &sizes), tree_bytes, sizes.iter().sum(), blocks)
 }
 
-/// Sizes of all that a node links to.
-struct Below {
-    tree_bytes: u64,
-    file_bytes: u64,
-}
-
-fn put_node(block: Vec<u8>, below: &Below, blocks: &mut Blocks) -> Subtree {
+/// Adds a node, given the sizes of all that it links to.
+fn put_node(block: Vec<u8>, linked_bytes: u64, file_bytes: u64, blocks: &mut Blocks) -> Subtree {
     let id = ContentId::from_block(Codec::DagPb, &block);
-    let tree_bytes = below.tree_bytes + block.len() as u64;
+    let tree_bytes = linked_bytes + block.len() as u64;
     blocks.insert(id, block.into());
-    Subtree { id, tree_bytes, file_bytes: below.file_bytes }
+    Subtree { id, tree_bytes, file_bytes }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use std::fs;
+use std::{fs, path::Path};
 
 use model::node::PeerId;
 use tempfile::TempDir;
@@ -32,6 +32,13 @@ async fn open(dir: &TempDir) -> Functions {
 
 fn method(name: &str) -> Method {
     name.parse().unwrap()
+}
+
+/// Keeps what is at `path`, as an upload of it is kept.
+async fn add_path(functions: &Functions, path: &Path) -> Function {
+    let Upload { function, car } = Functions::pack_path(path).await.unwrap();
+    let names = NameHints { name: Some(function.name), method: Some(function.method) };
+    functions.add_car(names, car).await.unwrap()
 }
 
 #[tokio::test]
@@ -112,7 +119,7 @@ async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_blo
     let path = dir.path().join("big.wasm");
     fs::write(&path, &bytes).unwrap();
     let functions = open(&dir).await;
-    let added = functions.add_path(&path).await.unwrap();
+    let added = add_path(&functions, &path).await;
     // From `ipfs-unixfs-importer`, as in the tests of `pack.rs`.
     let want = "bafybeiefgn7sz7g7ta5jmnrwdw4zwr26dvwjpi2nnksi46xzsujqqxy6km";
     assert_eq!((added.id.to_string().as_str(), added.size_bytes), (want, 300 * 1024));
@@ -140,7 +147,7 @@ async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_blo
 #[tokio::test]
 async fn a_folder_is_kept_with_its_modules_and_found_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let added = open(&dir).await.add_path(&write_folder(&dir)).await.unwrap();
+    let added = add_path(&open(&dir).await, &write_folder(&dir)).await;
     assert!(added.id.to_string().starts_with("bafybei"));
     assert_eq!((added.name.as_str(), added.method.as_str()), ("scale", "scale.wasm"));
     let functions = open(&dir).await;
@@ -154,9 +161,9 @@ async fn a_folder_is_kept_with_its_modules_and_found_after_a_restart() {
         assert_eq!(added.runs(&method(name)), want.is_some(), "{name}");
         assert_eq!(functions.module(added.id, &method(name)).await.unwrap(), want, "{name}");
     }
-    let files = functions.files(added.id).await.unwrap().unwrap();
-    let files: Vec<(&str, usize, bool)> =
-        files.iter().map(|file| (file.path.as_str(), file.size_bytes, file.is_method)).collect();
+    let files = functions.detail(added.id).await.unwrap().unwrap().files;
+    let files: Vec<(&str, u64, bool)> =
+        files.iter().map(|file| (file.path.as_str(), file.bytes, file.runs)).collect();
     let want =
         [("check.wasm", 100, true), ("data/table", 1000, false), ("scale.wasm", 300 * 1024, true)];
     assert_eq!(files, want);
@@ -166,7 +173,7 @@ async fn a_folder_is_kept_with_its_modules_and_found_after_a_restart() {
 async fn a_damaged_folder_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
-    let added = functions.add_path(&write_folder(&dir)).await.unwrap();
+    let added = add_path(&functions, &write_folder(&dir)).await;
     let path = dir.path().join(format!("functions/{}/content.car", added.id));
     let mut car = fs::read(&path).unwrap();
     let last = car.len() - 1;

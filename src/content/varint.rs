@@ -1,25 +1,9 @@
 //! Numbers of variable length, seven bits a byte, the lowest first.
 
-/// How many bytes 64 bits need.
-const BYTES_MAX: usize = 10;
-
 /// Reads a number at the beginning of `bytes`, and returns what follows it, too; none if there is no
-/// whole number of 64 bits.
+/// whole number of 64 bits in its shortest form.
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut number = 0_u64;
-    for (at, byte) in bytes.iter().take(BYTES_MAX).enumerate() {
-        let shift = 7 * u32::try_from(at).ok()?;
-        let bits = u64::from(byte & 0x7f);
-        let shifted = bits << shift;
-        if shifted >> shift != bits {
-            return None;
-        }
-        number |= shifted;
-        if byte & 0x80 == 0 {
-            return Some((number, bytes.get(at + 1..)?));
-        }
-    }
-    None
+    unsigned_varint::decode::u64(bytes).ok()
 }
 
 /// Reads a length and so many bytes, and returns them and what follows.
@@ -29,15 +13,11 @@ pub(super) fn read_prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Writes a number at the end of `out`.
-pub(super) fn write(mut number: u64, out: &mut Vec<u8>) {
-    loop {
-        let bits = number.to_le_bytes()[0] & 0x7f;
-        number >>= 7;
-        out.push(if number == 0 { bits } else { bits | 0x80 });
-        if number == 0 {
-            return;
-        }
-    }
+pub(super) fn write(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(unsigned_varint::encode::u64(
+        number,
+        &mut unsigned_varint::encode::u64_buffer(),
+    ));
 }
 
 /// Writes the length of `bytes` and them.

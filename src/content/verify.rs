@@ -10,6 +10,7 @@ use model::{
     },
     text::is_unprintable,
 };
+use wire::functions::FunctionBody;
 
 use super::{
     CAR_BYTES_MAX, FUNCTION_BYTES_MAX, FunctionsError, Upload, car,
@@ -58,6 +59,18 @@ pub enum Kind {
 }
 
 impl Function {
+    /// What is served about it, but for the names that manifests gave it.
+    #[must_use]
+    pub fn body(&self) -> FunctionBody {
+        FunctionBody {
+            name: self.name.clone(),
+            function_id: self.id.to_string(),
+            method: self.method.to_string(),
+            bytes: self.size_bytes,
+            by_manifest: Vec::new(),
+        }
+    }
+
     /// Whether it can be run under `method`.
     #[must_use]
     pub fn runs(&self, method: &Method) -> bool {

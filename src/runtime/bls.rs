@@ -147,12 +147,7 @@ enum Failure {
 impl Command {
     /// What the guest is to use; 0 asks for no limit.
     fn requested_limits(&self) -> RequestedLimits {
-        let some = |number: u64| (number > 0).then_some(number);
-        RequestedLimits {
-            wall: some(self.run_time).map(Duration::from_millis),
-            memory_bytes: some(self.limited_memory).map(pages),
-            fuel: some(self.limited_fuel),
-        }
+        RequestedLimits::from_numbers(self.run_time, self.limited_memory, self.limited_fuel)
     }
 
     /// What the guest's folder may hold; `None` for as much as the disk.
@@ -161,12 +156,6 @@ impl Command {
         let limits = |mib| FilesLimits { bytes_max: bytes_max(mib), ..files::LIMITS_DEFAULT };
         self.limited_files.map(limits)
     }
-}
-
-/// The size of so many pages, or of all that can be named.
-#[must_use]
-pub fn pages(n_pages: u64) -> usize {
-    usize::try_from(n_pages).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES)
 }
 
 /// The content of a file of variables, for [`VARIABLES_FLAG`]. Names hold no `=`, and neither names

@@ -22,7 +22,7 @@ use std::{
 
 use data_encoding::HEXLOWER;
 use task::{
-    file::{FileMode, write_atomic, write_new},
+    file::{FileMode, read_at_most, write_atomic, write_new},
     private,
 };
 use tokio::time::Instant;
@@ -43,7 +43,7 @@ const MAGIC: &[u8] = b"triptych code 2\n";
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The largest entry that is read: the code of the largest module accepted, and then some.
-const ENTRY_BYTES_MAX: u64 = 257 * 1024 * 1024;
+const ENTRY_BYTES_MAX: usize = 257 * 1024 * 1024;
 
 /// Files whose locks tell other processes what is being compiled. Two programs that share one wait for
 /// each other in vain at times, as long as compiling takes.
@@ -101,7 +101,7 @@ impl Disk {
     pub(crate) fn find(&self, engine: &Engine, program: &Program) -> Option<AuthenticCode> {
         let name = entry_name(engine, program);
         let path = self.code.join(&name);
-        let bytes = match read(&path) {
+        let bytes = match read_at_most(&path, ENTRY_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
@@ -204,12 +204,6 @@ fn entry_name(engine: &Engine, program: &Program) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{}-{:016x}", HEXLOWER.encode(&program.key()), hasher.finish())
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(ENTRY_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn discard(path: &Path) {

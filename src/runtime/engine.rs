@@ -1,6 +1,6 @@
 //! The engine: compiles programs, keeps what it compiled, and runs guests, a few at a time.
 
-use std::{convert::Infallible, error::Error as StdError, fmt, sync::Arc};
+use std::{convert::Infallible, error::Error as StdError, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -26,8 +26,8 @@ use crate::{
 };
 
 /// Runs programs. Cheap to clone: all clones share one engine and its limits.
-#[derive(Clone)]
-pub struct Runtime(Arc<Inner>);
+#[derive(Clone, derive_more::Debug)]
+pub struct Runtime(#[debug(skip)] Arc<Inner>);
 
 struct Inner {
     options: RuntimeOptions,
@@ -199,13 +199,6 @@ impl Inner {
         let machine = Machine::new(&self.options, Fuel::Counted, self.disk.clone(), compiler)
             .map_err(|error| RunError::Fuel { source: Box::new(error) })?;
         Ok(Arc::clone(fueled.insert(Arc::new(machine))))
-    }
-}
-
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n_places_free = self.0.places.available_permits();
-        f.debug_struct("Runtime").field("n_places_free", &n_places_free).finish_non_exhaustive()
     }
 }
 

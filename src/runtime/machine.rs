@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use task::cache::{Cache, Capacity};
+use task::cache::Cache;
 use wasmtime::{
     Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, component,
 };
@@ -89,14 +89,12 @@ impl Machine {
         guest::components::offer(&mut components).map_err(refused)?;
         let ticker =
             Ticker::start(engine.clone()).map_err(|source| RuntimeError::Ticker { source })?;
-        let kept =
-            Capacity { n_values_max: options.kept_modules_max, bytes_max: options.kept_bytes_max };
         Ok(Self {
             engine,
             settings,
             commands,
             components,
-            programs: Cache::new(kept),
+            programs: Cache::new(options.kept),
             pending: Pending::new(),
             compiler,
             ticker,

@@ -19,7 +19,7 @@ pub(crate) const MEMORIES_MAX: u32 = 2;
 pub(crate) const INSTANCES_MAX: u32 = 16;
 
 /// Denies growth beyond a limit and remembers that it did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct MemoryLimit {
     bytes_max: usize,
     /// All memories together.
@@ -49,16 +49,8 @@ struct Growth {
 }
 
 impl MemoryLimit {
-    pub(crate) const fn new(bytes_max: usize) -> Self {
-        Self {
-            bytes_max,
-            bytes: 0,
-            peak_bytes: 0,
-            n_elements: 0,
-            last: Growth { bytes: 0, n_elements: 0 },
-            denied: None,
-            has_started: false,
-        }
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, ..Self::default() }
     }
 
     /// Says that the guest has all it starts with.

@@ -33,10 +33,8 @@ pub struct RuntimeOptions {
     pub stack_bytes: usize,
     /// The largest module accepted.
     pub module_bytes_max: usize,
-    /// How many compiled modules are kept.
-    pub kept_modules_max: usize,
-    /// How many bytes of compiled code are kept.
-    pub kept_bytes_max: usize,
+    /// How many compiled modules are kept, and bytes of them.
+    pub kept: Capacity,
     /// A program whose last run took no more of the processor's time than this is begun on the
     /// thread that asks for its next one.
     pub short_cpu: Duration,
@@ -61,8 +59,7 @@ impl RuntimeOptions {
             runs_max,
             stack_bytes: STACK_BYTES,
             module_bytes_max: MODULE_BYTES_MAX,
-            kept_modules_max: KEPT.n_values_max,
-            kept_bytes_max: KEPT.bytes_max,
+            kept: KEPT,
             short_cpu: SHORT_CPU,
             compiled_folder: None,
             compile_in,

@@ -1,6 +1,14 @@
 //! Work that several callers wait for: done once, on a thread of its own, while any of them waits.
 
-use std::{collections::HashMap, hash::Hash, io, sync::Arc, thread, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
@@ -36,23 +44,9 @@ struct Job<V> {
 
 #[derive(Debug)]
 struct JobState<V> {
-    progress: Progress<V>,
+    /// `None` while it is under way; an error after a panic.
+    outcome: Option<Result<V, ()>>,
     n_waiting: usize,
-}
-
-#[derive(Debug)]
-enum Progress<V> {
-    UnderWay,
-    Done(V),
-    Panicked,
-}
-
-/// Ends a job whatever becomes of its work.
-struct Ending<K: Eq + Hash, V> {
-    jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
-    key: K,
-    job: Arc<Job<V>>,
-    value: Option<V>,
 }
 
 impl<K, V> Pending<K, V>
@@ -83,10 +77,8 @@ where
         let mut state = job.state.lock();
         let mut has_given_up = false;
         loop {
-            match &state.progress {
-                Progress::Done(value) => return Ok(value.clone()),
-                Progress::Panicked => return Err(NoValue::Panicked),
-                Progress::UnderWay => {}
+            if let Some(outcome) = &state.outcome {
+                return outcome.clone().map_err(|()| NoValue::Panicked);
             }
             let is_late = until.is_some_and(|until| Instant::now() >= until);
             if !has_given_up && (is_late || is_gone()) {
@@ -117,18 +109,19 @@ where
                 return Ok(Arc::clone(job));
             }
         }
-        let state = JobState { progress: Progress::UnderWay, n_waiting: 1 };
+        let state = JobState { outcome: None, n_waiting: 1 };
         let job = Arc::new(Job { state: Mutex::new(state), changed: Condvar::new() });
-        let ending =
-            Ending { jobs: Arc::clone(&self.jobs), key, job: Arc::clone(&job), value: None };
-        let wanted = Demand(Arc::clone(&job));
-        jobs.insert(key, Arc::clone(&job));
-        // Where the system refuses the thread, `ending` is dropped here and takes the lock.
-        drop(jobs);
+        let (all, own) = (Arc::clone(&self.jobs), Arc::clone(&job));
+        // The thread waits for the lock before it removes the job.
         thread::Builder::new().name("wasm-compile".to_owned()).spawn(move || {
-            let value = work(&wanted);
-            ending.end(value);
+            let demand = Demand(own);
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(&demand))).map_err(drop);
+            let Demand(own) = demand;
+            all.lock().retain(|_, job| !Arc::ptr_eq(job, &own));
+            own.state.lock().outcome = Some(outcome);
+            own.changed.notify_all();
         })?;
+        jobs.insert(key, Arc::clone(&job));
         Ok(job)
     }
 }
@@ -137,25 +130,6 @@ impl<V> Demand<V> {
     /// Whether anybody waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.state.lock().n_waiting > 0
-    }
-}
-
-impl<K: Eq + Hash, V> Ending<K, V> {
-    fn end(mut self, value: V) {
-        self.value = Some(value);
-    }
-}
-
-impl<K: Eq + Hash, V> Drop for Ending<K, V> {
-    fn drop(&mut self) {
-        let mut jobs = self.jobs.lock();
-        if jobs.get(&self.key).is_some_and(|job| Arc::ptr_eq(job, &self.job)) {
-            jobs.remove(&self.key);
-        }
-        drop(jobs);
-        let progress = self.value.take().map_or(Progress::Panicked, Progress::Done);
-        self.job.state.lock().progress = progress;
-        self.job.changed.notify_all();
     }
 }
 

@@ -1,13 +1,14 @@
 //! What is executed: a module's bytes, named by what they contain.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
 /// The bytes of a module and their hash. Cheap to clone.
 ///
 /// The hash is computed here and nowhere else, so a compiled module is never taken for another.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Program({} bytes)", bytes.len())]
 pub struct Program {
     key: ProgramKey,
     bytes: Arc<[u8]>,
@@ -39,11 +40,5 @@ impl Program {
     /// The bytes of the module or component.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-impl fmt::Debug for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("n_bytes", &self.bytes.len()).finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use wasmtime::Trap;
 
-use crate::files::Files;
+use crate::{bls::PAGE_BYTES, files::Files};
 
 /// The function that a WASI command exports, and where a guest starts unless told otherwise.
 pub const START: &str = "_start";
@@ -59,6 +59,20 @@ pub struct RequestedLimits {
     pub memory_bytes: Option<usize>,
     /// The fuel limit, as in [`Limits::fuel`].
     pub fuel: Option<u64>,
+}
+
+impl RequestedLimits {
+    /// Reads numbers of a request; 0 asks for no limit. A page has [`PAGE_BYTES`].
+    #[must_use]
+    pub fn from_numbers(run_time_ms: u64, n_pages: u64, fuel: u64) -> Self {
+        let some = |number: u64| (number > 0).then_some(number);
+        let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);
+        Self {
+            wall: some(run_time_ms).map(Duration::from_millis),
+            memory_bytes: some(n_pages).map(bytes),
+            fuel: some(fuel),
+        }
+    }
 }
 
 impl Limits {

@@ -4,8 +4,7 @@
 //! and the code. One key stays in a file that only its owner may read, for entries of the disk; the
 //! others live for one compilation each, between this process and the child that compiles.
 
-use std::fmt;
-
+use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use rand::Rng as _;
 use sha2::Sha256;
@@ -20,21 +19,12 @@ const BLOCK_BYTES: usize = 64;
 pub(crate) type Tag = [u8; TAG_BYTES];
 
 /// A secret key.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SealKey(secret)")]
 pub(crate) struct SealKey([u8; TAG_BYTES]);
 
 /// Compiled code that this process made, or whose tag it checked. Nothing else is loaded.
-pub(crate) struct AuthenticCode {
-    bytes: Vec<u8>,
-    /// Where the code begins in `bytes`.
-    start: usize,
-}
-
-impl fmt::Debug for SealKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealKey(secret)")
-    }
-}
+pub(crate) struct AuthenticCode(Bytes);
 
 impl SealKey {
     /// Makes a key that nobody else knows.
@@ -65,9 +55,8 @@ impl SealKey {
         bytes: Vec<u8>,
         start: usize,
     ) -> Option<AuthenticCode> {
-        let code = bytes.get(start..)?;
-        self.mac(context, code).verify_slice(tag).ok()?;
-        Some(AuthenticCode { bytes, start })
+        self.mac(context, bytes.get(start..)?).verify_slice(tag).ok()?;
+        Some(AuthenticCode(Bytes::from(bytes).slice(start..)))
     }
 
     fn mac(&self, context: &[u8], code: &[u8]) -> Hmac<Sha256> {
@@ -85,12 +74,12 @@ impl SealKey {
 
 impl AuthenticCode {
     /// Takes code that this process has compiled itself.
-    pub(crate) const fn compiled_here(bytes: Vec<u8>) -> Self {
-        Self { bytes, start: 0 }
+    pub(crate) fn compiled_here(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.bytes.get(self.start..).unwrap_or_default()
+        &self.0
     }
 }
 

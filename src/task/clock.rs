@@ -1,7 +1,6 @@
 //! The date, and elapsed time. Tests own both.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -14,26 +13,27 @@ use tokio::time::Instant;
 
 /// Tells the date, which may be corrected at any time, and measures time that passes with a
 /// [`Stopwatch`], which no correction changes.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Clock(Source);
 
 /// Measures how much time passed since it was started, whatever became of the date.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Stopwatch(Start);
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 enum Source {
     System,
     Manual(Arc<ManualTime>),
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 enum Start {
     System(Instant),
     Manual { time: Arc<ManualTime>, started_micros: i64 },
 }
 
 /// The time of a manual clock, in microseconds.
+#[derive(Debug)]
 struct ManualTime {
     date: AtomicI64,
     passed: AtomicI64,
@@ -105,21 +105,6 @@ impl Stopwatch {
                 Duration::from_micros(u64::try_from(passed).unwrap_or_default())
             }
         }
-    }
-}
-
-impl fmt::Debug for Stopwatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Stopwatch").field(&self.elapsed()).finish()
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Source::System => "Clock(system)",
-            Source::Manual(_) => "Clock(manual)",
-        })
     }
 }
 

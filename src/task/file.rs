@@ -5,9 +5,8 @@
 //! synced. SQLite's files are not: they have a log.
 
 use std::{
-    fmt,
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -75,7 +74,8 @@ impl AtomicFile {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let mut builder = Builder::new();
-        let prefix = format!("{UNFINISHED_PREFIX}{}-", WriterId::own());
+        let prefix =
+            format!("{UNFINISHED_PREFIX}{}-", writer_id(process_scope(), std::process::id()));
         builder.prefix(&prefix);
         #[cfg(unix)]
         {
@@ -124,6 +124,16 @@ impl AtomicFile {
     }
 }
 
+/// Reads the file at `path`, which may be endless. Blocks on the disk.
+///
+/// # Errors
+/// [`io::ErrorKind::FileTooLarge`] if it has more than `bytes_max` bytes; else if it cannot be read.
+pub fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
 /// Whether a file could not be written because of the disk, a quota or a limit of the file's size.
 #[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
@@ -142,43 +152,26 @@ pub fn remove_stale(path: &Path) {
         };
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
         let is_stale = || modified.is_ok_and(|at| at.elapsed().is_ok_and(|it| it > STALE_AFTER));
-        if WriterId::has_ended(rest) || is_stale() {
+        if has_ended(rest) || is_stale() {
             drop(fs::remove_file(entry.path()));
         }
     }
 }
 
-/// Which process writes a file: its number, and where that number counts. A folder may be shared by
+/// Which process writes a file: where its number counts, and the number. A folder may be shared by
 /// machines and by containers, whose processes have the same numbers.
-#[derive(Debug)]
-struct WriterId {
-    scope: u64,
-    process: i32,
+fn writer_id(scope: u64, process: u32) -> String {
+    format!("{scope:016x}-{process}")
 }
 
-impl WriterId {
-    fn own() -> Self {
-        Self {
-            scope: process_scope(),
-            process: i32::try_from(std::process::id()).unwrap_or_default(),
-        }
-    }
-
-    /// Whether the name of an unfinished file, without its prefix, is of a process that is known to
-    /// have ended: one that counted where this one does.
-    fn has_ended(name: &str) -> bool {
-        let mut parts = name.split('-');
-        let scope = parts.next().and_then(|text| u64::from_str_radix(text, 16).ok());
-        let process = parts.next().and_then(|text| text.parse().ok());
-        let (Some(scope), Some(process)) = (scope, process) else { return false };
-        scope != 0 && scope == process_scope() && !is_running(process)
-    }
-}
-
-impl fmt::Display for WriterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}-{}", self.scope, self.process)
-    }
+/// Whether the name of an unfinished file, without its prefix, is of a process that is known to
+/// have ended: one that counted where this one does.
+fn has_ended(name: &str) -> bool {
+    let mut parts = name.split('-');
+    let scope = parts.next().and_then(|text| u64::from_str_radix(text, 16).ok());
+    let process = parts.next().and_then(|text| text.parse().ok());
+    let (Some(scope), Some(process)) = (scope, process) else { return false };
+    scope != 0 && scope == process_scope() && !is_running(process)
 }
 
 /// A number of this start of the machine and this container; 0 where none is known.
@@ -309,12 +302,12 @@ mod tests {
         }
         remove_stale(&path);
         let ended = std::process::Command::new("true").spawn().unwrap();
-        let process = ended.id().try_into().unwrap();
+        let process = ended.id();
         drop(ended.wait_with_output());
-        let name = format!("{UNFINISHED_PREFIX}{}-x", WriterId { process, ..WriterId::own() });
+        let name = format!("{UNFINISHED_PREFIX}{}-x", writer_id(process_scope(), process));
         fs::write(base.path().join(name), b"").unwrap();
         // Of another machine, which alone knows whether it still runs.
-        let other = format!("{UNFINISHED_PREFIX}{}-x", WriterId { scope: 1, process });
+        let other = format!("{UNFINISHED_PREFIX}{}-x", writer_id(1, process));
         fs::write(base.path().join(&other), b"").unwrap();
         remove_stale(&path);
         fs::remove_file(base.path().join(other)).unwrap();

@@ -74,7 +74,8 @@ pub const fn thread_times(_pid: u32) -> Option<ThreadTimes> {
     None
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

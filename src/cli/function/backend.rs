@@ -17,7 +17,7 @@ use stack::{
     running::find_running,
 };
 use task::wait;
-use wire::functions::{FileBody, FunctionBody, FunctionDetail};
+use wire::functions::{FunctionBody, FunctionDetail};
 
 use super::progress::with_progress;
 use crate::cli::config::{self, AddressFlags};
@@ -185,7 +185,7 @@ impl FunctionBackend {
                     .functions
                     .add_car(NameHints { name: Some(name.clone()), method: Some(method) }, car)
                     .await;
-                Ok(body(added.with_context(|| format!("keep {name}"))?))
+                Ok(added.with_context(|| format!("keep {name}"))?.body())
             }
         }
     }
@@ -197,14 +197,7 @@ impl FunctionBackend {
     pub(super) async fn list(&self) -> anyhow::Result<Vec<FunctionBody>> {
         match self {
             Self::Head(head) => head.functions().await.context("list the functions of the head"),
-            Self::Local(store) => {
-                let listed = |function: Function| {
-                    let ids = store.functions.ids_by_manifest(function.id);
-                    let by_manifest = ids.iter().map(ToString::to_string).collect();
-                    FunctionBody { by_manifest, ..body(function) }
-                };
-                Ok(store.functions.list().into_iter().map(listed).collect())
-            }
+            Self::Local(store) => Ok(store.functions.bodies()),
         }
     }
 
@@ -219,15 +212,8 @@ impl FunctionBackend {
                 answer => answer.with_context(|| format!("look up function {id}")),
             },
             Self::Local(store) => {
-                let function = store.functions.get(id).with_context(|| self.missing(id))?;
-                let files = store.functions.files(id).await.context("read a function")?;
-                let files = files.with_context(|| self.missing(id))?;
-                let files = files.into_iter().map(|file| FileBody {
-                    path: file.path,
-                    bytes: file.size_bytes as u64,
-                    runs: file.is_method,
-                });
-                Ok(FunctionDetail { function: body(function), files: files.collect() })
+                let detail = store.functions.detail(id).await.context("read a function")?;
+                detail.with_context(|| self.missing(id))
             }
         }
     }
@@ -311,17 +297,6 @@ pub(super) async fn find_function(
 fn connect(address: &str) -> anyhow::Result<Head> {
     let transport = Transport::new(address, None).context("use the head")?;
     Ok(Head::new(transport.with_token(config::head_token()?)))
-}
-
-/// Describes a function as a head does.
-fn body(function: Function) -> FunctionBody {
-    FunctionBody {
-        name: function.name,
-        function_id: function.id.to_string(),
-        method: function.method.to_string(),
-        bytes: function.size_bytes,
-        by_manifest: Vec::new(),
-    }
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ impl Executions {
     }
 
     /// Returns those that are under way, the oldest first, each by its id and function.
-    pub(super) fn under_way(&self) -> Vec<(String, String)> {
+    pub(crate) fn under_way(&self) -> Vec<(String, String)> {
         let function = |entry: &Entry| entry.record.lock().body.function_id.clone();
         let under_way = self.entries_under_way().into_iter();
         under_way.map(|entry| (entry.request_id.clone(), function(&entry))).collect()
@@ -289,16 +289,6 @@ impl Track {
         });
     }
 
-    /// Notes that `peer` returned none.
-    pub(super) fn note_failed(&self, peer: &PeerId, reason: &str) {
-        self.note_without_result(peer, reason, "failed");
-    }
-
-    /// Notes that another takes the place of `peer`, which returned none.
-    pub(super) fn note_replaced(&self, peer: &PeerId, reason: &str) {
-        self.note_without_result(peer, reason, "replaced");
-    }
-
     /// Notes that the work of `peer` is not needed any more.
     pub(super) fn note_canceled(&self, peer: &PeerId) {
         self.change(peer, |part| "canceled".clone_into(&mut part.state));
@@ -347,7 +337,9 @@ impl Track {
         }
     }
 
-    fn note_without_result(&self, peer: &PeerId, reason: &str, state: &str) {
+    /// Notes that `peer` returned no result, and whether another takes its place.
+    pub(super) fn note_failure(&self, peer: &PeerId, reason: &str, is_replaced: bool) {
+        let state = if is_replaced { "replaced" } else { "failed" };
         let elapsed_ms = millis(self.elapsed());
         self.change(peer, |part| {
             state.clone_into(&mut part.state);
@@ -358,7 +350,7 @@ impl Track {
             request_id,
             peer_id: peer.to_string(),
             reason: reason.to_owned(),
-            replaced: state == "replaced",
+            replaced: is_replaced,
         });
     }
 

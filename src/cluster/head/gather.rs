@@ -192,26 +192,26 @@ struct Open {
 
 impl Work<'_> {
     fn order(&mut self, lease: Lease, seat: usize) {
-        let (head, peer) = (self.head.clone(), lease.peer().clone());
+        let (head, peer) = (self.head.clone(), lease.peer.clone());
         let since = Instant::now();
         let until = self.end.min(since + head.0.answer_within);
         let hedge_at = Some(since + self.hedge_after).filter(|at| *at < until);
         self.track.note_dispatched(&peer);
         let open = Open { seat, since, until, hedge_at, line: None, _lease: lease };
         self.open.insert(peer.clone(), open);
-        if head.0.peers.is_silent(&peer) {
+        if head.0.parts.peers.is_silent(&peer) {
             // One that has just connected: only on a line could it be told to end the run.
             let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
             self.sending.push(Box::pin(async move {
-                head.0.peers.wait_until_identified(&peer, IDENTIFIED_WITHIN).await;
-                let protocol = head.0.peers.work_protocol(&peer);
+                head.0.parts.peers.wait_until_identified(&peer, IDENTIFIED_WITHIN).await;
+                let protocol = head.0.parts.peers.work_protocol(&peer);
                 let message = order.message(&head, &request_id, protocol).into();
                 let sent = head.send(&peer, protocol, message).await;
                 (peer, sent)
             }));
             return;
         }
-        let protocol = head.0.peers.work_protocol(&peer);
+        let protocol = head.0.parts.peers.work_protocol(&peer);
         let made = || self.order.message(&head, self.track.request_id(), protocol).into();
         let message = self.messages.entry(protocol).or_insert_with(made).clone();
         self.sending.push(Box::pin(async move {
@@ -297,7 +297,7 @@ impl Work<'_> {
             self.given_up.insert(rival.clone());
             if order.since < open.since {
                 slots.note_silent(&rival);
-                self.track.note_replaced(&rival, &Failure::Overtaken.public_text());
+                self.track.note_failure(&rival, &Failure::Overtaken.public_text(), true);
                 self.gathered.replaced.insert(rival, Failure::Overtaken);
             } else {
                 self.track.note_canceled(&rival);
@@ -336,7 +336,7 @@ impl Work<'_> {
         }
         if let Some(spare) = spare {
             let request = self.track.request_id();
-            info!(request, %peer, spare = %spare.peer(), "a worker takes long: asked a spare too");
+            info!(request, %peer, spare = %spare.peer, "a worker takes long: asked a spare too");
             self.order(spare, seat);
         }
     }
@@ -368,7 +368,7 @@ impl Work<'_> {
         info!(request, %peer, ?failure, "a worker gave no result");
         if self.open.values().any(|open| open.seat == seat) {
             // A spare runs the order already.
-            self.track.note_replaced(peer, &failure.public_text());
+            self.track.note_failure(peer, &failure.public_text(), true);
             self.gathered.replaced.insert(peer.clone(), failure);
             return;
         }
@@ -378,7 +378,7 @@ impl Work<'_> {
         if !is_believed && let Some(spare) = self.spare(Trust::Any) {
             return self.replace(peer.clone(), seat, failure, spare);
         }
-        self.track.note_failed(peer, &failure.public_text());
+        self.track.note_failure(peer, &failure.public_text(), false);
         if is_believed {
             self.gathered.failed.insert(peer.clone(), failure);
             return;
@@ -411,14 +411,14 @@ impl Work<'_> {
             // a worker is demoted once another one has answered what it refused.
             Failure::Refused(..) | Failure::Hopeless(..) => {}
             // One that is gone is forgotten.
-            _ if head.peers.is_connected(peer) => head.slots.note_silent(peer),
+            _ if head.parts.peers.is_connected(peer) => head.slots.note_silent(peer),
             _ => {}
         }
     }
 
     fn replace(&mut self, peer: PeerId, seat: usize, failure: Failure, spare: Lease) {
-        info!(request = self.track.request_id(), %peer, spare = %spare.peer(), "a spare takes over");
-        self.track.note_replaced(&peer, &failure.public_text());
+        info!(request = self.track.request_id(), %peer, spare = %spare.peer, "a spare takes over");
+        self.track.note_failure(&peer, &failure.public_text(), true);
         self.gathered.replaced.insert(peer, failure);
         self.order(spare, seat);
     }
@@ -462,7 +462,7 @@ impl Work<'_> {
             return;
         }
         let tried = self.tried();
-        let listening = self.head.0.peers.listening(topic(self.order));
+        let listening = self.head.0.parts.peers.listening(topic(self.order));
         let is_heard =
             |peer: &PeerId| tried.contains(peer) || self.roster.refused.contains_key(peer);
         if listening.iter().all(is_heard) {

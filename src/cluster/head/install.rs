@@ -13,6 +13,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tracing::{debug, warn};
+use wire::functions::InstallResponse;
 
 use super::{Head, answer::reason, report::list_names};
 use crate::{
@@ -45,15 +46,6 @@ pub(super) struct Installs {
     answers: broadcast::Sender<(PeerId, InstallFunctionResponse)>,
 }
 
-/// How an installation went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installation {
-    /// [`Code::OK`] once a node has the function, [`Code::TIMEOUT`] while the head still fetches it.
-    pub code: Code,
-    /// What went wrong, or empty.
-    pub message: String,
-}
-
 impl Default for Installs {
     fn default() -> Self {
         Self {
@@ -61,12 +53,6 @@ impl Default for Installs {
             uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
             answers: broadcast::Sender::new(ANSWERS_CAPACITY),
         }
-    }
-}
-
-impl Installation {
-    fn done() -> Self {
-        Self { code: Code::OK, message: String::new() }
     }
 }
 
@@ -80,17 +66,17 @@ impl Head {
         &self,
         function: InstallFunction,
         subgroup: Option<&Subgroup>,
-    ) -> Result<Installation, PublishError> {
+    ) -> Result<InstallResponse, PublishError> {
         let Ok(permit) = Arc::clone(&self.0.installs.permits).try_acquire_owned() else {
             let message = "too many functions are being installed; try again later".to_owned();
-            return Ok(Installation { code: Code::UNAVAILABLE, message });
+            return Ok(outcome(&Code::UNAVAILABLE, message));
         };
         let deadline = Instant::now() + INSTALL_WITHIN;
         let mut answers = self.0.installs.answers.subscribe();
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
         let published = self.publish_install(function.clone(), topic).await;
         let mut waited: BTreeSet<PeerId> = match published {
-            Ok(()) => self.0.peers.listening(topic).into_iter().collect(),
+            Ok(()) => self.0.parts.peers.listening(topic).into_iter().collect(),
             Err(PublishError::Unheard) => BTreeSet::new(),
             Err(error) => return Err(error),
         };
@@ -102,7 +88,7 @@ impl Head {
                 got = async { own.as_mut()?.await.ok() }, if own.is_some() => {
                     own = None;
                     match got {
-                        Some(Ok(_)) => return Ok(Installation::done()),
+                        Some(Ok(_)) => return Ok(outcome(&Code::OK, String::new())),
                         Some(Err(error)) => reasons.push(format!("the head failed to {}", chain(&error))),
                         None => reasons.push("the head is stopping".to_owned()),
                     }
@@ -113,7 +99,7 @@ impl Head {
                         continue;
                     }
                     if answer.code == Code::ACCEPTED {
-                        return Ok(Installation::done());
+                        return Ok(outcome(&Code::OK, String::new()));
                     }
                     reasons.push(format!("{peer} refused: {}", reason(&answer.message)));
                 }
@@ -129,7 +115,7 @@ impl Head {
             [] => what.to_owned(),
             reasons => format!("{what}: {}", list_names(reasons)),
         };
-        Ok(Installation { code, message })
+        Ok(outcome(&code, message))
     }
 
     /// Takes in a worker's answer to an installation.
@@ -153,13 +139,13 @@ impl Head {
     ) -> oneshot::Receiver<Result<Function, InstallError>> {
         let (done, outcome) = oneshot::channel();
         let head = self.clone();
-        self.0.group.spawn("install a function", async move {
+        self.0.parts.group.spawn("install a function", async move {
             let id = FunctionId::parse_any(&function.cid);
-            let was_here = id.is_ok_and(|id| head.0.functions.get(id).is_some());
-            let peers = head.0.peers.speaking(FUNCTION_PROTOCOL);
-            let peers = FunctionPeers { network: &head.0.network, peers: &peers };
+            let was_here = id.is_ok_and(|id| head.0.parts.functions.get(id).is_some());
+            let peers = head.0.parts.peers.speaking(FUNCTION_PROTOCOL);
+            let peers = FunctionPeers { network: &head.0.parts.network, peers: &peers };
             let (cid, address) = (&function.cid, &function.manifest_url);
-            let got = head.0.functions.install(cid, address, &peers).await;
+            let got = head.0.parts.functions.install(cid, address, &peers).await;
             match &got {
                 Ok(_) if !was_here => {
                     if let Err(error) = head.publish_install(function, &topic).await {
@@ -187,7 +173,11 @@ impl Head {
         function: InstallFunction,
         topic: &str,
     ) -> Result<(), PublishError> {
-        self.0.metrics.add(metrics::PUBLISHED, &["MsgInstallFunction", topic]);
-        self.0.network.publish(topic, json(&Message::InstallFunction(function))).await
+        self.0.parts.metrics.add(metrics::PUBLISHED, &["MsgInstallFunction", topic]);
+        self.0.parts.network.publish(topic, json(&Message::InstallFunction(function))).await
     }
+}
+
+fn outcome(code: &Code, message: String) -> InstallResponse {
+    InstallResponse { code: code.as_str().to_owned(), message }
 }

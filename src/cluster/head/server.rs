@@ -56,8 +56,8 @@ const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// How much longer an answer may take than the longest roll call and two workers' time.
 const ANSWER_RESERVE: Duration = Duration::from_secs(10);
 
-/// How a REST API is served.
-#[derive(Debug, Clone)]
+/// How a REST API is served: by default without a token, under any address and `localhost`.
+#[derive(Debug, Clone, Default)]
 pub struct RestOptions {
     /// What requests must bear; none for an API that is open.
     pub token: Option<RestToken>,
@@ -65,14 +65,6 @@ pub struct RestOptions {
     pub hosts: HostNames,
     /// Whether programs of this machine need not bear the token.
     pub is_loopback_trusted: bool,
-}
-
-impl RestOptions {
-    /// An API without a token, under any address and `localhost`.
-    #[must_use]
-    pub fn open() -> Self {
-        Self { token: None, hosts: HostNames::default(), is_loopback_trusted: false }
-    }
 }
 
 /// What handlers are given.

@@ -74,7 +74,7 @@ pub(super) enum SlotGrant {
 /// A slot of a worker, taken until this is dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
-    peer: PeerId,
+    pub(super) peer: PeerId,
     number: u64,
     slots: Slots,
 }
@@ -115,13 +115,6 @@ struct Waiting {
     n_served_before: u64,
     /// None once it is served.
     granted: Option<oneshot::Sender<Vec<Lease>>>,
-}
-
-impl Lease {
-    /// Whose slot it is.
-    pub(super) fn peer(&self) -> &PeerId {
-        &self.peer
-    }
 }
 
 impl Drop for Lease {

@@ -94,52 +94,45 @@ pub(super) async fn ask(
     read(&mut stream, None, bytes_max, None).await
 }
 
-/// How the streams that peers open are read.
-pub(super) struct StreamReader {
-    pub(super) protocols: Protocols,
-    /// The longest message on a stream of one message, in bytes.
-    pub(super) message_bytes_max: usize,
-    pub(super) events: mpsc::Sender<Event>,
-    pub(super) budget: Budget,
-    /// Each stream is read in a task of it.
-    pub(super) group: Group,
-}
-
-impl StreamReader {
-    /// Reads what peers send on the `accepted` streams.
-    pub(super) async fn read_all(self, mut accepted: mpsc::Receiver<Inbound>) {
-        let Self { protocols, message_bytes_max, events, budget, group } = self;
-        let reading = Arc::new(Semaphore::new(READING_MAX));
-        while let Some(inbound) = accepted.recv().await {
-            if protocols.lines.contains(&inbound.protocol.as_ref()) {
-                let Inbound { peer, protocol, stream, slot } = inbound;
-                // The reader of the event sees to it that no peer has many.
-                drop(slot);
-                let share = Some(budget.share(peer));
-                let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
-                let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
-                // Without a reader the node is stopping.
-                drop(events.send(Event::LineOpened { peer, protocol, line, frames }).await);
-                continue;
-            }
-            let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
-            let is_asked = protocols.questions.contains(&inbound.protocol.as_ref());
-            let (events, told_bytes_max) =
-                (events.clone(), (!is_asked).then_some(message_bytes_max));
-            let (guard, share) = (budget.guard().clone(), budget.share(inbound.peer));
-            group.spawn("stream", async move {
-                let peer = inbound.peer;
-                if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
-                    debug!(%peer, %error, "dropped a message");
-                    match error {
-                        ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
-                        ExchangeError::TooLong { .. } => guard.offended(peer, Offense::TooLong),
-                        ExchangeError::Broken(_) | ExchangeError::Crowded => {}
-                    }
-                }
-                drop(permit);
-            });
+/// Reads what peers send on the `accepted` streams, each in a task of `group`. Where a stream has one
+/// message, that has at most `message_bytes_max` bytes.
+pub(super) async fn read_all(
+    mut accepted: mpsc::Receiver<Inbound>,
+    protocols: Protocols,
+    message_bytes_max: usize,
+    events: mpsc::Sender<Event>,
+    budget: Budget,
+    group: Group,
+) {
+    let reading = Arc::new(Semaphore::new(READING_MAX));
+    while let Some(inbound) = accepted.recv().await {
+        if protocols.lines.contains(&inbound.protocol.as_ref()) {
+            let Inbound { peer, protocol, stream, slot } = inbound;
+            // The reader of the event sees to it that no peer has many.
+            drop(slot);
+            let share = Some(budget.share(peer));
+            let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
+            let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
+            // Without a reader the node is stopping.
+            drop(events.send(Event::LineOpened { peer, protocol, line, frames }).await);
+            continue;
         }
+        let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
+        let is_asked = protocols.questions.contains(&inbound.protocol.as_ref());
+        let (events, told_bytes_max) = (events.clone(), (!is_asked).then_some(message_bytes_max));
+        let (guard, share) = (budget.guard().clone(), budget.share(inbound.peer));
+        group.spawn("stream", async move {
+            let peer = inbound.peer;
+            if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
+                debug!(%peer, %error, "dropped a message");
+                match error {
+                    ExchangeError::Stalled { .. } => guard.offended(peer, Offense::Stalled),
+                    ExchangeError::TooLong { .. } => guard.offended(peer, Offense::TooLong),
+                    ExchangeError::Broken(_) | ExchangeError::Crowded => {}
+                }
+            }
+            drop(permit);
+        });
     }
 }
 

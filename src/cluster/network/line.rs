@@ -6,7 +6,7 @@
 //! half a frame; frames that wait are written together. Of a frame that is longer than its reader takes, the reader
 //! gets the beginning. A line ends for both sides when either of them drops its last handle or fails.
 
-use std::{fmt, io, mem, time::Duration};
+use std::{io, mem, time::Duration};
 
 use bytes::Bytes;
 use futures::{
@@ -65,6 +65,7 @@ pub struct Line {
 }
 
 /// The reading end of a line.
+#[derive(Debug)]
 pub struct Frames {
     stream: BufReader<ReadHalf<Stream>>,
     /// The longest content that is taken.
@@ -120,12 +121,6 @@ impl Frames {
                 None
             }
         }
-    }
-}
-
-impl fmt::Debug for Frames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Frames").finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use model::node::{PeerId, Role};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 
-use super::{NodeRole, WorkOptions, offers::Identified};
+use super::{NodeRole, offers::Identified};
 use crate::{
     message::{
         Code, ExecuteResponse, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
@@ -19,7 +19,8 @@ use crate::{
     metrics,
     network::Event,
     parts::Parts,
-    worker::{B7sVersion, Worker},
+    peers::WorkProtocol,
+    worker::Worker,
 };
 use content::{Answer, FUNCTION_PROTOCOL};
 
@@ -42,28 +43,13 @@ const ASKING_MAX: usize = 512;
 const NOT_ACCEPTED: &str =
     "this head executes for clients that it accepts alone: use its REST API with its token";
 
-/// Whether a head executes what any peer asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Clients {
-    /// It executes for any peer.
-    Everybody,
-    /// Its API needs a token, which messages between nodes cannot carry: it does so for peers that it
-    /// accepts by name.
-    Accepted,
-}
-
-impl Clients {
-    pub(super) const fn from_options(work: &WorkOptions) -> Self {
-        if work.rest.token.is_some() { Self::Accepted } else { Self::Everybody }
-    }
-}
-
 /// The dispatching task's state.
 pub(super) struct Dispatch {
     node_role: NodeRole,
     parts: Parts,
     identified: Arc<Identified>,
-    clients: Clients,
+    /// Whether it executes for all peers, not only for those it accepts.
+    is_open: bool,
     calls: Arc<Semaphore>,
     orders: Arc<Semaphore>,
     installing: Arc<Semaphore>,
@@ -76,13 +62,13 @@ impl Dispatch {
         node_role: &NodeRole,
         parts: &Parts,
         identified: &Arc<Identified>,
-        clients: Clients,
+        is_open: bool,
     ) -> Self {
         Self {
             node_role: node_role.clone(),
             parts: parts.clone(),
             identified: Arc::clone(identified),
-            clients,
+            is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
             installing: Arc::new(Semaphore::new(INSTALLING_MAX)),
@@ -200,10 +186,10 @@ impl Dispatch {
                 self.start("execution", &self.orders, work);
             }
             (NodeRole::Worker(worker), Message::WorkOrder(order)) => {
-                self.order(worker, peer, order, B7sVersion::V2);
+                self.order(worker, peer, order, WorkProtocol::B7sV2);
             }
             (NodeRole::Worker(worker), Message::Execute(request)) => {
-                self.order(worker, peer, request.order, B7sVersion::V1);
+                self.order(worker, peer, request.order, WorkProtocol::B7sV1);
             }
             (_, Message::InstallFunction(install)) => self.install(peer, install),
             (NodeRole::Head(head), Message::InstallFunctionResponse(response)) => {
@@ -215,7 +201,7 @@ impl Dispatch {
 
     /// Whether a head executes what `client` asks for.
     fn serves(&self, client: &PeerId) -> bool {
-        self.clients == Clients::Everybody || self.parts.network.trusts(client)
+        self.is_open || self.parts.network.trusts(client)
     }
 
     /// Tells `client` that nothing is executed for it.
@@ -236,7 +222,7 @@ impl Dispatch {
         });
     }
 
-    fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, version: B7sVersion) {
+    fn order(&self, worker: &Worker, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let worker = worker.clone();
         let work = async move { worker.work_order(head, order, version).await };
         self.start("work order", &self.orders, work);

@@ -209,9 +209,11 @@ async fn a_client_that_leaves_ends_the_wait() {
     let head = cluster.head.head().unwrap();
     let line = "POST /api/v1/functions/execute";
     let stream = opened(address, line, "application/json", &request.to_string()).await;
-    until(WITHIN, || async { if head.is_executing() { Ok(()) } else { Err("nothing") } })
-        .await
-        .unwrap();
+    until(WITHIN, || async {
+        if head.executions().under_way().is_empty() { Err("nothing") } else { Ok(()) }
+    })
+    .await
+    .unwrap();
     drop(stream);
     assert!(head.drain(Duration::from_secs(10)).await, "the roll call of 60 s has ended");
     cluster.group.shutdown().await;

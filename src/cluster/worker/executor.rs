@@ -110,6 +110,7 @@ impl ExecutorError {
     }
 }
 
+#[derive(Debug)]
 pub(super) struct Executor {
     functions: Functions,
     host: Host,
@@ -119,6 +120,7 @@ pub(super) struct Executor {
 }
 
 /// What runs them.
+#[derive(Debug)]
 enum Host {
     Here {
         runtime: Runtime,
@@ -258,12 +260,6 @@ fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
         afterwards: FolderCleanup::Remove,
         limits: Some(LIMITS_DEFAULT),
         function: None,
-    }
-}
-
-impl std::fmt::Debug for Executor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Executor").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

@@ -17,10 +17,9 @@ use std::{
     collections::BTreeSet,
     env,
     ffi::OsString,
-    fs,
-    io::{self, Write as _},
+    fs, io,
     os::unix::{
-        fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+        fs::{MetadataExt as _, PermissionsExt as _},
         process::{CommandExt as _, ExitStatusExt as _},
     },
     path::{self, Path, PathBuf},
@@ -40,7 +39,10 @@ use runtime::{
     run::{Limits, RunEnd, RunOutcome, START},
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use task::file::{FileMode, write_atomic};
+use task::{
+    file::{FileMode, write_atomic},
+    private,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::{ChildStderr, ChildStdin, ChildStdout},
@@ -63,9 +65,6 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// The bits of a file's mode that let somebody execute it.
 const EXECUTABLE: u32 = 0o111;
 
-/// The mode of a file that its owner alone may read and write.
-const PRIVATE: u32 = 0o600;
-
 /// What is added to the number of a signal that ended a process, as shells do.
 const SIGNAL_CODE: i32 = 128;
 
@@ -83,19 +82,14 @@ pub(super) struct External(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     program: PathBuf,
-    /// Set where the program is this one.
-    own: Option<Own>,
+    /// Whether it is this program, which takes flags that other runtimes do not have.
+    is_own: bool,
+    /// Where this program keeps compiled code; none to compile a module for each run.
+    compiled_folder: Option<PathBuf>,
     workspace: PathBuf,
     /// The modules that lie in the workspace as files, written by this process. There are no more
     /// than functions kept.
     laid: Mutex<BTreeSet<(FunctionId, Method)>>,
-}
-
-/// What this program takes by flags that other runtimes do not have.
-#[derive(Debug)]
-struct Own {
-    /// Where compiled code is kept; none to compile a module for each run.
-    compiled_folder: Option<PathBuf>,
 }
 
 /// Why a process was not run, or its end not seen.
@@ -165,8 +159,8 @@ impl External {
         }
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
-        let own = is_this_program(&about).then_some(Own { compiled_folder });
-        Ok(Self(Arc::new(Inner { program, own, workspace, laid: Mutex::default() })))
+        let (is_own, laid) = (is_this_program(&about), Mutex::default());
+        Ok(Self(Arc::new(Inner { program, is_own, compiled_folder, workspace, laid })))
     }
 
     /// Runs a process to its end or its limits. Dropping it kills the process.
@@ -200,9 +194,10 @@ impl Inner {
         fs::create_dir(&files).map_err(unusable(&files))?;
         let mut command = Command::new(&self.program);
         command.args(self.arguments(run, module, files)).env_clear();
-        if self.own.is_some() {
+        if self.is_own {
             let path = place.path().join(VARIABLES_FILE);
-            write_private(&path, &variables_text(&run.call.environment))
+            private::create_file(&path)
+                .and_then(|()| fs::write(&path, variables_text(&run.call.environment)))
                 .map_err(unusable(&path))?;
             command.envs(environment::fixed());
         } else {
@@ -270,7 +265,7 @@ impl Inner {
         }
         let n_pages = run.limits.memory_bytes / PAGE_BYTES;
         arguments.extend(["--limited-memory".into(), n_pages.to_string().into()]);
-        if let Some(Own { compiled_folder }) = &self.own {
+        if self.is_own {
             arguments.extend([VARIABLES_FLAG.into(), VARIABLES_FILE.into()]);
             arguments.extend([
                 FILES_LIMIT_FLAG.into(),
@@ -279,7 +274,7 @@ impl Inner {
             if let Some(folder) = &run.function_dir {
                 arguments.extend([FUNCTION_FILES_FLAG.into(), folder.into()]);
             }
-            if let Some(folder) = compiled_folder {
+            if let Some(folder) = &self.compiled_folder {
                 arguments.extend([COMPILED_FOLDER_FLAG.into(), folder.into()]);
             }
         }
@@ -301,13 +296,6 @@ fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError {
 fn is_this_program(about: &fs::Metadata) -> bool {
     let own = env::current_exe().and_then(fs::metadata);
     own.is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
-}
-
-/// Writes a file that no other user may read.
-fn write_private(path: &Path, content: &str) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(PRIVATE).open(path)?;
-    file.write_all(content.as_bytes())
 }
 
 /// Feeds a process and waits for it, as long as it keeps to its limits.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::{select, sync::oneshot, time::timeout};
 use tracing::{debug, info};
 
-use super::{Refusal, Worker, shares::HeldPlace};
+use super::{Refusal, Worker};
 use crate::{
     message::{LINE_PROTOCOL, WorkOrder, frame, json},
     metrics,
@@ -64,7 +64,7 @@ impl Worker {
                 }
                 Some(Incoming::Whole(_)) => {}
                 Some(Incoming::Cut(_)) => {
-                    self.0.network.blame_too_long(&head);
+                    self.0.parts.network.blame_too_long(&head);
                     break;
                 }
                 None => break,
@@ -85,11 +85,11 @@ impl Worker {
     }
 
     async fn ordered(&self, head: &PeerId, content: &[u8], line: &Line, runs: &Runs) {
-        self.0.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+        self.0.parts.metrics.add(metrics::DIRECT_MESSAGES, &[]);
         let order = match WorkOrder::read(content) {
             Ok(order) => order,
             Err(error) => {
-                self.0.network.blame(head);
+                self.0.parts.network.blame(head);
                 return debug!(peer = %head, %error, "dropped a work order");
             }
         };
@@ -99,41 +99,29 @@ impl Worker {
         };
         let (cancel, canceled) = oneshot::channel();
         runs.lock().insert(order.request_id.clone(), cancel);
-        let run = OneRun { head: head.clone(), order, line: line.clone(), runs: Arc::clone(runs) };
-        let worker = self.clone();
-        self.0.group.spawn("work order", async move { worker.run(run, canceled, permit).await });
-    }
-
-    async fn run(&self, run: OneRun, canceled: oneshot::Receiver<()>, permit: HeldPlace) {
-        let OneRun { head, order, line, runs } = run;
-        let response = select! {
-            response = self.answer(&head, &order) => Some(response),
-            _ = canceled => None,
-        };
-        if let Some(response) = response {
-            runs.lock().remove(&order.request_id);
-            self.send(&line, json(&response)).await;
-        } else {
-            info!(request = order.request_id, peer = %head, "canceled an execution");
-        }
-        // The line goes first: who waits for the permits then ends it with all answers written.
-        drop((line, permit));
+        let (worker, head, line) = (self.clone(), head.clone(), line.clone());
+        let runs = Arc::clone(runs);
+        self.0.parts.group.spawn("work order", async move {
+            select! {
+                response = worker.answer(&head, &order) => {
+                    runs.lock().remove(&order.request_id);
+                    worker.send(&line, json(&response)).await;
+                }
+                _ = canceled => {
+                    info!(request = order.request_id, peer = %head, "canceled an execution");
+                }
+            }
+            // The line goes first: who waits for the permits then ends it with all answers written.
+            drop((line, permit));
+        });
     }
 
     async fn send(&self, line: &Line, response: Vec<u8>) {
         let (kind, n_bytes) = ("MsgWorkOrderResponse", response.len());
-        metrics::count_sent(&self.0.metrics, LINE_PROTOCOL, kind, n_bytes);
+        metrics::count_sent(&self.0.parts.metrics, LINE_PROTOCOL, kind, n_bytes);
         let frame = Frame { kind: frame::ANSWER, content: response.into() };
         if line.send(frame).await.is_err() {
             debug!("an answer did not reach its head: the line has ended");
         }
     }
-}
-
-/// A run, and whom to tell of it.
-struct OneRun {
-    head: PeerId,
-    order: WorkOrder,
-    line: Line,
-    runs: Runs,
 }

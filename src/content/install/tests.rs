@@ -220,7 +220,7 @@ async fn a_function_comes_from_the_first_gateway_that_proves_it() {
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
     let n = Arc::new(AtomicUsize::new(0));
-    let mut sources = SourceOptions::peers_only();
+    let mut sources = SourceOptions::default();
     let short = car.slice(..58);
     for cars in
         [vec![], vec![(id.clone(), damaged.into())], vec![(id.clone(), short)], vec![(id, car)]]

@@ -56,39 +56,36 @@ pub(super) enum Status {
 
 impl Header {
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX).to_le_bytes();
-        let fuel = usize::from(self.settings.fuel == Fuel::Counted);
-        let memory = usize::from(self.settings.memory == MemoryPlace::OnDemand);
-        [
-            &MAGIC[..],
-            &self.limits.address_space_bytes.to_le_bytes(),
-            &self.limits.cpu_s.to_le_bytes(),
-            &number(self.settings.stack_bytes),
-            &number(fuel),
-            &number(memory),
-            self.key.bytes(),
-        ]
-        .concat()
+        let Settings { stack_bytes, fuel, memory } = self.settings;
+        let numbers = [
+            self.limits.address_space_bytes,
+            self.limits.cpu_s,
+            stack_bytes as u64,
+            u64::from(fuel == Fuel::Counted),
+            u64::from(memory == MemoryPlace::OnDemand),
+        ];
+        let numbers = numbers.map(u64::to_le_bytes);
+        [&MAGIC[..], numbers.as_flattened(), self.key.bytes()].concat()
     }
 
     fn read(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
-        let (magic, rest) = bytes.split_first_chunk()?;
-        let (address_space_bytes, rest) = rest.split_first_chunk()?;
-        let (cpu_s, rest) = rest.split_first_chunk()?;
-        let (stack_bytes, rest) = rest.split_first_chunk()?;
-        let (fuel, rest) = rest.split_first_chunk()?;
-        let (memory, key) = rest.split_first_chunk()?;
+        let (numbers, key) = bytes.strip_prefix(&MAGIC)?.split_last_chunk()?;
+        let [address_space_bytes, cpu_s, stack_bytes, fuel, memory] = numbers.as_chunks().0 else {
+            return None;
+        };
         let is_on_demand = u64::from_le_bytes(*memory) != 0;
-        let memory = if is_on_demand { MemoryPlace::OnDemand } else { MemoryPlace::Reserved };
-        let fuel = if u64::from_le_bytes(*fuel) == 0 { Fuel::Free } else { Fuel::Counted };
-        let stack_bytes = usize::try_from(u64::from_le_bytes(*stack_bytes)).ok()?;
-        (*magic == MAGIC).then_some(Self {
+        let is_counted = u64::from_le_bytes(*fuel) != 0;
+        Some(Self {
             limits: ProcessLimits {
                 address_space_bytes: u64::from_le_bytes(*address_space_bytes),
                 cpu_s: u64::from_le_bytes(*cpu_s),
             },
-            settings: Settings { stack_bytes, fuel, memory },
-            key: SealKey::from_bytes(key.try_into().ok()?),
+            settings: Settings {
+                stack_bytes: usize::try_from(u64::from_le_bytes(*stack_bytes)).ok()?,
+                fuel: if is_counted { Fuel::Counted } else { Fuel::Free },
+                memory: if is_on_demand { MemoryPlace::OnDemand } else { MemoryPlace::Reserved },
+            },
+            key: SealKey::from_bytes(*key),
         })
     }
 }
@@ -140,4 +137,27 @@ fn serve() -> io::Result<()> {
     stdout.write_all(&tag)?;
     stdout.write_all(&output)?;
     stdout.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written_and_no_other_input_is() {
+        let limits = ProcessLimits { address_space_bytes: 1 << 40, cpu_s: 7 };
+        for (fuel, memory) in
+            [(Fuel::Counted, MemoryPlace::Reserved), (Fuel::Free, MemoryPlace::OnDemand)]
+        {
+            let settings = Settings { stack_bytes: 512 * 1024, fuel, memory };
+            let key = SealKey::random();
+            let header = Header { limits, settings, key: key.clone() };
+            let mut bytes: [u8; HEADER_BYTES] = header.bytes().try_into().unwrap();
+            let read = Header::read(&bytes).unwrap();
+            assert_eq!((read.settings, read.key.bytes()), (settings, key.bytes()));
+            assert_eq!((read.limits.address_space_bytes, read.limits.cpu_s), (1 << 40, 7));
+            bytes[0] ^= 1;
+            assert!(Header::read(&bytes).is_none());
+        }
+    }
 }

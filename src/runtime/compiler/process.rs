@@ -81,7 +81,7 @@ pub(super) fn compile(
         .stderr(Stdio::null())
         .spawn()
         .map_err(failed)?;
-    let (status, output) = converse(&mut child, &header, program, until)?;
+    let (status, output) = converse(&mut child, &header.bytes(), program, until)?;
     if let Some(code) = read_output(&header, program, output)? {
         return Ok(code);
     }
@@ -100,7 +100,7 @@ pub(super) fn compile(
 /// up or it is not wanted any more.
 fn converse(
     child: &mut Child,
-    header: &Header,
+    header: &[u8],
     program: &Program,
     until: &Until<'_>,
 ) -> Result<(ExitStatus, Vec<u8>), CompileError> {
@@ -112,7 +112,7 @@ fn converse(
         let write = move || {
             let Some(mut stdin) = stdin else { return };
             if let Err(error) =
-                stdin.write_all(&header.bytes()).and_then(|()| stdin.write_all(program.bytes()))
+                stdin.write_all(header).and_then(|()| stdin.write_all(program.bytes()))
             {
                 tracing::debug!(%error, "a compiler ended before it read its program");
             }

@@ -102,7 +102,7 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
         connectivity: Connectivity::for_role(kind),
         subgroups: Vec::new(),
         functions_dir: folder.join("functions"),
-        sources: SourceOptions::peers_only(),
+        sources: SourceOptions::default(),
         concurrency: match env::var(SLOTS) {
             Ok(number) => number.parse()?,
             Err(_) => CONCURRENCY_DEFAULT,

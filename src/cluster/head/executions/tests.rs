@@ -126,8 +126,8 @@ async fn failed_and_replaced_workers_are_reported_with_a_reason() {
     let mut followed = events.subscribe().unwrap();
     let track = begun(&executions, "r", &clock);
     track.note_dispatched(&peer());
-    track.note_failed(&peer(), "was lost");
-    track.note_replaced(&peer(), "was lost");
+    track.note_failure(&peer(), "was lost", false);
+    track.note_failure(&peer(), "was lost", true);
     track.ended(done("r", 1));
     let mut told = Vec::new();
     while let Ok(ClusterEvent { kind, .. }) = followed.try_recv() {

@@ -5,7 +5,7 @@
 //! every other change is for programs of this machine, as [`web::host_names`] tells them. Whatever is
 //! allowed without the token is allowed under a known host name only.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use axum::{
     extract::{Request, State},
@@ -27,7 +27,8 @@ const TOKEN_CHARS_MAX: usize = 512;
 /// A secret that requests bear: `Authorization: Bearer <token>`.
 ///
 /// Its `Debug` shows nothing of it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, derive_more::Debug, PartialEq, Eq)]
+#[debug("RestToken(…)")]
 pub struct RestToken(String);
 
 /// A text is no token.
@@ -51,12 +52,6 @@ impl FromStr for RestToken {
         let is_fit = (TOKEN_CHARS_MIN..=TOKEN_CHARS_MAX).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_graphic());
         is_fit.then(|| Self(text.to_owned())).ok_or(RestTokenError)
-    }
-}
-
-impl fmt::Debug for RestToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RestToken(…)")
     }
 }
 

@@ -30,8 +30,8 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
     responses((status = 200, description = "The data of each event", body = ClusterEvent,
         content_type = "text/event-stream")))]
 pub(super) async fn events(State(rest): State<Rest>) -> Result<Response, Refused> {
-    let events = rest.head.events().subscribe().ok_or(Refused::TOO_MANY_READERS)?;
-    let connected = sse(&rest.head.events().dated(ClusterEventKind::Connected));
+    let events = rest.head.0.events.subscribe().ok_or(Refused::TOO_MANY_READERS)?;
+    let connected = sse(&rest.head.0.events.dated(ClusterEventKind::Connected));
     let stream = stream::iter(connected).chain(stream::unfold((events, rest), next));
     Ok(Sse::new(stream.map(Ok::<_, Infallible>)).into_response())
 }
@@ -42,7 +42,7 @@ async fn next((mut events, rest): Followed) -> Option<(Event, Followed)> {
     // Lagging behind ends the stream as its own end does.
     let event = select! {
         event = events.recv() => event.ok()?,
-        () = sleep(HEARTBEAT_EVERY) => rest.head.events().dated(ClusterEventKind::Heartbeat),
+        () = sleep(HEARTBEAT_EVERY) => rest.head.0.events.dated(ClusterEventKind::Heartbeat),
         () = rest.group.stopped() => return None,
     };
     Some((sse(&event)?, (events, rest)))

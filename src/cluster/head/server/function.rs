@@ -9,11 +9,11 @@ use axum::{
 use content::Function;
 use model::function::FunctionId;
 use wire::{
-    functions::{FileBody, FunctionBody, FunctionDetail},
+    functions::{FunctionBody, FunctionDetail},
     paths,
 };
 
-use super::{super::Head, answer, error::Refused, functions::body};
+use super::{super::Head, answer, error::Refused};
 
 /// One function and its files.
 #[utoipa::path(get, path = paths::FUNCTION, tag = "functions",
@@ -23,14 +23,8 @@ pub(super) async fn function(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    let (id, function) = find(&head, &id)?;
-    let files = head.store().files(id).await?;
-    let files = files.ok_or(Refused::UNKNOWN_FUNCTION)?.into_iter().map(|file| FileBody {
-        path: file.path,
-        bytes: file.size_bytes as u64,
-        runs: file.is_method,
-    });
-    Ok(answer(&FunctionDetail { function: body(function), files: files.collect() }))
+    let detail = head.0.parts.functions.detail(find(&head, &id)?.id).await?;
+    Ok(answer(&detail.ok_or(Refused::UNKNOWN_FUNCTION)?))
 }
 
 /// Has the head forget a function. Workers that hold it keep it.
@@ -41,13 +35,13 @@ pub(super) async fn remove(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    let (id, function) = find(&head, &id)?;
-    head.store().remove(id).await?;
-    Ok(answer(&body(function)))
+    let function = find(&head, &id)?;
+    head.0.parts.functions.remove(function.id).await?;
+    Ok(answer(&function.body()))
 }
 
 /// The function by the id that the path names.
-fn find(head: &Head, id: &str) -> Result<(FunctionId, Function), Refused> {
+fn find(head: &Head, id: &str) -> Result<Function, Refused> {
     let id = FunctionId::parse_any(id).map_err(|_| Refused::UNKNOWN_FUNCTION)?;
-    head.store().get(id).map(|function| (id, function)).ok_or(Refused::UNKNOWN_FUNCTION)
+    head.0.parts.functions.get(id).ok_or(Refused::UNKNOWN_FUNCTION)
 }

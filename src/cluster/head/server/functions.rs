@@ -17,7 +17,7 @@ use wire::{
 };
 
 use super::{super::Head, answer, bodies::media_type, error::Refused};
-use content::{Function, NameHints};
+use content::NameHints;
 
 /// How long a function may take to arrive: 68 MiB over a line of 10 Mbit/s.
 const UPLOAD_WITHIN: Duration = Duration::from_mins(1);
@@ -44,13 +44,7 @@ pub(super) struct Label {
 #[utoipa::path(get, path = paths::FUNCTIONS, tag = "functions",
     responses((status = 200, description = "Functions", body = FunctionsResponse)))]
 pub(super) async fn functions(State(head): State<Head>) -> Response {
-    let listed = |function: Function| {
-        let by_manifest = head.store().ids_by_manifest(function.id);
-        let by_manifest = by_manifest.iter().map(ToString::to_string).collect();
-        FunctionBody { by_manifest, ..body(function) }
-    };
-    let functions = head.store().list().into_iter().map(listed).collect();
-    answer(&FunctionsResponse { functions })
+    answer(&FunctionsResponse { functions: head.0.parts.functions.bodies() })
 }
 
 /// Gives the head a function: its blocks as a CAR, or, with `method`, one module.
@@ -73,26 +67,15 @@ pub(super) async fn upload(
     let added = match (kind.as_str(), method) {
         (CAR, method) => {
             let names = NameHints { name: Some(name), method };
-            head.store().add_car(names, bytes).await
+            head.0.parts.functions.add_car(names, bytes).await
         }
-        (WASM, Some(method)) => head.store().add(method, bytes.to_vec()).await,
+        (WASM, Some(method)) => head.0.parts.functions.add(method, bytes.to_vec()).await,
         (WASM, None) => return Err(invalid("method is required: ?method=<file>.wasm".to_owned())),
         _ => return Err(invalid(format!("content type must be {CAR} or {WASM}"))),
     };
-    Ok(answer(&body(added?)))
+    Ok(answer(&added?.body()))
 }
 
 fn invalid(reason: String) -> Refused {
     Refused::invalid(&[reason])
-}
-
-/// What is served of a function.
-pub(super) fn body(function: Function) -> FunctionBody {
-    FunctionBody {
-        name: function.name,
-        function_id: function.id.to_string(),
-        method: function.method.to_string(),
-        bytes: function.size_bytes,
-        by_manifest: Vec::new(),
-    }
 }

@@ -15,7 +15,7 @@ use wire::{
 
 use super::{
     super::{
-        Head, Installation,
+        Head,
         order::{parsed, subgroup},
     },
     answer,
@@ -37,9 +37,7 @@ pub(super) async fn install(
 ) -> Result<Response, Refused> {
     let request: InstallRequest = bodies.read(request).await?;
     let (function, subgroup) = checked(&request).map_err(|wrong| Refused::invalid(&wrong))?;
-    let installed = head.install(function, subgroup.as_ref()).await;
-    let Installation { code, message } = installed?;
-    Ok(answer(&InstallResponse { code: code.as_str().to_owned(), message }))
+    Ok(answer(&head.install(function, subgroup.as_ref()).await?))
 }
 
 /// Reads what is to be installed: by a content id, or by the address of its manifest, whose SHA-256
@@ -59,7 +57,7 @@ fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup
     let subgroup = subgroup(request.group(), &mut wrong);
     let manifest_url = if request.uri.is_empty() {
         // Where b7s workers look for it; those of ours take the content from wherever it is.
-        format!("https://{cid}.ipfs.w3s.link/manifest.json")
+        content::usual_address(&cid)
     } else {
         request.uri.clone()
     };

@@ -23,14 +23,21 @@ pub(super) async fn nodes(State(head): State<Head>) -> Response {
 }
 
 fn own_node(head: &Head) -> NodeBody {
-    let (peer_id, addresses, subgroups) = head.describe_node();
+    let network = &head.0.parts.network;
     NodeBody {
-        peer_id: peer_id.to_string(),
+        peer_id: network.peer_id().to_string(),
         role: Some(Role::Head.to_string()),
-        subgroups: subgroups.iter().map(Subgroup::to_string).collect(),
-        addresses,
+        subgroups: head.0.subgroups.iter().map(Subgroup::to_string).collect(),
+        addresses: network.addresses(),
         connected: true,
-        functions: head.store().list().iter().map(|function| function.id.to_string()).collect(),
+        functions: head
+            .0
+            .parts
+            .functions
+            .list()
+            .iter()
+            .map(|function| function.id.to_string())
+            .collect(),
         ..NodeBody::default()
     }
 }

@@ -44,7 +44,7 @@ fn take(slots: &Slots, want: SlotRequest) -> SlotGrant {
 }
 
 fn peers(taken: &[Lease]) -> Vec<PeerId> {
-    taken.iter().map(|lease| lease.peer().clone()).collect()
+    taken.iter().map(|lease| lease.peer.clone()).collect()
 }
 
 #[track_caller]
@@ -138,16 +138,16 @@ async fn a_spare_for_a_trusted_worker_is_one_too_at_first() {
     let groups = group([(id(1), outcome.clone()), (id(2), outcome)]);
     (0..40).for_each(|_| slots.judge(&groups));
     let (one, two): (BTreeSet<PeerId>, _) = ([id(1)].into(), [id(1), id(2)].into());
-    assert_eq!(slots.take_spare(&want(1), &one, Trust::Earned).unwrap().peer(), &id(2));
+    assert_eq!(slots.take_spare(&want(1), &one, Trust::Earned).unwrap().peer, id(2));
     assert!(slots.take_spare(&want(1), &two, Trust::Earned).is_none());
-    assert_eq!(slots.take_spare(&want(1), &two, Trust::Any).unwrap().peer(), &id(3));
+    assert_eq!(slots.take_spare(&want(1), &two, Trust::Any).unwrap().peer, id(3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_spare_is_another_one() {
     let slots = offered(&[(2, 2), (2, 2)]);
     let but: BTreeSet<PeerId> = [id(1)].into();
-    assert_eq!(slots.take_spare(&want(1), &but, Trust::Any).unwrap().peer(), &id(2));
+    assert_eq!(slots.take_spare(&want(1), &but, Trust::Any).unwrap().peer, id(2));
     assert!(slots.take_spare(&want(1), &[id(1), id(2)].into(), Trust::Any).is_none());
 }
 

@@ -301,9 +301,11 @@ async fn a_client_that_leaves_ends_the_work() {
     drop(stream);
     idle(&cluster).await;
     let head = cluster.head.head().unwrap();
-    until(WITHIN, || async { if head.is_executing() { Err("executing") } else { Ok(()) } })
-        .await
-        .unwrap();
+    until(WITHIN, || async {
+        if head.executions().under_way().is_empty() { Ok(()) } else { Err("executing") }
+    })
+    .await
+    .unwrap();
     assert_eq!(head.executions().list(1)[0].state, "canceled");
     cluster.group.shutdown().await;
 }

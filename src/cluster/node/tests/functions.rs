@@ -17,7 +17,7 @@ use crate::{
     message::{InstallFunctionResponse, Message, json as message},
     network::Event,
 };
-use content::{Function, Hosts};
+use content::{Function, Functions, Hosts, NameHints, Upload};
 use serde_json::{Value, json};
 use task::wait::until;
 
@@ -49,7 +49,9 @@ async fn a_folder_that_only_the_head_has_runs_on_its_workers_at_the_first_call()
     let cluster = Cluster::of(&[&[], &[]]).await;
     let path = cluster.dir.path().join("greetings");
     write_folder(&path);
-    let folder = cluster.head.functions().add_path(&path).await.unwrap();
+    let Upload { function, car } = Functions::pack_path(&path).await.unwrap();
+    let names = NameHints { name: Some(function.name), method: Some(function.method) };
+    let folder = cluster.head.functions().add_car(names, car).await.unwrap();
     assert!(folder.kept_bytes > 256 * 1024, "one of its files is of several blocks");
     for (method, want) in [("howdy.wasm", "howdy\n"), ("hello.wasm", "hello\n")] {
         let answer = run(&cluster, &folder, method, 2).await;

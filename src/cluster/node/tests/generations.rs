@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::{
     message::{Execute, ExecuteResponse, NodeResult, RollCall, WorkOrder},
-    worker::B7sVersion,
+    peers::WorkProtocol,
 };
 
 async fn told(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
@@ -33,12 +33,12 @@ async fn send_order(
     head: &Network,
     worker: &PeerId,
     function: &content::Function,
-    generation: B7sVersion,
+    generation: WorkProtocol,
 ) {
     let order = order(function, "r1");
     let sent = match generation {
-        B7sVersion::V2 => Message::WorkOrder(order),
-        B7sVersion::V1 => {
+        WorkProtocol::Line | WorkProtocol::B7sV2 => Message::WorkOrder(order),
+        WorkProtocol::B7sV1 => {
             let from = head.peer_id().to_string();
             Message::Execute(Execute { order, from, ..Execute::default() })
         }
@@ -75,7 +75,7 @@ async fn a_head_of_either_generation_has_our_worker_run() {
             want["from"] = json!(worker.as_str());
         }
         assert_eq!(report, want);
-        let generation = if is_older { B7sVersion::V1 } else { B7sVersion::V2 };
+        let generation = if is_older { WorkProtocol::B7sV1 } else { WorkProtocol::B7sV2 };
         send_order(&head, &worker, &hello, generation).await;
         let answer = told(&mut events).await;
         assert_eq!((&answer["request_id"], &answer["code"]), (&json!("r1"), &json!("200")));
@@ -108,13 +108,13 @@ async fn a_refusal_is_no_success_to_a_head_of_either_version() {
     for (function, code, reason) in
         [(cannot_link, "500", "blockless_http::http_req"), (unknown, "404", "get the function")]
     {
-        for generation in [B7sVersion::V2, B7sVersion::V1] {
+        for generation in [WorkProtocol::B7sV2, WorkProtocol::B7sV1] {
             send_order(&head, &worker, &function, generation).await;
             let answer = told(&mut events).await;
             assert_eq!(answer["code"], code, "{answer}");
             let result = match generation {
-                B7sVersion::V2 => &answer["result"],
-                B7sVersion::V1 => &answer["results"][worker.as_str()],
+                WorkProtocol::B7sV2 => &answer["result"],
+                _ => &answer["results"][worker.as_str()],
             };
             assert_eq!(result["code"], code, "{answer}");
             let outcome = &result["result"];

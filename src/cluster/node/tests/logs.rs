@@ -247,7 +247,7 @@ async fn an_api_that_is_open_to_everybody_is_warned_of_once() {
         let options = NodeOptions {
             role: RoleOptions::Head { rest_api: ":0".to_owned() },
             work: WorkOptions {
-                rest: RestOptions { token, ..RestOptions::open() },
+                rest: RestOptions { token, ..RestOptions::default() },
                 ..WorkOptions::usual()
             },
             ..head_options(dir.path().to_owned(), Identity::random(), 0)

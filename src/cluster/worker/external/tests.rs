@@ -171,7 +171,7 @@ async fn this_program_gets_the_variables_by_a_flag_and_not_in_its_environment() 
         echo \"$1 $2\";; esac; shift; done"
     ));
     let inner = Arc::get_mut(&mut script.external.0).unwrap();
-    inner.own = Some(Own { compiled_folder: Some("/cache".into()) });
+    (inner.is_own, inner.compiled_folder) = (true, Some("/cache".into()));
     let call = FunctionCall { environment: two_variables(), ..call() };
     let finished = finished(&script, with(call, LIMITS)).await;
     let want = format!(
