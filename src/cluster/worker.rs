@@ -29,8 +29,9 @@ use std::{
 
 use lru::LruCache;
 use model::{
-    function::{FunctionError, FunctionId, Method},
+    function::{FunctionId, Method},
     node::PeerId,
+    parse::ParseError,
 };
 use parking_lot::Mutex;
 use runtime::run::Limits;
@@ -151,7 +152,7 @@ enum Refusal {
     #[error("consensus is not supported")]
     Consensus,
     #[error("read the request")]
-    Request(#[from] FunctionError),
+    Request(#[from] ParseError),
     #[error("the node is stopping")]
     Stopping,
     #[error("no free slot: all {n_slots} are taken")]

@@ -56,8 +56,8 @@ pub(super) fn read(car: &Bytes) -> Result<(Vec<ContentId>, Blocks), ContentError
         let (section, after) = varint::read_prefixed(rest).ok_or_else(malformed)?;
         rest = after;
         let what = "a block that is not raw or dag-pb by SHA-256";
-        let unsupported = |_| ContentError::Unsupported { what };
-        let (id, length) = ContentId::read(section).map_err(unsupported)?;
+        let unsupported = || ContentError::Unsupported { what };
+        let (id, length) = ContentId::read(section).ok_or_else(unsupported)?;
         let block = section.get(length..).unwrap_or_default();
         if id.codec() == Codec::DagPb && block.len() > NODE_BYTES_MAX {
             return Err(ContentError::TooMuch { what: "bytes in a node", max: NODE_BYTES_MAX });
@@ -130,7 +130,7 @@ fn ids(list: &[u8]) -> Option<(Vec<ContentId>, &[u8])> {
         let (tag, after) = item(rest, major::TAG)?;
         let (length, after) = item(after, major::BYTES)?;
         let (bytes, after) = after.split_at_checked(usize::try_from(length).ok()?)?;
-        let (id, n_read) = ContentId::read(bytes.strip_prefix(&[0])?).ok()?;
+        let (id, n_read) = ContentId::read(bytes.strip_prefix(&[0])?)?;
         if tag != TAG_CID || n_read + 1 != bytes.len() {
             return None;
         }

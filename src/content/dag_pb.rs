@@ -127,8 +127,8 @@ fn link(bytes: &[u8]) -> Result<Link, ContentError> {
         match (number, value) {
             (1, Value::Bytes(bytes)) => {
                 let what = "a link to a block that is not raw or dag-pb by SHA-256";
-                let unsupported = |_| ContentError::Unsupported { what };
-                let (read, length) = ContentId::read(bytes).map_err(unsupported)?;
+                let unsupported = || ContentError::Unsupported { what };
+                let (read, length) = ContentId::read(bytes).ok_or_else(unsupported)?;
                 if length != bytes.len() {
                     return Err(malformed());
                 }

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::function::{FunctionError, FunctionId};
+use model::{function::FunctionId, parse::ParseError};
 use reqwest::Url;
 use tracing::info;
 
@@ -39,7 +39,7 @@ const MANIFEST_WITHIN: Duration = Duration::from_secs(10);
 pub enum InstallError {
     /// The message names no function.
     #[error("read which function to install")]
-    Id(#[from] FunctionError),
+    Id(#[from] ParseError),
     /// The id is one of an address, but not of the address given.
     #[error("match {id} with the address of the manifest")]
     Address {

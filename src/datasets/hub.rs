@@ -147,13 +147,6 @@ impl Hub {
     pub(crate) fn n_all_readers(&self) -> usize {
         self.readers.lock().n_readers
     }
-
-    /// The number of readers of a dataset.
-    #[cfg(test)]
-    pub(crate) fn n_readers(&self, dataset: DatasetId) -> usize {
-        let readers = self.readers.lock();
-        readers.datasets.get(&dataset).map_or(0, |followed| followed.keys.values().sum())
-    }
 }
 
 impl Subscription {
@@ -195,6 +188,13 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+
+    impl Hub {
+        fn n_readers(&self, dataset: DatasetId) -> usize {
+            let readers = self.readers.lock();
+            readers.datasets.get(&dataset).map_or(0, |followed| followed.keys.values().sum())
+        }
+    }
 
     impl Subscription {
         /// The next frame, if it is here already.

@@ -108,12 +108,6 @@ impl PageCache {
         }
     }
 
-    /// The number of cached pages.
-    #[cfg(test)]
-    pub(crate) fn n_pages(&self) -> usize {
-        self.caches.pages.n_values()
-    }
-
     /// Records that commit `revision` of a dataset touched rows of `span` only. Commits that are not
     /// recorded count as touching everything.
     pub(crate) fn record_commit(&self, dataset: DatasetId, revision: u64, span: Span) {

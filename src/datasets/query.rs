@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use model::{
     page::Limit,
-    resolution::{Resolution, ResolutionError},
-    timestamp::{Timestamp, TimestampError},
+    parse::ParseError,
+    resolution::Resolution,
+    timestamp::Timestamp,
 };
 use tsdb::{
     catalog::DatasetRef,
@@ -87,11 +88,11 @@ pub(crate) enum QueryError {
     Timestamp {
         name: &'static str,
         #[source]
-        source: TimestampError,
+        source: ParseError,
     },
     /// There is no such resolution.
     #[error("resolution must be one of raw, 5m, 15m, 1h, 4h, 1d")]
-    Resolution(#[source] ResolutionError),
+    Resolution(#[source] ParseError),
     /// There is no such order.
     #[error("ordering must be timestamp or -timestamp")]
     Ordering,

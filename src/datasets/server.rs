@@ -197,12 +197,6 @@ impl DatasetsService {
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
-
-    /// The base address for clients: it ends in `/api`, by document 2.
-    #[must_use]
-    pub fn base_url(&self) -> String {
-        format!("http://{}/api", self.address)
-    }
 }
 
 /// Opens the cache of compressed pieces; without a place for it they are compressed each time.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use crate::timestamp::Timestamp;
+use crate::{parse::ParseError, timestamp::Timestamp};
 
 /// The tag that any key may acquire by itself, by document 2.
 pub const PUBLIC_TAG: &str = "public";
@@ -21,7 +21,7 @@ pub struct DatasetId(i64);
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
 )]
-#[strum(serialize_all = "lowercase", parse_err_ty = DatasetError, parse_err_fn = no_dtype)]
+#[strum(serialize_all = "lowercase", parse_err_ty = ParseError, parse_err_fn = no_dtype)]
 pub enum Dtype {
     /// A 64-bit floating point number.
     Float,
@@ -65,26 +65,8 @@ pub struct Column {
     pub created_at: Timestamp,
 }
 
-/// Why a text is no dataset number or column type.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DatasetError {
-    /// Not a positive whole number.
-    #[error("read `{text}` as a dataset number")]
-    Id {
-        /// The text, shortened.
-        text: String,
-    },
-    /// Not one of the four types.
-    #[error("read `{text}` as a column type, which is float, integer, string or boolean")]
-    Dtype {
-        /// The text, shortened.
-        text: String,
-    },
-}
-
-fn no_dtype(text: &str) -> DatasetError {
-    DatasetError::Dtype { text: text.chars().take(32).collect() }
+fn no_dtype(text: &str) -> ParseError {
+    ParseError::new(text, "a column type, which is float, integer, string or boolean")
 }
 
 impl DatasetId {
@@ -110,13 +92,11 @@ impl Column {
 }
 
 impl FromStr for DatasetId {
-    type Err = DatasetError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse()
-            .ok()
-            .and_then(Self::new)
-            .ok_or_else(|| DatasetError::Id { text: text.chars().take(32).collect() })
+        let number = text.parse().ok().and_then(Self::new);
+        number.ok_or_else(|| ParseError::new(text, "a dataset number"))
     }
 }
 

@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use multihash_codetable::{Code, MultihashDigest as _};
 
 use self::content::{Codec, ContentId};
-use crate::text::is_unprintable;
+use crate::{parse::ParseError, text::is_unprintable};
 
 /// The longest chosen name taken, in bytes: as long as the hash in a content id may be.
 const NAME_BYTES_MAX: usize = 64;
@@ -45,27 +45,6 @@ struct ChosenName {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Method(String);
 
-/// Why a text or some bytes are not a function's id or method.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FunctionError {
-    /// The text is no content id.
-    #[error("read `{text}` as a content id (CID) such as bafkrei…")]
-    Id {
-        /// The text, shortened.
-        text: String,
-    },
-    /// The bytes are no content id.
-    #[error("read the content id (CID) of a raw or dag-pb block by SHA-256")]
-    Content,
-    /// The text is no file name.
-    #[error("read `{text}` as a method, which is one file name such as hello.wasm")]
-    Method {
-        /// The text, shortened.
-        text: String,
-    },
-}
-
 impl FunctionId {
     /// Returns the id of a function that is one block: the version 1 CID of a raw block, by
     /// SHA-256, as any IPFS tool computes it for a file of at most one chunk of 256 KiB. A longer
@@ -87,8 +66,8 @@ impl FunctionId {
     /// by a manifest, of ASCII letters, digits, `-`, `_` and `.`, a letter or digit first.
     ///
     /// # Errors
-    /// [`FunctionError::Id`] if the text is none of these.
-    pub fn parse_any(text: &str) -> Result<Self, FunctionError> {
+    /// [`ParseError`] if the text is none of these.
+    pub fn parse_any(text: &str) -> Result<Self, ParseError> {
         text.parse().or_else(|error| {
             ChosenName::new(text).map(|name| Self(Name::Chosen(name))).ok_or(error)
         })
@@ -164,7 +143,7 @@ impl fmt::Display for FunctionId {
 }
 
 impl FromStr for FunctionId {
-    type Err = FunctionError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(digest) = digest(text) {
@@ -172,7 +151,7 @@ impl FromStr for FunctionId {
         }
         text.parse()
             .map(|cid| Self(Name::Content(cid)))
-            .map_err(|_| FunctionError::Id { text: text.chars().take(80).collect() })
+            .map_err(|_| ParseError::new(text, "a content id (CID) such as bafkrei…"))
     }
 }
 
@@ -190,7 +169,7 @@ impl Method {
 }
 
 impl FromStr for Method {
-    type Err = FunctionError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unfit = |c: char| matches!(c, '/' | '\\' | ':') || is_unprintable(c);
@@ -198,7 +177,8 @@ impl FromStr for Method {
             || text.len() > METHOD_BYTES_MAX
             || text.chars().any(unfit)
         {
-            return Err(FunctionError::Method { text: text.chars().take(80).collect() });
+            let wanted = "a method, which is one file name such as hello.wasm";
+            return Err(ParseError::new(text, wanted));
         }
         Ok(Self(text.to_owned()))
     }

@@ -13,6 +13,7 @@ pub mod function;
 pub mod key;
 pub mod node;
 pub mod page;
+pub mod parse;
 pub mod resolution;
 pub mod row;
 pub mod text;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::text::is_unprintable;
+use crate::{parse::ParseError, text::is_unprintable};
 
 /// The group every node belongs to, as existing b7s nodes name it.
 pub const GENERAL_TOPIC: &str = "blockless/b7s/general";
@@ -23,7 +23,7 @@ pub struct PeerId(String);
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
 )]
-#[strum(serialize_all = "lowercase", parse_err_ty = NameError, parse_err_fn = no_role)]
+#[strum(serialize_all = "lowercase", parse_err_ty = ParseError, parse_err_fn = no_role)]
 pub enum Role {
     /// Serves the REST API and hands out work.
     Head,
@@ -35,37 +35,8 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Subgroup(String);
 
-/// Why a text names no node, role or subgroup.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NameError {
-    /// Not base58, empty, or too long.
-    #[error("read `{text}` as a peer id such as 12D3KooW…")]
-    PeerId {
-        /// The text, shortened.
-        text: String,
-    },
-    /// Neither `head` nor `worker`.
-    #[error("read `{text}` as a role, which is head or worker")]
-    Role {
-        /// The text, shortened.
-        text: String,
-    },
-    /// Empty, too long, or holding spaces or control characters.
-    #[error("read `{text}` as a subgroup: 1 to 128 bytes without spaces")]
-    Subgroup {
-        /// The text, shortened.
-        text: String,
-    },
-}
-
-/// The start of `text`, short enough for an error message.
-fn shortened(text: &str) -> String {
-    text.chars().take(80).collect()
-}
-
-fn no_role(text: &str) -> NameError {
-    NameError::Role { text: shortened(text) }
+fn no_role(text: &str) -> ParseError {
+    ParseError::new(text, "a role, which is head or worker")
 }
 
 impl PeerId {
@@ -77,12 +48,12 @@ impl PeerId {
 }
 
 impl FromStr for PeerId {
-    type Err = NameError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_base58 = |c: char| c.is_ascii_alphanumeric() && !matches!(c, '0' | 'O' | 'I' | 'l');
         if text.is_empty() || text.len() > PEER_ID_BYTES_MAX || !text.chars().all(is_base58) {
-            return Err(NameError::PeerId { text: shortened(text) });
+            return Err(ParseError::new(text, "a peer id such as 12D3KooW…"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -97,12 +68,12 @@ impl Subgroup {
 }
 
 impl FromStr for Subgroup {
-    type Err = NameError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unfit = |c: char| c.is_whitespace() || is_unprintable(c);
         if text.is_empty() || text.len() > SUBGROUP_BYTES_MAX || text.chars().any(unfit) {
-            return Err(NameError::Subgroup { text: shortened(text) });
+            return Err(ParseError::new(text, "a subgroup: 1 to 128 bytes without spaces"));
         }
         Ok(Self(text.to_owned()))
     }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::timestamp::Timestamp;
+use crate::{parse::ParseError, timestamp::Timestamp};
 
 /// How coarse the rows of a query are.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
 )]
-#[strum(parse_err_ty = ResolutionError, parse_err_fn = no_resolution)]
+#[strum(parse_err_ty = ParseError, parse_err_fn = no_resolution)]
 pub enum Resolution {
     /// Rows as ingested.
     #[strum(serialize = "raw")]
@@ -30,15 +30,8 @@ pub enum Resolution {
     Day,
 }
 
-/// A text names no resolution.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as a resolution, which is raw, 5m, 15m, 1h, 4h or 1d")]
-pub struct ResolutionError {
-    text: String,
-}
-
-fn no_resolution(text: &str) -> ResolutionError {
-    ResolutionError { text: text.chars().take(32).collect() }
+fn no_resolution(text: &str) -> ParseError {
+    ParseError::new(text, "a resolution, which is raw, 5m, 15m, 1h, 4h or 1d")
 }
 
 impl Resolution {
@@ -54,10 +47,6 @@ impl Resolution {
 
     /// The resolutions that every service of document 2 has, finest first.
     pub const DOCUMENTED: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
-
-    /// The resolutions that are kept as buckets, each a whole multiple of the one before it.
-    pub const BUCKETED: [Self; 5] =
-        [Self::FiveMinutes, Self::FifteenMinutes, Self::Hour, Self::FourHours, Self::Day];
 
     /// What a bucket is folded from; none for raw rows. A sum of floats depends on it.
     #[must_use]

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use crate::parse::ParseError;
+
 /// Microseconds in a second.
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -19,13 +21,6 @@ const DAYS_TO_1970: i64 = 719_468;
 /// RFC 3339 in UTC with a fraction only where there is one: `2026-07-30T21:57:00Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
-
-/// A text is not an RFC 3339 timestamp.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as an RFC 3339 timestamp such as 2026-07-30T21:57:00Z")]
-pub struct TimestampError {
-    text: String,
-}
 
 impl Timestamp {
     /// The earliest timestamp that can be displayed: the start of the year −9999.
@@ -98,15 +93,16 @@ impl fmt::Display for Timestamp {
 }
 
 impl FromStr for Timestamp {
-    type Err = TimestampError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(seconds) = whole_seconds(text) {
             return Ok(Self::from_seconds(seconds));
         }
+        let wanted = "an RFC 3339 timestamp such as 2026-07-30T21:57:00Z";
         text.parse::<jiff::Timestamp>()
             .map(|timestamp| Self::from_micros(timestamp.as_microsecond()))
-            .map_err(|_| TimestampError { text: text.chars().take(64).collect() })
+            .map_err(|_| ParseError::new(text, wanted))
     }
 }
 

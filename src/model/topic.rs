@@ -2,6 +2,8 @@
 
 use std::{str::FromStr, sync::Arc};
 
+use crate::parse::ParseError;
+
 /// The label of a topic with a single output, by document 3.
 pub const SINGLE_LABEL: &str = "y";
 
@@ -16,30 +18,6 @@ pub type BlockHeight = u64;
 /// epoch names each of its actors thousands of times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Address(Arc<str>);
-
-/// Why a text is no topic number or address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TopicError {
-    /// Not a whole number.
-    #[error("read `{text}` as a topic number, which is 1 or more")]
-    Id {
-        /// The text, shortened.
-        text: String,
-    },
-    /// Not a decimal number.
-    #[error("read `{text}` as a decimal number")]
-    Number {
-        /// The text, shortened.
-        text: String,
-    },
-    /// Not an address.
-    #[error("read `{text}` as an address such as allo1…")]
-    Address {
-        /// The text, shortened.
-        text: String,
-    },
-}
 
 impl TopicId {
     /// The first topic of a network.
@@ -59,13 +37,11 @@ impl TopicId {
 }
 
 impl FromStr for TopicId {
-    type Err = TopicError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse()
-            .ok()
-            .and_then(Self::new)
-            .ok_or_else(|| TopicError::Id { text: text.chars().take(32).collect() })
+        let number = text.parse().ok().and_then(Self::new);
+        number.ok_or_else(|| ParseError::new(text, "a topic number, which is 1 or more"))
     }
 }
 
@@ -78,7 +54,7 @@ impl Address {
 }
 
 impl FromStr for Address {
-    type Err = TopicError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_fit = text.len() <= 90
@@ -89,7 +65,7 @@ impl FromStr for Address {
         if is_fit {
             Ok(Self(text.into()))
         } else {
-            Err(TopicError::Address { text: text.chars().take(90).collect() })
+            Err(ParseError::new(text, "an address such as allo1…"))
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::{
-    dataset::{Column, Dataset, DatasetError, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId, Dtype},
+    parse::ParseError,
     row::{Bucket, Value},
-    timestamp::{Timestamp, TimestampError},
+    timestamp::Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -381,18 +382,6 @@ pub struct Heartbeat {
     pub timestamp: String,
 }
 
-/// Why a body of document 2 does not convert.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ShapeError {
-    /// A dataset's number or a column's type.
-    #[error("read a dataset")]
-    Dataset(#[from] DatasetError),
-    /// A timestamp is not RFC 3339.
-    #[error("read a timestamp")]
-    Timestamp(#[from] TimestampError),
-}
-
 impl CreateColumn {
     /// The column `name` of the type `dtype`.
     pub fn new(name: impl Into<String>, dtype: Dtype) -> Self {
@@ -414,7 +403,7 @@ impl From<Dataset> for DatasetBody {
 }
 
 impl TryFrom<DatasetBody> for Dataset {
-    type Error = ShapeError;
+    type Error = ParseError;
 
     fn try_from(body: DatasetBody) -> Result<Self, Self::Error> {
         Ok(Self {
@@ -441,7 +430,7 @@ impl From<Column> for ColumnBody {
 }
 
 impl TryFrom<ColumnBody> for Column {
-    type Error = ShapeError;
+    type Error = ParseError;
 
     fn try_from(body: ColumnBody) -> Result<Self, Self::Error> {
         Ok(Self {
@@ -476,18 +465,8 @@ impl From<ValueBody> for Value {
     }
 }
 
-impl BucketBody {
-    /// The bucket of dataset `dataset`.
-    #[must_use]
-    pub fn new(dataset: DatasetId, bucket: Bucket) -> Self {
-        let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
-        let timestamp = timestamp.to_string();
-        Self { dataset_id: dataset.get(), timestamp, open, high, low, close, volume, count }
-    }
-}
-
 impl TryFrom<BucketBody> for Bucket {
-    type Error = ShapeError;
+    type Error = ParseError;
 
     fn try_from(body: BucketBody) -> Result<Self, Self::Error> {
         let BucketBody { timestamp, open, high, low, close, volume, count, .. } = body;
@@ -496,9 +475,8 @@ impl TryFrom<BucketBody> for Bucket {
     }
 }
 
-fn dataset_id(number: i64) -> Result<DatasetId, ShapeError> {
-    DatasetId::new(number)
-        .ok_or_else(|| ShapeError::Dataset(DatasetError::Id { text: number.to_string() }))
+fn dataset_id(number: i64) -> Result<DatasetId, ParseError> {
+    DatasetId::new(number).map_or_else(|| number.to_string().parse(), Ok)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use cluster::{
     network::{AllowedPeers, BootNode},
     node::Node,
 };
-use model::node::{NameError, PeerId};
+use model::{node::PeerId, parse::ParseError};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -40,7 +40,7 @@ impl FromStr for AllowedPeer {
 
 /// Reads the id of a node. A truncated id would match no peer.
 fn whole_id(text: &str) -> Result<PeerId, String> {
-    let id: PeerId = text.parse().map_err(|error: NameError| error.to_string())?;
+    let id: PeerId = text.parse().map_err(|error: ParseError| error.to_string())?;
     let is_whole = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse::<BootNode>().is_ok();
     is_whole.then_some(id).ok_or_else(|| "it is not whole: such ids begin with 12D3KooW".to_owned())
 }

@@ -4,7 +4,8 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use model::{
     function::{FunctionId, Method},
-    node::{GENERAL_TOPIC, NameError, Subgroup},
+    node::{GENERAL_TOPIC, Subgroup},
+    parse::ParseError,
 };
 use wire::functions::{AttributesBody, ExecuteConfig, ExecuteRequest};
 
@@ -140,7 +141,7 @@ fn passed_on(method: Method, request: &ExecuteRequest) -> FunctionCall {
 /// The group that is meant; none for the general one.
 pub(super) fn subgroup(name: Option<&str>, wrong: &mut Vec<String>) -> Option<Subgroup> {
     let name = name.filter(|name| *name != GENERAL_TOPIC)?;
-    name.parse().map_err(|error: NameError| wrong.push(format!("could not {error}"))).ok()
+    name.parse().map_err(|error: ParseError| wrong.push(format!("could not {error}"))).ok()
 }
 
 fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<NodeCount> {

@@ -2,6 +2,12 @@ use model::{dataset::Dataset, timestamp::Timestamp};
 
 use super::*;
 
+impl PageCache {
+    pub(crate) fn n_pages(&self) -> usize {
+        self.caches.pages.n_values()
+    }
+}
+
 fn span(first: i64, last: i64) -> Span {
     Span { first: Timestamp::from_seconds(first), last: Timestamp::from_seconds(last) }
 }

@@ -5,8 +5,6 @@ use std::fmt;
 use cid::{Cid, multihash::Multihash};
 use multihash_codetable::{Code, MultihashDigest as _};
 
-use super::FunctionError;
-
 /// The multihash code of SHA-256, the only hash taken.
 const SHA2_256: u64 = 0x12;
 
@@ -77,20 +75,18 @@ impl ContentId {
     }
 
     /// Reads an id in its binary form at the beginning of `bytes`, and returns how long it is, too.
-    ///
-    /// # Errors
-    /// [`FunctionError::Content`] for anything but the id of a raw or dag-pb block by SHA-256.
-    pub fn read(bytes: &[u8]) -> Result<(Self, usize), FunctionError> {
+    /// None for anything but the id of a raw or dag-pb block by SHA-256.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let (codec, rest) = match bytes {
             [0x12, 32, rest @ ..] => (Codec::DagPb, rest),
             [1, codec, rest @ ..] => {
-                let codec = Codec::from_number((*codec).into()).ok_or(FunctionError::Content)?;
-                (codec, rest.strip_prefix(&HASH_PREFIX).ok_or(FunctionError::Content)?)
+                (Codec::from_number((*codec).into())?, rest.strip_prefix(&HASH_PREFIX)?)
             }
-            _ => return Err(FunctionError::Content),
+            _ => return None,
         };
-        let (digest, after) = rest.split_first_chunk().ok_or(FunctionError::Content)?;
-        Ok((Self { codec, digest: *digest }, bytes.len() - after.len()))
+        let (digest, after) = rest.split_first_chunk()?;
+        Some((Self { codec, digest: *digest }, bytes.len() - after.len()))
     }
 
     /// The binary form, version 1.
@@ -130,7 +126,7 @@ mod tests {
         for codec in [Codec::Raw, Codec::DagPb] {
             let id = ContentId::from_block(codec, b"hello world");
             let bytes = [id.bytes(), b"rest".to_vec()].concat();
-            assert_eq!(ContentId::read(&bytes), Ok((id, 36)));
+            assert_eq!(ContentId::read(&bytes), Some((id, 36)));
             assert!(id.names(b"hello world") && !id.names(b"hello worle"));
         }
     }
@@ -138,7 +134,7 @@ mod tests {
     #[test]
     fn a_version_0_id_names_the_same_block_as_its_version_1() {
         let id = ContentId::from_block(Codec::DagPb, b"");
-        assert_eq!(ContentId::read(&id.bytes()[2..]), Ok((id, 34)));
+        assert_eq!(ContentId::read(&id.bytes()[2..]), Some((id, 34)));
     }
 
     #[test]
@@ -147,10 +143,10 @@ mod tests {
         for (at, byte) in [(0, 2), (1, 0x71), (2, 0x13), (3, 31)] {
             let mut other = whole.clone();
             other[at] = byte;
-            assert_eq!(ContentId::read(&other), Err(FunctionError::Content), "byte {at}");
+            assert_eq!(ContentId::read(&other), None, "byte {at}");
         }
         for n_bytes in 0..whole.len() {
-            assert_eq!(ContentId::read(&whole[..n_bytes]), Err(FunctionError::Content));
+            assert_eq!(ContentId::read(&whole[..n_bytes]), None);
         }
     }
 }

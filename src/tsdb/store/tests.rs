@@ -446,7 +446,7 @@ pub(crate) fn compare(store: &dyn Store, id: DatasetId, want: &BTreeMap<i64, f64
 /// Checks the buckets of all resolutions, given the finest.
 fn compare_all_buckets(store: &dyn Store, id: DatasetId, finest: &[Bucket], reads: &[Read]) {
     let mut plain: BTreeMap<Resolution, Vec<Bucket>> = BTreeMap::new();
-    for resolution in Resolution::BUCKETED {
+    for resolution in Resolution::ALL.into_iter().skip(1) {
         let want: Vec<Bucket> = match plain.get(&resolution.source().unwrap()) {
             None => finest.to_vec(),
             Some(finer) => {

@@ -221,18 +221,6 @@ impl Generator {
         }
     }
 
-    /// Whether the market is wholly in a trend from an hour before `minute` to an hour after.
-    #[cfg(test)]
-    pub(super) fn is_trending(&self, minute: i64) -> bool {
-        [minute - 60, minute + 60].iter().all(|minute| self.regime(SPELL, *minute).trend >= 1.0)
-    }
-
-    /// Whether the market is wholly in a range from an hour before `minute` to an hour after.
-    #[cfg(test)]
-    pub(super) fn is_ranging(&self, minute: i64) -> bool {
-        [minute - 60, minute + 60].iter().all(|minute| self.regime(SPELL, *minute).range >= 1.0)
-    }
-
     /// The volatility factor, around 1.
     fn mood(&self, minute: i64) -> f64 {
         let hours = self.curve(Draw::Mood, 7, minute);
@@ -311,3 +299,6 @@ const fn mixed(number: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+mod tests;
