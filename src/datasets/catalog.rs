@@ -7,7 +7,7 @@
 pub(crate) mod change;
 mod tags;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     dataset::{Dataset, Dtype, TIMESTAMP},
@@ -22,7 +22,7 @@ use tsdb::{
 
 use crate::{
     Datasets,
-    error::{OperationError, Result},
+    error::{OperationError, Result, Unfit},
     retention::Retention,
 };
 
@@ -54,12 +54,10 @@ impl Datasets {
     /// [`OperationError::Unfit`] by the limits above, [`OperationError::Refused`].
     pub(crate) async fn create_all(&self, new: Vec<NewDataset>) -> Result<Vec<Dataset>> {
         if new.len() > CREATED_MAX {
-            let what = format!("at most {CREATED_MAX} datasets can be created at once");
-            return Err(OperationError::Unfit { what });
+            let text = format!("at most {CREATED_MAX} datasets can be created at once");
+            return Err(Unfit::from(text).into());
         }
-        for new in &new {
-            check(new).map_err(|what| OperationError::Unfit { what })?;
-        }
+        new.iter().try_for_each(check)?;
         Ok(self.store.create(new, self.clock.now()).await?)
     }
 
@@ -97,13 +95,13 @@ impl Datasets {
     }
 }
 
-/// Checks a dataset to be created; what is wrong with it.
-fn check(new: &NewDataset) -> Result<(), String> {
+/// Checks a dataset to be created.
+fn check(new: &NewDataset) -> Result<(), Unfit> {
     check_name("name", &new.name)?;
     check_text("description", &new.description)?;
     check_metadata(&new.metadata)?;
     if new.tags.len() > FIELDS_MAX {
-        return Err(format!("a dataset has at most {FIELDS_MAX} tags"));
+        return Err(format!("a dataset has at most {FIELDS_MAX} tags").into());
     }
     for tag in &new.tags {
         check_name("a tag", tag)?;
@@ -111,51 +109,53 @@ fn check(new: &NewDataset) -> Result<(), String> {
     check_columns(&new.columns)
 }
 
-/// Checks the metadata a dataset is to have; what is wrong with them.
-fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
+/// Checks the metadata a dataset is to have.
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Unfit> {
     if metadata.len() > FIELDS_MAX {
-        return Err(format!("a dataset has at most {FIELDS_MAX} metadata fields"));
+        return Err(format!("a dataset has at most {FIELDS_MAX} metadata fields").into());
     }
     for (field, value) in metadata {
         check_name("a metadata field", field)?;
         check_text("a metadata value", value)?;
     }
-    Retention::from_metadata(metadata).map(drop)
+    Retention::from_metadata(metadata)?;
+    Ok(())
 }
 
-/// Checks columns to be created; what is wrong with them.
-pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), String> {
+/// Checks columns to be created.
+pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Unfit> {
     if columns.len() > COLUMNS_MAX {
-        return Err(format!("a dataset has at most {COLUMNS_MAX} columns"));
+        return Err(format!("a dataset has at most {COLUMNS_MAX} columns").into());
     }
-    let mut dtypes: BTreeMap<&str, Dtype> = BTreeMap::new();
-    for (name, dtype) in columns {
+    let mut names = BTreeSet::new();
+    for (name, _) in columns {
         check_name("a column's name", name)?;
         if name == TIMESTAMP {
-            return Err(format!("a column cannot be called {TIMESTAMP}"));
+            return Err(format!("a column cannot be called {TIMESTAMP}").into());
         }
-        if dtypes.insert(name, *dtype).is_some() {
-            return Err(format!("there are two columns called {name}"));
+        if !names.insert(name) {
+            return Err(format!("there are two columns called {name}").into());
         }
     }
     Ok(())
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), String> {
+fn check_name(what: &str, name: &str) -> Result<(), Unfit> {
     if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(is_unprintable) {
         return Err(format!(
             "{what} must be 1 to {NAME_BYTES_MAX} bytes without control or invisible characters"
-        ));
+        )
+        .into());
     }
     Ok(())
 }
 
-fn check_text(what: &str, text: &str) -> Result<(), String> {
+fn check_text(what: &str, text: &str) -> Result<(), Unfit> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(format!("{what} must be at most {TEXT_BYTES_MAX} bytes"));
+        return Err(format!("{what} must be at most {TEXT_BYTES_MAX} bytes").into());
     }
     if text.chars().any(is_unprintable) {
-        return Err(format!("{what} must have no control or invisible characters"));
+        return Err(format!("{what} must have no control or invisible characters").into());
     }
     Ok(())
 }

@@ -6,10 +6,21 @@ use model::timestamp::Timestamp;
 use tsdb::{catalog::Refusal, store::StoreError};
 use wire::datasets::RowRefusals;
 
-use crate::{hub::HubFull, query::QueryError};
+use crate::hub::HubFull;
 
 /// The result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
+
+/// A query, text, name, list or column that is invalid: which, and what it must be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unfit(String);
+
+impl<T: Into<String>> From<T> for Unfit {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
 
 /// Why an operation was refused or failed; then it changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -21,12 +32,9 @@ pub(crate) enum OperationError {
     /// The key may read the dataset only.
     #[error("only the owner of the dataset may do that")]
     NotOwner,
-    /// A text, name, list or column is invalid.
-    #[error("{what}")]
-    Unfit {
-        /// What, and what it must be.
-        what: String,
-    },
+    /// The request is invalid.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
     /// The catalog does not allow it.
     #[error(transparent)]
     Refused(Refusal),
@@ -48,9 +56,6 @@ pub(crate) enum OperationError {
     /// There is no such key.
     #[error("key not found")]
     KeyUnknown,
-    /// The query is not allowed.
-    #[error(transparent)]
-    Query(#[from] QueryError),
     /// There are too many downloads.
     #[error("too many downloads are under way")]
     Busy,

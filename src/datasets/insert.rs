@@ -146,7 +146,7 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
         }
     }
     let (new_columns, block) = builder.finish(batch.mode)?;
-    check_columns(&new_columns).map_err(|what| OperationError::Unfit { what })?;
+    check_columns(&new_columns)?;
     Ok(ParsedBatch { dataset: dataset.id, columns, block, new_columns })
 }
 

@@ -94,29 +94,22 @@ impl ReadOptions {
 impl Datasets {
     /// The operations on `store`. Running downloads end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
-        let downloads = KeyLimit::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX);
-        let catching_up = Arc::new(Semaphore::new(CATCHING_UP_MAX));
-        let (hub, download_cache, group) =
-            (Hub::new(streams_max()), DownloadCache::disabled(), group.clone());
-        let page_cache = PageCache::default();
         let [a, b, c, d, ..] = store.era().to_le_bytes();
-        let era = u32::from_le_bytes([a, b, c, d]);
-        let (caps, metrics, file) = (Caps::USUAL, metrics::new(), None);
         Self {
             store,
-            hub,
+            hub: Hub::new(streams_max()),
             clock,
-            downloads,
+            downloads: KeyLimit::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX),
             appends: AppendQueues::default(),
-            download_cache,
+            download_cache: DownloadCache::disabled(),
             spool: Spool::default(),
-            page_cache,
-            caps,
-            era,
-            catching_up,
-            group,
-            metrics,
-            file,
+            page_cache: PageCache::default(),
+            caps: Caps::USUAL,
+            era: u32::from_le_bytes([a, b, c, d]),
+            catching_up: Arc::new(Semaphore::new(CATCHING_UP_MAX)),
+            group: group.clone(),
+            metrics: metrics::new(),
+            file: None,
         }
     }
 

@@ -8,16 +8,13 @@ pub(crate) mod params;
 
 use std::time::Duration;
 
-use model::{
-    page::Limit,
-    parse::ParseError,
-    resolution::Resolution,
-    timestamp::Timestamp,
-};
+use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 use tsdb::{
     catalog::DatasetRef,
     span::{Order, Span},
 };
+
+use crate::error::Unfit;
 
 /// How much wider than its cap a span may be: clients compute both bounds at two instants, so that a
 /// day comes out a second longer.
@@ -62,59 +59,6 @@ pub(crate) struct Caps {
 }
 
 /// Why a query is refused. The texts are for the caller, in the words of document 2.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum QueryError {
-    /// The dataset is not named.
-    #[error("one of dataset or dataset_name is required")]
-    NoDataset,
-    /// A parameter that the path does not have.
-    #[error("unknown parameter {name}{}", suggestion(*.nearest, .known))]
-    Unknown {
-        name: String,
-        /// The known one that is spelt most like it; `None` if none is.
-        nearest: Option<&'static str>,
-        /// All that the path has.
-        known: &'static [&'static str],
-    },
-    /// The dataset's number does not parse.
-    #[error("dataset must be a positive integer")]
-    Dataset,
-    /// A number is not an integer of at least 0.
-    #[error("{name} must be an integer of at least 0")]
-    Number { name: &'static str },
-    /// A timestamp does not parse.
-    #[error("{name} must be an RFC 3339 timestamp such as 2026-07-30T21:57:00Z")]
-    Timestamp {
-        name: &'static str,
-        #[source]
-        source: ParseError,
-    },
-    /// There is no such resolution.
-    #[error("resolution must be one of raw, 5m, 15m, 1h, 4h, 1d")]
-    Resolution(#[source] ParseError),
-    /// There is no such order.
-    #[error("ordering must be timestamp or -timestamp")]
-    Ordering,
-    /// There is no such format.
-    #[error("output must be one of json, csv, ndjson, parquet, arrow")]
-    Output,
-    /// The bounds are the wrong way round.
-    #[error("start must not be after end")]
-    Inverted,
-    /// The bounds are too far apart.
-    #[error(
-        "time range exceeds maximum of {} for resolution={resolution}; use a coarser resolution",
-        go_duration(*.span_max)
-    )]
-    SpanTooWide {
-        /// How far apart they may be.
-        span_max: Duration,
-        /// At which resolution.
-        resolution: Resolution,
-    },
-}
-
 impl Caps {
     /// The caps of document 2.
     pub(crate) const USUAL: Self = Self { raw: Resolution::Raw.span_max() };
@@ -132,12 +76,12 @@ impl Bounds {
     /// day of hours has 24.
     ///
     /// # Errors
-    /// [`QueryError::Inverted`] if the start is after the end.
-    pub(crate) fn span(self, resolution: Resolution) -> Result<Span, QueryError> {
+    /// [`Unfit`] if the start is after the end.
+    pub(crate) fn span(self, resolution: Resolution) -> Result<Span, Unfit> {
         let first = self.start.unwrap_or(Timestamp::MIN);
         let end = self.end.unwrap_or(Timestamp::MAX);
         if first > end {
-            return Err(QueryError::Inverted);
+            return Err("start must not be after end".into());
         }
         let last = if resolution.bucket().is_some() { end - STEP } else { end };
         Ok(Span { first, last })
@@ -149,12 +93,16 @@ impl Bounds {
     /// library relies on it.
     ///
     /// # Errors
-    /// [`QueryError::SpanTooWide`] past the resolution's cap and [`SPAN_SLACK`].
-    pub(crate) fn check_cap(self, resolution: Resolution, caps: Caps) -> Result<(), QueryError> {
+    /// [`Unfit`] past the resolution's cap and [`SPAN_SLACK`].
+    pub(crate) fn check_cap(self, resolution: Resolution, caps: Caps) -> Result<(), Unfit> {
         let (Some(start), Some(end)) = (self.start, self.end) else { return Ok(()) };
         match caps.span_max(resolution) {
             Some(span_max) if end.since(start) > span_max + SPAN_SLACK => {
-                Err(QueryError::SpanTooWide { span_max, resolution })
+                let span_max = go_duration(span_max);
+                Err(Unfit::from(format!(
+                    "time range exceeds maximum of {span_max} for resolution={resolution}; use a \
+                     coarser resolution"
+                )))
             }
             _ => Ok(()),
         }
@@ -188,7 +136,7 @@ impl RowsQuery {
         window_end: Option<Timestamp>,
         now: Timestamp,
         caps: Caps,
-    ) -> Result<Span, QueryError> {
+    ) -> Result<Span, Unfit> {
         self.bounds.check_cap(self.resolution, caps)?;
         let mut span = self.bounds.span(self.resolution)?;
         if self.is_open()
@@ -207,14 +155,6 @@ impl RowsQuery {
             }
         }
         Ok(span)
-    }
-}
-
-/// What to do about an unknown parameter.
-fn suggestion(nearest: Option<&str>, known: &[&str]) -> String {
-    match nearest {
-        Some(nearest) => format!("; did you mean {nearest}?"),
-        None => format!("; known are {}", known.join(", ")),
     }
 }
 

@@ -123,7 +123,7 @@ impl Datasets {
     /// that follows the links from page to page finds most of them cached.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Query`] if the query
+    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Unfit`] if the query
     /// asks too much.
     pub(crate) async fn rows(
         &self,

@@ -240,14 +240,14 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     let gate = app.gate.clone();
     let counts = app.datasets.metrics();
     let open = Router::from(open_api())
-        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .method_not_allowed_fallback(async || error::NO_METHOD)
         .layer(from_fn(compressed::compress))
         .layer(Extension(root::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
     let open = gate.hosts().wrap(open, error::refusal);
     let keyed = Router::from(keyed_api())
-        .fallback(async || ApiError::NoPath)
-        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .fallback(async || error::NO_PATH)
+        .method_not_allowed_fallback(async || error::NO_METHOD)
         .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
         .layer(from_fn(compressed::compress))
         .with_state(app);
@@ -325,7 +325,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Path::from_request_parts(parts, state).await;
         // Any text is valid.
-        found.map(|Path(open)| Self(open)).map_err(|_| ApiError::PathNoText)
+        found.map(|Path(open)| Self(open)).map_err(|_| error::PATH_NO_TEXT)
     }
 }
 

@@ -50,8 +50,7 @@ impl Coding {
     ///
     /// Codings that it does not name are not used, though `*` would allow it: who names nothing may
     /// know nothing. Where it likes both alike, zstd is quicker.
-    pub fn negotiate(accept: Option<&str>) -> Option<Self> {
-        let Some(accept) = accept else { return Some(Self::Identity) };
+    pub fn negotiate(accept: &str) -> Option<Self> {
         let (mut gzip, mut zstd, mut identity, mut others) = (None, None, None, None);
         for choice in accept.split(',') {
             let (name, weight) = choice.split_once(';').unwrap_or((choice, ""));

@@ -13,7 +13,7 @@ use tsdb::{
 use super::{check_columns, check_metadata, check_name, check_text};
 use crate::{
     Datasets,
-    error::{OperationError, Result},
+    error::{OperationError, Result, Unfit},
 };
 
 impl Datasets {
@@ -30,7 +30,7 @@ impl Datasets {
         change: Change,
     ) -> Result<Dataset> {
         let dataset = self.find_owned(key, which).await?;
-        check_change(&change, &dataset).map_err(|what| OperationError::Unfit { what })?;
+        check_change(&change, &dataset)?;
         let change = DatasetChange::Description(change);
         Ok(self.store.change(dataset.id, change, self.clock.now()).await?.dataset)
     }
@@ -49,18 +49,17 @@ impl Datasets {
         change: ColumnChange,
     ) -> Result<Option<Column>> {
         let dataset = self.find_owned(key, which).await?;
-        let (name, checked) = match &change {
-            ColumnChange::Add(name, dtype) => (name, check_columns(&[(name.clone(), *dtype)])),
-            // Its type stays: any one will do here.
-            ColumnChange::Rename { new_name: name, .. } => {
-                (name, check_columns(&[(name.clone(), Dtype::Float)]))
+        let name = match &change {
+            ColumnChange::Add(name, _) | ColumnChange::Rename { new_name: name, .. } => {
+                // Of any type: it is the name that may be wrong.
+                check_columns(&[(name.clone(), Dtype::Float)])?;
+                name
             }
             ColumnChange::Delete(name) if name == TIMESTAMP => {
-                (name, Err(format!("the {TIMESTAMP} cannot be deleted")))
+                return Err(Unfit::from(format!("the {TIMESTAMP} cannot be deleted")).into());
             }
-            ColumnChange::Delete(name) => (name, Ok(())),
+            ColumnChange::Delete(name) => name,
         };
-        checked.map_err(|what| OperationError::Unfit { what })?;
         let (name, is_deleted) = (name.clone(), matches!(change, ColumnChange::Delete(_)));
         let change = DatasetChange::Column(change);
         match self.store.change(dataset.id, change, self.clock.now()).await {
@@ -100,7 +99,7 @@ impl Datasets {
 }
 
 /// Checks what `change` makes of `dataset`; what is wrong with it.
-fn check_change(change: &Change, dataset: &Dataset) -> Result<(), String> {
+fn check_change(change: &Change, dataset: &Dataset) -> Result<(), Unfit> {
     let mut changed = dataset.clone();
     change.apply(&mut changed);
     check_name("name", &changed.name)?;

@@ -14,7 +14,7 @@ use tsdb::catalog::{DatasetRef, Tag, TagChange, TagFilter};
 use super::{FIELDS_MAX, check_name};
 use crate::{
     Datasets,
-    error::{OperationError, Result},
+    error::{OperationError, Result, Unfit},
 };
 
 impl Datasets {
@@ -69,14 +69,13 @@ impl Datasets {
     /// [`OperationError::NotFound`], [`OperationError::NotOwner`] or [`OperationError::Unfit`].
     pub(crate) async fn add_tag(&self, key: KeyId, dataset: DatasetId, tag: &str) -> Result<bool> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
-        check_name("tag_name", tag).map_err(|what| OperationError::Unfit { what })?;
+        check_name("tag_name", tag)?;
         let tags = self.read_store(move |store| store.tags(TagFilter::OfDataset(dataset))).await?;
         if tags.iter().any(|there| there.name == tag) {
             return Ok(false);
         }
         if tags.len() >= FIELDS_MAX {
-            let what = format!("a dataset has at most {FIELDS_MAX} tags");
-            return Err(OperationError::Unfit { what });
+            return Err(Unfit::from(format!("a dataset has at most {FIELDS_MAX} tags")).into());
         }
         Ok(self.store.change_tag(TagChange::Attach(dataset, tag.to_owned())).await?)
     }

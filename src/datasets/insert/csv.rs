@@ -4,7 +4,7 @@ use formats::read::{cell::Cell, csv::CsvReader};
 use model::dataset::TIMESTAMP;
 
 use super::column_builder::ColumnBuilder;
-use crate::error::{OperationError, Result};
+use crate::error::{OperationError, Result, Unfit};
 
 /// Takes the records of a text with a header.
 pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
@@ -45,21 +45,17 @@ fn unreadable(what: &str) -> OperationError {
     OperationError::Unreadable { what: format!("as CSV: {what}") }
 }
 
-fn check_header(builder: &ColumnBuilder, names: &[String]) -> Result<()> {
-    let wrong = |what: String| OperationError::Unfit { what };
+fn check_header(builder: &ColumnBuilder, names: &[String]) -> Result<(), Unfit> {
     if !names.iter().any(|name| name == TIMESTAMP) {
-        return Err(wrong(format!("the header has no {TIMESTAMP}")));
+        return Err(format!("the header has no {TIMESTAMP}").into());
     }
     let mut sorted: Vec<&String> = names.iter().collect();
     sorted.sort_unstable();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair.first() == pair.last()) {
-        return Err(wrong(format!(
-            "the header names {} twice",
-            pair.first().copied().map_or("", String::as_str)
-        )));
+    if let Some([name, _]) = sorted.array_windows().find(|[name, next]| name == next) {
+        return Err(format!("the header names {name} twice").into());
     }
     match names.iter().find(|name| *name != TIMESTAMP && !builder.accepts(name)) {
-        Some(name) => Err(wrong(format!("there is no column {name}"))),
+        Some(name) => Err(format!("there is no column {name}").into()),
         None => Ok(()),
     }
 }

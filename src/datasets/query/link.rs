@@ -1,10 +1,12 @@
 //! The link to the next page: relative, its parameters sorted and escaped as Go does it.
 
-use std::fmt::Write as _;
-
 use model::timestamp::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::params::Params;
+
+/// What Go escapes in a query: all but letters, digits and these marks. A space becomes a plus sign.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The link to the page that starts at row `offset`.
 pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String {
@@ -30,29 +32,9 @@ fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     Params(pairs)
 }
 
+/// Writes a link with the escapes of Go, which writes the upstream's.
 fn render_link(path: &str, params: &Params) -> String {
-    let mut link = format!("{path}?");
-    for (idx, (key, value)) in params.0.iter().enumerate() {
-        if idx > 0 {
-            link.push('&');
-        }
-        push_escaped(&mut link, key);
-        link.push('=');
-        push_escaped(&mut link, value);
-    }
-    link
-}
-
-/// Escapes as Go's `url.QueryEscape`: letters, digits and `-_.~` stay, a space becomes a plus.
-fn push_escaped(to: &mut String, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                to.push(char::from(byte));
-            }
-            b' ' => to.push('+'),
-            // Writing to a string cannot fail.
-            _ => write!(to, "%{byte:02X}").unwrap_or_default(),
-        }
-    }
+    let escape = |text: &str| utf8_percent_encode(text, ESCAPED).to_string().replace("%20", "+");
+    let pairs = params.0.iter().map(|(key, value)| format!("{}={}", escape(key), escape(value)));
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
 }

@@ -8,11 +8,15 @@ use model::{
 };
 use tsdb::{catalog::DatasetRef, span::Order};
 
-use super::{Bounds, Position, QueryError, RowsQuery};
+use super::{Bounds, Position, RowsQuery};
+use crate::error::Unfit;
 
 /// The least similarity, from 0 to 1, of a name that is suggested for a misspelt one: `strat` and
 /// `start` have 0.95, `from` and `offset` 0.47.
 const LIKE_MIN: f64 = 0.75;
+
+/// The refusal of a request that names no dataset, in the words of document 2.
+pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
 
 /// A query for a whole range in one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +55,8 @@ impl Params {
     /// add them to bypass caches.
     ///
     /// # Errors
-    /// [`QueryError::Unknown`] for the first one that is not: a misspelt bound must not be ignored.
-    pub(crate) fn check_names(self, known: &'static [&'static str]) -> Result<Self, QueryError> {
+    /// [`Unfit`] for the first one that is not: a misspelt bound must not be ignored.
+    pub(crate) fn check_names(self, known: &'static [&'static str]) -> Result<Self, Unfit> {
         let is_known = |name: &str| name.starts_with('_') || known.contains(&name);
         let Some((name, _)) = self.0.iter().find(|(name, _)| !is_known(name)) else {
             return Ok(self);
@@ -60,7 +64,10 @@ impl Params {
         let like = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
         let nearest = known.iter().copied().max_by(|a, b| like(a).total_cmp(&like(b)));
         let nearest = nearest.filter(|nearest| like(nearest) >= LIKE_MIN);
-        Err(QueryError::Unknown { name: name.clone(), nearest, known })
+        Err(match nearest {
+            Some(nearest) => format!("unknown parameter {name}; did you mean {nearest}?").into(),
+            None => format!("unknown parameter {name}; known are {}", known.join(", ")).into(),
+        })
     }
 
     /// The first value called `name`, if it is not empty.
@@ -70,33 +77,34 @@ impl Params {
     }
 
     /// # Errors
-    /// [`QueryError::Number`] if the parameter is given and does not parse.
-    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, QueryError> {
-        self.get(name).map(|text| text.parse().map_err(|_| QueryError::Number { name })).transpose()
+    /// [`Unfit`] if the parameter is given and does not parse.
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Unfit> {
+        let wrong = |_| Unfit::from(format!("{name} must be an integer of at least 0"));
+        self.get(name).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
     /// # Errors
-    /// [`QueryError::Number`] if the limit is given and does not parse. One too high is lowered.
-    pub(crate) fn limit(&self, default: usize) -> Result<Limit, QueryError> {
+    /// [`Unfit`] if the limit is given and does not parse. One too high is lowered.
+    pub(crate) fn limit(&self, default: usize) -> Result<Limit, Unfit> {
         let asked = self.number("limit")?;
         let asked = asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
         Ok(Limit::clamp(asked))
     }
 
     /// # Errors
-    /// [`QueryError::NoDataset`] without either parameter, [`QueryError::Dataset`] if the number does
-    /// not parse.
-    pub(crate) fn dataset(&self) -> Result<DatasetRef, QueryError> {
+    /// [`Unfit`] without either parameter, or if the number does not parse.
+    pub(crate) fn dataset(&self) -> Result<DatasetRef, Unfit> {
         if let Some(text) = self.get("dataset") {
-            return text.parse().map(DatasetRef::Id).map_err(|_| QueryError::Dataset);
+            let id = text.parse().map(DatasetRef::Id);
+            return id.map_err(|_| "dataset must be a positive integer".into());
         }
-        let name = self.get("dataset_name").ok_or(QueryError::NoDataset)?;
+        let name = self.get("dataset_name").ok_or(NO_DATASET)?;
         Ok(DatasetRef::Name(name.to_owned()))
     }
 
     /// # Errors
     /// The first invalid parameter.
-    pub(crate) fn rows(&self) -> Result<RowsQuery, QueryError> {
+    pub(crate) fn rows(&self) -> Result<RowsQuery, Unfit> {
         let position = match self.timestamp("after")? {
             Some(cursor) => Position::After(cursor),
             None => Position::Offset(self.number("offset")?.unwrap_or(0)),
@@ -108,7 +116,7 @@ impl Params {
             order: match self.get("ordering") {
                 None | Some("timestamp") => Order::Ascending,
                 Some("-timestamp") => Order::Descending,
-                Some(_) => return Err(QueryError::Ordering),
+                Some(_) => return Err("ordering must be timestamp or -timestamp".into()),
             },
             limit: self.limit(ROWS_DEFAULT)?,
             position,
@@ -117,7 +125,7 @@ impl Params {
 
     /// # Errors
     /// The first invalid parameter.
-    pub(crate) fn download(&self) -> Result<DownloadQuery, QueryError> {
+    pub(crate) fn download(&self) -> Result<DownloadQuery, Unfit> {
         Ok(DownloadQuery {
             dataset: self.dataset()?,
             resolution: self.resolution()?,
@@ -128,7 +136,7 @@ impl Params {
 
     /// # Errors
     /// The first invalid parameter.
-    pub(crate) fn live(&self) -> Result<LiveQuery, QueryError> {
+    pub(crate) fn live(&self) -> Result<LiveQuery, Unfit> {
         Ok(LiveQuery {
             dataset: self.dataset()?,
             bounds: self.bounds()?,
@@ -137,26 +145,30 @@ impl Params {
         })
     }
 
-    fn output(&self, default: Output) -> Result<Output, QueryError> {
-        self.get("output").map_or(Ok(default), |name| name.parse().map_err(|_| QueryError::Output))
+    fn output(&self, default: Output) -> Result<Output, Unfit> {
+        let wrong = |_| "output must be one of json, csv, ndjson, parquet, arrow".into();
+        self.get("output").map_or(Ok(default), |name| name.parse().map_err(wrong))
     }
 
-    fn resolution(&self) -> Result<Resolution, QueryError> {
+    fn resolution(&self) -> Result<Resolution, Unfit> {
         let text = self.get("resolution").unwrap_or("raw");
-        text.parse().map_err(QueryError::Resolution)
+        text.parse().map_err(|_| "resolution must be one of raw, 5m, 15m, 1h, 4h, 1d".into())
     }
 
     /// # Errors
-    /// [`QueryError::Timestamp`] if a bound does not parse.
-    pub(crate) fn bounds(&self) -> Result<Bounds, QueryError> {
+    /// [`Unfit`] if a bound does not parse.
+    pub(crate) fn bounds(&self) -> Result<Bounds, Unfit> {
         Ok(Bounds { start: self.timestamp("start")?, end: self.timestamp("end")? })
     }
 
-    fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, QueryError> {
+    fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, Unfit> {
         let Some(text) = self.get(name) else { return Ok(None) };
         // The plus sign of an offset that was not escaped arrives as a space.
         let text = text.trim_end().replace(' ', "+");
         let timestamp = text.parse().or_else(|error| parse_end_of_time(&text).ok_or(error));
-        timestamp.map(Some).map_err(|source| QueryError::Timestamp { name, source })
+        timestamp.map(Some).map_err(|_| {
+            let example = "2026-07-30T21:57:00Z";
+            Unfit::from(format!("{name} must be an RFC 3339 timestamp such as {example}"))
+        })
     }
 }

@@ -82,7 +82,8 @@ fn a_wrong_parameter_is_told_by_its_name() {
     );
     let nothing = params("limit=3").rows().unwrap_err();
     assert_eq!(nothing.to_string(), "one of dataset or dataset_name is required");
-    assert_eq!(params("dataset=x").rows().unwrap_err(), QueryError::Dataset);
+    let number = params("dataset=x").rows().unwrap_err();
+    assert_eq!(number.to_string(), "dataset must be a positive integer");
 }
 
 #[test]

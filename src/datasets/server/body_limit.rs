@@ -10,7 +10,7 @@ use web::extract::BodyError;
 
 use super::{
     BODY_BYTES_MAX,
-    error::{ApiError, Result},
+    error::{CROWDED, Result, STALLED},
 };
 use crate::key_limit::{KeyLimit, KeyPermit};
 
@@ -47,8 +47,8 @@ pub(super) struct LimitedBody {
 /// Reads a body of at most [`BODY_BYTES_MAX`].
 ///
 /// # Errors
-/// [`BodyError`] if it is too long or truncated, [`ApiError::Stalled`] if it stops arriving,
-/// [`ApiError::Crowded`] if there are no permits for it in time.
+/// [`BodyError`] if it is too long or truncated, [`STALLED`] if it stops arriving,
+/// [`CROWDED`] if there are no permits for it in time.
 pub(super) async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBody> {
     let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if length_min > BODY_BYTES_MAX {
@@ -58,7 +58,7 @@ pub(super) async fn read_body(body: Body, permit: KeyPermit) -> Result<LimitedBo
     let mut parts = body.into_data_stream();
     let mut bytes = Vec::new();
     loop {
-        let next = timeout(NEXT_WITHIN, parts.next()).await.map_err(|_| ApiError::Stalled)?;
+        let next = timeout(NEXT_WITHIN, parts.next()).await.map_err(|_| STALLED)?;
         let Some(part) = next else { break };
         let part = part.map_err(|_| BodyError::Broken)?;
         let n_bytes = bytes.len() + part.len();
@@ -84,14 +84,14 @@ impl LimitedBody {
     /// Waits for permits for `n_bytes` in all.
     ///
     /// # Errors
-    /// [`ApiError::Crowded`] if they are not available in time.
+    /// [`CROWDED`] if they are not available in time.
     pub(super) async fn reserve(&mut self, n_bytes: usize) -> Result<()> {
         if n_bytes <= self.n_bytes {
             return Ok(());
         }
         let n_permits = (n_bytes - self.n_bytes).div_ceil(PERMIT_BYTES);
         let more = self.permit.acquire(u32::try_from(n_permits).unwrap_or(u32::MAX));
-        timeout(ROOM_WITHIN, more).await.map_err(|_| ApiError::Crowded)?;
+        timeout(ROOM_WITHIN, more).await.map_err(|_| CROWDED)?;
         self.n_bytes += n_permits * PERMIT_BYTES;
         Ok(())
     }

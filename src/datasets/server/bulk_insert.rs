@@ -23,12 +23,12 @@ use wire::{
 
 use super::{
     BODY_BYTES_MAX, Caller, body_limit,
-    error::{ApiError, Result},
+    error::Result,
     openapi::{WhichDataset, one_of},
     read_params,
 };
 use crate::{
-    error::OperationError,
+    error::{OperationError, Unfit},
     insert::{Format, InsertBatch, PARQUET_MAGIC},
 };
 
@@ -88,7 +88,7 @@ pub(super) async fn post(
     let mode = match params.get("mode") {
         None | Some("replace") => AppendMode::Replace,
         Some("merge") => AppendMode::Merge,
-        Some(_) => return Err(ApiError::Unfit("mode must be replace or merge".to_owned())),
+        Some(_) => return Err(Unfit::from("mode must be replace or merge").into()),
     };
     let dataset = match format {
         Format::Json if params.get("dataset").or(params.get("dataset_name")).is_none() => None,
@@ -147,6 +147,6 @@ fn parse_encoding(headers: &HeaderMap) -> Result<Coding> {
         "" | "identity" => Ok(Coding::Identity),
         "gzip" | "x-gzip" => Ok(Coding::Gzip),
         "zstd" => Ok(Coding::Zstd),
-        _ => Err(ApiError::Unfit("content-encoding must be gzip or zstd".to_owned())),
+        _ => Err(Unfit::from("content-encoding must be gzip or zstd").into()),
     }
 }

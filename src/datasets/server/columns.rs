@@ -12,13 +12,11 @@ use wire::{
     paths,
 };
 
-use super::{
-    App, Caller,
-    error::{ApiError, Result},
-    openapi::WhichDataset,
-    read_params, single_page,
+use super::{App, Caller, error::Result, openapi::WhichDataset, read_params, single_page};
+use crate::{
+    error::{OperationError, Unfit},
+    query::params::NO_DATASET,
 };
-use crate::{error::OperationError, query::QueryError};
 /// Lists the columns of a dataset, in their order.
 #[utoipa::path(get, path = paths::COLUMNS, operation_id = "list_columns", tag = "datasets",
     params(WhichDataset),
@@ -67,7 +65,7 @@ pub(super) async fn patch(
     responses((status = 200, description = "It is deleted", body = MessageBody)))]
 pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json<MessageBody>> {
     let params = read_params(&uri, &["dataset", "dataset_name", "name"])?;
-    let name = params.get("name").ok_or_else(|| ApiError::Unfit("name is required".to_owned()))?;
+    let name = params.get("name").ok_or_else(|| Unfit::from("name is required"))?;
     let change = ColumnChange::Delete(name.to_owned());
     app.datasets.change_column(key, params.dataset()?, change).await?;
     Ok(Json(MessageBody { message: "Column deleted successfully".to_owned() }))
@@ -91,15 +89,12 @@ fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
             Ok(DatasetRef::Id(DatasetId::new(number).ok_or(OperationError::NotFound)?))
         }
         (None, Some(name)) => Ok(DatasetRef::Name(name)),
-        (None, None) => Err(QueryError::NoDataset.into()),
+        (None, None) => Err(Unfit::from(NO_DATASET).into()),
     }
 }
 
 /// Parses the type of a column.
-pub(super) fn dtype_of(column: &str, dtype: &str) -> Result<Dtype> {
-    dtype.parse().map_err(|_| {
-        ApiError::Unfit(format!(
-            "dtype of column {column} must be one of float, integer, string, boolean"
-        ))
-    })
+pub(super) fn dtype_of(column: &str, dtype: &str) -> Result<Dtype, Unfit> {
+    let wanted = "one of float, integer, string, boolean";
+    dtype.parse().map_err(|_| format!("dtype of column {column} must be {wanted}").into())
 }

@@ -16,7 +16,7 @@ use axum::{
 };
 use formats::content_coding::Coding;
 
-use super::error::{ApiError, Result};
+use super::error::{ApiError, NO_CODING, Result};
 use crate::run_blocking;
 
 /// The shortest body that is compressed: less saves a packet or two at most.
@@ -31,20 +31,17 @@ pub(super) struct Accepted(Option<Coding>);
 
 impl Accepted {
     fn from_headers(headers: &HeaderMap) -> Self {
-        let mut values = headers.get_all(ACCEPT_ENCODING).iter();
-        let first = values.next().map(|value| value.to_str().unwrap_or_default().to_owned());
-        let all = first.map(|first| {
-            values.fold(first, |all, value| format!("{all},{}", value.to_str().unwrap_or_default()))
-        });
-        Self(Coding::negotiate(all.as_deref()))
+        let values = headers.get_all(ACCEPT_ENCODING).iter();
+        let texts: Vec<_> = values.map(|value| value.to_str().unwrap_or_default()).collect();
+        Self(Coding::negotiate(&texts.join(",")))
     }
 
     /// The coding of the response.
     ///
     /// # Errors
-    /// [`ApiError::NoCoding`] if the caller accepts none.
+    /// [`NO_CODING`] if the caller accepts none.
     pub(super) fn coding(self) -> Result<Coding> {
-        self.0.ok_or(ApiError::NoCoding)
+        self.0.ok_or(NO_CODING)
     }
 }
 

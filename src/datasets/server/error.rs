@@ -18,7 +18,7 @@ use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
 use web::{auth::NoKey, extract::BodyError};
 use wire::error::{DatasetsError, KeyError};
 
-use crate::{error::OperationError, query::QueryError};
+use crate::error::{OperationError, Unfit};
 
 /// Seconds after which a caller may retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
@@ -43,29 +43,37 @@ pub(super) enum ApiError {
     Accounts(#[from] AccountsError),
     #[error("let in another request")]
     Limited(Exceeded),
-    #[error("find the path")]
-    NoPath,
-    #[error("read the path as text")]
-    PathNoText,
-    #[error("find a coding that the caller takes")]
-    NoCoding,
+    #[error("take the request: {1}")]
+    Fixed(StatusCode, &'static str),
     #[error("compress the answer")]
     NotCompressed,
-    #[error("take the method")]
-    NoMethod,
     #[error("read the request")]
     Unreadable(#[from] BodyError),
-    #[error("take the request: {0}")]
-    Unfit(String),
-    #[error("take the body before it stops arriving")]
-    Stalled,
-    #[error("find room for the body")]
-    Crowded,
-    #[error("take the query")]
-    Query(#[from] QueryError),
+    #[error("take the request")]
+    Unfit(#[from] Unfit),
     #[error("answer the request")]
     Operation(#[from] OperationError),
 }
+
+/// Refuses a path that the service does not have.
+pub(super) const NO_PATH: ApiError = ApiError::Fixed(StatusCode::NOT_FOUND, "path not found");
+/// Refuses a path that does not decode.
+pub(super) const PATH_NO_TEXT: ApiError =
+    ApiError::Fixed(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8");
+/// Refuses a method that a path does not have.
+pub(super) const NO_METHOD: ApiError =
+    ApiError::Fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+/// Refuses a caller that takes none of the codings.
+pub(super) const NO_CODING: ApiError = ApiError::Fixed(
+    StatusCode::NOT_ACCEPTABLE,
+    "answers are sent with Accept-Encoding gzip, zstd or identity",
+);
+/// Refuses a body whose next part does not come.
+pub(super) const STALLED: ApiError =
+    ApiError::Fixed(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
+/// Refuses a body while others take all the memory that bodies may have.
+pub(super) const CROWDED: ApiError =
+    ApiError::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
 /// The public text, and its status.
 struct Public {
@@ -107,22 +115,9 @@ impl ApiError {
             Self::NoKey(_) | Self::KeyUnknown => {
                 Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
             }
-            Self::NoPath => Public::new(StatusCode::NOT_FOUND, "path not found"),
-            Self::PathNoText => {
-                Public::new(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8")
-            }
-            Self::NoCoding => Public::new(
-                StatusCode::NOT_ACCEPTABLE,
-                "answers are sent with Accept-Encoding gzip, zstd or identity",
-            ),
-            Self::NoMethod => Public::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+            Self::Fixed(status, text) => Public::new(*status, *text),
             Self::Unreadable(error) => Public::new(error.status(), error),
             Self::Unfit(text) => Public::new(StatusCode::BAD_REQUEST, text),
-            Self::Stalled => Public::new(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving"),
-            Self::Crowded => {
-                Public::new(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted")
-            }
-            Self::Query(error) => Public::new(StatusCode::BAD_REQUEST, error),
             Self::Operation(error @ OperationError::Rows(refusals)) => {
                 let mut public = Public::new(StatusCode::BAD_REQUEST, error);
                 public.details = serde_json::to_value(refusals).ok();
@@ -167,9 +162,8 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         OperationError::NotOwner | OperationError::TagPrivate | OperationError::TagPublic => {
             StatusCode::FORBIDDEN
         }
-        OperationError::Unfit { .. }
+        OperationError::Unfit(_)
         | OperationError::Refused(NotAllowed::ColumnsFull)
-        | OperationError::Query(_)
         | OperationError::Rows(_)
         | OperationError::LetGo { .. }
         | OperationError::Unreadable { .. } => StatusCode::BAD_REQUEST,

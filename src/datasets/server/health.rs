@@ -8,7 +8,6 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use tsdb::store::StoreError;
-use web::response::Unavailable;
 use wire::{datasets::HealthBody, paths};
 
 use super::App;
@@ -36,9 +35,14 @@ pub(super) async fn get(State(app): State<App>) -> Response {
     };
     match state {
         None => Json(body("healthy", "connected")).into_response(),
-        Some(state) if state.ends_with("full") => {
-            (StatusCode::INSUFFICIENT_STORAGE, Json(body("unhealthy", state))).into_response()
+        Some(state) => {
+            let is_full = state.ends_with("full");
+            let status = if is_full {
+                StatusCode::INSUFFICIENT_STORAGE
+            } else {
+                StatusCode::SERVICE_UNAVAILABLE
+            };
+            (status, Json(body("unhealthy", state))).into_response()
         }
-        Some(state) => Unavailable(body("unhealthy", state)).into_response(),
     }
 }

@@ -16,11 +16,12 @@ use wire::{datasets::RowsDeleted, paths};
 use super::{
     Caller,
     conditional::{IfNoneMatch, not_modified, set_tag},
-    error::{ApiError, Result},
+    error::Result,
     openapi::{AtResolution, InBounds, PageBody, PageOf, WhichDataset, one_of},
     read_params,
 };
 use crate::{
+    error::Unfit,
     query::{link, params::Params},
     read::{NextPage, PageRequest, PageResponse, RowsPage},
 };
@@ -108,10 +109,10 @@ pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json
     let params = read_params(&uri, &DELETE_PARAMS)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);
     let (Some(first), Some(last)) = (bounds.start, bounds.end) else {
-        return Err(ApiError::Unfit("start and end are required".to_owned()));
+        return Err(Unfit::from("start and end are required").into());
     };
     if first > last {
-        return Err(ApiError::Unfit("start must not be after end".to_owned()));
+        return Err(Unfit::from("start must not be after end").into());
     }
     let deleted = app.datasets.delete_rows(key, which, Span { first, last }).await?;
     Ok(Json(RowsDeleted { deleted }))

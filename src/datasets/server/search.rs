@@ -9,13 +9,8 @@ use wire::{
     paths,
 };
 
-use super::{
-    Caller, MetadataFilters,
-    datasets::envelope,
-    error::{ApiError, Result},
-    openapi::PageOf,
-};
-use crate::{catalog::FIELDS_MAX, query::params::Params};
+use super::{Caller, MetadataFilters, datasets::envelope, error::Result, openapi::PageOf};
+use crate::{catalog::FIELDS_MAX, error::Unfit, query::params::Params};
 /// Filters the datasets that the key sees by one field of their metadata.
 ///
 /// The parameter is named after the field, and its value is the field's whole value: `?ticker=btcusd`.
@@ -33,11 +28,11 @@ pub(super) async fn get(
     let others = params.0.iter().filter(|(name, _)| !matches!(name.as_str(), "limit" | "offset"));
     let filters: Vec<(String, String)> = others.cloned().collect();
     match (filters.len(), app.metadata_filters) {
-        (0, _) => return Err(ApiError::Unfit("one metadata filter is required".to_owned())),
+        (0, _) => return Err(Unfit::from("one metadata filter is required").into()),
         (1, _) | (2..=FIELDS_MAX, MetadataFilters::All) => {}
         _ => {
             let text = "multiple metadata filters are temporarily unsupported";
-            return Err(ApiError::Unfit(text.to_owned()));
+            return Err(Unfit::from(text).into());
         }
     }
     let filter = Filter::Metadata(filters);
