@@ -51,11 +51,7 @@ impl<'a> RowBatch<'a> {
 
     /// A batch without an id, of rows that were read.
     pub(crate) fn of_rows(rows: Rows) -> Self {
-        let n_rows = match &rows {
-            Rows::Raw(block) => block.len(),
-            Rows::Buckets(buckets) => buckets.len(),
-        };
-        Self { chunk_id: None, n_rows, rows: Box::new(|| Ok(rows)) }
+        Self { chunk_id: None, n_rows: rows.len(), rows: Box::new(|| Ok(rows)) }
     }
 
     /// Reads the rows, oldest first. A batch whose rows are not read costs nothing.

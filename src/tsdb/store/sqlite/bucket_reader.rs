@@ -17,9 +17,9 @@ use rusqlite::{Connection, Row};
 
 use super::{
     Result,
-    chunk_index::{ChunkIndex, ChunkIndexCache},
+    chunk_index::{ChunkIndex, ChunkIndexCache, to_u64},
     chunks::{self, Chunk, ChunkTimes},
-    series::{self, KEPT, SeriesId},
+    series::{self, KEPT, SeriesId, next_if},
 };
 use crate::{
     codec::decode_rows,
@@ -208,14 +208,15 @@ fn walk_stored(
             Order::Ascending => time < first,
             Order::Descending => time > last,
         };
-        while let Some(bucket) = next_if(&mut single, is_before)? {
+        while let Some(bucket) = next_if(&mut single, |bucket| is_before(bucket.timestamp))? {
             if !out.give_all(iter::once(bucket)) {
                 is_open = false;
                 return Ok(false);
             }
         }
         let mut over = Vec::new();
-        while let Some(bucket) = next_if(&mut single, |time| first <= time && time <= last)? {
+        let is_within = |bucket: &Bucket| (first..=last).contains(&bucket.timestamp);
+        while let Some(bucket) = next_if(&mut single, is_within)? {
             over.push(bucket);
         }
         is_open = give_chunk(connection, series, chunk, span, over, &mut out)?;
@@ -225,18 +226,6 @@ fn walk_stored(
         is_open = out.give_all(iter::once(bucket));
     }
     Ok(())
-}
-
-/// Takes the next single bucket, if `is_wanted`.
-fn next_if(
-    single: &mut iter::Peekable<impl Iterator<Item = rusqlite::Result<Bucket>>>,
-    is_wanted: impl Fn(Timestamp) -> bool,
-) -> Result<Option<Bucket>> {
-    let next = single.next_if(|next| match next {
-        Ok(bucket) => is_wanted(bucket.timestamp),
-        Err(_) => true,
-    });
-    Ok(next.transpose()?)
 }
 
 /// Hands on a chunk with the buckets that lie over it, which came in the order of the walk; whether
@@ -351,10 +340,6 @@ fn count_stored(
         n_twice += u64::from(chunk_times.contains(connection, series, bucket.timestamp)?);
     }
     Ok((in_chunks + to_u64(n_single)).saturating_sub(n_twice))
-}
-
-fn to_u64(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn single_sql(order: Order) -> String {

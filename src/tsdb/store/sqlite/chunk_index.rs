@@ -165,7 +165,7 @@ impl IndexedRows<'_> {
     }
 }
 
-fn to_u64(number: usize) -> u64 {
+pub(super) fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 

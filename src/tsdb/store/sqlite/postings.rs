@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use db::statement::Statements as _;
 use model::{dataset::DatasetId, key::KeyId};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use super::Result;
 
@@ -58,9 +59,8 @@ impl Term<'_> {
     /// Its number, if any dataset ever had it.
     fn find(&self, connection: &Connection) -> Result<Option<i64>> {
         let (kind, name, value) = self.key();
-        let mut statement = connection
-            .prepare_cached("SELECT id FROM terms WHERE kind = ?1 AND name = ?2 AND value = ?3")?;
-        Ok(statement.query_row(params![kind, name, value], |row| row.get(0)).optional()?)
+        let sql = "SELECT id FROM terms WHERE kind = ?1 AND name = ?2 AND value = ?3";
+        Ok(connection.find(sql, params![kind, name, value], |row| row.get(0))?)
     }
 
     fn find_or_create(&self, connection: &Connection) -> Result<i64> {
@@ -68,10 +68,8 @@ impl Term<'_> {
             return Ok(id);
         }
         let (kind, name, value) = self.key();
-        connection
-            .prepare_cached("INSERT INTO terms (kind, name, value) VALUES (?1, ?2, ?3)")?
-            .execute(params![kind, name, value])?;
-        Ok(connection.last_insert_rowid())
+        let sql = "INSERT INTO terms (kind, name, value) VALUES (?1, ?2, ?3) RETURNING id";
+        Ok(connection.value(sql, params![kind, name, value])?)
     }
 }
 
@@ -86,9 +84,7 @@ pub(super) fn add(connection: &Connection, term: &Term<'_>, ids: &[DatasetId]) -
         if let Some(there) = read(connection, term, number)? {
             block.unite(&there);
         }
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO postings (id, body) VALUES (?1, ?2)")?
-            .execute(params![posting(term, number), block.encoded()])?;
+        write(connection, term, number, &block)?;
     }
     Ok(())
 }
@@ -99,16 +95,7 @@ pub(super) fn remove(connection: &Connection, term: &Term<'_>, id: DatasetId) ->
     let (number, offset) = place(id.get());
     let Some(mut block) = read(connection, term, number)? else { return Ok(()) };
     block.set(offset, false);
-    if block.len() == 0 {
-        connection
-            .prepare_cached("DELETE FROM postings WHERE id = ?1")?
-            .execute([posting(term, number)])?;
-    } else {
-        connection
-            .prepare_cached("UPDATE postings SET body = ?2 WHERE id = ?1")?
-            .execute(params![posting(term, number), block.encoded()])?;
-    }
-    Ok(())
+    write(connection, term, number, &block)
 }
 
 /// The datasets that have all of `terms`, of which there is at least one.
@@ -148,15 +135,26 @@ const fn posting(term: i64, block: i64) -> i64 {
 }
 
 fn read(connection: &Connection, term: i64, block: i64) -> Result<Option<Block>> {
-    let mut statement = connection.prepare_cached("SELECT body FROM postings WHERE id = ?1")?;
-    let found = statement
-        .query_row([posting(term, block)], |row| {
+    Ok(connection.find(
+        "SELECT body FROM postings WHERE id = ?1",
+        [posting(term, block)],
+        |row| {
             let mut found = Block::empty();
             found.unite_encoded(row.get_ref(0)?.as_blob()?);
             Ok(found)
-        })
-        .optional()?;
-    Ok(found)
+        },
+    )?)
+}
+
+fn write(connection: &Connection, term: i64, number: i64, block: &Block) -> Result<()> {
+    let id = posting(term, number);
+    if block.len() == 0 {
+        connection.run("DELETE FROM postings WHERE id = ?1", [id])?;
+    } else {
+        let sql = "INSERT OR REPLACE INTO postings (id, body) VALUES (?1, ?2)";
+        connection.run(sql, params![id, block.encoded()])?;
+    }
+    Ok(())
 }
 
 /// The block of a number, and its offset there.

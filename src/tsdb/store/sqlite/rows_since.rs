@@ -68,10 +68,10 @@ impl Found {
         after: i64,
     ) -> Result<HashSet<Timestamp>> {
         let mut statement = tail::statement(connection, Order::Ascending)?;
-        let mut cursor = tail::Cursor::open(&mut statement, dataset, ALL)?;
         let mut replaced = HashSet::new();
         let mut rows = self.rows.empty_like();
-        while let Some(row) = cursor.next_if(|_| true)? {
+        for row in tail::open(&mut statement, dataset, ALL)? {
+            let row = row?;
             row.read_into(dataset, &mut rows)?;
             if row.replaces {
                 replaced.insert(row.time);

@@ -14,7 +14,7 @@ use super::{
     chunk_index::ChunkIndex,
     chunks::{self, Chunk},
     progress,
-    series::SeriesId,
+    series::{SeriesId, next_if},
     tail::{self, Cursor, TailRow},
 };
 use crate::{
@@ -216,7 +216,7 @@ fn walk(
     }
     let order = out.order;
     let mut statement = tail::statement(connection, order)?;
-    let tail = Cursor::open(&mut statement, dataset, span)?;
+    let tail = tail::open(&mut statement, dataset, span)?;
     let mut walker = Walker { connection, dataset, span, projection, tail, out };
     let mut is_open = true;
     chunks::touching(connection, SeriesId::rows(dataset), span, order, &mut |chunk| {
@@ -238,11 +238,12 @@ impl Walker<'_, '_, '_> {
             Order::Ascending => time < first,
             Order::Descending => time > last,
         };
-        if !self.tail_while(is_before)? {
+        if !self.tail_while(|row| is_before(row.time))? {
             return Ok(false);
         }
         let mut over: Vec<TailRow> = Vec::new();
-        while let Some(row) = self.tail.next_if(|time| (first..=last).contains(&time))? {
+        let is_within = |row: &TailRow| (first..=last).contains(&row.time);
+        while let Some(row) = next_if(&mut self.tail, is_within)? {
             over.push(row);
         }
         let n_new = over.iter().filter(|row| !row.replaces).count();
@@ -298,12 +299,12 @@ impl Walker<'_, '_, '_> {
     }
 
     /// Hands on the rows of the tail that come next, while `is_wanted`; whether more are wanted.
-    fn tail_while(&mut self, is_wanted: impl Fn(Timestamp) -> bool) -> Result<bool> {
+    fn tail_while(&mut self, is_wanted: impl Fn(&TailRow) -> bool) -> Result<bool> {
         loop {
             let piece_rows = BATCH_ROWS.min(self.out.skip.saturating_add(self.out.left));
             let mut batch = Vec::new();
             while batch.len() < piece_rows
-                && let Some(row) = self.tail.next_if(&is_wanted)?
+                && let Some(row) = next_if(&mut self.tail, &is_wanted)?
             {
                 batch.push(row);
             }

@@ -1,8 +1,10 @@
 //! The tail in its table: single rows, which win over the chunks' rows at the same timestamps.
 
+use std::iter::Peekable;
+
 use db::statement::Statements as _;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
-use rusqlite::{CachedStatement, Connection, Row, Rows, params};
+use rusqlite::{CachedStatement, Connection, MappedRows, Row, params};
 
 use super::{
     Result, StoreError,
@@ -32,7 +34,7 @@ impl TailRow {
     }
 }
 
-/// Prepares the statement that [`Cursor::open`] runs.
+/// Prepares the statement that [`open`] runs.
 pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedStatement<'_>> {
     let sql = format!(
         "SELECT t, replaces, body FROM tail WHERE dataset = ?1 AND t BETWEEN ?2 AND ?3 ORDER BY t {}",
@@ -42,46 +44,19 @@ pub(super) fn statement(connection: &Connection, order: Order) -> Result<CachedS
 }
 
 /// Reads the tail in order, one row ahead.
-pub(super) struct Cursor<'s> {
-    rows: Rows<'s>,
-    next: Option<TailRow>,
-}
+pub(super) type Cursor<'s> = Peekable<MappedRows<'s, fn(&Row<'_>) -> rusqlite::Result<TailRow>>>;
 
-impl<'s> Cursor<'s> {
-    pub(super) fn open(
-        statement: &'s mut CachedStatement<'_>,
-        dataset: DatasetId,
-        span: Span,
-    ) -> Result<Self> {
-        let mut cursor = Self { rows: statement.query(bounds(dataset, span))?, next: None };
-        cursor.advance()?;
-        Ok(cursor)
-    }
-
-    /// Takes the next row, if `is_wanted`.
-    pub(super) fn next_if(
-        &mut self,
-        is_wanted: impl FnOnce(Timestamp) -> bool,
-    ) -> Result<Option<TailRow>> {
-        if !self.next.as_ref().is_some_and(|row| is_wanted(row.time)) {
-            return Ok(None);
-        }
-        let taken = self.next.take();
-        self.advance()?;
-        Ok(taken)
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        self.next = match self.rows.next()? {
-            None => None,
-            Some(row) => Some(TailRow {
-                time: Timestamp::from_micros(row.get(0)?),
-                replaces: row.get(1)?,
-                body: row.get(2)?,
-            }),
-        };
-        Ok(())
-    }
+/// Begins to read the tail by its [`statement`].
+pub(super) fn open<'s>(
+    statement: &'s mut CachedStatement<'_>,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<Cursor<'s>> {
+    let read: fn(&Row<'_>) -> _ = |row| {
+        let time = Timestamp::from_micros(row.get(0)?);
+        Ok(TailRow { time, replaces: row.get(1)?, body: row.get(2)? })
+    };
+    Ok(statement.query_map(bounds(dataset, span), read)?.peekable())
 }
 
 /// The timestamp of the first row of the tail that is not before `from`.
@@ -134,11 +109,8 @@ pub(super) fn take(
     let mut taken = empty;
     {
         let mut statement = statement(connection, Order::Ascending)?;
-        let mut cursor = Cursor::open(&mut statement, dataset, span)?;
-        while taken.len() < limit
-            && let Some(row) = cursor.next_if(|_| true)?
-        {
-            row.read_into(dataset, &mut taken)?;
+        for row in open(&mut statement, dataset, span)?.take(limit) {
+            row?.read_into(dataset, &mut taken)?;
         }
     }
     if let Some(last) = taken.times.last() {
