@@ -159,20 +159,11 @@ impl SniffedFields {
     /// their types.
     #[must_use]
     pub fn declare(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
-        let field = |(name, dtype), timestamps| {
-            let (parts, marks) = (Parts::default(), Marks::default());
-            let has_number_texts = false;
-            Field {
-                name,
-                dtype,
-                example: None,
-                timestamps,
-                unit: None,
-                parts,
-                has_number_texts,
-                unfit: None,
-                marks,
-            }
+        let field = |(name, dtype), timestamps| Field {
+            name,
+            dtype,
+            timestamps,
+            ..Seen::default().conclude(true)
         };
         let time = field((time.to_owned(), Dtype::String), TimestampShare::Most);
         let others = fields.into_iter().map(|told| field(told, TimestampShare::Few));
