@@ -11,18 +11,8 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created<T>(pub T);
 
-/// 503 and a body: the service cannot do its work now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unavailable<T>(pub T);
-
 impl<T: Serialize> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
         (StatusCode::CREATED, Json(self.0)).into_response()
-    }
-}
-
-impl<T: Serialize> IntoResponse for Unavailable<T> {
-    fn into_response(self) -> Response {
-        (StatusCode::SERVICE_UNAVAILABLE, Json(self.0)).into_response()
     }
 }

@@ -33,60 +33,34 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// behind one address has enough. This machine's own programs may have them all.
 const NETWORK_PART: usize = 4;
 
-/// An address could not be bound.
+/// An address could not be bound: why, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BindError {
-    /// Another socket listens there.
-    #[error(
-        "listen on {address}: another program uses this port; stop that program, or choose another \
-         port"
-    )]
-    InUse {
-        /// The address asked for.
-        address: String,
-    },
-    /// The address is not one of this machine's.
-    #[error("listen on {address}: this machine does not have this address")]
-    NotOurs {
-        /// The address asked for.
-        address: String,
-    },
-    /// Ports below 1024 are for privileged users on most systems.
-    #[error("listen on {address}: this user may not use this port; choose one above 1023")]
-    Denied {
-        /// The address asked for.
-        address: String,
-    },
-    /// The text is no address.
-    #[error("read `{address}` as an address to listen on, such as 127.0.0.1:8080 or :8080")]
-    Unreadable {
-        /// The address asked for.
-        address: String,
-    },
-    /// The system refused for another reason.
-    #[error("listen on {address}")]
-    Refused {
-        /// The address asked for.
-        address: String,
-        /// The system's reason.
-        #[source]
-        source: io::Error,
-    },
+#[error("{what}")]
+pub struct BindError {
+    what: String,
+    /// The system's reason, where the text does not say it.
+    source: Option<io::Error>,
 }
 
 impl BindError {
     /// That `source` kept a socket from listening on `address`.
     #[must_use]
     pub fn new(address: &str, source: io::Error) -> Self {
-        let address = address.to_owned();
-        match source.kind() {
-            ErrorKind::AddrInUse => Self::InUse { address },
-            ErrorKind::AddrNotAvailable => Self::NotOurs { address },
-            ErrorKind::PermissionDenied => Self::Denied { address },
-            ErrorKind::InvalidInput => Self::Unreadable { address },
-            _ => Self::Refused { address, source },
-        }
+        let why = match source.kind() {
+            ErrorKind::AddrInUse => {
+                "another program uses this port; stop that program, or choose another port"
+            }
+            ErrorKind::AddrNotAvailable => "this machine does not have this address",
+            ErrorKind::PermissionDenied => "this user may not use this port; choose one above 1023",
+            ErrorKind::InvalidInput => {
+                let example = "127.0.0.1:8080 or :8080";
+                let what =
+                    format!("read `{address}` as an address to listen on, such as {example}");
+                return Self { what, source: None };
+            }
+            _ => return Self { what: format!("listen on {address}"), source: Some(source) },
+        };
+        Self { what: format!("listen on {address}: {why}"), source: None }
     }
 }
 

@@ -19,7 +19,7 @@ async fn an_address_without_a_host_means_every_interface() {
     assert!(bind(":0").await.unwrap().local_addr().unwrap().ip().is_unspecified());
     assert!(bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().ip().is_loopback());
     let error = bind("nowhere").await.unwrap_err();
-    assert!(matches!(error, BindError::Unreadable { .. }), "{error}");
+    assert!(error.to_string().starts_with("read `nowhere` as an address"), "{error}");
 }
 
 #[tokio::test]
