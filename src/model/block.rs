@@ -103,6 +103,18 @@ impl From<&[Bucket]> for Block {
     }
 }
 
+/// Does the same with the values of a series, whatever their type.
+macro_rules! each {
+    ($series:expr, $values:ident => $call:expr) => {
+        match $series {
+            Self::Float($values) => $call,
+            Self::Integer($values) => $call,
+            Self::String($values) => $call,
+            Self::Boolean($values) => $call,
+        }
+    };
+}
+
 impl Series {
     /// A series without rows, of a column of this type.
     #[must_use]
@@ -158,12 +170,7 @@ impl Series {
 
     /// Adds `n` rows without a value.
     pub fn push_missing(&mut self, n: usize) {
-        match self {
-            Self::Float(values) => values.extend(std::iter::repeat_n(None, n)),
-            Self::Integer(values) => values.extend(std::iter::repeat_n(None, n)),
-            Self::String(values) => values.extend(std::iter::repeat_n(None, n)),
-            Self::Boolean(values) => values.extend(std::iter::repeat_n(None, n)),
-        }
+        each!(self, values => values.extend(std::iter::repeat_n(None, n)));
     }
 
     fn get(&self, row_idx: usize) -> Option<Value> {
@@ -178,12 +185,7 @@ impl Series {
     }
 
     fn reserve(&mut self, n: usize) {
-        match self {
-            Self::Float(values) => values.reserve(n),
-            Self::Integer(values) => values.reserve(n),
-            Self::String(values) => values.reserve(n),
-            Self::Boolean(values) => values.reserve(n),
-        }
+        each!(self, values => values.reserve(n));
     }
 
     fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
@@ -211,21 +213,11 @@ impl Series {
     }
 
     fn truncate(&mut self, n: usize) {
-        match self {
-            Self::Float(values) => values.truncate(n),
-            Self::Integer(values) => values.truncate(n),
-            Self::String(values) => values.truncate(n),
-            Self::Boolean(values) => values.truncate(n),
-        }
+        each!(self, values => values.truncate(n));
     }
 
     fn reverse(&mut self) {
-        match self {
-            Self::Float(values) => values.reverse(),
-            Self::Integer(values) => values.reverse(),
-            Self::String(values) => values.reverse(),
-            Self::Boolean(values) => values.reverse(),
-        }
+        each!(self, values => values.reverse());
     }
 }
 

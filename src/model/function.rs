@@ -4,6 +4,7 @@ pub mod content;
 
 use std::{fmt, str::FromStr};
 
+use arrayvec::ArrayString;
 use cid::Cid;
 use data_encoding::HEXLOWER;
 use multihash_codetable::{Code, MultihashDigest as _};
@@ -29,14 +30,8 @@ pub struct FunctionId(Name);
 enum Name {
     Content(Cid),
     Address([u8; 32]),
-    Chosen(ChosenName),
-}
-
-/// A name that a node chose: `length` ASCII bytes, then zeros.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct ChosenName {
-    bytes: [u8; NAME_BYTES_MAX],
-    length: u8,
+    /// A name that a node chose.
+    Chosen(ArrayString<NAME_BYTES_MAX>),
 }
 
 /// The name of the file inside a function that is to run, such as `hello.wasm`.
@@ -68,9 +63,8 @@ impl FunctionId {
     /// # Errors
     /// [`ParseError`] if the text is none of these.
     pub fn parse_any(text: &str) -> Result<Self, ParseError> {
-        text.parse().or_else(|error| {
-            ChosenName::new(text).map(|name| Self(Name::Chosen(name))).ok_or(error)
-        })
+        text.parse()
+            .or_else(|error| chosen_name(text).map(|name| Self(Name::Chosen(name))).ok_or(error))
     }
 
     /// Returns the name of the block at the root of its content; none if this is an address's id,
@@ -108,22 +102,11 @@ impl FunctionId {
     }
 }
 
-impl ChosenName {
-    fn new(text: &str) -> Option<Self> {
-        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if !starts_well || !text.bytes().all(is_fit) {
-            return None;
-        }
-        let mut bytes = [0; NAME_BYTES_MAX];
-        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
-        Some(Self { bytes, length: u8::try_from(text.len()).ok()? })
-    }
-
-    fn as_str(&self) -> &str {
-        let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
-        str::from_utf8(bytes).unwrap_or_default()
-    }
+/// Reads a name that a node may choose.
+fn chosen_name(text: &str) -> Option<ArrayString<NAME_BYTES_MAX>> {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if starts_well && text.bytes().all(is_fit) { ArrayString::from(text).ok() } else { None }
 }
 
 impl From<ContentId> for FunctionId {
@@ -137,7 +120,7 @@ impl fmt::Display for FunctionId {
         match &self.0 {
             Name::Content(cid) => cid.fmt(f),
             Name::Address(digest) => f.write_str(&HEXLOWER.encode(digest)),
-            Name::Chosen(name) => f.write_str(name.as_str()),
+            Name::Chosen(name) => f.write_str(name),
         }
     }
 }
