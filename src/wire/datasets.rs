@@ -218,7 +218,6 @@ pub struct BulkInsert {
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct BulkInsertText<'a> {
     /// The dataset, unless the query names it.
-    #[serde(default)]
     pub dataset: Option<i64>,
     /// The rows, as they are written.
     #[serde(borrow)]

@@ -16,7 +16,6 @@ pub struct HeadError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetsError {
     /// Always null upstream; reasons for single rows where rows were refused.
-    #[serde(default)]
     #[schema(value_type = Option<RowRefusals>)]
     pub details: Option<serde_json::Value>,
     /// What is wrong, ending in its kind: `…: bad request`.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::functions::{ResultGroupBody, is_zero};
+use crate::functions::{ResultGroupBody, is_default};
 
 /// The answer to `GET /api/v1/executions`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
@@ -79,16 +79,16 @@ pub struct ExecutionPeerBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
     /// How long it took, in nanoseconds.
-    #[serde(default, rename = "wall_clock_time", skip_serializing_if = "is_zero")]
+    #[serde(default, rename = "wall_clock_time", skip_serializing_if = "is_default")]
     pub wall_clock_ns: u64,
     /// Processor time of its own, in nanoseconds.
-    #[serde(default, rename = "cpu_user_time", skip_serializing_if = "is_zero")]
+    #[serde(default, rename = "cpu_user_time", skip_serializing_if = "is_default")]
     pub cpu_user_ns: u64,
     /// Processor time of the system on its behalf, in nanoseconds.
-    #[serde(default, rename = "cpu_sys_time", skip_serializing_if = "is_zero")]
+    #[serde(default, rename = "cpu_sys_time", skip_serializing_if = "is_default")]
     pub cpu_sys_ns: u64,
     /// The largest size of its memory, in KiB.
-    #[serde(default, rename = "memory_max_kb", skip_serializing_if = "is_zero")]
+    #[serde(default, rename = "memory_max_kb", skip_serializing_if = "is_default")]
     pub memory_max_kib: u64,
 }
 

@@ -58,7 +58,7 @@ pub struct ExecuteConfig {
     #[serde(default)]
     pub number_of_nodes: i64,
     /// Seconds to wait for nodes to report; 0 for the head's own choice.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub timeout: u64,
     /// What the function reads from its standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,16 +103,16 @@ pub struct RuntimeConfig {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entry: String,
     /// The longest run, in milliseconds.
-    #[serde(default, rename = "run_time", skip_serializing_if = "is_zero")]
+    #[serde(default, rename = "run_time", skip_serializing_if = "is_default")]
     pub run_time_ms: u64,
     /// Whether to keep debug information.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub debug_info: bool,
     /// The most fuel used.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub limited_fuel: u64,
     /// The most memory, in pages of 64 KiB.
-    #[serde(default, rename = "limited_memory", skip_serializing_if = "is_zero")]
+    #[serde(default, rename = "limited_memory", skip_serializing_if = "is_default")]
     pub limited_memory_pages: u64,
     /// A file for the runtime's log. Not passed on: it would name a file of the worker's host.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -136,14 +136,9 @@ pub struct AttributesBody {
     pub attestors: Option<serde_json::Value>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-pub(crate) fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_false(switch: &bool) -> bool {
-    !switch
+/// Whether a member is left out, since its absence says the same.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A variable of a function's environment.

@@ -250,7 +250,6 @@ pub struct TopicSummary {
     /// The dataset it reads, which its truth comes from.
     pub dataset: String,
     /// That dataset's number; null until it was found by its name.
-    #[serde(default)]
     pub dataset_id: Option<i64>,
     /// The column it predicts.
     pub column: String,
@@ -260,7 +259,6 @@ pub struct TopicSummary {
     #[serde(default)]
     pub is_paused: bool,
     /// What it fails to do now, and why; none where it works.
-    #[serde(default)]
     pub problem: Option<String>,
     /// Blocks in an epoch.
     pub epoch_length: u64,
@@ -271,7 +269,6 @@ pub struct TopicSummary {
     /// The height at which the next epoch opens; now, where none has opened yet.
     pub next_epoch_height: u64,
     /// The nonce that takes submissions now; none where none is open.
-    #[serde(default)]
     pub open_nonce: Option<u64>,
     /// The height at which the open epoch closes; none where none is open.
     pub close_height: Option<u64>,

@@ -4,7 +4,7 @@
 //! are taken, too, with the digits they were written with. Members beside those here are passed
 //! over, so a case may carry notes and tolerances.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -23,24 +23,8 @@ pub struct Decimal(pub String);
 /// A decimal for each actor, by its name.
 pub type Decimals = BTreeMap<String, Decimal>;
 
-/// The names of an object's members, where these alone matter.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Names(BTreeSet<String>);
-
-impl Names {
-    /// Whether there is a member called `name`.
-    #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
-        self.0.contains(name)
-    }
-}
-
-impl<'de> Deserialize<'de> for Names {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let members = BTreeMap::<String, Box<RawValue>>::deserialize(deserializer)?;
-        Ok(Self(members.into_keys().collect()))
-    }
-}
+/// The members of an object by name, where the names alone matter.
+pub type Names = BTreeMap<String, serde_json::Value>;
 
 /// One decimal for each label, for each actor.
 pub type Lists = BTreeMap<String, Vec<Decimal>>;

@@ -499,13 +499,6 @@ impl TryFrom<Bundle> for ValueBundle {
     type Error = LabelsError;
 
     fn try_from(bundle: Bundle) -> Result<Self, Self::Error> {
-        let only = |mut values: Vec<LabeledValue>| match values.pop() {
-            Some(value) if values.is_empty() => Ok(decimal(value.value)),
-            _ => Err(LabelsError),
-        };
-        let pair = |worker: Address, values| {
-            Ok(WorkerValue { worker: worker.to_string(), value: only(values)? })
-        };
         Ok(Self {
             topic_id: bundle.topic_id.to_string(),
             reputer_request_nonce: ReputerNonce::new(bundle.nonce),
@@ -513,32 +506,37 @@ impl TryFrom<Bundle> for ValueBundle {
             extra_data: None,
             combined_value: only(bundle.combined_value)?,
             naive_value: only(bundle.naive_value)?,
-            inferer_values: bundle
-                .inferer_values
-                .into_iter()
-                .map(|own| pair(own.worker, own.values))
-                .collect::<Result<_, _>>()?,
-            forecaster_values: bundle
-                .forecaster_values
-                .into_iter()
-                .map(|own| pair(own.worker, own.values))
-                .collect::<Result<_, _>>()?,
-            one_out_inferer_values: bundle
-                .one_out_inferer_values
-                .into_iter()
-                .map(|out| pair(out.withheld_inferer, out.combined_inference))
-                .collect::<Result<_, _>>()?,
-            one_out_forecaster_values: bundle
-                .one_out_forecaster_values
-                .into_iter()
-                .map(|out| pair(out.withheld_forecaster, out.combined_inference))
-                .collect::<Result<_, _>>()?,
-            one_in_forecaster_values: bundle
-                .one_in_forecaster_values
-                .into_iter()
-                .map(|one| pair(one.forecaster, one.combined_inference))
-                .collect::<Result<_, _>>()?,
+            inferer_values: pairs(bundle.inferer_values, |own| (own.worker, own.values))?,
+            forecaster_values: pairs(bundle.forecaster_values, |own| (own.worker, own.values))?,
+            one_out_inferer_values: pairs(bundle.one_out_inferer_values, |out| {
+                (out.withheld_inferer, out.combined_inference)
+            })?,
+            one_out_forecaster_values: pairs(bundle.one_out_forecaster_values, |out| {
+                (out.withheld_forecaster, out.combined_inference)
+            })?,
+            one_in_forecaster_values: pairs(bundle.one_in_forecaster_values, |one| {
+                (one.forecaster, one.combined_inference)
+            })?,
             one_out_inferer_forecaster_values: Vec::new(),
         })
     }
+}
+
+/// The number of the only label.
+fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
+    match values.pop() {
+        Some(value) if values.is_empty() => Ok(decimal(value.value)),
+        _ => Err(LabelsError),
+    }
+}
+
+/// The number that goes with each actor.
+fn pairs<T>(
+    values: Vec<T>,
+    split: fn(T) -> (Address, Vec<LabeledValue>),
+) -> Result<Vec<WorkerValue>, LabelsError> {
+    let pair = |(worker, values): (Address, _)| {
+        Ok(WorkerValue { worker: worker.to_string(), value: only(values)? })
+    };
+    values.into_iter().map(split).map(pair).collect()
 }

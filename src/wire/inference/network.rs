@@ -17,13 +17,10 @@ pub struct PredictorSettings {
     /// The file to run inside it.
     pub method: String,
     /// The subgroup whose workers run it; any worker without.
-    #[serde(default)]
     pub subgroup: Option<String>,
     /// How many workers are asked; 1 where it does not say.
-    #[serde(default)]
     pub n_nodes: Option<u32>,
     /// How many of the newest rows they read; 100 where it does not say.
-    #[serde(default)]
     pub n_rows: Option<u32>,
     /// Environment variables of the function.
     #[serde(default)]
