@@ -159,13 +159,11 @@ pub(crate) struct RunOrder {
 #[derive(Debug)]
 pub(crate) enum DataEvent {
     /// The answer to [`Effect::LoadDatasets`].
-    Datasets { search: String, result: Result<DatasetsPage, Failure> },
+    Datasets { search: DatasetSearch, result: Result<DatasetsPage, Failure> },
     /// The answer to [`Effect::LoadColumns`].
     Columns { dataset: DatasetId, result: Result<Vec<Column>, Failure> },
     /// The answer to [`Effect::LoadRows`].
     Rows { query: RowsQuery, result: Result<RowsPage, Failure> },
-    /// The answer to [`Effect::FilterDatasets`].
-    Filtered { field: String, value: String, result: Result<DatasetsPage, Failure> },
     /// The answer to [`Effect::LoadTags`].
     Tags { dataset: DatasetId, result: Result<Vec<String>, Failure> },
     /// The answer to [`Effect::LoadPinned`].
@@ -178,6 +176,32 @@ pub(crate) enum DataEvent {
     Stream { dataset: DatasetId, news: RowsEvent },
     /// The answer to [`Effect::AcquireTag`].
     Acquired { tag: String, result: Result<Acquired, Failure> },
+}
+
+impl DataEvent {
+    /// The outcome of an answer that shows how the service does; none for other events.
+    pub(crate) fn outcome(&self) -> Option<Result<(), &Failure>> {
+        Some(match self {
+            Self::Datasets { result, .. } => result.as_ref().map(|_| ()),
+            Self::Columns { result, .. } => result.as_ref().map(|_| ()),
+            Self::Rows { result, .. } | Self::Table { result, .. } => result.as_ref().map(|_| ()),
+            _ => return None,
+        })
+    }
+}
+
+/// Which datasets are listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DatasetSearch {
+    /// Those whose name or description holds this; all, if it is empty.
+    Text(String),
+    /// Those whose metadata has this value in this field.
+    Metadata(String, String),
+}
+
+impl DatasetSearch {
+    /// The search for text that every dataset holds.
+    pub(crate) const ALL: Self = Self::Text(String::new());
 }
 
 /// How much of an export is written.
@@ -262,14 +286,12 @@ pub(crate) enum Effect {
     StopProcess(String),
     /// Starts a local process again.
     RestartProcess(String),
-    /// Lists datasets whose name or description holds `search`; all, if that is empty.
-    LoadDatasets { search: String },
+    /// Lists the datasets that are searched for.
+    LoadDatasets(DatasetSearch),
     /// Lists a dataset's columns.
     LoadColumns { dataset: DatasetId },
     /// Reads rows or buckets.
     LoadRows(RowsQuery),
-    /// Lists datasets by one field of their metadata.
-    FilterDatasets { field: String, value: String },
     /// Reads what a dataset is called, to watch it.
     LoadPinned { dataset: DatasetId },
     /// Lists a dataset's tags.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    event::{DataEvent, InferenceEvent, RowsQuery, StreamEvent},
+    event::{DataEvent, DatasetSearch, InferenceEvent, RowsQuery, StreamEvent},
     harness::{FUNCTION_ID, Harness, split_response},
     screens::{
         cluster::update::nodes::{NODES_EVERY, NODES_HIDDEN_EVERY},
@@ -39,7 +39,7 @@ fn a_ready_stack_is_connected_and_announced() {
     for effect in [Effect::LoadNodes, Effect::LoadFunctions, Effect::LoadTopics] {
         assert!(asked.contains(&effect), "{effect:?} in {asked:?}");
     }
-    assert!(asked.contains(&Effect::LoadDatasets { search: String::new() }));
+    assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
     assert!(screen.text().contains("head :41233 · 3 workers · datasets · inference"));
 }
 
@@ -404,7 +404,7 @@ fn the_header_says_live_only_while_a_stream_is_open() {
     };
     let page =
         crate::event::DatasetsPage { n_datasets: None, datasets: vec![found], has_more: false };
-    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
+    screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) }));
     let news = |news| Event::Data(DataEvent::Stream { dataset, news });
     screen.take(news(StreamEvent::Connected));
     assert_eq!(screen.state.services.health(Service::Data), &Health::Live);

@@ -21,7 +21,7 @@ use super::{
     export, failure,
 };
 use crate::{
-    event::{DataEvent, Effect, Event},
+    event::{DataEvent, DatasetSearch, Effect, Event},
     state::loadable::Failure,
 };
 
@@ -40,16 +40,13 @@ impl Runner {
     pub(super) fn call_datasets(&mut self, effect: Effect) -> Option<Effect> {
         let service = self.clients.datasets.clone();
         match effect {
-            Effect::LoadDatasets { search } => self.call("datasets", list(service, search)),
+            Effect::LoadDatasets(search) => self.call("datasets", list(service, search)),
             Effect::LoadColumns { dataset } => {
                 self.call(format!("columns {dataset}"), columns(service, dataset));
             }
             Effect::LoadRows(query) => {
                 let subject = format!("rows {} {}", query.dataset, query.resolution);
                 self.call(subject, rows(service, query));
-            }
-            Effect::FilterDatasets { field, value } => {
-                self.call("datasets", filtered(service, field, value));
             }
             Effect::LoadTags { dataset } => self.call("tags", tags(service, dataset)),
             Effect::LoadPinned { dataset } => {
@@ -81,11 +78,18 @@ async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> Event {
     Event::Data(DataEvent::Pinned { dataset, result })
 }
 
-async fn list(service: Option<Datasets>, search: String) -> Event {
-    let query = DatasetsQuery { search: search.clone(), limit: Some(DATASETS_MAX), offset: 0 };
-    let result =
-        ask(service, "list the datasets", |service| async move { service.list(&query).await })
-            .await;
+async fn list(service: Option<Datasets>, search: DatasetSearch) -> Event {
+    let wanted = search.clone();
+    let list = |service: Datasets| async move {
+        match wanted {
+            DatasetSearch::Text(search) => {
+                let query = DatasetsQuery { search, limit: Some(DATASETS_MAX), offset: 0 };
+                service.list(&query).await
+            }
+            DatasetSearch::Metadata(field, value) => service.search(&field, &value, 0).await,
+        }
+    };
+    let result = ask(service, "list the datasets", list).await;
     Event::Data(DataEvent::Datasets { search, result })
 }
 
@@ -93,16 +97,6 @@ async fn columns(service: Option<Datasets>, dataset: DatasetId) -> Event {
     let what = "list the columns";
     let result = ask(service, what, |service| async move { service.columns(dataset).await }).await;
     Event::Data(DataEvent::Columns { dataset, result })
-}
-
-async fn filtered(service: Option<Datasets>, field: String, value: String) -> Event {
-    let what = "filter the datasets";
-    let search = |service: Datasets| {
-        let (field, value) = (field.clone(), value.clone());
-        async move { service.search(&field, &value, 0).await }
-    };
-    let result = ask(service, what, search).await;
-    Event::Data(DataEvent::Filtered { field, value, result })
 }
 
 async fn tags(service: Option<Datasets>, dataset: DatasetId) -> Event {

@@ -50,10 +50,12 @@ pub(crate) enum Density {
 }
 
 /// A line behind the candles.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Overlay<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Overlay {
+    /// What it is called.
+    pub(crate) name: String,
     /// A value for each candle, or none.
-    pub(crate) values: &'a [Option<f64>],
+    pub(crate) values: Vec<Option<f64>>,
     /// How it is drawn.
     pub(crate) style: Style,
 }
@@ -71,8 +73,8 @@ pub(crate) struct Candles<'a> {
     pub(crate) n_free: usize,
     /// The width of the candles.
     pub(crate) density: Density,
-    /// Lines behind them.
-    pub(crate) overlays: &'a [Overlay<'a>],
+    /// Lines behind them, front to back.
+    pub(crate) overlays: &'a [Overlay],
     /// The current time, whose date the axis leaves out.
     pub(crate) now: Timestamp,
     /// The candle under the crosshair.
@@ -171,7 +173,7 @@ impl Widget for Candles<'_> {
             plot::crosshair(buf, &layout, x + center, theme);
         }
         let centers: Vec<_> = seen().map(|(x, idx, _)| (x, idx)).collect();
-        for overlay in self.overlays {
+        for overlay in self.overlays.iter().rev() {
             self.draw_overlay(overlay, &centers, scale, layout.plot, buf);
         }
         for (x, _, candle) in seen().filter(|(_, _, candle)| candle.is_finite()) {
@@ -224,7 +226,7 @@ impl Candles<'_> {
         if !room.is_finite() {
             return Vec::new();
         }
-        let value = |overlay: &Overlay<'_>, idx: usize| overlay.values.get(idx).copied().flatten();
+        let value = |overlay: &Overlay, idx: usize| overlay.values.get(idx).copied().flatten();
         let values =
             seen.flat_map(|(_, idx, _)| self.overlays.iter().map(move |it| value(it, idx)));
         values.flatten().filter(|value| (low - room..=high + room).contains(value)).collect()
@@ -275,7 +277,7 @@ impl Candles<'_> {
 
     fn draw_overlay(
         &self,
-        overlay: &Overlay<'_>,
+        overlay: &Overlay,
         centers: &[(u16, usize)],
         scale: Scale,
         plot: Rect,

@@ -1,4 +1,4 @@
-//! Lines over time, in dots: of points within one column of dots, their extremes are drawn.
+//! Lines over time, in dots.
 
 use std::time::Duration;
 
@@ -72,18 +72,6 @@ pub(crate) struct Lines<'a> {
 /// The air above the highest and below the lowest point, of the height of all.
 const MARGIN: f64 = 0.06;
 
-/// The part of a line within one column of dots.
-#[derive(Debug, Clone, Copy)]
-struct Stroke {
-    first: f64,
-    last: f64,
-    low: f64,
-    high: f64,
-    /// Whether it continues the stroke before.
-    is_joined: bool,
-    time: Timestamp,
-}
-
 impl Widget for Lines<'_> {
     fn render(self, area: Rect, buf: &mut Buffer) {
         let theme = self.theme;
@@ -102,17 +90,7 @@ impl Widget for Lines<'_> {
         }
         for line in self.series {
             let mut layer = braille::Layer::new(plot.width, plot.height, line.style);
-            let dots = f64::from(plot.height) * 4.0 - 1.0;
-            let row = |value: f64| (1.0 - scale.position(value)) * dots;
-            let mut before = None;
-            for (x, stroke) in self.strokes(line.points, plot.width) {
-                let x = f64::from(x);
-                layer.line(Dot { x, y: row(stroke.low) }, Dot { x, y: row(stroke.high) });
-                if let Some(from) = before.filter(|_| stroke.is_joined) {
-                    layer.line(from, Dot { x, y: row(stroke.first) });
-                }
-                before = Some(Dot { x, y: row(stroke.last) });
-            }
+            layer.path(self.dots(line.points, plot, scale).into_iter());
             if line.is_filled {
                 layer.wash(plot, buf, theme);
             }
@@ -195,36 +173,21 @@ impl<'a> Lines<'a> {
         Some(paint::cells(along * f64::from(last), last))
     }
 
-    /// The strokes of a line, with their columns of dots.
-    fn strokes(&self, points: &[Point], width: u16) -> Vec<(u16, Stroke)> {
-        let mut strokes: Vec<(u16, Stroke)> = Vec::new();
-        let mut is_broken = true;
+    /// The dots of `points` in `plot`, each in a column of dots; none where the line breaks.
+    fn dots(&self, points: &[Point], plot: Rect, scale: Scale) -> Vec<Option<Dot>> {
+        let n_columns = plot.width.saturating_mul(braille::DOTS.0);
+        let height = f64::from(plot.height * braille::DOTS.1) - 1.0;
+        let mut dots = Vec::new();
+        let mut before: Option<Timestamp> = None;
         for Point { time, value } in points.iter().copied() {
-            let Some(x) = self.column(time, width.saturating_mul(braille::DOTS.0)) else {
-                continue;
-            };
-            if !value.is_finite() {
-                is_broken = true;
-                continue;
+            let Some(x) = self.column(time, n_columns) else { continue };
+            if before.replace(time).is_some_and(|before| time.since(before) > self.gap) {
+                dots.push(None);
             }
-            let before = strokes.last_mut();
-            is_broken |= before.as_ref().is_none_or(|(_, s)| time.since(s.time) > self.gap);
-            match before {
-                Some((column, stroke)) if *column == x => {
-                    stroke.low = stroke.low.min(value);
-                    stroke.high = stroke.high.max(value);
-                    stroke.last = value;
-                    stroke.time = time;
-                }
-                _ => {
-                    let is_joined = !is_broken;
-                    let (first, last, low, high) = (value, value, value, value);
-                    strokes.push((x, Stroke { first, last, low, high, is_joined, time }));
-                }
-            }
-            is_broken = false;
+            let y = (1.0 - scale.position(value)) * height;
+            dots.push(value.is_finite().then_some(Dot { x: x.into(), y }));
         }
-        strokes
+        dots
     }
 
     fn draw_volumes(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {

@@ -80,7 +80,7 @@ fn draw_candles(
         n_newer: 0,
         n_free: 0,
         density,
-        overlays: &[Overlay { values: &average, style: theme.overlay[0] }],
+        overlays: &[Overlay { name: String::new(), values: average, style: theme.overlay[0] }],
         now: candles.first().map_or_else(Timestamp::default, |c| c.time),
         crosshair: candles.iter().rev().nth(9).map(|candle| candle.time),
         open_bucket: candles.last().map(|candle| candle.time),
@@ -336,7 +336,7 @@ proptest! {
             n_newer,
             n_free,
             density,
-            overlays: &[Overlay { values: &values, style: theme.up }],
+            overlays: &[Overlay { name: String::new(), values, style: theme.up }],
             now: candles.first().map_or_else(Timestamp::default, |c| c.time),
             crosshair: candles.first().map(|c| c.time),
             open_bucket: candles.last().map(|c| c.time),
@@ -466,7 +466,7 @@ fn an_average_far_away_does_not_set_the_scale() {
     };
     plain.render(chart.area, &mut chart);
     let before = labels(&shot::text(&chart));
-    let overlays = [Overlay { values: &averages, style: theme.muted }];
+    let overlays = [Overlay { name: String::new(), values: averages, style: theme.muted }];
     Candles { overlays: &overlays, ..plain }.render(chart.area, &mut chart);
     assert_eq!(labels(&shot::text(&chart)), before);
 }

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use model::{
     dataset::{Column, Dataset, DatasetId},
+    page::Limit,
     resolution::Resolution,
     timestamp::Timestamp,
 };
@@ -183,6 +184,11 @@ impl State {
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
         self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
+    }
+
+    /// The query for the newest `n` rows or buckets of what is charted.
+    pub(crate) fn newest_rows(&self, n: usize) -> Option<RowsQuery> {
+        Some(RowsQuery::newest(self.selected?, self.chart.resolution(), Limit::clamp(n)))
     }
 
     /// The candle at `time`.

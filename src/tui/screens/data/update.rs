@@ -18,10 +18,7 @@ use super::state::{Pane, State, pins::is_gone};
 use crate::{
     action::Action,
     event::{DataEvent, Effect, StreamEvent, Target, Timer},
-    state::{
-        loadable::{Failure, Loadable},
-        steps::Steps as _,
-    },
+    state::{loadable::Loadable, steps::Steps as _},
 };
 
 /// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
@@ -96,18 +93,16 @@ impl State {
 
     /// Handles an answer of the service.
     pub(crate) fn on(&mut self, event: DataEvent, now: Timestamp) {
-        if let Some(why) = failure(&event) {
+        let failure = match &event {
+            DataEvent::Pinned { result: Err(why), .. } if !is_gone(why) => Some(why),
+            DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => Some(why),
+            other => other.outcome().and_then(Result::err),
+        };
+        if let Some(why) = failure {
             self.note_limit(why, now);
         }
         match event {
-            DataEvent::Datasets { search, result }
-                if search == self.search.value() && self.filter.active().is_none() =>
-            {
-                self.on_datasets(result, now);
-            }
-            DataEvent::Filtered { field, value, result }
-                if self.filter.active() == Some(&(field.clone(), value.clone())) =>
-            {
+            DataEvent::Datasets { search, result } if search == self.dataset_search() => {
                 self.on_datasets(result, now);
             }
             DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
@@ -143,10 +138,7 @@ impl State {
                 }
             }
             DataEvent::Export(news) => self.export.take(&news),
-            DataEvent::Datasets { .. }
-            | DataEvent::Filtered { .. }
-            | DataEvent::Columns { .. }
-            | DataEvent::Tags { .. } => {}
+            DataEvent::Datasets { .. } | DataEvent::Columns { .. } | DataEvent::Tags { .. } => {}
         }
     }
 
@@ -200,8 +192,8 @@ impl State {
             }
             Action::NextPane => self.pane = self.pane.cycled(1),
             Action::PreviousPane => self.pane = self.pane.cycled(-1),
-            Action::Earlier if self.is_table => self.table.scroll(-1),
-            Action::Later if self.is_table => self.table.scroll(1),
+            Action::Earlier if self.is_table => self.scroll_table(-1),
+            Action::Later if self.is_table => self.scroll_table(1),
             Action::Earlier => self.move_crosshair(),
             Action::Later => self.move_crosshair_later(),
             Action::Follow => {
@@ -325,20 +317,6 @@ pub(crate) fn steps(action: Action, page: isize) -> Option<isize> {
         Action::Last => isize::MAX,
         _ => return None,
     })
-}
-
-/// Why an event brings nothing, if it does not.
-fn failure(event: &DataEvent) -> Option<&Failure> {
-    match event {
-        DataEvent::Datasets { result, .. } | DataEvent::Filtered { result, .. } => {
-            result.as_ref().err()
-        }
-        DataEvent::Columns { result, .. } => result.as_ref().err(),
-        DataEvent::Pinned { result, .. } => result.as_ref().err().filter(|why| !is_gone(why)),
-        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => result.as_ref().err(),
-        DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => Some(why),
-        _ => None,
-    }
 }
 
 /// Clears the timers of [`set_timers`].

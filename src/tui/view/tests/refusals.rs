@@ -1,7 +1,7 @@
 //! What the screen says where it refuses: no head, a wrong key, a limit, nothing to act on.
 
 use super::*;
-use crate::event::{DataEvent, InferenceEvent};
+use crate::event::{DataEvent, DatasetSearch, InferenceEvent};
 
 /// What leads to a refusal.
 type Cause = fn(&mut Harness);
@@ -31,7 +31,8 @@ fn each_refusal_says_why_and_what_to_do() {
             "a wrong API key",
             |screen| {
                 let result = Err(refused("list the datasets", 401));
-                screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result }));
+                screen
+                    .take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result }));
             },
             &["failed to list the datasets", "the service answered 401; press P to enter a key"],
         ),

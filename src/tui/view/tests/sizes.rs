@@ -10,7 +10,7 @@ use model::{
 use wire::inference::{Bundle, LabeledValue, WorkerValues};
 
 use super::*;
-use crate::event::{DataEvent, DatasetsPage, InferenceEvent, LatestBundle};
+use crate::event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent, LatestBundle};
 
 /// Wide, combined, unseen and unprintable letters.
 const STRANGE: &str = "日本語の長い名前 \u{1f980}\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467} e\u{301}\u{301}\u{301} \u{200b}\t\u{7f}\u{202e}ab";
@@ -46,7 +46,7 @@ fn strange() -> Harness {
     };
     let datasets = (1..40).map(dataset).collect();
     let page = DatasetsPage { n_datasets: None, datasets, has_more: true };
-    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
+    screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) }));
     let value = |text: &str| LabeledValue {
         label_id: 1,
         label_name: STRANGE.to_owned(),

@@ -5,7 +5,7 @@ use ratatui::style::Style;
 
 use super::*;
 use crate::{
-    event::{DataEvent, DatasetsPage, InferenceEvent},
+    event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent},
     keymap::Keymap,
     theme::custom::CustomTheme,
     user_file::entries,
@@ -24,7 +24,7 @@ fn refused(what: &str) -> Failure {
 fn fail(screen: &mut Harness) {
     screen.take(Event::Nodes(Err(refused("list the nodes")), Duration::ZERO));
     let result = Err(refused("list the datasets"));
-    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result }));
+    screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result }));
     screen.take(Event::Inference(InferenceEvent::Topics(Err(refused("list the topics")))));
     screen.state.notices.clear();
 }
@@ -51,7 +51,7 @@ fn the_overview_without_answers() {
     screen.press("0");
     screen.take(Event::Nodes(Ok(Vec::new()), Duration::from_millis(12)));
     let page = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
-    screen.take(Event::Data(DataEvent::Datasets { search: String::new(), result: Ok(page) }));
+    screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) }));
     let topics =
         wire::inference::TopicList { block_height: 1, block_time_ms: 1_000, topics: Vec::new() };
     screen.take(Event::Inference(InferenceEvent::Topics(Ok(topics))));

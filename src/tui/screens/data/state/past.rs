@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
 
 use crate::event::{Order, Rows, RowsQuery};
 
@@ -47,29 +47,18 @@ impl OlderRows {
     }
 }
 
-/// The query for the newest `limit` rows before `time`, as far back as the resolution allows.
-pub(crate) fn query_before(
-    dataset: DatasetId,
-    resolution: Resolution,
-    time: Timestamp,
-    limit: Limit,
-) -> RowsQuery {
+/// As `query`, for the newest rows before `time`, as far back as the resolution allows.
+pub(crate) fn query_before(query: RowsQuery, time: Timestamp) -> RowsQuery {
     let end = time - STEP;
-    let start = resolution.span_max().map(|span| end - span);
-    RowsQuery { start, end: Some(end), ..RowsQuery::newest(dataset, resolution, limit) }
+    let start = query.resolution.span_max().map(|span| end - span);
+    RowsQuery { start, end: Some(end), order: Order::Descending, ..query }
 }
 
-/// The query for the oldest `limit` rows after `time`.
-pub(crate) fn query_after(
-    dataset: DatasetId,
-    resolution: Resolution,
-    time: Timestamp,
-    limit: Limit,
-) -> RowsQuery {
+/// As `query`, for the oldest rows after `time`.
+pub(crate) fn query_after(query: RowsQuery, time: Timestamp) -> RowsQuery {
     let start = time + STEP;
-    let end = resolution.span_max().map(|span| start + span);
-    let newest = RowsQuery::newest(dataset, resolution, limit);
-    RowsQuery { start: Some(start), end, order: Order::Ascending, ..newest }
+    let end = query.resolution.span_max().map(|span| start + span);
+    RowsQuery { start: Some(start), end, order: Order::Ascending, ..query }
 }
 
 /// The query for the newest day before the span of `searched`; none where that had no beginning.
@@ -84,17 +73,21 @@ fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
     let Rows::Buckets(days) = found else { return None };
     let end = days.first()?.timestamp + Resolution::Day.bucket()?;
     let time = searched.start.map_or(end, |start| start.min(end));
-    Some(query_before(searched.dataset, searched.resolution, time, searched.limit))
+    Some(query_before(*searched, time))
 }
 
 #[cfg(test)]
 mod tests {
-    use model::row::Bucket;
+    use model::{dataset::DatasetId, row::Bucket};
 
     use super::*;
 
     fn timestamp(second: i64) -> Timestamp {
         Timestamp::from_seconds(second)
+    }
+
+    fn newest(resolution: Resolution) -> RowsQuery {
+        RowsQuery::newest(DatasetId::new(1).unwrap(), resolution, Limit::clamp(10))
     }
 
     fn day(second: i64) -> Bucket {
@@ -104,8 +97,7 @@ mod tests {
 
     #[test]
     fn a_span_without_rows_is_not_the_end_of_the_data() {
-        let dataset = DatasetId::new(1).unwrap();
-        let searched = query_before(dataset, Resolution::Raw, timestamp(900_000), Limit::clamp(10));
+        let searched = query_before(newest(Resolution::Raw), timestamp(900_000));
         let asked = probe_query(&searched).unwrap();
         assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
         assert!(asked.end < searched.start);
@@ -118,8 +110,7 @@ mod tests {
 
     #[test]
     fn a_query_of_days_has_no_span() {
-        let dataset = DatasetId::new(1).unwrap();
-        let searched = query_before(dataset, Resolution::Day, timestamp(900_000), Limit::clamp(10));
+        let searched = query_before(newest(Resolution::Day), timestamp(900_000));
         assert_eq!((searched.start, probe_query(&searched)), (None, None));
     }
 }

@@ -42,14 +42,12 @@ pub(crate) struct WatchedDataset<'a> {
     pub(crate) dataset: DatasetId,
     /// The display name.
     pub(crate) name: &'a str,
-    /// Its stream, if it is pinned.
-    pub(crate) live: Option<&'a LiveStream>,
     /// Its newest values, as soon as they are there.
     pub(crate) spark: Option<&'a RecentValues>,
     /// The unit of its values; may be empty.
     pub(crate) unit: &'a str,
-    /// Whether its details are loaded, if it is pinned.
-    pub(crate) details: Option<&'a Loadable<()>>,
+    /// Itself, if it is pinned.
+    pub(crate) pin: Option<&'a Pin>,
 }
 
 /// The unit of shares.
@@ -71,19 +69,6 @@ pub(crate) fn unit_in_short(unit: &str) -> &str {
     }
 }
 
-impl<'a> From<&'a Pin> for WatchedDataset<'a> {
-    fn from(pin: &'a Pin) -> Self {
-        Self {
-            dataset: pin.dataset,
-            name: &pin.name,
-            live: Some(&pin.live),
-            spark: Some(&pin.spark),
-            unit: unit(&pin.metadata),
-            details: Some(&pin.details),
-        }
-    }
-}
-
 /// Whether a dataset is deleted or not visible.
 pub(crate) fn is_gone(why: &Failure) -> bool {
     why.status.is_some_and(|status| GONE.contains(&status))
@@ -96,12 +81,18 @@ impl State {
         let others = others.take(OTHERS_MAX).map(|dataset| WatchedDataset {
             dataset: dataset.id,
             name: &dataset.name,
-            live: None,
             spark: self.sparklines.get(&dataset.id),
             unit: unit(&dataset.metadata),
-            details: None,
+            pin: None,
         });
-        self.pins.iter().map(WatchedDataset::from).chain(others).collect()
+        let pinned = self.pins.iter().map(|pin| WatchedDataset {
+            dataset: pin.dataset,
+            name: &pin.name,
+            spark: Some(&pin.spark),
+            unit: unit(&pin.metadata),
+            pin: Some(pin),
+        });
+        pinned.chain(others).collect()
     }
 
     /// Whether `dataset` is pinned.

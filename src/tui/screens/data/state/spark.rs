@@ -79,16 +79,15 @@ impl State {
     }
 }
 
-/// Inserts a row: newest first, each timestamp once, at most `n_max` rows.
-pub(crate) fn put_newest(tape: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
-    match tape.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
+/// Inserts a row: newest first, each timestamp once, none at `n_max` or behind.
+pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
+    match rows.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
         Ok(idx) => {
-            if let Some(kept) = tape.get_mut(idx) {
+            if let Some(kept) = rows.get_mut(idx) {
                 *kept = row;
             }
         }
-        Err(idx) if idx < n_max => tape.insert(idx, row),
+        Err(idx) if idx < n_max => rows.insert(idx, row),
         Err(_) => {}
     }
-    tape.truncate(n_max);
 }

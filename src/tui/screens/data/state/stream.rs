@@ -7,7 +7,6 @@ use model::timestamp::Timestamp;
 use super::State;
 use crate::{
     event::{NamedRow, RowsEvent, StreamEvent},
-    state::loadable::Failure,
     widget::format,
 };
 
@@ -35,21 +34,14 @@ const REPLAY_PACE_MIN: f64 = 1.5;
 const TRIES_COUNTED: u32 = 5;
 
 /// The status of a stream.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Status {
     #[default]
     Closed,
     Opening,
-    Up {
-        /// When the last event arrived.
-        heard: Timestamp,
-    },
-    /// Lost; it reconnects by itself.
-    Lost {
-        why: Failure,
-        /// When the next attempt is made.
-        retry_at: Timestamp,
-    },
+    Up,
+    /// Lost; it reconnects by itself, next at this time.
+    Lost(Timestamp),
 }
 
 /// A stream, and the rows held back while paused.
@@ -59,7 +51,7 @@ pub(crate) struct LiveStream {
     /// When the last event arrived.
     heard_at: Option<Timestamp>,
     /// When the last rows arrived.
-    rows_at: Option<Timestamp>,
+    pub(crate) rows_at: Option<Timestamp>,
     /// When it was last opened.
     opened_at: Option<Timestamp>,
     /// The timestamp of the newest row.
@@ -84,16 +76,6 @@ pub(crate) struct HeldRows {
 }
 
 impl LiveStream {
-    /// Resets the state for another stream.
-    pub(crate) fn reset(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Holds nothing back.
-    pub(crate) fn resume(&mut self) {
-        self.held = None;
-    }
-
     /// Whether rows are held back.
     pub(crate) const fn is_paused(&self) -> bool {
         self.held.is_some()
@@ -106,19 +88,14 @@ impl LiveStream {
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= SILENCE_MAX)
     }
 
-    /// When the last rows arrived.
-    pub(crate) const fn rows_at(&self) -> Option<Timestamp> {
-        self.rows_at
-    }
-
     /// Whether the stream is connected.
     pub(crate) const fn is_up(&self) -> bool {
-        matches!(self.status, Status::Up { .. })
+        matches!(self.status, Status::Up)
     }
 
     /// Whether its note changes each second.
     pub(crate) const fn is_counting(&self) -> bool {
-        matches!(self.status, Status::Lost { .. }) && self.n_tries <= TRIES_COUNTED
+        matches!(self.status, Status::Lost(_)) && self.n_tries <= TRIES_COUNTED
     }
 
     /// How it stands, in a few words: `live · 2s ago`, `replay 60× · 2025-11-03`,
@@ -133,22 +110,23 @@ impl LiveStream {
 
     /// As [`Self::note`], whether rows are held back or not.
     fn line(&self, now: Timestamp) -> String {
-        match &self.status {
+        let heard = self.heard_at.map(|at| now.since(at));
+        match self.status {
             Status::Closed => "not followed".to_owned(),
             Status::Opening => "connecting".to_owned(),
-            Status::Up { heard } => match self.newest_row.filter(|row| is_past(*row, now)) {
+            Status::Up => match self.newest_row.filter(|row| is_past(*row, now)) {
                 Some(row) => self.past(row),
-                None => format!("live · {}", format::ago(now.since(*heard))),
+                None => format!("live · {}", format::ago(heard.unwrap_or_default())),
             },
-            Status::Lost { retry_at, .. } => {
+            Status::Lost(retry_at) => {
                 let left = retry_at.since(now).as_secs();
                 let again = if self.is_counting() {
                     format!("reconnecting in {left}s ({})", self.n_tries)
                 } else {
                     "reconnecting".to_owned()
                 };
-                match self.heard_at {
-                    Some(at) => format!("stale {} · {again}", format::age(now.since(at))),
+                match heard {
+                    Some(ago) => format!("stale {} · {again}", format::age(ago)),
                     None => format!("never connected · {again}"),
                 }
             }
@@ -197,15 +175,15 @@ impl LiveStream {
 
     /// Handles an event of the stream.
     pub(crate) fn on_event(&mut self, news: &RowsEvent, now: Timestamp) {
-        if let StreamEvent::Lost { why, retry_in } = news {
+        if let StreamEvent::Lost { retry_in, .. } = news {
             self.was_lost = true;
             self.n_tries = self.n_tries.saturating_add(1);
-            self.status = Status::Lost { why: why.clone(), retry_at: now + *retry_in };
+            self.status = Status::Lost(now + *retry_in);
             return;
         }
         self.heard_at = Some(now);
         self.n_tries = 0;
-        self.status = Status::Up { heard: now };
+        self.status = Status::Up;
         match news {
             StreamEvent::Connected => {
                 self.opened_at = Some(now);

@@ -1,38 +1,25 @@
 //! Answers of the dataset service: notes how it does, then updates the screen.
 
 use crate::{
-    event::{Acquired, DataEvent, ExportNews, StreamEvent},
+    event::{Acquired, DataEvent, DatasetSearch, ExportNews, StreamEvent},
     screens::update::health::{note, note_stream},
-    state::{State, services::Service},
-    widget::format::counted,
+    state::{State, loadable::Failure, services::Service},
+    widget::format::{bytes, counted},
 };
 
 /// Handles an event of the dataset service.
 pub(crate) fn on(state: &mut State, event: DataEvent) {
+    if let Some(result) = event.outcome() {
+        note(state, Service::Data, &result.map_err(Failure::clone), None);
+    }
     match &event {
-        DataEvent::Datasets { search, result } => {
-            if let Ok(page) = result
-                && search.is_empty()
-            {
-                let names = page.datasets.iter().map(|dataset| dataset.name.clone());
-                state.execute.form.set_datasets(names);
-            }
-            note(state, Service::Data, result, None);
+        DataEvent::Datasets { search, result: Ok(page) } if *search == DatasetSearch::ALL => {
+            let names = page.datasets.iter().map(|dataset| dataset.name.clone());
+            state.execute.form.set_datasets(names);
         }
-        DataEvent::Filtered { result, .. } => {
-            note(state, Service::Data, result, None);
-        }
-        DataEvent::Columns { result, .. } => note(state, Service::Data, result, None),
-        DataEvent::Rows { result, .. } | DataEvent::Table { result, .. } => {
-            note(state, Service::Data, result, None);
-        }
-        // Not every service serves tags.
-        DataEvent::Tags { .. }
-        | DataEvent::Pinned { .. }
-        | DataEvent::Export(ExportNews::Written(_)) => {}
         DataEvent::Export(ExportNews::Done { progress, path }) => {
             let n_rows = counted(progress.rows, "row");
-            let n_bytes = crate::widget::format::bytes(progress.bytes);
+            let n_bytes = bytes(progress.bytes);
             let text = format!("exported to {}", path.display());
             state.notify(text, format!("{n_rows}, {n_bytes}"));
         }
@@ -48,6 +35,7 @@ pub(crate) fn on(state: &mut State, event: DataEvent) {
             note_stream(state, Service::Data, Some(why));
         }
         DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
+        _ => {}
     }
     let now = state.now;
     state.data.on(event, now);

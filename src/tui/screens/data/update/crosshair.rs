@@ -1,8 +1,8 @@
 //! Moving through the past of a dataset: the crosshair, the zoom, and the rows they need.
 
-use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::timestamp::Timestamp;
 
-use super::{BUCKETS, RAW_ROWS};
+use super::BUCKETS;
 use crate::{
     screens::data::state::{
         State, chart,
@@ -48,16 +48,14 @@ impl State {
     }
 
     fn load_older(&mut self) {
-        let resolution = self.chart.resolution();
         let oldest = self.chart.candles().first().map(|candle| candle.time);
-        let (Some(dataset), Some(oldest)) = (self.selected, oldest) else { return };
+        let (Some(newest), Some(oldest)) = (self.first_page(), oldest) else { return };
         if self.older != OlderRows::Unknown
             || self.asked.is_some()
             || self.chart.candles().len() >= chart::CANDLES_MAX
         {
             return;
         }
-        let limit = Limit::clamp(if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS });
-        self.ask(past::query_before(dataset, resolution, oldest, limit));
+        self.ask(past::query_before(newest, oldest));
     }
 }

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use model::{
     dataset::{Column, DatasetId},
-    page::Limit,
     resolution::Resolution,
     timestamp::Timestamp,
 };
 
 use super::{BUCKETS, RAW_ROWS, TAPE_ROWS};
 use crate::{
-    event::{DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
-    screens::data::state::{State, chart::Chart, past::OlderRows},
+    event::{DatasetSearch, DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
+    screens::data::state::{LiveStream, State, chart::Chart, past::OlderRows},
     state::loadable::{Failure, Loadable},
     widget::candles::Candle,
 };
@@ -35,10 +34,14 @@ impl State {
     pub(crate) fn load_datasets(&mut self, now: Timestamp) {
         self.datasets.begin(now);
         self.is_list_old = false;
-        self.effects.push(match self.filter.active().cloned() {
-            Some((field, value)) => Effect::FilterDatasets { field, value },
-            None => Effect::LoadDatasets { search: self.search.value().to_owned() },
-        });
+        self.effects.push(Effect::LoadDatasets(self.dataset_search()));
+    }
+
+    pub(crate) fn dataset_search(&self) -> DatasetSearch {
+        match self.filter.active().cloned() {
+            Some((field, value)) => DatasetSearch::Metadata(field, value),
+            None => DatasetSearch::Text(self.search.value().to_owned()),
+        }
     }
 
     pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
@@ -90,7 +93,7 @@ impl State {
         self.effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
         self.load_rows(now);
         self.effects.extend(self.table.clear());
-        self.live.reset();
+        self.live = LiveStream::default();
         if self.is_shown {
             self.open_stream();
         }
@@ -142,12 +145,15 @@ impl State {
 
     /// Asks for the newest rows of the selected dataset.
     pub(crate) fn load_rows(&mut self, now: Timestamp) {
-        let Some(dataset) = self.selected else { return };
+        let Some(query) = self.first_page() else { return };
         self.rows.begin(now);
         self.older = OlderRows::Unknown;
-        let resolution = self.chart.resolution();
-        let limit = if resolution == Resolution::Raw { RAW_ROWS } else { BUCKETS };
-        self.ask(RowsQuery::newest(dataset, resolution, Limit::clamp(limit)));
+        self.ask(query);
+    }
+
+    pub(crate) fn first_page(&self) -> Option<RowsQuery> {
+        let is_raw = self.chart.resolution() == Resolution::Raw;
+        self.newest_rows(if is_raw { RAW_ROWS } else { BUCKETS })
     }
 
     pub(crate) fn ask(&mut self, query: RowsQuery) {

@@ -128,13 +128,13 @@ impl State {
                 self.effects.push(Effect::CloseStream { dataset: oldest });
             }
         }
+        let mut live = self.live.clone();
+        live.held = None;
         let mut spark = RecentValues::new(PIN_VALUES, now);
         let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
         if self.chart.resolution().bucket().is_none() {
             spark.take(newest, now);
         }
-        let mut live = self.live.clone();
-        live.resume();
         self.pins.push(Pin {
             dataset: dataset.id,
             name: dataset.name,

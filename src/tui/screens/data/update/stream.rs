@@ -1,10 +1,10 @@
 //! Follows the charted dataset: takes live rows, pauses, opens and closes streams.
 
-use model::{page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::{resolution::Resolution, timestamp::Timestamp};
 
 use super::{BUCKETS_AGAIN, TAPE_ROWS};
 use crate::{
-    event::{Effect, NamedRow, RowsEvent, RowsQuery, StreamEvent},
+    event::{Effect, NamedRow, RowsEvent, StreamEvent},
     screens::data::state::{
         State, spark,
         stream::{HELD_ROWS_MAX, HeldRows, Status},
@@ -73,10 +73,13 @@ impl State {
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
         let samples: Vec<Candle> = samples.collect();
         let has_new_column = self.has_new_column(&rows);
-        self.table.add_live_rows(&rows);
+        if self.chart.resolution() == Resolution::Raw {
+            self.table.add_live_rows(&rows);
+        }
         for row in rows {
             spark::put_newest(&mut self.tape, row, TAPE_ROWS);
         }
+        self.tape.truncate(TAPE_ROWS);
         let newest_before = self.chart.nth_newest(0).map(|candle| candle.time);
         self.update_own_sparkline(&samples, now);
         self.chart.add_live_rows(samples);
@@ -91,13 +94,13 @@ impl State {
 
     /// Asks for the newest buckets again if one is over, and nothing else is under way.
     pub(crate) fn load_again(&mut self, is_over: bool) {
-        let resolution = self.chart.resolution();
-        match self.selected {
-            Some(dataset) if is_over && resolution != Resolution::Raw && self.asked.is_none() => {
-                let limit = Limit::clamp(BUCKETS_AGAIN);
-                self.ask(RowsQuery::newest(dataset, resolution, limit));
-            }
-            _ => {}
+        let is_raw = self.chart.resolution() == Resolution::Raw;
+        if let Some(query) = self.newest_rows(BUCKETS_AGAIN)
+            && is_over
+            && !is_raw
+            && self.asked.is_none()
+        {
+            self.ask(query);
         }
     }
 }

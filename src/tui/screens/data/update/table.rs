@@ -3,19 +3,17 @@
 use model::timestamp::Timestamp;
 
 use crate::{
-    event::{Effect, Rows, RowsPage, RowsQuery},
-    screens::data::state::{
-        State,
-        table::{BUCKET_COLUMNS, Source},
-    },
+    event::{Effect, RowsPage, RowsQuery},
+    screens::data::state::{Pane, State, table::PAGE_ROWS},
     state::loadable::Failure,
 };
 
 impl State {
     /// Asks for the newest rows, if the table is shown.
     pub(crate) fn load_table(&mut self) {
-        if let Some(source) = self.source().filter(|_| self.is_table) {
-            self.effects.push(Effect::LoadTable(self.table.newest(source)));
+        if let Some(query) = self.newest_rows(PAGE_ROWS).filter(|_| self.is_table) {
+            self.table.asked = Some(query);
+            self.effects.push(Effect::LoadTable(query));
         }
     }
 
@@ -29,7 +27,7 @@ impl State {
     pub(crate) fn toggle_table(&mut self) {
         self.is_table = !self.is_table;
         if self.is_table {
-            self.pane = crate::screens::data::state::Pane::Chart;
+            self.pane = Pane::Chart;
             self.load_table();
         } else {
             self.effects.extend(self.table.clear());
@@ -38,11 +36,17 @@ impl State {
 
     /// Moves through the table.
     pub(crate) fn move_table(&mut self, n: isize) {
-        let Some(source) = self.source() else { return };
+        let Some(newest) = self.newest_rows(PAGE_ROWS) else { return };
         if n == isize::MIN && self.table.has_newer {
             return self.reload_table();
         }
-        self.effects.extend(self.table.move_by(n, source).map(Effect::LoadTable));
+        self.effects.extend(self.table.move_by(n, newest).map(Effect::LoadTable));
+    }
+
+    /// Scrolls the table by `n` columns.
+    pub(crate) fn scroll_table(&mut self, n: isize) {
+        let last = self.table_columns().len().saturating_sub(1);
+        self.table.n_hidden = self.table.n_hidden.saturating_add_signed(n).min(last);
     }
 
     /// Handles a page of the table.
@@ -52,21 +56,7 @@ impl State {
         result: Result<RowsPage, Failure>,
         now: Timestamp,
     ) {
-        let columns = match (&result, self.columns.value()) {
-            (Ok(RowsPage { rows: Rows::Buckets(_), .. }), _) => {
-                BUCKET_COLUMNS.map(str::to_owned).to_vec()
-            }
-            (_, Some(columns)) => columns.iter().map(|column| column.name.clone()).collect(),
-            (Ok(RowsPage { rows: Rows::Raw(rows), .. }), None) => {
-                rows.first().map_or_else(Vec::new, |row| row.values.keys().cloned().collect())
-            }
-            _ => Vec::new(),
-        };
-        let next = self.table.take(query, result, columns, now);
+        let next = self.table.take(query, result, now);
         self.effects.extend(next.map(Effect::LoadTable));
-    }
-
-    pub(crate) fn source(&self) -> Option<Source> {
-        Some(Source { dataset: self.selected?, resolution: self.chart.resolution() })
     }
 }

@@ -9,8 +9,8 @@ use model::{
 use super::*;
 use crate::{
     event::{
-        Acquired, DatasetsPage, ExportNews, NamedRow, Progress, Rows, RowsPage, RowsQuery,
-        StreamEvent,
+        Acquired, DatasetSearch, DatasetsPage, ExportNews, NamedRow, Progress, Rows, RowsPage,
+        RowsQuery, StreamEvent,
     },
     keymap::Chord,
     screens::data::state::RecentValues,
@@ -64,7 +64,7 @@ fn row(second: i64, value: f64) -> NamedRow {
 }
 
 fn found(state: &mut State, datasets: &[Dataset]) -> Vec<Effect> {
-    let search = state.search.value().to_owned();
+    let search = DatasetSearch::Text(state.search.value().to_owned());
     take(state, DataEvent::Datasets { search, result: Ok(page(datasets)) }, 0)
 }
 
@@ -107,7 +107,7 @@ fn opened() -> (State, Vec<Effect>) {
     assert_eq!(effects_of(&mut state, |state| state.show(at(0))), []);
     assert!(
         effects_of(&mut state, |state| state.connected(at(0)))
-            .contains(&Effect::LoadDatasets { search: String::new() })
+            .contains(&Effect::LoadDatasets(DatasetSearch::ALL))
     );
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
     (state, effects)
@@ -261,8 +261,8 @@ fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
     let (mut state, _) = opened();
     state.act(Action::MetadataFilter, at(0));
     state.filter.text.set("ticker=BTC");
-    let (field, value) = ("ticker".to_owned(), "BTC".to_owned());
-    let want = Effect::FilterDatasets { field: field.clone(), value: value.clone() };
+    let search = DatasetSearch::Metadata("ticker".to_owned(), "BTC".to_owned());
+    let want = Effect::LoadDatasets(search.clone());
     assert_eq!(
         effects_of(&mut state, |state| state.confirm_input(at(0))),
         std::slice::from_ref(&want)
@@ -270,13 +270,13 @@ fn the_list_is_filtered_by_one_field_until_that_is_cleared() {
     found(&mut state, &[dataset(7, "late")]);
     assert_eq!(state.list().len(), 2, "an answer to what is no longer asked");
     let result = Ok(page(&[dataset(2, "market")]));
-    state.on(DataEvent::Filtered { field, value, result }, at(1));
+    state.on(DataEvent::Datasets { search, result }, at(1));
     assert_eq!(state.list().len(), 1);
     assert!(act(&mut state, Action::Refresh, 2).contains(&want));
     assert!(state.back());
     assert_eq!(
         effects_of(&mut state, |state| state.reload_after_search(at(3))),
-        [Effect::LoadDatasets { search: String::new() }]
+        [Effect::LoadDatasets(DatasetSearch::ALL)]
     );
 }
 
@@ -363,7 +363,7 @@ fn newest_values_are_read_for_the_overview() {
     for one in state.watched() {
         let newest = one.spark.and_then(RecentValues::newest).map(|(_, value)| value);
         assert_eq!(newest, Some(3.0), "{}", one.name);
-        assert!(one.live.is_none());
+        assert!(one.pin.is_none());
     }
     assert_eq!(effects_of(&mut state, |state| state.set_in_overview(false)).len(), 2);
     assert_eq!(effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(21))), []);
@@ -410,9 +410,8 @@ fn restored_pins_are_followed_once_each() {
 fn pins_survive_an_outage_and_end_with_their_dataset() {
     let mut state = pinned_before();
     state.connected(at(0));
-    let search = String::new();
     let away = Err(Failure::default());
-    state.on(DataEvent::Datasets { search, result: away }, at(1));
+    state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result: away }, at(1));
     assert_eq!(pins(&state), [("pin 1", false), ("pin 2", false), ("pin 99", false)]);
     found(&mut state, &[dataset(1, "cpu")]);
     state.on(refused(2, None), at(2));
@@ -544,17 +543,17 @@ fn a_search_runs_on_each_edit_and_drops_older_answers() {
     state.field().unwrap().press(Chord::named("m").unwrap());
     assert_eq!(
         effects_of(&mut state, |state| state.edited(at(0))),
-        [Effect::LoadDatasets { search: "m".to_owned() }]
+        [Effect::LoadDatasets(DatasetSearch::Text("m".to_owned()))]
     );
     let result = Ok(page(&[dataset(1, "cpu")]));
-    state.on(DataEvent::Datasets { search: String::new(), result }, at(0));
+    state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result }, at(0));
     assert_eq!(state.list().len(), 2, "an answer to another search");
     found(&mut state, &[dataset(2, "market")]);
     assert_eq!(state.list().len(), 1);
     assert!(state.back());
     assert_eq!(
         effects_of(&mut state, |state| state.reload_after_search(at(2))),
-        [Effect::LoadDatasets { search: String::new() }]
+        [Effect::LoadDatasets(DatasetSearch::ALL)]
     );
     assert_eq!(effects_of(&mut state, |state| state.reload_after_search(at(2))), []);
 }

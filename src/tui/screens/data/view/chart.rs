@@ -177,23 +177,32 @@ fn open_bucket(frame: Frame<'_>) -> Option<model::timestamp::Timestamp> {
     (is_filling || newest + length > frame.state.now).then_some(newest)
 }
 
-/// How many of the newest candles are out of view on the right, of a chart that shows `n_shown`.
-///
-/// None, until the crosshair leaves on the left; then as many half charts as bring it back.
-fn n_newer(frame: Frame<'_>, n_shown: usize) -> usize {
-    let state = &frame.state.data;
-    let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
-    let half = (n_shown / 2).max(1);
-    match n.checked_sub(n_shown) {
-        Some(beyond) => (beyond / half + 1) * half,
-        None => 0,
-    }
+/// The part of a chart that is in view.
+struct Window<'a> {
+    /// How many of the newest candles are out of view on the right.
+    n_newer: usize,
+    /// How many places stay free behind the newest.
+    n_free: usize,
+    seen: &'a [Candle],
+    /// Those, the ones before that averages begin with, and the newer ones.
+    led: &'a [Candle],
 }
 
-/// How many places stay free behind the newest of `n_shown`: none where it is scrolled out.
-fn n_free(frame: Frame<'_>, n_shown: usize, n_newer: usize) -> usize {
-    let n_free = frame.state.data.chart.n_free(n_shown / STEPS_ACROSS);
-    if n_newer > 0 { 0 } else { n_free }
+impl<'a> Window<'a> {
+    /// The window of a chart that shows `n_shown` candles: the newest ones, until the crosshair leaves
+    /// on the left; then as many half charts further back as bring it into view.
+    fn new(state: &'a State, n_shown: usize) -> Self {
+        let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
+        let half = (n_shown / 2).max(1);
+        let n_newer = n.checked_sub(n_shown).map_or(0, |beyond| (beyond / half + 1) * half);
+        let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / STEPS_ACROSS) };
+        let all = state.chart.candles();
+        let end = all.len().saturating_sub(n_newer);
+        let start = end.saturating_sub(n_shown - n_free);
+        let seen = all.get(start..end).unwrap_or(&[]);
+        let led = all.get(start.saturating_sub(LEAD)..).unwrap_or(&[]);
+        Self { n_newer, n_free, seen, led }
+    }
 }
 
 /// Draws candles; returns those in view.
@@ -214,23 +223,14 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Cand
         scale: None,
         theme,
     };
-    let n_shown = chart.capacity(area.width).max(1);
-    chart.n_newer = n_newer(frame, n_shown);
-    chart.n_free = n_free(frame, n_shown, chart.n_newer);
-    let n_shown = n_shown - chart.n_free;
-    let end = all.len().saturating_sub(chart.n_newer);
-    let start = end.saturating_sub(n_shown + LEAD);
-    let part = all.get(start..).unwrap_or(&[]);
-    let smooth = if state.kind == ChartKind::Heikin { heikin(part) } else { Vec::new() };
-    chart.bars = if state.kind == ChartKind::Heikin { &smooth } else { part };
-    let lines = indicators(state.indicators, state.chart.resolution(), part, theme);
-    let overlays: Vec<_> = lines
-        .iter()
-        .map(|line| Overlay { values: &line.values, style: line.style })
-        .rev()
-        .collect();
+    let Window { n_newer, n_free, seen, led } =
+        Window::new(state, chart.capacity(area.width).max(1));
+    chart.n_newer = n_newer;
+    chart.n_free = n_free;
+    let smooth = if state.kind == ChartKind::Heikin { heikin(led) } else { Vec::new() };
+    chart.bars = if state.kind == ChartKind::Heikin { &smooth } else { led };
+    let overlays = indicators(state.indicators, state.chart.resolution(), led, theme);
     chart.overlays = &overlays;
-    let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
     chart.scale = share_scale(frame, seen);
     chart.render(area, buf);
     seen
@@ -250,20 +250,13 @@ fn share_scale(frame: Frame<'_>, seen: &[Candle]) -> Option<Scale> {
     pins::share_scale(frame.state.data.unit(), values)
 }
 
-/// An indicator: what it is called, and a value for each candle.
-struct Indicator {
-    name: String,
-    values: Vec<Option<f64>>,
-    style: Style,
-}
-
 /// The indicators of `candles`, the most important first.
 fn indicators(
     chosen: Indicators,
     resolution: Resolution,
     candles: &[Candle],
     theme: &Theme,
-) -> Vec<Indicator> {
+) -> Vec<Overlay> {
     let mean = |n| (format!("MA {n}"), stats::moving_average(candles, n));
     let newer = |n| (format!("EMA {n}"), stats::exponential_average(candles, n));
     let (n, deviations) = BANDS;
@@ -284,7 +277,7 @@ fn indicators(
     };
     let styles = [first, second, third];
     let lines = lines.into_iter().zip(styles);
-    lines.map(|((name, values), style)| Indicator { name, values, style }).collect()
+    lines.map(|((name, values), style)| Overlay { name, values, style }).collect()
 }
 
 /// Draws a line through the closes; returns the candles in view.
@@ -292,29 +285,23 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle]
     let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
-    let n_newer = n_newer(frame, n_shown);
-    let n_free = n_free(frame, n_shown, n_newer);
-    let n_shown = n_shown - n_free;
-    let end = all.len().saturating_sub(n_newer);
-    let seen = all.get(end.saturating_sub(n_shown)..end).unwrap_or(&[]);
+    let Window { n_free, seen, led, n_newer } = Window::new(state, n_shown);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
     let points: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.close }).collect();
     let volumes: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.volume }).collect();
-    let lead = end.saturating_sub(n_shown + LEAD);
-    let part = all.get(lead..end).unwrap_or(seen);
-    let indicators = indicators(state.indicators, state.chart.resolution(), part, theme);
-    let paths: Vec<(Vec<Point>, Style)> = indicators
-        .iter()
-        .map(|line| {
-            let values = part.iter().zip(&line.values).skip(part.len() - seen.len());
-            let point = |(c, value): (&Candle, &Option<f64>)| {
-                Some(Point { time: c.time, value: (*value)? })
-            };
-            (values.filter_map(point).collect(), line.style)
-        })
+    let indicators = indicators(state.indicators, state.chart.resolution(), led, theme);
+    let paths = indicators.iter().rev().map(|line| {
+        let values = line.values.iter().skip(led.len() - n_newer - seen.len());
+        let point =
+            |(c, value): (&Candle, &Option<f64>)| Some(Point { time: c.time, value: (*value)? });
+        seen.iter().zip(values).filter_map(point).collect::<Vec<_>>()
+    });
+    let paths: Vec<_> = paths.collect();
+    let styles = indicators.iter().rev().map(|line| line.style);
+    let guides = paths.iter().zip(styles);
+    let mut lines: Vec<_> = guides
+        .map(|(points, style)| line::Line { is_guide: true, ..line::Line::new(points, style) })
         .collect();
-    let mut lines: Vec<_> =
-        paths.iter().rev().map(|(points, style)| guide(points, *style)).collect();
     lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
     let apart = apart(newest_of(seen), state.chart.resolution());
     let newest = all.last().unwrap_or(last);
@@ -333,11 +320,6 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle]
     }
     .render(area, buf);
     seen
-}
-
-/// A line of an indicator.
-fn guide(points: &[Point], style: Style) -> line::Line<'_> {
-    line::Line { is_guide: true, ..line::Line::new(points, style) }
 }
 
 /// The usual distance of rows.

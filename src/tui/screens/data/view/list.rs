@@ -204,22 +204,19 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
 /// Draws what a dataset is, a fact in a row.
 fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_>) {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
-    let columns = match &state.columns {
-        Loadable::Ready { value, .. } | Loadable::Stale { value, .. } => {
-            let names: Vec<_> = value.iter().map(|column| column.name.as_str()).collect();
+    let columns = match state.columns.value() {
+        Some(columns) => {
+            let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
             format!("{}: {}", names.len(), names.join(" "))
         }
-        other => other.note(now),
+        None => state.columns.note(now),
     };
-    let tags = match &state.tags {
-        Loadable::Ready { value, .. } | Loadable::Stale { value, .. } if value.is_empty() => {
-            "none".to_owned()
-        }
-        Loadable::Ready { value, .. } | Loadable::Stale { value, .. } => value.join(" "),
-        _ => String::new(),
+    let tags = match state.tags.value() {
+        Some(tags) if tags.is_empty() => "none".to_owned(),
+        tags => tags.map_or_else(String::new, |tags| tags.join(" ")),
     };
     // The stream knows of newer rows than the list.
-    let rows_at = state.live.rows_at();
+    let rows_at = state.live.rows_at;
     let updated_at = rows_at.map_or(dataset.updated_at, |rows_at| rows_at.max(dataset.updated_at));
     let mut facts = vec![
         ("id", dataset.id.to_string()),

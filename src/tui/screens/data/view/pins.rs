@@ -17,7 +17,6 @@ use crate::{
         RecentValues, SPARK_VALUES, is_past,
         pins::{PERCENT, PIN_VALUES, WatchedDataset},
     },
-    state::loadable::Loadable,
     theme::Theme,
     view::Frame,
     widget::{
@@ -59,8 +58,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let info = format!("{} · {} unpins", pins.len(), frame.key(Layer::Data, Action::Pin));
     let inside = pane::Pane::new("Pinned").info(info).draw(area, buf, theme);
-    let pins: Vec<_> = pins.iter().map(WatchedDataset::from).collect();
-    draw_cards(inside, buf, &pins, now, theme);
+    let mut watched = frame.state.data.watched();
+    watched.truncate(pins.len());
+    draw_cards(inside, buf, &watched, now, theme);
 }
 
 /// Draws a card for each of `watched` into `area`, as tall as there is room for; returns the places
@@ -103,29 +103,16 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     }
     let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
     let decimals = format::decimals_for(values.iter().copied());
-    let (first, last) = (values.first().copied(), values.last().copied());
-    let untold = one.details.filter(|details| details.value().is_none());
-    let (dot, dot_style) = match one.live {
+    let live = one.pin.map(|pin| &pin.live);
+    let (dot, dot_style) = match live {
         Some(live) if live.is_up() => ('●', theme.up),
         Some(_) => ('○', theme.warn),
         None => ('·', theme.muted),
     };
     paint::put(buf, area, (0, 0), dot, dot_style);
-    let note = match (one.live, one.spark) {
-        _ if untold.is_some() => match untold.and_then(Loadable::failure) {
-            Some(why) => format!("waiting · {}", why.why),
-            None => "waiting for the service".to_owned(),
-        },
-        (Some(live), _) => live.note(now),
-        (None, Some(spark)) => match spark.newest() {
-            Some((time, _)) if is_past(time, now) => format!("newest of {}", format::date(time)),
-            Some(_) => format!("newest {}", format::ago(spark.age(now))),
-            None => "no rows yet".to_owned(),
-        },
-        (None, None) => "not read yet".to_owned(),
-    };
+    let note = note(one, now);
     let bold = theme.text.add_modifier(Modifier::BOLD);
-    let number = last.map_or_else(String::new, |last| format::grouped(last, decimals));
+    let number = values.last().map_or_else(String::new, |it| format::grouped(*it, decimals));
     let unit = Some(one.unit).filter(|unit| !unit.is_empty() && !number.is_empty());
     let unit = unit.map_or_else(String::new, |unit| format!(" {unit}"));
     let line = Line::from(vec![
@@ -137,18 +124,19 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     paint::text(buf, area, (2, 0), &format::fit(one.name, room), bold);
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
     // All that is kept of a dataset spans its card, as soon as that many have come.
-    let n_kept = if one.live.is_some() { PIN_VALUES } else { SPARK_VALUES };
+    let n_kept = if one.pin.is_some() { PIN_VALUES } else { SPARK_VALUES };
     draw_spark(plot, buf, &Trace { values: &values, n_kept, unit: one.unit }, theme);
     let y = area.height.saturating_sub(1);
     if y == 0 {
         return;
     }
-    let is_lost = one.live.is_some_and(|live| !live.is_up());
+    let is_lost = live.is_some_and(|live| !live.is_up());
     let style = if is_lost { theme.warn } else { theme.muted };
     paint::text(buf, area, (0, y), &format::fit(&note, area.width.into()), style);
-    let Some(change) = first.zip(last).map(|(first, last)| (last - first, first)) else { return };
-    let percent = change.0 / change.1.abs() * 100.0;
-    let moved = match change.0 {
+    let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
+    let change = last - first;
+    let percent = change / first.abs() * 100.0;
+    let moved = match change {
         0.0 => "unchanged".to_owned(),
         // What is a share already moves by points.
         by if one.unit == PERCENT => {
@@ -159,7 +147,7 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
         }
         by => format!("{} {}", tape::arrow(by), format::signed(by, decimals)),
     };
-    let style = if change.0 == 0.0 { theme.muted } else { theme.signed(change.0) };
+    let style = if change == 0.0 { theme.muted } else { theme.signed(change) };
     // Over how long is left out where there is no room.
     let length = one.spark.map(RecentValues::length).unwrap_or_default();
     let over = format!(" over {}", format::span(length));
@@ -170,6 +158,23 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     }
     if line.width() <= room {
         paint::line_right(buf, area, y, &line);
+    }
+}
+
+/// How live a dataset is, in a few words.
+fn note(one: WatchedDataset<'_>, now: Timestamp) -> String {
+    match (one.pin, one.spark.map(|spark| (spark.newest(), spark.age(now)))) {
+        (Some(pin), _) if pin.details.value().is_none() => match pin.details.failure() {
+            Some(why) => format!("waiting · {}", why.why),
+            None => "waiting for the service".to_owned(),
+        },
+        (Some(pin), _) => pin.live.note(now),
+        (None, None) => "not read yet".to_owned(),
+        (None, Some((None, _))) => "no rows yet".to_owned(),
+        (None, Some((Some((time, _)), _))) if is_past(time, now) => {
+            format!("newest of {}", format::date(time))
+        }
+        (None, Some((Some(_), age))) => format!("newest {}", format::ago(age)),
     }
 }
 

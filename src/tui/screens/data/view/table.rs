@@ -1,18 +1,18 @@
 //! The rows of the dataset as a table: all columns, as far into the past as one scrolls.
 
-use std::borrow::Cow;
-
 use model::row::Value;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
+    style::Style,
     text::Line,
     widgets::{self, Row, StatefulWidget as _, TableState},
 };
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
-    screens::data::state::table::{Table, TableRow},
+    event::NamedRow,
+    screens::data::state::{past::OlderRows, table::Table},
     view::{Frame, split_rows, table::first_row},
     widget::{format, note, paint},
 };
@@ -23,8 +23,40 @@ const TEXT_MAX: usize = 32;
 /// The columns of a timestamp.
 const TIME_WIDTH: u16 = 19;
 
-/// The columns between two.
-const GAP: u16 = 2;
+/// The least columns between two.
+pub(super) const GAP: u16 = 2;
+
+/// A column of texts, with its title and its width.
+pub(super) struct TextColumn {
+    pub(super) title: Line<'static>,
+    pub(super) cells: Vec<Line<'static>>,
+    pub(super) width: u16,
+}
+
+impl TextColumn {
+    /// As wide as the widest of `texts`, and as `name` up to `name_max`.
+    pub(super) fn new(name: &str, name_max: usize, texts: Vec<String>) -> Self {
+        let widths = texts.iter().map(|text| text.width());
+        let width = widths.chain([name.width().min(name_max)]).max().unwrap_or(0);
+        let right = |text| Line::raw(text).right_aligned();
+        Self {
+            title: right(format::fit(name, width).to_uppercase()),
+            cells: texts.into_iter().map(right).collect(),
+            width: u16::try_from(width).unwrap_or(u16::MAX),
+        }
+    }
+}
+
+/// The columns beside one another, below a head.
+pub(super) fn into_table(columns: Vec<TextColumn>, style: Style) -> widgets::Table<'static> {
+    let widths: Vec<u16> = columns.iter().map(|column| column.width).collect();
+    let n_rows = columns.first().map_or(0, |column| column.cells.len());
+    let (head, mut cells): (Vec<_>, Vec<_>) =
+        columns.into_iter().map(|column| (column.title, column.cells.into_iter())).unzip();
+    let mut row = || cells.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>();
+    let rows: Vec<_> = (0..n_rows).map(|_| Row::new(row()).style(style)).collect();
+    widgets::Table::new(rows, widths).header(Row::new(head)).column_spacing(GAP)
+}
 
 /// Draws the rows around the chosen one into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
@@ -32,7 +64,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if area.height < 3 {
         return;
     }
-    if table.rows().is_empty() {
+    if table.rows.is_empty() {
         draw_nothing(area, buf, frame);
         return;
     }
@@ -40,41 +72,38 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let [body, last] = split_rows(area, area.height - 1);
     let n_shown = usize::from(body.height - 1);
     let chosen = table.selected_idx();
-    let first = first_row(chosen, table.rows().len(), n_shown);
-    let shown: Vec<&TableRow> = table.rows().iter().skip(first).take(n_shown).collect();
-    let time = |row: &&TableRow| format!("{} {}", format::date(row.time), format::clock(row.time));
-    let mut rows: Vec<Vec<Line<'_>>> =
-        shown.iter().map(|row| vec![Line::styled(time(row), theme.muted)]).collect();
-    let mut head = vec![Line::raw("TIME")];
-    let mut widths = vec![TIME_WIDTH];
+    let first = first_row(chosen, table.rows.len(), n_shown);
+    let shown: Vec<&NamedRow> = table.rows.iter().skip(first).take(n_shown).collect();
+    let time = |row: &&NamedRow| {
+        let time = format!("{} {}", format::date(row.timestamp), format::clock(row.timestamp));
+        Line::styled(time, theme.muted)
+    };
+    let names = frame.state.data.table_columns();
+    let n_hidden = table.n_hidden.min(names.len().saturating_sub(1));
+    let times = shown.iter().map(time).collect();
+    let mut columns = vec![TextColumn { title: "TIME".into(), cells: times, width: TIME_WIDTH }];
     let mut end = TIME_WIDTH;
-    for (idx, name) in table.columns.iter().enumerate().skip(table.n_hidden) {
-        let cells = || shown.iter().map(|row| row.cells.get(idx).and_then(Option::as_ref));
+    for name in names.into_iter().skip(n_hidden) {
+        let cells = || shown.iter().map(|row| row.values.get(name));
         let decimals = format::decimals_for(cells().flatten().filter_map(Value::as_f64));
-        let texts: Vec<_> = cells().map(|value| cell_text(value, decimals)).collect();
-        let title = format::fit(name, TEXT_MAX).to_uppercase();
-        let width = texts.iter().map(|text| text.width()).chain([title.width()]).max();
-        let width = u16::try_from(width.unwrap_or(0)).unwrap_or(u16::MAX);
-        end = end.saturating_add(width).saturating_add(GAP);
+        let texts = cells().map(|value| cell_text(value, decimals)).collect();
+        let column = TextColumn::new(name, TEXT_MAX, texts);
+        end = end.saturating_add(column.width).saturating_add(GAP);
         if end > body.width {
             break;
         }
-        widths.push(width);
-        head.push(Line::raw(title).right_aligned());
-        for (row, text) in rows.iter_mut().zip(texts) {
-            row.push(Line::raw(text).right_aligned());
-        }
+        columns.push(column);
     }
     let mut selection = TableState::new().with_selected(chosen - first);
     let head_style = theme.muted.bold();
-    widgets::Table::new(rows.into_iter().map(Row::new), widths)
-        .style(theme.text)
-        .header(Row::new(head).style(head_style))
-        .column_spacing(GAP)
-        .row_highlight_style(theme.sel)
-        .render(body.intersection(buf.area), buf, &mut selection);
+    into_table(columns, theme.text).row_highlight_style(theme.sel).render(
+        body.intersection(buf.area),
+        buf,
+        &mut selection,
+    );
+    paint::row_style(buf, body, 0, head_style);
     // Hints at columns before and after stand where they would begin.
-    if table.n_hidden > 0 {
+    if n_hidden > 0 {
         paint::text(buf, body, (TIME_WIDTH + 1, 0), "…", head_style);
     }
     if end > body.width {
@@ -85,24 +114,24 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 
 /// What there is before and after the rows that are kept.
 fn beyond(table: &Table, chosen: usize) -> String {
-    let here = format!("row {} of {} read", chosen + 1, format::count(table.rows().len() as u64));
+    let here = format!("row {} of {} read", chosen + 1, format::count(table.rows.len() as u64));
     let older = match &table.failure {
         Some(why) => format!("failed to {}: {}", why.what, why.why),
-        None if table.is_loading() => "reading older rows…".to_owned(),
-        None if table.is_at_start() => "oldest row reached".to_owned(),
+        None if table.asked.is_some() => "reading older rows…".to_owned(),
+        None if table.older == OlderRows::Nothing => "oldest row reached".to_owned(),
         None => "more rows follow".to_owned(),
     };
-    let newest = if table.is_following() { " · follows the newest" } else { "" };
+    let newest = if table.chosen.is_none() { " · follows the newest" } else { "" };
     format!("{here} · {older}{newest}")
 }
 
-fn cell_text(value: Option<&Value>, decimals: usize) -> Cow<'_, str> {
+fn cell_text(value: Option<&Value>, decimals: usize) -> String {
     match value {
-        None => format::NONE.into(),
-        Some(Value::String(text)) => format::fit(text, TEXT_MAX),
-        Some(Value::Boolean(truth)) => truth.to_string().into(),
-        Some(Value::Integer(number)) => format::integer(*number).into(),
-        Some(Value::Float(number)) => format::telling(*number, decimals, format::grouped).into(),
+        None => format::NONE.to_owned(),
+        Some(Value::String(text)) => format::fit(text, TEXT_MAX).into_owned(),
+        Some(Value::Boolean(truth)) => truth.to_string(),
+        Some(Value::Integer(number)) => format::integer(*number),
+        Some(Value::Float(number)) => format::telling(*number, decimals, format::grouped),
     }
 }
 
@@ -110,7 +139,7 @@ fn draw_nothing(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (table, theme) = (&frame.state.data.table, frame.theme);
     match &table.failure {
         Some(why) => note::failed(buf, area, why, theme),
-        None if table.is_loading() => frame.draw_loading(area, buf),
+        None if table.asked.is_some() => frame.draw_loading(area, buf),
         None => note::centered(buf, area, &[("no rows", theme.muted)]),
     }
 }

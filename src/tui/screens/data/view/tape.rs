@@ -5,14 +5,15 @@ use ratatui::{
     buffer::Buffer,
     layout::{Flex, Rect},
     text::Line,
-    widgets::{Row, Table, Widget as _},
+    widgets::Widget as _,
 };
 
+use super::table::{GAP, TextColumn, into_table};
 use crate::{
     event::NamedRow,
     screens::data::state::{Pane, sample::Shape},
     view::{Frame, focus_if},
-    widget::{format, note, pane},
+    widget::{format, note, paint, pane},
 };
 
 /// Columns of a time of day.
@@ -27,9 +28,6 @@ const DATED_FROM: u16 = 44;
 
 /// Columns of what a number did, and the space before it.
 const ARROW_WIDTH: u16 = 2;
-
-/// The least columns between two numbers.
-const GAP: u16 = 2;
 
 /// The longest title that a column is made wider for.
 const TITLE_MAX: usize = 12;
@@ -55,84 +53,55 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     };
     let shown: Vec<&NamedRow> = state.tape.iter().take(usize::from(body.height) + 1).collect();
-    let main = Numbers::from_rows(column, &shown);
+    let numbers = |name: &str| -> Vec<Option<f64>> {
+        shown.iter().map(|row| row.values.get(name).and_then(Value::as_f64)).collect()
+    };
+    let values = numbers(column);
+    let mut main = text_column(column, &values);
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
     let has_dates = !is_today && body.width >= DATED_FROM;
     let time_width = if has_dates { DATE_TIME_WIDTH } else { TIME_WIDTH };
-    let mut widths = vec![time_width, main.width + ARROW_WIDTH];
-    let mut room = body.width.saturating_sub(time_width + GAP + main.width + ARROW_WIDTH);
-    let mut others = Vec::new();
-    for name in other_columns(column, state.tape.front()) {
-        let numbers = Numbers::from_rows(name, &shown);
-        let Some(left) = room.checked_sub(numbers.width + GAP) else { continue };
-        room = left;
-        widths.push(numbers.width);
-        others.push(numbers);
-    }
     let title = match shown.first() {
         Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
         _ => "TIME".to_owned(),
     };
-    let titles = others.iter().map(|numbers| Line::raw(numbers.title()).right_aligned());
-    let head = [Line::raw(title), Line::raw(format!("{}  ", main.title())).right_aligned()];
-    let rows = shown.iter().enumerate().map(|(y, row)| {
-        let clock = format::clock(row.timestamp);
-        let time =
-            if has_dates { format!("{} {clock}", format::date(row.timestamp)) } else { clock };
-        let change = main.change(y);
-        let style = theme.signed(change);
-        let arrow = main.value(y).map_or(' ', |_| arrow(change));
-        let value = Line::styled(format!("{} {arrow}", main.text(y)), style).right_aligned();
-        let others = others.iter().map(|numbers| Line::raw(numbers.text(y)).right_aligned());
-        Row::new([Line::raw(time), value].into_iter().chain(others)).style(theme.muted)
-    });
+    let time = |row: &&NamedRow| {
+        let date = if has_dates { format::date(row.timestamp) + " " } else { String::new() };
+        Line::raw(date + &format::clock(row.timestamp))
+    };
+    let times = shown.iter().map(time).collect();
+    main.width += ARROW_WIDTH;
+    main.title.push_span("  ");
+    let value = |y: usize| values.get(y).copied().flatten();
+    for (y, cell) in main.cells.iter_mut().enumerate() {
+        // By how much it is above the one before it in time.
+        let change = value(y).zip(value(y + 1)).map_or(0.0, |(value, before)| value - before);
+        let arrow = value(y).map_or(' ', |_| arrow(change));
+        cell.push_span(format!(" {arrow}"));
+        cell.style = theme.signed(change);
+    }
+    let mut room = body.width.saturating_sub(time_width + GAP + main.width);
+    let mut columns = vec![TextColumn { title: title.into(), cells: times, width: time_width }];
+    columns.push(main);
+    for name in other_columns(column, state.tape.front()) {
+        let other = text_column(name, &numbers(name));
+        let Some(left) = room.checked_sub(other.width + GAP) else { continue };
+        room = left;
+        columns.push(other);
+    }
     // What is free stands between the columns, so that they span the pane.
-    Table::new(rows, widths)
-        .header(Row::new(head.into_iter().chain(titles)).style(theme.muted.bold()))
-        .column_spacing(GAP)
+    into_table(columns, theme.muted)
         .flex(Flex::SpaceBetween)
         .render(body.intersection(buf.area), buf);
+    paint::row_style(buf, body, 0, theme.muted.bold());
 }
 
-/// The numbers of a column, newest first, and how wide they are.
-struct Numbers<'a> {
-    name: &'a str,
-    values: Vec<Option<f64>>,
-    /// The values to the decimals of the column, or to four digits where that would be long.
-    texts: Vec<String>,
-    width: u16,
-}
-
-impl<'a> Numbers<'a> {
-    fn from_rows(name: &'a str, rows: &[&NamedRow]) -> Self {
-        let value = |row: &&NamedRow| row.values.get(name).and_then(Value::as_f64);
-        let values: Vec<_> = rows.iter().map(value).collect();
-        let decimals = format::decimals_for(values.iter().copied().flatten());
-        let text = |value: &Option<f64>| {
-            format::or_none(*value, |value| format::short(value, decimals, NUMBER_MAX))
-        };
-        let texts: Vec<String> = values.iter().map(text).collect();
-        let widest = texts.iter().map(|text| text.chars().count()).max();
-        let width = widest.unwrap_or(0).max(name.len().min(TITLE_MAX));
-        Self { name, values, texts, width: u16::try_from(width).unwrap_or(u16::MAX) }
-    }
-
-    fn title(&self) -> String {
-        format::fit(self.name, self.width.into()).to_uppercase()
-    }
-
-    fn text(&self, row: usize) -> &str {
-        self.texts.get(row).map_or("", String::as_str)
-    }
-
-    fn value(&self, row: usize) -> Option<f64> {
-        self.values.get(row).copied().flatten()
-    }
-
-    /// By how much row `row` is above the one before it in time.
-    fn change(&self, row: usize) -> f64 {
-        self.value(row).zip(self.value(row + 1)).map_or(0.0, |(value, before)| value - before)
-    }
+/// A column of numbers to their common decimals, or to four digits where that would be long.
+fn text_column(name: &str, values: &[Option<f64>]) -> TextColumn {
+    let decimals = format::decimals_for(values.iter().copied().flatten());
+    let short = |value| format::short(value, decimals, NUMBER_MAX);
+    let texts = values.iter().map(|value| format::or_none(*value, short)).collect();
+    TextColumn::new(name, TITLE_MAX, texts)
 }
 
 /// The sign of a change.

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     action::Action,
-    event::{DataEvent, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent},
+    event::{
+        DataEvent, DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, StreamEvent,
+    },
     screens::Screen,
     state::{self, loadable::Failure},
     theme::{self, Theme, depth::Depth},
@@ -132,7 +134,7 @@ fn opened(name: &str) -> state::State {
     ];
     datasets.sort_by_key(|dataset| dataset.name != name);
     let page = DatasetsPage { n_datasets: Some(4), datasets: datasets.clone(), has_more: false };
-    let found = DataEvent::Datasets { search: String::new(), result: Ok(page) };
+    let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
     let effects = effects_of(&mut state, |state| state.data.on(found, now()));
     let names: &[&str] = match name {
         "cpu" => &["load_percent", "n_cores"],
@@ -267,7 +269,7 @@ fn each_state() {
             state::State { screen: Screen::Data, now: now(), ..state::State::default() };
         state.data.show(now());
         state.data.connected(now());
-        let found = |result| DataEvent::Datasets { search: String::new(), result };
+        let found = |result| DataEvent::Datasets { search: DatasetSearch::ALL, result };
         if let Some(result) = result {
             state.data.on(found(result), now());
         }
@@ -308,7 +310,7 @@ fn empty_states_say_what_to_do() {
     let text = |state: &state::State| shot::text(&drawn(state, 120, 30, theme::Name::Dark));
     assert!(text(&state).contains("loading"));
     let page = DatasetsPage { n_datasets: None, datasets: Vec::new(), has_more: false };
-    let found = |result| DataEvent::Datasets { search: String::new(), result };
+    let found = |result| DataEvent::Datasets { search: DatasetSearch::ALL, result };
     state.data.on(found(Ok(page)), now());
     assert!(text(&state).contains("t acquires the tag public"));
     let failure = Failure {
@@ -397,7 +399,7 @@ proptest! {
         state.data.connected(now());
         let datasets = vec![dataset(1, &name, &name, "1m")];
         let page = DatasetsPage { n_datasets: None, datasets, has_more: false };
-        let found = DataEvent::Datasets { search: String::new(), result: Ok(page) };
+        let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
         let effects = effects_of(&mut state, |state| state.data.on(found, now()));
         let row = |(idx, value): (u32, &f64)| NamedRow {
             timestamp: now() - Duration::from_mins(1) * idx,

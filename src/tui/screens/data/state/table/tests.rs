@@ -1,5 +1,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
+use model::{dataset::DatasetId, page::Limit};
+
 use super::*;
 
 const HOUR: i64 = 3_600;
@@ -13,8 +15,13 @@ fn row(second: i64) -> NamedRow {
     NamedRow { timestamp: at(second), values }
 }
 
-fn source() -> Source {
-    Source { dataset: DatasetId::new(1).unwrap(), resolution: Resolution::Raw }
+fn newest() -> RowsQuery {
+    RowsQuery::newest(DatasetId::new(1).unwrap(), Resolution::Raw, Limit::clamp(PAGE_ROWS))
+}
+
+/// A table that asked for its first page.
+fn opened() -> (Table, Option<RowsQuery>) {
+    (Table { asked: Some(newest()), ..Table::default() }, Some(newest()))
 }
 
 /// What a service with rows at these seconds answers, as it is documented.
@@ -53,23 +60,22 @@ fn answer(rows: &[i64], query: RowsQuery, now: Timestamp) -> RowsPage {
 fn served(table: &mut Table, mut query: Option<RowsQuery>, rows: &[i64], now: Timestamp) {
     while let Some(asked) = query {
         let page = answer(rows, asked, now);
-        query = table.take(asked, Ok(page), vec!["value".to_owned()], now);
+        query = table.take(asked, Ok(page), now);
     }
 }
 
 fn seconds(table: &Table) -> Vec<i64> {
-    let micros = |row: &TableRow| row.time.since(at(0)).as_secs().cast_signed();
-    table.rows().iter().map(micros).collect()
+    let micros = |row: &NamedRow| row.timestamp.since(at(0)).as_secs().cast_signed();
+    table.rows.iter().map(micros).collect()
 }
 
 #[test]
 fn scrolling_reads_every_row_once_and_ends_at_the_first() {
     let rows: Vec<i64> = (0..3_000).collect();
-    let mut table = Table::default();
-    let query = table.newest(source());
-    served(&mut table, Some(query), &rows, at(3_000));
-    while !(table.is_at_start() && table.selected_idx() + 1 == table.rows().len()) {
-        let query = table.move_by(100, source());
+    let (mut table, query) = opened();
+    served(&mut table, query, &rows, at(3_000));
+    while !(table.older == OlderRows::Nothing && table.selected_idx() + 1 == table.rows.len()) {
+        let query = table.move_by(100, newest());
         served(&mut table, query, &rows, at(3_000));
     }
     assert!(seconds(&table).into_iter().eq((0..3_000).rev()));
@@ -78,59 +84,55 @@ fn scrolling_reads_every_row_once_and_ends_at_the_first() {
 #[test]
 fn a_gap_longer_than_a_span_is_skipped() {
     let rows = [0, 10, 20, 90 * 24 * HOUR, 90 * 24 * HOUR + 1];
-    let mut table = Table::default();
-    let query = table.newest(source());
-    served(&mut table, Some(query), &rows, at(91 * 24 * HOUR));
+    let (mut table, query) = opened();
+    served(&mut table, query, &rows, at(91 * 24 * HOUR));
     for _ in 0..5 {
-        let query = table.move_by(1, source());
+        let query = table.move_by(1, newest());
         served(&mut table, query, &rows, at(91 * 24 * HOUR));
     }
     assert!(seconds(&table).into_iter().eq(rows.into_iter().rev()));
-    assert!(table.is_at_start());
+    assert_eq!(table.older, OlderRows::Nothing);
 }
 
 #[test]
 fn a_dataset_without_recent_rows_is_shown() {
-    let mut table = Table::default();
-    let query = table.newest(source());
-    served(&mut table, Some(query), &[0, 10], at(1_000 * 24 * HOUR));
+    let (mut table, query) = opened();
+    served(&mut table, query, &[0, 10], at(1_000 * 24 * HOUR));
     assert_eq!(seconds(&table), [10, 0]);
 }
 
 #[test]
 fn newest_rows_are_dropped_far_down_and_loaded_again() {
     let rows: Vec<i64> = (0..20_000).collect();
-    let mut table = Table::default();
-    let query = table.newest(source());
-    served(&mut table, Some(query), &rows, at(20_000));
+    let (mut table, query) = opened();
+    served(&mut table, query, &rows, at(20_000));
     for _ in 0..110 {
-        let query = table.move_by(100, source());
+        let query = table.move_by(100, newest());
         served(&mut table, query, &rows, at(20_000));
-        assert!(table.rows().len() <= ROWS_KEPT_MAX);
+        assert!(table.rows.len() <= ROWS_KEPT_MAX);
     }
     assert!(table.has_newer);
     let here = table.chosen;
     table.add_live_rows(&[row(20_000)]);
     assert_eq!(table.chosen, here, "what is read does not move");
     for _ in 0..120 {
-        let query = table.move_by(-100, source());
+        let query = table.move_by(-100, newest());
         served(&mut table, query, &rows, at(20_000));
     }
     let kept = seconds(&table);
-    assert_eq!((kept.first(), table.is_following()), (Some(&19_999), true));
+    assert_eq!((kept.first(), table.chosen.is_none()), (Some(&19_999), true));
     assert!(kept.windows(2).all(|pair| pair[0] == pair[1] + 1), "no gap, no repeat");
 }
 
 #[test]
 fn live_rows_are_prepended_and_corrections_replace() {
-    let mut table = Table::default();
-    let query = table.newest(source());
-    served(&mut table, Some(query), &[1, 2, 3], at(4));
-    table.move_by(1, source());
+    let (mut table, query) = opened();
+    served(&mut table, query, &[1, 2, 3], at(4));
+    table.move_by(1, newest());
     let mut corrected = row(2);
     corrected.values.insert("value".to_owned(), Value::Integer(99));
     table.add_live_rows(&[row(4), corrected]);
     assert_eq!(seconds(&table), [4, 3, 2, 1]);
-    assert_eq!(table.rows()[2].cells, [Some(Value::Integer(99))]);
+    assert_eq!(table.rows[2].values["value"], Value::Integer(99));
     assert_eq!(table.selected_idx(), 2, "the chosen row is another one by its place only");
 }
