@@ -144,7 +144,9 @@ impl Store {
     /// Opens the file at `path`, and creates it and its folder if they are missing.
     ///
     /// # Errors
-    /// [`StoreError`] if the file cannot be opened, or was written by another version.
+    /// [`StoreError`] if the file cannot be opened, or was written by another version. It
+    /// [is busy](StoreError::is_busy) after the last store of it was dropped until the thread that
+    /// wrote has closed it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(StoreError::Prepare)?;

@@ -1,3 +1,6 @@
+use std::future::ready;
+
+use db::connection::retry_while_busy;
 use model::topic::Address;
 
 use super::*;
@@ -32,6 +35,12 @@ fn open() -> (tempfile::TempDir, Store, Topic) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("inference.sqlite")).unwrap();
     (folder, store, demo_topics().remove(0))
+}
+
+/// Opens a file that was in use just now: its writing thread closes it after the store is dropped, and
+/// whoever opens it again tries until it has.
+async fn reopen(path: &Path) -> Result<Store, StoreError> {
+    retry_while_busy(|| ready(Store::open(path)), StoreError::is_busy).await
 }
 
 fn submission(topic: &Topic, worker: &str, value: &str) -> Submission {
@@ -151,8 +160,8 @@ fn a_full_disk_is_told_to_all_who_write_and_goes_by() {
     epoch(&store, &topic, 30_000);
 }
 
-#[test]
-fn a_file_is_opened_once_at_a_time_and_not_used_after_it_is_replaced() {
+#[tokio::test]
+async fn a_file_is_opened_once_at_a_time_and_not_used_after_it_is_replaced() {
     let (folder, store, topic) = open();
     let path = folder.path().join("inference.sqlite");
     epoch(&store, &topic, 1);
@@ -165,7 +174,8 @@ fn a_file_is_opened_once_at_a_time_and_not_used_after_it_is_replaced() {
     epoch(&fresh, &topic, 7);
     drop(store);
     drop(fresh);
-    assert_eq!(Store::open(&path).unwrap().progress(topic.id).unwrap().last_nonce, Some(7));
+    let reopened = reopen(&path).await.unwrap();
+    assert_eq!(reopened.progress(topic.id).unwrap().last_nonce, Some(7));
 }
 
 #[test]
@@ -232,12 +242,12 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
     assert_eq!(store.submissions(topic.id, 1).unwrap(), []);
 }
 
-#[test]
-fn a_file_of_another_version_is_refused() {
+#[tokio::test]
+async fn a_file_of_another_version_is_refused() {
     let (folder, store, _) = open();
     store.execute("PRAGMA user_version = 99");
     drop(store);
-    let error = Store::open(&folder.path().join("inference.sqlite")).unwrap_err();
+    let error = reopen(&folder.path().join("inference.sqlite")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "read the inference file of version 99: this program reads version 1; run the version that \
