@@ -126,7 +126,6 @@ struct Service {
     rows: Arc<dyn Rows>,
     /// The newest bundles as they are sent.
     bodies: Arc<emissions::Bodies>,
-    actors: Arc<topics::ActorBodies>,
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
     description: Arc<LazyDescription>,
@@ -241,7 +240,6 @@ pub fn router(
         inference,
         rows,
         bodies: Arc::default(),
-        actors: Arc::default(),
         consumers: Arc::new(consumers),
         quota,
         description: Arc::new(LazyDescription::new(gate.limits(), quota)),

@@ -9,6 +9,7 @@ pub mod network;
 
 use std::{fmt::Display, str::FromStr};
 
+use derive_more::{From, Into};
 use model::topic::{Address, BlockHeight, TopicId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -27,7 +28,8 @@ pub struct LabeledValue {
 }
 
 /// The values of one worker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
+#[into(owned, ref)]
 pub struct WorkerValues {
     /// The address of the worker.
     #[serde(with = "text")]
@@ -38,7 +40,8 @@ pub struct WorkerValues {
 }
 
 /// The combined values without one inferer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
+#[into(owned, ref)]
 pub struct WithheldInferer {
     /// The address of the inferer left out.
     #[serde(with = "text")]
@@ -49,7 +52,8 @@ pub struct WithheldInferer {
 }
 
 /// The combined values without one forecaster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
+#[into(owned, ref)]
 pub struct WithheldForecaster {
     /// The address of the forecaster left out.
     #[serde(with = "text")]
@@ -60,7 +64,8 @@ pub struct WithheldForecaster {
 }
 
 /// The inferers' values combined with those of one forecaster alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
+#[into(owned, ref)]
 pub struct OneInForecaster {
     /// The forecaster's address.
     #[serde(with = "text")]

@@ -27,7 +27,8 @@ const P_NORM_SAFE_DIV: f64 = 8.25;
 pub type ByActor<T> = BTreeMap<Address, T>;
 
 /// What an actor does in an epoch. An address may do both, so the two are kept apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// It predicts the value.
     Inferer,
@@ -159,35 +160,13 @@ impl Regrets {
     }
 }
 
-impl PairwiseRegrets {
-    /// Returns the regrets of `by_row`, by who is left out or let in.
-    pub fn from_rows(by_row: &BTreeMap<Address, RoleValues>) -> Self {
-        let pairs = |role| PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of[role])));
-        Self { inferer: pairs(Role::Inferer), forecaster: pairs(Role::Forecaster) }
-    }
-
-    /// The regrets by who is left out or let in.
-    pub fn by_row(&self) -> BTreeMap<Address, RoleValues> {
-        let mut by_row: BTreeMap<Address, RoleValues> = BTreeMap::new();
-        for role in Role::ALL {
-            for (name, regrets) in self[role].by_row() {
-                by_row.entry(name).or_default()[role] = regrets;
-            }
-        }
-        by_row
-    }
-}
-
 impl Role {
     /// Both, in the order in which everything lists them.
     pub const ALL: [Self; 2] = [Self::Inferer, Self::Forecaster];
 
     /// What the API calls it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Inferer => "inferer",
-            Self::Forecaster => "forecaster",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use model::topic::{Address, BlockHeight};
 
-use wire::inference::{
-    Bundle, LabeledValue, OneInForecaster, WithheldForecaster, WithheldInferer, WorkerValues,
-};
+use wire::inference::{Bundle, LabeledValue, WorkerValues};
 
 use crate::{
     math::{
@@ -194,37 +192,29 @@ struct BundleMaker<'a> {
 
 impl BundleMaker<'_> {
     fn bundle(&self, inferer_values: Vec<WorkerValues>, synthesis: &Synthesis) -> FullBundle {
-        let labeled = |values: &Values| with_labels(self.labels, values);
         let bundle = Bundle {
             topic_id: self.topic.id,
             nonce: self.nonce,
-            combined_value: labeled(&synthesis.combined),
-            naive_value: labeled(&synthesis.naive),
+            combined_value: with_labels(self.labels, &synthesis.combined),
+            naive_value: with_labels(self.labels, &synthesis.naive),
             inferer_values,
-            forecaster_values: each(&synthesis.implied, |worker, values| WorkerValues {
-                worker,
-                values: labeled(values),
-            }),
-            one_out_inferer_values: each(&synthesis.one_out_inferer, |name, values| {
-                WithheldInferer { withheld_inferer: name, combined_inference: labeled(values) }
-            }),
-            one_out_forecaster_values: each(&synthesis.one_out_forecaster, |name, values| {
-                WithheldForecaster {
-                    withheld_forecaster: name,
-                    combined_inference: labeled(values),
-                }
-            }),
-            one_in_forecaster_values: each(&synthesis.one_in_forecaster, |name, values| {
-                OneInForecaster { forecaster: name, combined_inference: labeled(values) }
-            }),
+            forecaster_values: self.each(&synthesis.implied),
+            one_out_inferer_values: self.each(&synthesis.one_out_inferer),
+            one_out_forecaster_values: self.each(&synthesis.one_out_forecaster),
+            one_in_forecaster_values: self.each(&synthesis.one_in_forecaster),
             // Values of pairs stay apart: written out, they are most of a bundle.
             one_out_inferer_forecaster_values: Vec::new(),
         };
         let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
         FullBundle { bundle, without_inferer }
     }
-}
-
-fn each<T>(values: &BTreeMap<Address, Values>, make: impl Fn(Address, &Values) -> T) -> Vec<T> {
-    values.iter().map(|(name, values)| make(name.clone(), values)).collect()
+    /// An entry for each of `values`.
+    fn each<T: From<(Address, Vec<LabeledValue>)>>(
+        &self,
+        values: &BTreeMap<Address, Values>,
+    ) -> Vec<T> {
+        let entries =
+            values.iter().map(|(name, own)| (name.clone(), with_labels(self.labels, own)));
+        entries.map(T::from).collect()
+    }
 }

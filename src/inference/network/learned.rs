@@ -198,30 +198,28 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
         if loss.is_finite() { Ok(loss) } else { Err(BundleError) }
     };
     let loss = |values: &[LabeledValue]| of_numbers(&numbers(values));
-    let each =
-        |actor: &wire::inference::WorkerValues| Ok((actor.worker.clone(), loss(&actor.values)?));
     Ok(Losses {
         combined: loss(&bundle.combined_value)?,
         naive: loss(&bundle.naive_value)?,
-        inferer: bundle.inferer_values.iter().map(each).collect::<Result<_, _>>()?,
-        forecaster: bundle.forecaster_values.iter().map(each).collect::<Result<_, _>>()?,
-        one_out_inferer: bundle
-            .one_out_inferer_values
-            .iter()
-            .map(|out| Ok((out.withheld_inferer.clone(), loss(&out.combined_inference)?)))
-            .collect::<Result<_, _>>()?,
-        one_out_forecaster: bundle
-            .one_out_forecaster_values
-            .iter()
-            .map(|out| Ok((out.withheld_forecaster.clone(), loss(&out.combined_inference)?)))
-            .collect::<Result<_, _>>()?,
-        one_in_forecaster: bundle
-            .one_in_forecaster_values
-            .iter()
-            .map(|one| Ok((one.forecaster.clone(), loss(&one.combined_inference)?)))
-            .collect::<Result<_, _>>()?,
+        inferer: losses_of(&bundle.inferer_values, loss)?,
+        forecaster: losses_of(&bundle.forecaster_values, loss)?,
+        one_out_inferer: losses_of(&bundle.one_out_inferer_values, loss)?,
+        one_out_forecaster: losses_of(&bundle.one_out_forecaster_values, loss)?,
+        one_in_forecaster: losses_of(&bundle.one_in_forecaster_values, loss)?,
         one_out_inferer_forecaster: bundle.without_inferer.try_map(of_numbers)?,
     })
+}
+
+/// The `loss` of each of `entries`, by actor.
+fn losses_of<'e, T>(
+    entries: &'e [T],
+    loss: impl Fn(&[LabeledValue]) -> Result<f64, BundleError>,
+) -> Result<ByActor<f64>, BundleError>
+where
+    (&'e Address, &'e Vec<LabeledValue>): From<&'e T>,
+{
+    let pairs = entries.iter().map(<(&Address, &Vec<LabeledValue>)>::from);
+    pairs.map(|(name, values)| Ok((name.clone(), loss(values)?))).collect()
 }
 
 fn take_part(experience: &mut ByActor<Experience>, losses: &ByActor<f64>, nonce: BlockHeight) {

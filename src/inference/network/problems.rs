@@ -12,15 +12,19 @@ use wire::inference::network::ProblemBody;
 use crate::Inference;
 
 /// What a topic fails to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum Failing {
     /// Reading rows and running its predictor.
+    #[strum(serialize = "infer")]
     Inferring,
     /// Taking what workers of its predictor say.
+    #[strum(serialize = "take some outputs of its predictor")]
     Outputs,
     /// Finding out what came true.
+    #[strum(serialize = "learn what came true")]
     Truth,
     /// Reading or writing the inference file.
+    #[strum(serialize = "use the inference file")]
     File,
 }
 
@@ -33,13 +37,8 @@ type Problems = BTreeMap<Failing, (String, Timestamp)>;
 
 impl Failing {
     /// What fails, as the end of "topic 1 fails to".
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Inferring => "infer",
-            Self::Outputs => "take some outputs of its predictor",
-            Self::Truth => "learn what came true",
-            Self::File => "use the inference file",
-        }
+    pub fn text(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::topic::{BlockHeight, TopicId};
+use wire::inference::network::RelearnedBody;
 
 use crate::{
     Inference, InferenceError,
@@ -11,22 +12,13 @@ use crate::{
     store::{Input, Lesson, Relearnable, Relearned, Store},
 };
 
-/// What came of learning again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RelearnReport {
-    /// How many epochs were learned from again.
-    pub n_epochs: u64,
-    /// How many of them came to another truth.
-    pub n_changed: u64,
-}
-
 /// Lessons learned again.
 struct Replay {
     learned: Learned,
     epochs: Vec<Relearned>,
     /// The newest losses of actors that took part.
     took_part: RoleValues,
-    report: RelearnReport,
+    report: RelearnedBody,
 }
 
 impl Inference {
@@ -57,7 +49,7 @@ impl Inference {
         topic: TopicId,
         from: BlockHeight,
         outcomes: BTreeMap<BlockHeight, f64>,
-    ) -> Result<RelearnReport, InferenceError> {
+    ) -> Result<RelearnedBody, InferenceError> {
         let settings = self.find_topic(topic)?;
         self.with_store(move |shared| {
             let known = shared.load_learned(topic)?;
@@ -95,7 +87,7 @@ fn replay(
         learned: found.before,
         epochs: Vec::new(),
         took_part: RoleValues::default(),
-        report: RelearnReport::default(),
+        report: RelearnedBody::default(),
     };
     for past in found.lessons {
         let Some(bundle) = store.bundle(topic.id, past.nonce)? else { continue };

@@ -10,6 +10,7 @@ use model::{dataset::DatasetId, topic::BlockHeight};
 use task::{causes::chain, group::Group};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
+use wire::inference::network::PredictorModelSettings;
 
 use crate::{
     Inference, InferenceError, News, Sender,
@@ -21,7 +22,7 @@ use crate::{
         rows::{FlatRow, Rows, lines, truth_after},
         runs::{Cause, Job, Nodes, PeerOutput, Runs},
         submission::Payload,
-        topic::{Predictor, PredictorModel, Topic},
+        topic::{Predictor, Topic},
     },
     store::Input,
 };
@@ -59,36 +60,23 @@ impl std::fmt::Debug for Runner {
     }
 }
 
-/// Why an epoch's workers were not asked, or gave nothing.
+/// Why a step of an epoch failed: what was to be done, and what went wrong.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
-    #[error("{task} dataset {dataset}")]
-    Rows { task: &'static str, dataset: String, source: Cause },
-    #[error("{task} dataset {dataset} within {ROWS_WITHIN:?}")]
-    RowsLate { task: &'static str, dataset: String },
-    #[error("find a row with column {column} in dataset {dataset}")]
-    NoRows { dataset: String, column: String },
-    #[error("run the predictor")]
-    Run { source: Cause },
-    #[error("run the predictor before the window closed")]
-    RunLate,
-    #[error("find a fit prediction among {n_outputs} outputs")]
-    NoPrediction { n_outputs: usize },
-    #[error("keep what was asked")]
-    Keep(#[from] InferenceError),
+#[error("{task}")]
+struct StepError {
+    task: String,
+    source: Option<Cause>,
 }
 
-/// Why what one worker said is left out.
-#[derive(Debug, thiserror::Error)]
-enum HandInError {
-    #[error("take an output with exit code {exit_code}")]
-    Exit { exit_code: i32 },
-    #[error("take an output of more than {STDOUT_BYTES_MAX} bytes")]
-    TooLong,
-    #[error("read the output")]
-    Prediction(#[from] prediction::PredictionError),
-    #[error("submit the prediction")]
-    Submit(#[from] InferenceError),
+impl StepError {
+    fn new(task: impl Into<String>) -> Self {
+        Self { task: task.into(), source: None }
+    }
+
+    fn caused_by<E: Into<Cause>>(task: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let task = task.into();
+        |source| Self { task, source: Some(source.into()) }
+    }
 }
 
 impl Runner {
@@ -262,7 +250,7 @@ impl Runner {
 
     /// The value of the topic's column at its horizon after `input`: that of the first row there or
     /// after, since a row may be missing. None while there is no such row.
-    async fn outcome(&self, input: Input) -> Result<Option<f64>, AskError> {
+    async fn outcome(&self, input: Input) -> Result<Option<f64>, StepError> {
         let dataset = self.dataset().await?;
         let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
         self.in_time(READ, truth).await
@@ -281,7 +269,7 @@ impl Runner {
     }
 
     /// Reads the newest rows, has the workers predict from them, and hands in what they said.
-    async fn ask(&self, nonce: BlockHeight) -> Result<(), AskError> {
+    async fn ask(&self, nonce: BlockHeight) -> Result<(), StepError> {
         let source = &self.topic.source;
         let n_rows = self.topic.predictor.as_ref().map_or(1, |predictor| predictor.n_rows);
         let dataset = self.dataset().await?;
@@ -289,11 +277,12 @@ impl Runner {
         let with_column = rows.iter().filter_map(|row| {
             Some(Input { at: row.timestamp, value: *row.values.get(&source.column)? })
         });
-        let input = with_column.max_by_key(|input| input.at).ok_or_else(|| AskError::NoRows {
-            dataset: source.dataset.clone(),
-            column: source.column.clone(),
+        let input = with_column.max_by_key(|input| input.at).ok_or_else(|| {
+            let (column, dataset) = (&source.column, &source.dataset);
+            StepError::new(format!("find a row with column {column} in dataset {dataset}"))
         })?;
-        self.inference.put_input(self.topic.id, nonce, input).await?;
+        let kept = self.inference.put_input(self.topic.id, nonce, input).await;
+        kept.map_err(StepError::caused_by("keep what was asked"))?;
         match &self.topic.predictor {
             Some(predictor) => self.predict(nonce, predictor, &rows).await,
             None => Ok(()),
@@ -305,7 +294,7 @@ impl Runner {
         nonce: BlockHeight,
         predictor: &Predictor,
         rows: &[FlatRow],
-    ) -> Result<(), AskError> {
+    ) -> Result<(), StepError> {
         let job = Job {
             function: predictor.function.clone(),
             method: predictor.method.clone(),
@@ -324,7 +313,7 @@ impl Runner {
             if n_taken == n_outputs {
                 self.inference.works(self.topic.id, Failing::Outputs);
             }
-            return if n_taken > 0 { Ok(()) } else { Err(AskError::NoPrediction { n_outputs }) };
+            return if n_taken > 0 { Ok(()) } else { Err(no_prediction(n_outputs)) };
         }
         self.predict_by_models(nonce, predictor, job).await
     }
@@ -336,15 +325,15 @@ impl Runner {
         nonce: BlockHeight,
         predictor: &Predictor,
         job: Job,
-    ) -> Result<(), AskError> {
-        let run = |model: &PredictorModel| {
+    ) -> Result<(), StepError> {
+        let run = |model: &PredictorModelSettings| {
             let env = predictor.env_of(model);
             let job = Job { n_nodes: Nodes::Exactly(1), env, ..job.clone() };
             let name = model.name.clone();
             async move {
                 let outputs = self.run_in_time(nonce, job).await?;
-                let output = outputs.first().ok_or(AskError::NoPrediction { n_outputs: 0 })?;
-                Ok::<_, AskError>(self.take(nonce, output, Some(&name)).await)
+                let output = outputs.first().ok_or_else(|| no_prediction(0))?;
+                Ok::<_, StepError>(self.take(nonce, output, Some(&name)).await)
             }
         };
         let running: Vec<_> = predictor.models.iter().map(run).collect();
@@ -363,7 +352,7 @@ impl Runner {
                 Ok(())
             }
             Some(error) if n_taken == 0 => Err(error),
-            None if n_taken == 0 => Err(AskError::NoPrediction { n_outputs }),
+            None if n_taken == 0 => Err(no_prediction(n_outputs)),
             failure => {
                 let (id, n_missing) = (self.topic.id, n_outputs - n_taken);
                 let cause = failure.as_ref().map(|error| chain(error));
@@ -374,20 +363,23 @@ impl Runner {
     }
 
     /// What `job` gives before the window of `nonce` closes.
-    async fn run_in_time(&self, nonce: BlockHeight, job: Job) -> Result<Vec<PeerOutput>, AskError> {
+    async fn run_in_time(
+        &self,
+        nonce: BlockHeight,
+        job: Job,
+    ) -> Result<Vec<PeerOutput>, StepError> {
         let closes_at = epoch::close_height(self.topic.timing, nonce);
         let left = self.inference.chain().until(closes_at);
-        timeout(left, self.runs.run(job))
-            .await
-            .map_err(|_| AskError::RunLate)?
-            .map_err(|source| AskError::Run { source })
+        let late = |_| StepError::new("run the predictor before the window closed");
+        let outputs = timeout(left, self.runs.run(job)).await.map_err(late)?;
+        outputs.map_err(StepError::caused_by("run the predictor"))
     }
 
     /// Takes what one worker said, for `model` if it ran one. Whether it is an inference of `nonce`;
     /// what is not is logged.
     async fn take(&self, nonce: BlockHeight, output: &PeerOutput, model: Option<&str>) -> bool {
         match self.hand_in(nonce, output, model).await {
-            Ok(()) | Err(HandInError::Submit(InferenceError::Repeated { .. })) => true,
+            Ok(()) => true,
             Err(error) => {
                 let (id, peer) = (self.topic.id, &output.peer_id);
                 let cause = chain(&error);
@@ -416,14 +408,18 @@ impl Runner {
         nonce: BlockHeight,
         output: &PeerOutput,
         model: Option<&str>,
-    ) -> Result<(), HandInError> {
+    ) -> Result<(), StepError> {
         if output.exit_code != 0 {
-            return Err(HandInError::Exit { exit_code: output.exit_code });
+            let exit_code = output.exit_code;
+            return Err(StepError::new(format!("take an output with exit code {exit_code}")));
         }
         if output.stdout.len() > STDOUT_BYTES_MAX {
-            return Err(HandInError::TooLong);
+            let task = format!("take an output of more than {STDOUT_BYTES_MAX} bytes");
+            return Err(StepError::new(task));
         }
-        let payload = Payload { values: prediction::parse(&output.stdout)?, ..Payload::default() };
+        let values = prediction::parse(&output.stdout);
+        let values = values.map_err(StepError::caused_by("read the output"))?;
+        let payload = Payload { values, ..Payload::default() };
         let sender = Sender {
             topic: self.topic.id,
             nonce,
@@ -433,18 +429,22 @@ impl Runner {
             },
             name: Some(model.map_or_else(|| output.peer_id.to_string(), str::to_owned)),
         };
-        Ok(self.inference.submit(sender, payload).await?)
+        match self.inference.submit(sender, payload).await {
+            Err(InferenceError::Repeated { .. }) => Ok(()),
+            taken => taken.map_err(StepError::caused_by("submit the prediction")),
+        }
     }
 
     /// The dataset that the topic reads: found by its name once, and then kept by its number.
-    async fn dataset(&self) -> Result<DatasetId, AskError> {
+    async fn dataset(&self) -> Result<DatasetId, StepError> {
         let source = &self.topic.source;
         if let Some(dataset) = source.dataset_id {
             return Ok(dataset);
         }
         let name = source.dataset.clone();
         let dataset = self.in_time("find", self.rows.find(&name)).await?;
-        self.inference.put_dataset(self.topic.id, &name, dataset).await?;
+        let kept = self.inference.put_dataset(self.topic.id, &name, dataset).await;
+        kept.map_err(StepError::caused_by("keep what was asked"))?;
         Ok(dataset)
     }
 
@@ -452,12 +452,11 @@ impl Runner {
         &self,
         task: &'static str,
         answer: impl Future<Output = Result<T, Cause>> + Send,
-    ) -> Result<T, AskError> {
-        let dataset = || self.topic.source.dataset.clone();
-        timeout(ROWS_WITHIN, answer)
-            .await
-            .map_err(|_| AskError::RowsLate { task, dataset: dataset() })?
-            .map_err(|source| AskError::Rows { task, dataset: dataset(), source })
+    ) -> Result<T, StepError> {
+        let task = format!("{task} dataset {}", self.topic.source.dataset);
+        let late = |_| StepError::new(format!("{task} within {ROWS_WITHIN:?}"));
+        let answer = timeout(ROWS_WITHIN, answer).await.map_err(late)?;
+        answer.map_err(StepError::caused_by(task))
     }
 
     async fn ask_and_log(&mut self, nonce: BlockHeight) {
@@ -470,6 +469,10 @@ impl Runner {
             Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),
         }
     }
+}
+
+fn no_prediction(n_outputs: usize) -> StepError {
+    StepError::new(format!("find a fit prediction among {n_outputs} outputs"))
 }
 
 /// Looks at the machine's clock once in each block, until it is dropped.

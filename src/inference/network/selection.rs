@@ -137,12 +137,11 @@ fn split_active(
 
 impl<'a> RoleContext<'a> {
     fn new(topic: &Topic, role: Role, learned: &'a Learned) -> Self {
-        let (active_max, quantiles) = (topic.active_max, topic.active_quantiles);
-        let (n_max, newcomer_share) = match role {
-            Role::Inferer => (active_max.inferers, quantiles.inferer),
-            Role::Forecaster => (active_max.forecasters, quantiles.forecaster),
+        let newcomer_share = match role {
+            Role::Inferer => topic.active_quantiles.inferer,
+            Role::Forecaster => topic.active_quantiles.forecaster,
         };
-        let n_max = usize::try_from(n_max).unwrap_or(usize::MAX);
+        let n_max = usize::try_from(topic.active_max[role]).unwrap_or(usize::MAX);
         Self {
             role,
             places: Places { n_max, newcomer_share },

@@ -16,12 +16,13 @@ use model::{
     text::is_unprintable,
     topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
 };
+use wire::inference::network::PredictorModelSettings;
 
 pub use self::demo::demo_topics;
 use crate::{
     math::{
         loss::{LossMethod, LossRule},
-        sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
+        regret::ByRole,
         synthesis::weights::{Generation, Params},
     },
     network::retention::{DAY, Retention},
@@ -147,21 +148,12 @@ pub struct Predictor {
     pub env: BTreeMap<String, String>,
     /// The models it stands for, each run on one worker. Without any, each worker that runs it is an
     /// inferer.
-    pub models: Vec<PredictorModel>,
-}
-
-/// A model that a predictor stands for: an inferer by its name, whichever worker runs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PredictorModel {
-    /// Its name, which no other model of the topic has.
-    pub name: String,
-    /// Its environment, besides that of the predictor.
-    pub env: BTreeMap<String, String>,
+    pub models: Vec<PredictorModelSettings>,
 }
 
 impl Predictor {
     /// The environment of `model`: its own, and that of the predictor.
-    pub fn env_of(&self, model: &PredictorModel) -> BTreeMap<String, String> {
+    pub fn env_of(&self, model: &PredictorModelSettings) -> BTreeMap<String, String> {
         let mut env = self.env.clone();
         env.extend(model.env.clone());
         env
@@ -200,15 +192,6 @@ pub struct ActiveQuantiles {
     pub forecaster: f64,
     /// The quantile for reputers, 0 to 1; only served.
     pub reputer: f64,
-}
-
-/// How many actors are active in an epoch at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ActiveMax {
-    /// The most active inferers of an epoch.
-    pub inferers: u32,
-    /// Forecasters, besides those that every topic has built in.
-    pub forecasters: u32,
 }
 
 /// What a topic keeps of its past epochs; none where the service's own setting counts.
@@ -250,7 +233,7 @@ pub struct Topic {
     /// What newcomers get of an epoch's places.
     pub active_quantiles: ActiveQuantiles,
     /// How many places an epoch has.
-    pub active_max: ActiveMax,
+    pub active_max: ByRole<u32>,
     /// Whose submissions are taken.
     pub whitelist: WorkerWhitelist,
     /// What is kept of its past.
@@ -416,8 +399,8 @@ impl Topic {
             ("active_inferer_quantile", of_one.contains(&quantiles.inferer)),
             ("active_forecaster_quantile", of_one.contains(&quantiles.forecaster)),
             ("active_reputer_quantile", of_one.contains(&quantiles.reputer)),
-            ("max_top_inferers_to_reward", actors.contains(&self.active_max.inferers)),
-            ("max_top_forecasters_to_reward", actors.contains(&self.active_max.forecasters)),
+            ("max_top_inferers_to_reward", actors.contains(&self.active_max.inferer)),
+            ("max_top_forecasters_to_reward", actors.contains(&self.active_max.forecaster)),
             ("worker_whitelist", self.whitelist.workers.len() <= WHITELIST_MAX),
             ("label_default_value", self.labeling.default.is_finite()),
             ("unity_tolerance", self.unity_tolerance.is_none_or(|t| of_one.contains(&t))),
@@ -464,12 +447,6 @@ impl Labeling {
 impl ActiveQuantiles {
     /// As in the chain's examples.
     pub const USUAL: Self = Self { inferer: 0.25, forecaster: 0.25, reputer: 0.25 };
-}
-
-impl ActiveMax {
-    /// As the chain has it.
-    pub const USUAL: Self =
-        Self { inferers: INFERERS_MAX_DEFAULT, forecasters: FORECASTERS_MAX_DEFAULT };
 }
 
 impl WorkerWhitelist {

@@ -19,7 +19,7 @@ use super::{
     openapi::{DENIED, UNCHECKED, parameters::TopicPart},
     request::Asked,
 };
-use crate::network::{relearn::RelearnReport, rows::truth_after, runner::ROWS_WITHIN, runs::Cause};
+use crate::network::{rows::truth_after, runner::ROWS_WITHIN, runs::Cause};
 
 /// Has a topic that the key created learn again from past epochs, after corrections.
 ///
@@ -46,7 +46,7 @@ pub(super) async fn post(
     let topic = inference.owned(id, &holder.address(None))?;
     let inputs = inference.inputs_since(id, from).await?;
     let (rows, worker) = (service.rows, inference.clone());
-    let (sender, done) = oneshot::channel::<Result<RelearnReport, ApiError>>();
+    let (sender, done) = oneshot::channel::<Result<RelearnedBody, ApiError>>();
     service.group.spawn("relearn", async move {
         let learn = async {
             let source = &topic.source;
@@ -71,6 +71,5 @@ pub(super) async fn post(
         sender.send(learn.await).ok();
     });
     let stopped = |_| ApiError::unavailable("the service is stopping");
-    let report = done.await.map_err(stopped)??;
-    Ok(Json(RelearnedBody { n_epochs: report.n_epochs, n_changed: report.n_changed }))
+    Ok(Json(done.await.map_err(stopped)??))
 }

@@ -42,11 +42,8 @@ pub(super) async fn respond(
 }
 
 /// The name of a topic's kind on the chain.
-pub(super) const fn type_name(kind: TopicKind) -> &'static str {
-    match kind {
-        TopicKind::Regression => "TOPIC_TYPE_REGRESSION",
-        TopicKind::Classification => "TOPIC_TYPE_CLASSIFICATION",
-    }
+pub(super) fn type_name(kind: TopicKind) -> String {
+    format!("TOPIC_TYPE_{}", kind.to_string().to_uppercase())
 }
 
 /// A topic's settings, with what they have come to.
@@ -90,7 +87,7 @@ fn labeling(topic: &Topic) -> TopicLabeling {
     let labeling = topic.labeling;
     let arity = if topic.is_single() { "SINGLE" } else { "MULTI" };
     TopicLabeling {
-        topic_type: type_name(topic.kind).to_owned(),
+        topic_type: type_name(topic.kind),
         output_arity: format!("TOPIC_OUTPUT_ARITY_{arity}"),
         require_unity: topic.unity_tolerance.is_some(),
         label_whitelist: topic.labels.clone(),

@@ -3,57 +3,18 @@
 //! The actors of a topic are written once for each bundle and lesson, and sent as they are: those of a
 //! thousand inferers take more than the rest of the answer.
 
-use std::{collections::HashMap, sync::Arc};
-
 use axum::{extract::State, response::Response};
-use model::{
-    dataset::DatasetId,
-    topic::{BlockHeight, TopicId},
-};
-use parking_lot::RwLock;
+use model::{dataset::DatasetId, topic::BlockHeight};
 use wire::{
     inference::{TopicList, TopicSummary},
     paths,
 };
 
 use super::{Service, bundle_body::json, error::ApiError, topic::type_name};
-use crate::network::{
-    epoch,
-    overview::{Overview, TopicActors},
-};
+use crate::network::{epoch, overview::Overview};
 
 /// Where a topic's summary has its actors. In a text its quotes would be escaped.
 const PLACE: &str = "\"actors\":[";
-
-/// The elements of a JSON array, and the actors that they were written from.
-type WrittenActors = (Arc<TopicActors>, Arc<str>);
-
-/// The newest actors of each topic as they are sent.
-#[derive(Debug, Default)]
-pub(super) struct ActorBodies(RwLock<HashMap<TopicId, WrittenActors>>);
-
-impl ActorBodies {
-    /// The elements for `actors`, written again where they are not those of the last request.
-    fn elements(&self, topic: TopicId, actors: &Arc<TopicActors>) -> Result<Arc<str>, ApiError> {
-        let held = self.0.read().get(&topic).filter(|(of, _)| Arc::ptr_eq(of, actors)).cloned();
-        if let Some((_, elements)) = held {
-            return Ok(elements);
-        }
-        let array = serde_json::to_string(&actors.actors)?;
-        let elements: Arc<str> = array.trim_start_matches('[').trim_end_matches(']').into();
-        self.0.write().insert(topic, (Arc::clone(actors), Arc::clone(&elements)));
-        Ok(elements)
-    }
-
-    /// Forgets the topics that are not among `overviews`.
-    fn retain(&self, overviews: &[Overview]) {
-        if self.0.read().len() > overviews.len() {
-            self.0
-                .write()
-                .retain(|id, _| overviews.iter().any(|overview| overview.topic.id == *id));
-        }
-    }
-}
 
 /// Every topic with its clock and its actors.
 #[utoipa::path(get, path = paths::TOPICS, operation_id = "list_topics", tag = "network",
@@ -76,11 +37,10 @@ pub(super) async fn get(State(service): State<Service>) -> Result<Response, ApiE
     let mut overviews_left = overviews.iter();
     for part in list.split_inclusive(PLACE) {
         body.push_str(part);
-        if let Some(Overview { topic, actors, .. }) = overviews_left.next() {
-            body.push_str(&service.actors.elements(topic.id, actors)?);
+        if let Some(Overview { actors, .. }) = overviews_left.next() {
+            body.push_str(&actors.elements);
         }
     }
-    service.actors.retain(&overviews);
     Ok(json(body))
 }
 
@@ -92,7 +52,7 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
     TopicSummary {
         topic_id: topic.id.get(),
         name: topic.name.clone(),
-        topic_type: type_name(topic.kind).to_owned(),
+        topic_type: type_name(topic.kind),
         labels: topic.labels.clone(),
         dataset: topic.source.dataset.clone(),
         dataset_id: topic.source.dataset_id.map(DatasetId::get),

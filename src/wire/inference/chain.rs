@@ -9,6 +9,120 @@ use utoipa::ToSchema;
 
 use super::{Bundle, LabeledValue};
 
+/// Declares messages of one member each: what a message is, its name, its member, and what that says.
+macro_rules! messages {
+    ($($(#[$about:meta])+ $message:ident { $member:ident: $kind:ty } $says:tt;)+) => {$(
+        $(#[$about])+
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+        pub struct $message {
+            #[doc = $says]
+            pub $member: $kind,
+        }
+    )+};
+}
+
+messages! {
+    /// Inferences of one nonce.
+    Inferences { inferences: Vec<InferenceBody> } "One inference per worker, sorted by address.";
+
+    /// The answer to `inferences/{topic_id}/{block_height}`.
+    InferencesAtBlock { inferences: Inferences } "What was submitted.";
+
+    /// The answer to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
+    LatestInputInference { latest_input_inference: InputInferenceBody } "The newest one.";
+
+    /// The same up to v9.
+    LatestInference { latest_inference: InferenceBody } "The newest one.";
+
+    /// Forecasts of one nonce.
+    Forecasts { forecasts: Vec<ForecastBody> } "One forecast per worker, sorted by address.";
+
+    /// The answer to `forecasts/{topic_id}/{block_height}`.
+    ForecastsAtBlock { forecasts: Forecasts } "What was submitted.";
+
+    /// A nonce, as the chain's API wraps it.
+    Nonce { block_height: String } "The block at which the epoch opened.";
+
+    /// A nonce that reputers report for.
+    ReputerNonce { reputer_nonce: Nonce } "The nonce whose losses are reported.";
+
+    /// The answer to `network_loss/{topic_id}/{block_height}`.
+    NetworkLoss { loss_bundle: ValueBundle } "The losses of every quantity.";
+
+    /// What reputers reported, up to v9.
+    ReputerValueBundles { reputer_value_bundles: Vec<ReputerValueBundle> } "One for each reputer.";
+
+    /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
+    ReputerLossBundlesV9 { loss_bundles: ReputerValueBundles } "One bundle per reputer.";
+
+    /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}`.
+    ReputerLossBundles { loss_bundles: Vec<ValueBundle> } "One for each reputer.";
+
+    /// The answer to the queries for a regret.
+    RegretResponse { regret: TimestampedValue } "The regret and the nonce it is of.";
+
+    /// The answer to `latest_regret_stdnorm/{topic_id}`.
+    ValueResponse { value: String } "A decimal number, as text.";
+
+    /// The answer to the queries for a weight.
+    WeightResponse { weight: String } "The weight, 0 to 1.";
+
+    /// The answer to the queries for one score.
+    ScoreResponse { score: ScoreBody } "The actor's newest score.";
+
+    /// A list of scores, as the chain's API wraps it.
+    Scores { scores: Vec<ScoreBody> } "By actor, or newest first.";
+
+    /// The answer to the queries for scores at a block.
+    ScoresAtBlock { scores: Scores } "The scores, sorted by address.";
+
+    /// The answer to the counts of inclusions.
+    CountResponse { count: String } "In how many epochs.";
+
+    /// The answer to `topic_exists/{topic_id}`.
+    TopicExists { exists: bool } "Whether it does.";
+
+    /// The answer to `is_topic_active/{topic_id}`.
+    IsTopicActive { is_active: bool } "Whether epochs open.";
+
+    /// The answer to `next_churning_block_by_topic_id/{topic_id}`.
+    NextChurningBlock { block_height: String } "When the next epoch opens.";
+
+    /// The answer to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
+    IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled: bool } "Whether the epoch is open.";
+
+    /// The answer to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
+    IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled: bool }
+        "Whether the epoch is to be learned from.";
+
+    /// The answer to `is_topic_worker_whitelist_enabled/{topic_id}`.
+    IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled: bool }
+        "Whether it takes submissions of the workers on its whitelist alone.";
+
+    /// The answer to `is_whitelisted_topic_worker/{topic_id}/{address}`.
+    IsWhitelistedTopicWorker { is_whitelisted_topic_worker: bool }
+        "Whether it is on the whitelist.";
+
+    /// The answer to `can_submit_worker_payload/{topic_id}/{address}`.
+    CanSubmitWorkerPayload { can_submit_worker_payload: bool }
+        "Whether it may: it is on the whitelist, or that is not enabled.";
+
+    /// The answer to `active_inferers/{topic_id}`.
+    ActiveInferers { inferers: Vec<String> } "The addresses of the inferers.";
+
+    /// The answer to `active_forecasters/{topic_id}`.
+    ActiveForecasters { forecasters: Vec<String> } "The addresses of the forecasters.";
+
+    /// The answer to the queries for last commits.
+    LastCommit { last_commit: Option<Commit> } "The newest; null before the first.";
+
+    /// The answer to `topic_reward_nonce/{topic_id}`.
+    RewardNonce { nonce: String } "The nonce learned from last; 0 before the first.";
+
+    /// Where the next page is.
+    Pagination { next_key: Option<String> } "Null: there is one page.";
+}
+
 /// One inference as it was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceBody {
@@ -58,20 +172,6 @@ pub struct InputLabeledValueBody {
     pub value: String,
 }
 
-/// Inferences of one nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-pub struct Inferences {
-    /// One inference per worker, sorted by address.
-    pub inferences: Vec<InferenceBody>,
-}
-
-/// The answer to `inferences/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct InferencesAtBlock {
-    /// What was submitted.
-    pub inferences: Inferences,
-}
-
 /// The answer to `latest_inferences/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestInferences {
@@ -79,20 +179,6 @@ pub struct LatestInferences {
     pub inferences: Inferences,
     /// For which nonce.
     pub block_height: String,
-}
-
-/// The answer to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LatestInputInference {
-    /// The newest one.
-    pub latest_input_inference: InputInferenceBody,
-}
-
-/// The same up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LatestInference {
-    /// The newest one.
-    pub latest_inference: InferenceBody,
 }
 
 /// The loss that a forecaster expects of one inferer.
@@ -119,27 +205,6 @@ pub struct ForecastBody {
     pub extra_data: Option<String>,
 }
 
-/// Forecasts of one nonce.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Forecasts {
-    /// One forecast per worker, sorted by address.
-    pub forecasts: Vec<ForecastBody>,
-}
-
-/// The answer to `forecasts/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ForecastsAtBlock {
-    /// What was submitted.
-    pub forecasts: Forecasts,
-}
-
-/// A nonce, as the chain's API wraps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Nonce {
-    /// The block at which the epoch opened.
-    pub block_height: String,
-}
-
 /// A list of nonces, as the chain's API wraps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NonceList<N> {
@@ -152,13 +217,6 @@ pub struct NonceList<N> {
 pub struct Nonces<N> {
     /// The list, oldest nonce first.
     pub nonces: NonceList<N>,
-}
-
-/// A nonce that reputers report for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ReputerNonce {
-    /// The nonce whose losses are reported.
-    pub reputer_nonce: Nonce,
 }
 
 /// A number for an actor.
@@ -224,13 +282,6 @@ pub struct NetworkInferencesAtBlock<B> {
     pub network_inferences: B,
 }
 
-/// The answer to `network_loss/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NetworkLoss {
-    /// The losses of every quantity.
-    pub loss_bundle: ValueBundle,
-}
-
 /// What a reputer reported, up to v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerValueBundle {
@@ -242,27 +293,6 @@ pub struct ReputerValueBundle {
     pub pubkey: String,
 }
 
-/// What reputers reported, up to v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ReputerValueBundles {
-    /// One for each reputer.
-    pub reputer_value_bundles: Vec<ReputerValueBundle>,
-}
-
-/// The answer to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ReputerLossBundlesV9 {
-    /// One bundle per reputer.
-    pub loss_bundles: ReputerValueBundles,
-}
-
-/// The answer to `reputer_loss_bundles/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ReputerLossBundles {
-    /// One for each reputer.
-    pub loss_bundles: Vec<ValueBundle>,
-}
-
 /// A number, and when it was computed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimestampedValue {
@@ -270,27 +300,6 @@ pub struct TimestampedValue {
     pub block_height: String,
     /// A decimal number, as text.
     pub value: String,
-}
-
-/// The answer to the queries for a regret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RegretResponse {
-    /// The regret and the nonce it is of.
-    pub regret: TimestampedValue,
-}
-
-/// The answer to `latest_regret_stdnorm/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ValueResponse {
-    /// A decimal number, as text.
-    pub value: String,
-}
-
-/// The answer to the queries for a weight.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct WeightResponse {
-    /// The weight, 0 to 1.
-    pub weight: String,
 }
 
 /// An actor's score at one nonce.
@@ -304,69 +313,6 @@ pub struct ScoreBody {
     pub address: String,
     /// The score, a decimal number.
     pub score: String,
-}
-
-/// The answer to the queries for one score.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ScoreResponse {
-    /// The actor's newest score.
-    pub score: ScoreBody,
-}
-
-/// A list of scores, as the chain's API wraps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Scores {
-    /// By actor, or newest first.
-    pub scores: Vec<ScoreBody>,
-}
-
-/// The answer to the queries for scores at a block.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ScoresAtBlock {
-    /// The scores, sorted by address.
-    pub scores: Scores,
-}
-
-/// The answer to the counts of inclusions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CountResponse {
-    /// In how many epochs.
-    pub count: String,
-}
-
-/// The answer to `topic_exists/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TopicExists {
-    /// Whether it does.
-    pub exists: bool,
-}
-
-/// The answer to `is_topic_active/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct IsTopicActive {
-    /// Whether epochs open.
-    pub is_active: bool,
-}
-
-/// The answer to `next_churning_block_by_topic_id/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct NextChurningBlock {
-    /// When the next epoch opens.
-    pub block_height: String,
-}
-
-/// The answer to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct IsWorkerNonceUnfulfilled {
-    /// Whether the epoch is open.
-    pub is_worker_nonce_unfulfilled: bool,
-}
-
-/// The answer to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct IsReputerNonceUnfulfilled {
-    /// Whether the epoch is to be learned from.
-    pub is_reputer_nonce_unfulfilled: bool,
 }
 
 /// The answer to the states of windows.
@@ -393,41 +339,6 @@ pub struct WindowStatus {
     pub is_topic_active: bool,
 }
 
-/// The answer to `is_topic_worker_whitelist_enabled/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct IsTopicWorkerWhitelistEnabled {
-    /// Whether it takes submissions of the workers on its whitelist alone.
-    pub is_topic_worker_whitelist_enabled: bool,
-}
-
-/// The answer to `is_whitelisted_topic_worker/{topic_id}/{address}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct IsWhitelistedTopicWorker {
-    /// Whether it is on the whitelist.
-    pub is_whitelisted_topic_worker: bool,
-}
-
-/// The answer to `can_submit_worker_payload/{topic_id}/{address}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CanSubmitWorkerPayload {
-    /// Whether it may: it is on the whitelist, or that is not enabled.
-    pub can_submit_worker_payload: bool,
-}
-
-/// The answer to `active_inferers/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ActiveInferers {
-    /// The addresses of the inferers.
-    pub inferers: Vec<String>,
-}
-
-/// The answer to `active_forecasters/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ActiveForecasters {
-    /// The addresses of the forecasters.
-    pub forecasters: Vec<String>,
-}
-
 /// When an actor's work was last taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Commit {
@@ -435,27 +346,6 @@ pub struct Commit {
     pub block_height: String,
     /// For which nonce.
     pub nonce: Nonce,
-}
-
-/// The answer to the queries for last commits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LastCommit {
-    /// The newest; null before the first.
-    pub last_commit: Option<Commit>,
-}
-
-/// The answer to `topic_reward_nonce/{topic_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RewardNonce {
-    /// The nonce learned from last; 0 before the first.
-    pub nonce: String,
-}
-
-/// Where the next page is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Pagination {
-    /// Null: there is one page.
-    pub next_key: Option<String>,
 }
 
 /// The answer to `active_topics_at_block/{block_height}`.
@@ -506,23 +396,17 @@ impl TryFrom<Bundle> for ValueBundle {
             extra_data: None,
             combined_value: only(bundle.combined_value)?,
             naive_value: only(bundle.naive_value)?,
-            inferer_values: pairs(bundle.inferer_values, |own| (own.worker, own.values))?,
-            forecaster_values: pairs(bundle.forecaster_values, |own| (own.worker, own.values))?,
-            one_out_inferer_values: pairs(bundle.one_out_inferer_values, |out| {
-                (out.withheld_inferer, out.combined_inference)
-            })?,
-            one_out_forecaster_values: pairs(bundle.one_out_forecaster_values, |out| {
-                (out.withheld_forecaster, out.combined_inference)
-            })?,
-            one_in_forecaster_values: pairs(bundle.one_in_forecaster_values, |one| {
-                (one.forecaster, one.combined_inference)
-            })?,
+            inferer_values: each(bundle.inferer_values)?,
+            forecaster_values: each(bundle.forecaster_values)?,
+            one_out_inferer_values: each(bundle.one_out_inferer_values)?,
+            one_out_forecaster_values: each(bundle.one_out_forecaster_values)?,
+            one_in_forecaster_values: each(bundle.one_in_forecaster_values)?,
             one_out_inferer_forecaster_values: Vec::new(),
         })
     }
 }
 
-/// The number of the only label.
+/// The one value among `values`.
 fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     match values.pop() {
         Some(value) if values.is_empty() => Ok(decimal(value.value)),
@@ -530,13 +414,12 @@ fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     }
 }
 
-/// The number that goes with each actor.
-fn pairs<T>(
-    values: Vec<T>,
-    split: fn(T) -> (Address, Vec<LabeledValue>),
+/// Each actor with the one value of its entry.
+fn each(
+    entries: Vec<impl Into<(Address, Vec<LabeledValue>)>>,
 ) -> Result<Vec<WorkerValue>, LabelsError> {
-    let pair = |(worker, values): (Address, _)| {
-        Ok(WorkerValue { worker: worker.to_string(), value: only(values)? })
+    let value = |entry: (Address, Vec<LabeledValue>)| {
+        Ok(WorkerValue { worker: entry.0.to_string(), value: only(entry.1)? })
     };
-    values.into_iter().map(split).map(pair).collect()
+    entries.into_iter().map(Into::into).map(value).collect()
 }

@@ -138,7 +138,7 @@ pub struct RelearnBody {
 }
 
 /// What came of learning again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RelearnedBody {
     /// How many epochs were learned from again; some before the first are among them.
     pub n_epochs: u64,

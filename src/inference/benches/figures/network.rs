@@ -9,12 +9,13 @@ use accounts::{
 use async_trait::async_trait;
 use inference::{
     Inference,
+    math::regret::ByRole,
     network::{
         retention::Retention,
         rows::{DatasetColumn, Described, FlatRow, Rows},
         runs::{Cause, Job, PeerOutput, Runs},
         signer::Signer,
-        topic::{ActiveMax, SUBMISSIONS_MAX, Topic, demo_topics},
+        topic::{SUBMISSIONS_MAX, Topic, demo_topics},
     },
     server::{Consumers, InferenceService, ServiceOptions},
 };
@@ -108,7 +109,7 @@ pub(crate) fn topic(number: u64, epoch_length: u64) -> Outcome<Topic> {
     topic.id = TopicId::new(number).ok_or("number a topic")?;
     topic.predictor = None;
     // All that is submitted is combined.
-    topic.active_max = ActiveMax { inferers: SUBMISSIONS_MAX, forecasters: SUBMISSIONS_MAX };
+    topic.active_max = ByRole { inferer: SUBMISSIONS_MAX, forecaster: SUBMISSIONS_MAX };
     "value".clone_into(&mut topic.source.column);
     topic.timing.epoch_length = epoch_length;
     topic.timing.worker_submission_window = (epoch_length / 2).max(1);

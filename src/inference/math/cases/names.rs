@@ -94,39 +94,38 @@ impl Names {
         decimals.iter().map(pair).collect()
     }
 
+    /// The numbers of `decimals` that belong to their row by `is_fit`.
     fn parse_rows(
         &self,
         what: &'static str,
         decimals: &BTreeMap<String, Decimals>,
-    ) -> Result<ByActor<ByActor<f64>>, CaseError> {
-        let pair = |(name, of): (&String, &Decimals)| {
-            Ok((self.address(name)?, self.parse_numbers(what, of)?))
-        };
-        decimals.iter().map(pair).collect()
+        is_fit: impl Fn(&String, &String) -> bool,
+    ) -> Result<PairValues, CaseError> {
+        let mut rows = ByActor::new();
+        for (key, of) in decimals {
+            let mut row = ByActor::new();
+            for (name, text) in of.iter().filter(|(name, _)| is_fit(key, name)) {
+                row.insert(self.address(name)?, number(what, text)?);
+            }
+            rows.insert(self.address(key)?, row);
+        }
+        Ok(PairValues::from_rows(&rows))
     }
 
     /// The regrets of everybody against one quantity: of who infers, and of who forecasts.
-    fn parse_role_values(
+    fn parse_pairwise(
         &self,
         decimals: &BTreeMap<String, Decimals>,
-        alone: bool,
-    ) -> Result<BTreeMap<Address, RoleValues>, CaseError> {
-        let mut by_key = BTreeMap::new();
-        for (key, regrets) in decimals {
-            let mut values = RoleValues::default();
-            for (name, text) in regrets {
-                let regret = number("a regret", text)?;
-                let address = self.address(name)?;
-                if self.inferers.contains(name) {
-                    values.inferer.insert(address.clone(), regret);
-                }
-                if if alone { name == key } else { self.forecasters.contains(name) } {
-                    values.forecaster.insert(address, regret);
-                }
-            }
-            by_key.insert(self.address(key)?, values);
-        }
-        Ok(by_key)
+        is_alone: bool,
+    ) -> Result<PairwiseRegrets, CaseError> {
+        let forecasts = |key: &String, name: &String| {
+            if is_alone { name == key } else { self.forecasters.contains(name) }
+        };
+        let infers = |_: &String, name: &String| self.inferers.contains(name);
+        Ok(PairwiseRegrets {
+            inferer: self.parse_rows("a regret", decimals, infers)?,
+            forecaster: self.parse_rows("a regret", decimals, forecasts)?,
+        })
     }
 
     /// The regrets of `regrets`.
@@ -137,15 +136,9 @@ impl Names {
                 forecaster: self.parse_numbers("a regret", &regrets.forecaster)?,
             },
             naive: self.parse_numbers("a regret", &regrets.naive_inferer)?,
-            one_out_inferer: PairwiseRegrets::from_rows(
-                &self.parse_role_values(&regrets.one_out_inferer, false)?,
-            ),
-            one_out_forecaster: PairwiseRegrets::from_rows(
-                &self.parse_role_values(&regrets.one_out_forecaster, false)?,
-            ),
-            one_in_forecaster: PairwiseRegrets::from_rows(
-                &self.parse_role_values(&regrets.one_in_forecaster, true)?,
-            ),
+            one_out_inferer: self.parse_pairwise(&regrets.one_out_inferer, false)?,
+            one_out_forecaster: self.parse_pairwise(&regrets.one_out_forecaster, false)?,
+            one_in_forecaster: self.parse_pairwise(&regrets.one_in_forecaster, true)?,
         })
     }
 
@@ -160,9 +153,11 @@ impl Names {
             one_out_inferer: parse(&losses.one_out_inferer)?,
             one_out_forecaster: parse(&losses.one_out_forecaster)?,
             one_in_forecaster: parse(&losses.one_in_forecaster)?,
-            one_out_inferer_forecaster: PairValues::from_rows(
-                &self.parse_rows("a loss", &losses.one_out_inferer_forecaster)?,
-            ),
+            one_out_inferer_forecaster: self.parse_rows(
+                "a loss",
+                &losses.one_out_inferer_forecaster,
+                |_, _| true,
+            )?,
         })
     }
 
@@ -172,6 +167,11 @@ impl Names {
             .iter()
             .map(|(name, number)| (self.name(name).to_owned(), to_decimal(*number)))
             .collect()
+    }
+
+    fn rows(&self, pairs: &PairValues) -> BTreeMap<String, Decimals> {
+        let rows = pairs.by_row().into_iter();
+        rows.map(|(name, of)| (self.name(&name).to_owned(), self.decimals(&of))).collect()
     }
 
     /// The values of each as texts.
@@ -190,23 +190,19 @@ impl Names {
             one_out_inferer: self.decimals(&losses.one_out_inferer),
             one_out_forecaster: self.decimals(&losses.one_out_forecaster),
             one_in_forecaster: self.decimals(&losses.one_in_forecaster),
-            one_out_inferer_forecaster: losses
-                .one_out_inferer_forecaster
-                .by_row()
-                .iter()
-                .map(|(name, of)| (self.name(name).to_owned(), self.decimals(of)))
-                .collect(),
+            one_out_inferer_forecaster: self.rows(&losses.one_out_inferer_forecaster),
         }
     }
 
     /// `regrets` under their names.
     pub(super) fn case_regrets(&self, regrets: &Regrets) -> CaseRegrets {
-        let values = |(key, values): (&Address, &RoleValues)| {
-            let mut decimals: BTreeMap<String, Decimal> = self.decimals(&values.inferer);
-            decimals.extend(self.decimals(&values.forecaster));
-            (self.name(key).to_owned(), decimals)
+        let by_key = |pairwise: &PairwiseRegrets| {
+            let mut rows = self.rows(&pairwise.inferer);
+            for (key, of) in self.rows(&pairwise.forecaster) {
+                rows.entry(key).or_default().extend(of);
+            }
+            rows
         };
-        let by_key = |pairwise: &PairwiseRegrets| pairwise.by_row().iter().map(values).collect();
         CaseRegrets {
             inferer: self.decimals(&regrets.ordinary.inferer),
             forecaster: self.decimals(&regrets.ordinary.forecaster),

@@ -110,3 +110,22 @@ proptest! {
         }
     }
 }
+
+impl PairwiseRegrets {
+    /// Returns the regrets of `by_row`, by who is left out or let in.
+    pub fn from_rows(by_row: &BTreeMap<Address, RoleValues>) -> Self {
+        let pairs = |role| PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of[role])));
+        Self { inferer: pairs(Role::Inferer), forecaster: pairs(Role::Forecaster) }
+    }
+
+    /// The regrets by who is left out or let in.
+    pub fn by_row(&self) -> BTreeMap<Address, RoleValues> {
+        let mut by_row: BTreeMap<Address, RoleValues> = BTreeMap::new();
+        for role in Role::ALL {
+            for (name, regrets) in self[role].by_row() {
+                by_row.entry(name).or_default()[role] = regrets;
+            }
+        }
+        by_row
+    }
+}

@@ -1,14 +1,8 @@
 //! Amounts: whole numbers with 18 decimals, as contracts reckon.
 
-use std::fmt;
+use std::iter::repeat;
 
-use k256::{
-    U256,
-    elliptic_curve::bigint::{CheckedAdd as _, CheckedMul as _, Encoding as _, NonZero},
-};
-
-/// What another decimal digit multiplies a number by.
-const TEN: U256 = U256::from_u8(10);
+use num_bigint::BigUint;
 
 /// How many of an amount's digits stand behind the point.
 pub const DECIMALS: usize = 18;
@@ -35,8 +29,8 @@ pub enum AmountError {
 }
 
 /// A number of 256 bits, which counts units of 10⁻¹⁸.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Amount(U256);
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+pub struct Amount(BigUint);
 
 impl Amount {
     /// The amount that `text` is, cut after [`DECIMALS`] decimals. Nothing is rounded by way of a
@@ -57,50 +51,37 @@ impl Amount {
             None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
         };
         let (whole, part) = plain.split_once('.').unwrap_or((plain, ""));
-        let digits: Vec<u8> = whole
-            .chars()
-            .chain(part.chars())
-            .map(|c| c.to_digit(10).and_then(|digit| u8::try_from(digit).ok()))
-            .collect::<Option<_>>()
-            .filter(|digits: &Vec<u8>| !digits.is_empty() && digits.len() <= DIGITS_MAX)
-            .ok_or(AmountError::NoNumber)?;
-        if is_negative && digits.iter().any(|digit| *digit != 0) {
+        let digits = format!("{whole}{part}");
+        let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !are_digits || digits.is_empty() || digits.len() > DIGITS_MAX {
+            return Err(AmountError::NoNumber);
+        }
+        if is_negative && digits.bytes().any(|digit| digit != b'0') {
             return Err(AmountError::Negative { text: text.to_owned() });
         }
-        // How many of the digits stand before the point of the amount.
-        let n_whole = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);
-        let n_kept = n_whole.saturating_add(exponent);
-        let mut amount = U256::ZERO;
-        let mut has_begun = false;
-        for idx in 0..n_kept.max(0) {
-            let digit = usize::try_from(idx).ok().and_then(|idx| digits.get(idx)).copied();
-            if digit.is_none() && !has_begun {
-                break;
-            }
-            has_begun |= digit.is_some_and(|digit| digit > 0);
-            let longer = amount.checked_mul(&TEN);
-            let longer = longer.and_then(|n| n.checked_add(&U256::from_u8(digit.unwrap_or(0))));
-            amount = Option::from(longer).ok_or(AmountError::TooLarge)?;
+        let significant = digits.trim_start_matches('0');
+        // How many of them stand before the point of the amount.
+        let n_before = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);
+        let n_zeros = i64::try_from(digits.len() - significant.len()).unwrap_or(i64::MAX);
+        let n_kept = n_before.saturating_add(exponent).saturating_sub(n_zeros);
+        if significant.is_empty() || n_kept <= 0 {
+            return Ok(Self(BigUint::ZERO));
         }
-        Ok(Self(amount))
+        let n_kept = usize::try_from(n_kept).ok().filter(|n_kept| *n_kept <= DIGITS_MAX);
+        let n_kept = n_kept.ok_or(AmountError::TooLarge)?;
+        let kept: String = significant.chars().chain(repeat('0')).take(n_kept).collect();
+        let amount: BigUint = kept.parse().map_err(|_| AmountError::NoNumber)?;
+        if amount.bits() > 256 { Err(AmountError::TooLarge) } else { Ok(Self(amount)) }
     }
 
-    /// The number, most significant byte first.
-    pub fn bytes(self) -> [u8; 32] {
-        self.0.to_be_bytes()
-    }
-}
-
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ten = NonZero::from_uint(TEN);
-        let (mut rest, mut digits) = (self.0, Vec::new());
-        while digits.is_empty() || rest != U256::ZERO {
-            let (tenth, digit) = rest.div_rem(&ten);
-            digits.push(char::from(b'0' + digit.to_le_bytes()[0]));
-            rest = tenth;
+    /// The number in 32 bytes, most significant byte first.
+    pub fn bytes(&self) -> [u8; 32] {
+        let bytes = self.0.to_bytes_be();
+        let mut word = [0; 32];
+        for (place, byte) in word.iter_mut().rev().zip(bytes.iter().rev()) {
+            *place = *byte;
         }
-        f.pad(&digits.iter().rev().collect::<String>())
+        word
     }
 }
 

@@ -9,15 +9,19 @@ use model::{
 };
 use wire::inference::{
     cases::Decimal,
-    network::{PredictorModelSettings, PredictorSettings, TopicSettings},
+    network::{PredictorSettings, TopicSettings},
 };
 
 use super::{
-    ActiveMax, ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor,
-    PredictorModel, Source, Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
+    ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor, Source, Timing, Topic,
+    TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
 use crate::{
-    math::loss::{LossMethod, LossRule},
+    math::{
+        loss::{LossMethod, LossRule},
+        regret::ByRole,
+        sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
+    },
     network::addresses,
 };
 
@@ -78,7 +82,6 @@ pub fn topic(
     };
     let tolerance = number!(settings.unity_tolerance, UNITY_TOLERANCE_DEFAULT);
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
-    let places = ActiveMax::USUAL;
     let unknown = SettingError { what: "loss_method", want: "mse, mae, huber, logcosh or ce" };
     let loss_method = settings.loss_method.as_deref().unwrap_or("mse");
     let loss_method: LossMethod = loss_method.parse().map_err(|_| unknown)?;
@@ -98,9 +101,9 @@ pub fn topic(
         is_active: true,
         unity_tolerance: settings.require_unity.then_some(tolerance),
         active_quantiles: quantiles(&settings)?,
-        active_max: ActiveMax {
-            inferers: settings.max_top_inferers_to_reward.unwrap_or(places.inferers),
-            forecasters: settings.max_top_forecasters_to_reward.unwrap_or(places.forecasters),
+        active_max: ByRole {
+            inferer: settings.max_top_inferers_to_reward.unwrap_or(INFERERS_MAX_DEFAULT),
+            forecaster: settings.max_top_forecasters_to_reward.unwrap_or(FORECASTERS_MAX_DEFAULT),
         },
         whitelist: whitelist(&settings)?,
         keep: Keep { bytes: settings.keep_bytes, days: settings.keep_days },
@@ -156,8 +159,8 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         active_inferer_quantile: text(active_quantiles.inferer),
         active_forecaster_quantile: text(active_quantiles.forecaster),
         active_reputer_quantile: text(active_quantiles.reputer),
-        max_top_inferers_to_reward: Some(topic.active_max.inferers),
-        max_top_forecasters_to_reward: Some(topic.active_max.forecasters),
+        max_top_inferers_to_reward: Some(topic.active_max.inferer),
+        max_top_forecasters_to_reward: Some(topic.active_max.forecaster),
         enable_worker_whitelist: topic.whitelist.is_enabled,
         worker_whitelist: Vec::new(),
         min_experienced: u32::try_from(judging.n_experienced_min).ok(),
@@ -181,7 +184,6 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
 }
 
 fn predictor_settings(predictor: &Predictor) -> PredictorSettings {
-    let models = predictor.models.iter();
     PredictorSettings {
         function: predictor.function.clone(),
         method: predictor.method.clone(),
@@ -189,12 +191,7 @@ fn predictor_settings(predictor: &Predictor) -> PredictorSettings {
         n_nodes: Some(predictor.n_nodes),
         n_rows: Some(predictor.n_rows),
         env: predictor.env.clone(),
-        models: models
-            .map(|model| PredictorModelSettings {
-                name: model.name.clone(),
-                env: model.env.clone(),
-            })
-            .collect(),
+        models: predictor.models.clone(),
     }
 }
 
@@ -252,9 +249,7 @@ fn predictor(settings: PredictorSettings) -> Result<Predictor, SettingError> {
         n_nodes: settings.n_nodes.unwrap_or(1).max(1),
         n_rows: settings.n_rows.unwrap_or(N_ROWS_DEFAULT).max(1),
         env: settings.env,
-        models: (settings.models.into_iter())
-            .map(|model| PredictorModel { name: model.name, env: model.env })
-            .collect(),
+        models: settings.models,
     })
 }
 

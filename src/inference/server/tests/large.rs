@@ -41,7 +41,7 @@ async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
 async fn large() -> Fixture {
     let fixture = Fixture::new().await;
     let topic = fixture.inference.topic("1".parse().unwrap()).unwrap();
-    let active_max = crate::network::topic::ActiveMax { inferers: 1000, forecasters: 1000 };
+    let active_max = crate::math::regret::ByRole { inferer: 1000, forecaster: 1000 };
     fixture.inference.put_topic(Topic { active_max, ..topic.as_ref().clone() }).await.unwrap();
     fixture
 }
