@@ -107,8 +107,11 @@ enum Command {
         /// The shell to complete in
         shell: clap_complete::Shell,
     },
-    /// Print the manual, for man: a page for each command
+    /// Print the manual, for man: a page for each command; or a guide, as text
     Man {
+        /// Print this guide alone
+        #[arg(conflicts_with = "output")]
+        guide: Option<shell::Guide>,
         /// Write each page to a file of its own in this folder
         #[arg(long, short, value_name = "DIR")]
         output: Option<PathBuf>,
@@ -223,7 +226,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Inference(command)) => block_on(inference::run(command)),
         Some(Command::Keys(command)) => block_on(keys::run(command)),
         Some(Command::Completions { shell }) => shell::completions(shell),
-        Some(Command::Man { output }) => {
+        Some(Command::Man { guide: Some(guide), .. }) => output::print(guide.text().trim_end()),
+        Some(Command::Man { guide: None, output }) => {
             shell::manual(help::with_endings(Cli::command()), output.as_deref())
         }
     };

@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use anyhow::Context as _;
-use clap::Command;
+use clap::{Command, ValueEnum};
 use clap_complete::{Shell, env::Shells};
 
 use crate::cli::{completion, output::write};
@@ -14,6 +14,40 @@ const PROGRAMS: [&str; 2] = ["triptych", "tui"];
 /// The date on the pages of the manual: that of their last change in kind, since readers of manuals
 /// want one.
 const MANUAL_DATE: &str = "2026-11-23";
+
+/// A guide beside the pages of commands.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Guide {
+    /// How to run services for others: ports, TLS, backup, upgrade, limits, logs, monitoring
+    Operate,
+}
+
+impl Guide {
+    /// The guide: headings at the start of a line, the rest indented.
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Operate => include_str!("../../assets/operate.txt"),
+        }
+    }
+
+    /// Its page of the manual, which keeps the lines unchanged.
+    fn page(self) -> Page {
+        let Self::Operate = self;
+        let version = env!("CARGO_PKG_VERSION");
+        let lines = self.text().lines().map(|line| {
+            let escaped = line.replace('\\', "\\e").replace('-', "\\-");
+            match escaped.strip_prefix("  ") {
+                Some(line) => format!("{line}\n"),
+                None if line.is_empty() => ".sp\n".to_owned(),
+                None if line == "NAME" => ".SH NAME\n".to_owned(),
+                None => format!(".SH {line}\n.nf\n"),
+            }
+        });
+        let heading = format!(".TH triptych-operate 7 {MANUAL_DATE} \"triptych {version}\"\n");
+        let text = heading + &lines.collect::<String>();
+        Page { name: "triptych-operate".to_owned(), section: 7, text }
+    }
+}
 
 /// Prints what has `shell` ask this program for completions, under each of its names.
 ///
@@ -37,8 +71,8 @@ pub(super) fn completions(shell: Shell) -> anyhow::Result<()> {
     write(&script)
 }
 
-/// Prints the manual page of `command`, then those of its subcommands; or writes each to a file in
-/// `folder`.
+/// Prints the manual page of `command`, then those of its subcommands; or writes each, and the guide,
+/// to a file in `folder`.
 ///
 /// # Errors
 /// If a page cannot be written.
@@ -52,8 +86,8 @@ pub(super) fn manual(command: Command, folder: Option<&Path>) -> anyhow::Result<
         return write(pages.iter().map(|page| page.text.as_str()).collect::<String>().as_bytes());
     };
     fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    for page in pages {
-        let path = folder.join(format!("{}.1", page.name));
+    for page in pages.into_iter().chain([Guide::Operate.page()]) {
+        let path = folder.join(format!("{}.{}", page.name, page.section));
         fs::write(&path, page.text).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
@@ -62,6 +96,7 @@ pub(super) fn manual(command: Command, folder: Option<&Path>) -> anyhow::Result<
 /// A page of the manual.
 struct Page {
     name: String,
+    section: u8,
     text: String,
 }
 
@@ -69,7 +104,7 @@ fn render(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone()).date(MANUAL_DATE).render(&mut text)?;
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
-    pages.push(Page { name, text: tidied(&String::from_utf8_lossy(&text)) });
+    pages.push(Page { name, section: 1, text: tidied(&String::from_utf8_lossy(&text)) });
     for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         render(subcommand, pages)?;
     }

@@ -12,5 +12,5 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$program" man --output "$folder"
-mandoc -Tlint -W warning "$folder"/*.1
+mandoc -Tlint -W warning "$folder"/*.[17]
 echo "manual: mandoc accepts $(ls "$folder" | wc -l) pages"
