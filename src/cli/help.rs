@@ -50,7 +50,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "man",
-        "triptych man | man -l -             every page, one after another\n  triptych man --output ~/.local/share/man/man1",
+        "triptych man | man -l -             every page, one after another\n  triptych man operate                how to run services for others\n  triptych man --output ~/.local/share/man/man1",
     ),
     (
         "datasets columns",
@@ -140,7 +140,10 @@ mod tests {
     use clap::{CommandFactory as _, FromArgMatches as _};
 
     use super::*;
-    use crate::cli::{Cli, NODE, node};
+    use crate::cli::{Cli, NODE, node, shell::Guide};
+
+    /// The id of a peer, in place of that of a reader's node.
+    const PEER: &str = "12D3KooWRp3AVk7qtc2Av6xiqgAza1ZouksQaYcS2cvN94kHSCoa";
 
     /// The command lines of an example: what is behind `triptych ` up to a comment, a pipe, or the end.
     fn command_lines(text: &str) -> Vec<String> {
@@ -167,8 +170,6 @@ mod tests {
 
     /// Splits a command line as a shell does, with values in place of its placeholders.
     fn words(line: &str) -> Vec<String> {
-        const NODE: &str = "/ip4/127.0.0.1/tcp/9527/p2p/\
-                            12D3KooWRp3AVk7qtc2Av6xiqgAza1ZouksQaYcS2cvN94kHSCoa";
         const FUNCTION: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
         const ACTOR: &str = "allo1w508d6qejxtdg4y5r3zarvary0c5xw7k5wdecp";
         let (mut words, mut is_quoted) = (vec![String::new()], false);
@@ -181,7 +182,7 @@ mod tests {
         }
         words.retain(|word| !word.is_empty());
         let placed = |word: String| match word.as_str() {
-            "MULTIADDRESS" => NODE.to_owned(),
+            "MULTIADDRESS" => format!("/ip4/127.0.0.1/tcp/9527/p2p/{PEER}"),
             "CID" => FUNCTION.to_owned(),
             "ADDRESS" => ACTOR.to_owned(),
             _ => word.replace("URL", "http://127.0.0.1:8080"),
@@ -214,6 +215,53 @@ mod tests {
         refused(&with_endings(Cli::command()), &mut refusals, &mut n_lines);
         assert!(refusals.is_empty(), "{}", refusals.join("\n"));
         assert!(n_lines > 100, "{n_lines} examples are found");
+    }
+
+    /// The command lines of a systemd unit, with the options that its file of options suggests.
+    fn unit_lines(unit: &str, options: &str) -> Vec<String> {
+        let options = options.lines().find_map(|line| line.strip_prefix("#OPTIONS=")).unwrap();
+        let text = unit.replace("$OPTIONS", options).replace("PEER_ID", PEER);
+        let text = text.replace("ExecStart", "  ExecStart").replace("=/usr/bin/", " ");
+        command_lines(&text.replace(" /usr/bin/", " "))
+    }
+
+    #[test]
+    fn the_parser_takes_every_command_of_the_guide() {
+        let guide = Guide::Operate.text().replace("runuser -u triptych -- ", "");
+        let is_command = |line: &&str| line.starts_with("    triptych ");
+        let text: Vec<_> = guide.lines().filter(is_command).collect();
+        let lines = command_lines(&text.join("\n"));
+        assert!(lines.len() >= 6, "{lines:#?}");
+        for line in lines {
+            assert!(parse(&words(&line)).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_parser_takes_what_systemd_starts() {
+        macro_rules! unit {
+            ($name:literal) => {
+                unit_lines(
+                    include_str!(concat!(
+                        "../../assets/packaging/systemd/triptych-",
+                        $name,
+                        ".service"
+                    )),
+                    include_str!(concat!("../../assets/packaging/etc/", $name, ".env")),
+                )
+            };
+        }
+        let units = [unit!("head"), unit!("worker"), unit!("datasets"), unit!("inference")];
+        let lines = units.concat();
+        assert_eq!(lines.len(), 7, "{lines:#?}");
+        for line in lines {
+            let mut words = words(&line);
+            if line.starts_with("triptych inference serve") {
+                // The unit has both in its environment.
+                words.extend(["--head=http://h", "--datasets=http://d/api"].map(str::to_owned));
+            }
+            assert!(parse(&words).is_ok(), "{line}");
+        }
     }
 
     #[test]

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Writes what packages hold beside the program, as the program itself prints it, manual pages and
+# completions:
+#     assets/packaging/generate.sh path/to/triptych folder
+set -euo pipefail
+program=$(realpath "${1:?give the path of the triptych program}")
+folder=${2:?give the folder to write to}
+rm -rf "$folder"
+mkdir -p "$folder/completions"
+"$program" man --output "$folder/man1"
+mkdir "$folder/man7"
+mv "$folder/man1"/*.7 "$folder/man7/"
+"$program" completions bash >"$folder/completions/triptych"
+"$program" completions zsh >"$folder/completions/_triptych"
+"$program" completions fish >"$folder/completions/triptych.fish"
