@@ -17,6 +17,7 @@ mod datasets;
 mod functions;
 mod hostile;
 mod inference;
+mod monitoring;
 mod nodes;
 mod screen;
 mod startup;

@@ -1,0 +1,40 @@
+//! What the files in `assets/monitoring` ask Prometheus for is served under those names.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use crate::support::{ROOT, up::Up};
+
+/// How the names of this program's metrics begin.
+const PREFIXES: [&str; 3] = ["b7s_", "triptych_datasets_", "process_"];
+
+/// What the names of a histogram's and a summary's values end with.
+const SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
+
+/// The names of metrics in `text`, without the endings of single values.
+fn names_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix)));
+    let without_suffix = |name: &str| {
+        let short = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
+        short.unwrap_or(name).to_owned()
+    };
+    names.map(without_suffix).collect()
+}
+
+#[tokio::test]
+async fn dashboard_and_alerts_use_metrics_that_are_served() {
+    let up = Up::shared();
+    let mut served = BTreeSet::new();
+    for service in [up.head(), up.datasets()] {
+        let (_, text) = service.get("/metrics").await;
+        let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        served.extend(names.map(|(name, _)| name.to_owned()));
+    }
+    for (name, n_min) in [("dashboard.json", 25), ("alerts.yml", 10)] {
+        let path = Path::new(ROOT).join("assets/monitoring").join(name);
+        let names = names_in(&fs::read_to_string(path).unwrap());
+        assert!(names.len() >= n_min, "{name} uses {} metrics", names.len());
+        let unknown: Vec<_> = names.difference(&served).collect();
+        assert!(unknown.is_empty(), "{name} uses metrics that nothing serves: {unknown:?}");
+    }
+}
