@@ -59,7 +59,7 @@ pub(crate) enum Loadable<T> {
         why: Failure,
     },
     /// Never loaded, and the last attempt failed.
-    Failed { why: Failure, at: Timestamp },
+    Failed { why: Failure },
 }
 
 impl<T> Loadable<T> {
@@ -85,7 +85,7 @@ impl<T> Loadable<T> {
             (Err(why), Self::Ready { value, at } | Self::Stale { value, at, .. }) => {
                 Self::Stale { value, at, why }
             }
-            (Err(why), _) => Self::Failed { why, at: now },
+            (Err(why), _) => Self::Failed { why },
         };
     }
 

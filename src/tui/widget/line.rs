@@ -130,25 +130,16 @@ impl<'a> Lines<'a> {
         /// The columns between the ends of the line from which on a mark stands apart from both.
         const WIDE_FROM: u16 = 3;
         let Some(front) = self.series.iter().rfind(|line| !line.is_guide) else { return };
-        let mut before: Option<&Point> = None;
-        let mut is_broken = false;
-        for point in front.points {
-            if !point.value.is_finite() {
-                is_broken = true;
-                continue;
+        let finite = front.points.iter().enumerate().filter(|(_, it)| it.value.is_finite());
+        for ((idx, from), (next_idx, to)) in finite.clone().zip(finite.skip(1)) {
+            let length = to.time.since(from.time);
+            let x = |point: &Point| self.column(point.time, layout.plot.width);
+            if (next_idx > idx + 1 || length > self.gap)
+                && let (Some(from), Some(to)) = (x(from), x(to))
+                && to.saturating_sub(from) >= WIDE_FROM
+            {
+                plot::gap(buf, layout, u16::midpoint(from, to), length, theme);
             }
-            if let Some(before) = before {
-                let length = point.time.since(before.time);
-                let x = |time| self.column(time, layout.plot.width);
-                if (is_broken || length > self.gap)
-                    && let (Some(from), Some(to)) = (x(before.time), x(point.time))
-                    && to.saturating_sub(from) >= WIDE_FROM
-                {
-                    plot::gap(buf, layout, u16::midpoint(from, to), length, theme);
-                }
-            }
-            before = Some(point);
-            is_broken = false;
         }
     }
 

@@ -42,9 +42,12 @@ const REACH: f64 = 4.0;
 /// The margin at both ends, as a share of the scale.
 const MARGIN: f64 = 0.05;
 
-/// The rows of the parts of a strip.
+/// Where the parts of a strip are drawn.
 #[derive(Debug, Clone, Copy)]
-struct Rows {
+struct Plot<'a> {
+    area: Rect,
+    scale: Scale,
+    theme: &'a Theme,
     /// The first row of the lines: below the row of marks, if there is one.
     top: u16,
     /// The row of the lowest dots.
@@ -55,43 +58,31 @@ struct Rows {
     rule: Option<u16>,
 }
 
-impl Rows {
-    fn divide(height: u16, has_forecasters: bool) -> Option<Self> {
-        let last = height.checked_sub(1)?;
-        let (rule, last) = if height >= 4 { (Some(height - 2), height - 3) } else { (None, last) };
-        let dots = if has_forecasters { last.saturating_sub(1) } else { last };
-        Some(Self { top: u16::from(dots > 0), dots, triangles: last, rule })
-    }
-}
-
 impl Widget for Strip<'_> {
     fn render(self, area: Rect, buf: &mut Buffer) {
         let theme = self.theme;
         let area = area.intersection(buf.area);
-        let Some(rows) = Rows::divide(area.height, !self.forecasters.is_empty()) else { return };
         let quartiles = Quartiles::compute(self.inferers);
-        let Some(scale) = self.scale(quartiles) else { return };
-        if area.width == 0 {
-            return;
-        }
-        draw_rule(buf, area, rows, scale, theme);
+        let Some(scale) = self.scale(quartiles).filter(|_| !area.is_empty()) else { return };
+        let plot = Plot::new(area, scale, !self.forecasters.is_empty(), theme);
+        plot.draw_rule(buf);
         if let Some(quartiles) = quartiles {
-            draw_band(buf, area, rows, scale, quartiles, theme);
+            plot.draw_band(buf, quartiles);
         }
         if let Some(naive) = self.naive {
-            let x = column(scale, naive, area.width);
-            draw_mark(buf, area, rows, x, ['┊', '◇'], theme.text);
+            plot.draw_mark(buf, naive, ['┊', '◇'], theme.text);
         }
         if let Some(combined) = self.combined {
-            let x = column(scale, combined, area.width);
-            draw_mark(buf, area, rows, x, ['┃', '◆'], theme.series(1));
+            plot.draw_mark(buf, combined, ['┃', '◆'], theme.series(1));
         }
-        self.draw_dots(area, rows, scale, buf);
-        for value in self.forecasters.iter().copied().filter(|value| value.is_finite()) {
-            let x = column(scale, value, area.width);
-            paint::put(buf, area, (x, rows.triangles), '▲', theme.series(3));
+        self.draw_dots(plot, buf);
+        for value in self.forecasters.iter().filter(|value| value.is_finite()) {
+            let at = (plot.column(*value), plot.triangles);
+            paint::put(buf, area, at, '▲', theme.series(3));
         }
-        self.draw_selected(area, rows, scale, buf);
+        if let (Some(rule), Some(value)) = (plot.rule, self.selected.filter(|it| it.is_finite())) {
+            paint::put(buf, area, (plot.column(value), rule), '┻', theme.focus);
+        }
     }
 }
 
@@ -111,92 +102,87 @@ impl Strip<'_> {
         Scale::over(held.chain(named), MARGIN)
     }
 
-    fn draw_dots(&self, area: Rect, rows: Rows, scale: Scale, buf: &mut Buffer) {
-        let mut stacks = vec![0_u16; usize::from(area.width)];
+    fn draw_dots(&self, plot: Plot<'_>, buf: &mut Buffer) {
+        let mut stacks = vec![0_u16; usize::from(plot.area.width)];
         for (value, is_outlier) in self.inferers.iter().zip(stats::outliers(self.inferers)) {
             if !value.is_finite() {
                 continue;
             }
-            let x = column(scale, *value, area.width);
+            let x = plot.column(*value);
             let Some(stack) = stacks.get_mut(usize::from(x)) else { continue };
             let style = if is_outlier { self.theme.down } else { self.theme.series(0) };
-            let symbol = match scale.position(*value) {
+            let symbol = match plot.scale.position(*value) {
                 at if at < 0.0 => '‹',
                 at if at > 1.0 => '›',
                 _ => '●',
             };
             // A full stack shows so on its top.
-            match rows.dots.checked_sub(*stack).filter(|row| *row >= rows.top) {
-                Some(row) => paint::put(buf, area, (x, row), symbol, style),
-                None => paint::put(buf, area, (x, rows.top), '+', style),
+            match plot.dots.checked_sub(*stack).filter(|row| *row >= plot.top) {
+                Some(row) => paint::put(buf, plot.area, (x, row), symbol, style),
+                None => paint::put(buf, plot.area, (x, plot.top), '+', style),
             }
             *stack = stack.saturating_add(1);
         }
     }
+}
 
-    fn draw_selected(&self, area: Rect, rows: Rows, scale: Scale, buf: &mut Buffer) {
-        let Some(value) = self.selected.filter(|value| value.is_finite()) else { return };
-        let x = column(scale, value, area.width);
-        if let (Some(rule), true) = (rows.rule, area.width > 0) {
-            paint::put(buf, area, (x, rule), '┻', self.theme.focus);
+impl<'a> Plot<'a> {
+    /// Divides `area`, which is not empty.
+    fn new(area: Rect, scale: Scale, has_forecasters: bool, theme: &'a Theme) -> Self {
+        let height = area.height;
+        let (rule, triangles) =
+            if height >= 4 { (Some(height - 2), height - 3) } else { (None, height - 1) };
+        let dots = triangles.saturating_sub(u16::from(has_forecasters));
+        Self { area, scale, theme, top: u16::from(dots > 0), dots, triangles, rule }
+    }
+
+    /// The column of `value`; the first or last one if it is beyond.
+    fn column(&self, value: f64) -> u16 {
+        let last = self.area.width.saturating_sub(1);
+        paint::cells(self.scale.position(value) * f64::from(last), last)
+    }
+
+    /// Draws a line of the first symbol at `value`, with the second one on top.
+    fn draw_mark(&self, buf: &mut Buffer, value: f64, [line, head]: [char; 2], style: Style) {
+        let x = self.column(value);
+        for row in self.top..=self.rule.unwrap_or(self.triangles) {
+            paint::put(buf, self.area, (x, row), line, style);
         }
+        paint::put(buf, self.area, (x, 0), head, style);
     }
-}
 
-/// The column of `value`; the first or last one if it is beyond.
-fn column(scale: Scale, value: f64, width: u16) -> u16 {
-    let last = width.saturating_sub(1);
-    paint::cells(scale.position(value) * f64::from(last), last)
-}
-
-/// Draws a line of the first symbol in column `x`, with the second one on top.
-fn draw_mark(buf: &mut Buffer, area: Rect, rows: Rows, x: u16, symbols: [char; 2], style: Style) {
-    let [line, head] = symbols;
-    for row in rows.top..=rows.rule.unwrap_or(rows.triangles) {
-        paint::put(buf, area, (x, row), line, style);
-    }
-    paint::put(buf, area, (x, 0), head, style);
-}
-
-fn draw_band(
-    buf: &mut Buffer,
-    area: Rect,
-    rows: Rows,
-    scale: Scale,
-    quartiles: Quartiles,
-    theme: &Theme,
-) {
-    let from = column(scale, quartiles.lower, area.width);
-    let to = column(scale, quartiles.upper, area.width);
-    for row in rows.top..=rows.triangles {
-        for x in from..=to {
-            // Where a theme cannot paint behind a dot, the band is a pattern that dots replace.
-            if theme.sel.bg.is_some() {
-                paint::put(buf, area, (x, row), ' ', theme.sel);
-            } else {
-                paint::put(buf, area, (x, row), '░', theme.faint);
+    fn draw_band(&self, buf: &mut Buffer, quartiles: Quartiles) {
+        // Where a theme cannot paint behind a dot, the band is a pattern that dots replace.
+        let (symbol, style) = match self.theme.sel.bg {
+            Some(_) => (' ', self.theme.sel),
+            None => ('░', self.theme.faint),
+        };
+        for row in self.top..=self.triangles {
+            for x in self.column(quartiles.lower)..=self.column(quartiles.upper) {
+                paint::put(buf, self.area, (x, row), symbol, style);
             }
         }
     }
-}
 
-fn draw_rule(buf: &mut Buffer, area: Rect, rows: Rows, scale: Scale, theme: &Theme) {
-    let Some(rule) = rows.rule else { return };
-    for x in 0..area.width {
-        paint::put(buf, area, (x, rule), '─', theme.border);
-    }
-    let ticks = scale.ticks((area.width / 22).clamp(1, 7));
-    let mut free_from = 0;
-    for value in ticks.values {
-        let x = column(scale, value, area.width);
-        let label = format::grouped(value, ticks.decimals);
-        let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
-        // Centered below its tick, but within the area.
-        let start = x.saturating_sub(width / 2).min(area.width.saturating_sub(width));
-        paint::put(buf, area, (x, rule), '┴', theme.border);
-        if start >= free_from && width <= area.width {
-            paint::text(buf, area, (start, rule + 1), &label, theme.muted);
-            free_from = start + width + 1;
+    fn draw_rule(&self, buf: &mut Buffer) {
+        let Self { area, theme, .. } = *self;
+        let Some(rule) = self.rule else { return };
+        for x in 0..area.width {
+            paint::put(buf, area, (x, rule), '─', theme.border);
+        }
+        let ticks = self.scale.ticks((area.width / 22).clamp(1, 7));
+        let mut free_from = 0;
+        for value in ticks.values {
+            let x = self.column(value);
+            let label = format::grouped(value, ticks.decimals);
+            let width = u16::try_from(label.len()).unwrap_or(u16::MAX);
+            // Centered below its tick, but within the area.
+            let start = x.saturating_sub(width / 2).min(area.width.saturating_sub(width));
+            paint::put(buf, area, (x, rule), '┴', theme.border);
+            if start >= free_from && width <= area.width {
+                paint::text(buf, area, (start, rule + 1), &label, theme.muted);
+                free_from = start + width + 1;
+            }
         }
     }
 }

@@ -33,7 +33,6 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget as _,
 };
-use strum::VariantArray as _;
 
 use super::state::{
     Pane, State,
@@ -47,9 +46,8 @@ use crate::{
     theme::Theme,
     view::{Frame, focus_if, hits::Hits, split_columns, split_rows},
     widget::{
-        axis::Scale,
         format,
-        line::Point,
+        line::{self, Lines},
         note,
         pane::{self, Focus},
         strip::Strip,
@@ -71,11 +69,11 @@ pub(crate) struct Scene<'a> {
     unit: &'a str,
 }
 
-/// Where the summary is, and each pane by its number; one without cells is not shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Where the summary is, and the panes; one without cells is not shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
     summary: Rect,
-    panes: [Rect; Pane::VARIANTS.len()],
+    panes: Vec<(Pane, Rect)>,
 }
 
 /// Draws `frame.state.inference` into `area`.
@@ -86,11 +84,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let (now, theme) = (frame.state.now, frame.theme);
     let scene = Scene { frame, state, actors: &actors, now, theme, unit };
     let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
-    for (pane, place) in places.panes.into_iter().enumerate() {
-        hits.add(place, Target::Pane(pane));
-    }
     summary::draw(places.summary, buf, scene);
-    for (pane, place) in Pane::VARIANTS.iter().zip(places.panes) {
+    for (pane, place) in places.panes {
+        hits.add(place, Target::Pane(pane.number()));
         match pane {
             _ if place.is_empty() => {}
             Pane::Topics => topics::draw(place, buf, scene, hits),
@@ -147,10 +143,11 @@ impl Scene<'_> {
         self.unit == PERCENT
     }
 
-    /// The whole scale of shares, where all of `lines` are shares.
-    fn share_scale(&self, lines: [&[Point]; 3]) -> Option<Scale> {
-        let values = lines.into_iter().flatten().map(|point| point.value);
-        share_scale(self.unit, values)
+    /// Draws lines, back to front, on the whole scale of shares where all are shares.
+    fn draw_lines(&self, area: Rect, buf: &mut Buffer, lines: &[line::Line<'_>], decimals: usize) {
+        let values = lines.iter().flat_map(|line| line.points).map(|point| point.value);
+        let scale = share_scale(self.unit, values);
+        Lines { scale, ..Lines::new(lines, self.now, decimals, self.theme) }.render(area, buf);
     }
 
     /// Why the service has nothing to show, or that it was not asked yet, in the middle of an area.
@@ -174,30 +171,21 @@ impl Places {
     /// Divides `area` by its size: all panes, the main ones, or only the one that keys go to.
     fn new(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = scene.state.pane;
-        let with = |places: &[(Pane, Rect)]| {
-            let mut panes = Self::default().panes;
-            for (pane, place) in places {
-                if let Some(pane) = panes.get_mut(pane.number()) {
-                    *pane = *place;
-                }
-            }
-            panes
-        };
         if is_zoomed {
-            return Self { summary: Rect::default(), panes: with(&[(pane, area)]) };
+            return Self { summary: Rect::default(), panes: vec![(pane, area)] };
         }
         let is_roomy = area.width >= 108 && area.height >= 26;
         let summary_height = summary::height(scene, area, is_roomy);
         let [summary, rest] = split_rows(area, summary_height);
         if area.height < 20 {
-            return Self { summary, panes: with(&[(pane, rest)]) };
+            return Self { summary, panes: vec![(pane, rest)] };
         }
         // The strip gets a row for each stack of dots that a dozen inferers may make.
         let strip_height = if is_roomy { (rest.height / 4).clamp(7, 11) } else { 8 };
         let [distribution, rest] = split_rows(rest, strip_height);
         if !is_roomy {
             let lower = if pane == Pane::Distribution { Pane::Actors } else { pane };
-            let panes = with(&[(Pane::Distribution, distribution), (lower, rest)]);
+            let panes = vec![(Pane::Distribution, distribution), (lower, rest)];
             return Self { summary, panes };
         }
         let [actors, right] = split_columns(rest, nudge.column(rest.width * 9 / 16, rest.width));
@@ -215,13 +203,13 @@ impl Places {
             _ => 0,
         };
         let [past, losses] = split_rows(past, at);
-        let panes = with(&[
+        let panes = vec![
             (Pane::Topics, topics),
             (Pane::Actors, actors),
             (Pane::Distribution, distribution),
             (Pane::Past, past),
             (Pane::Losses, losses),
-        ]);
+        ];
         Self { summary, panes }
     }
 }

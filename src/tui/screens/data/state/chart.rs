@@ -107,11 +107,7 @@ impl Chart {
         while self.rows.len() > ROWS_MAX {
             self.rows.pop_first();
         }
-        for start in touched {
-            if let Some(candle) = self.merged(start) {
-                self.put(candle);
-            }
-        }
+        self.merge(touched);
     }
 
     fn rebuild(&mut self) {
@@ -121,6 +117,10 @@ impl Chart {
         let starts = self.rows.keys().map(|time| self.resolution.bucket_start(*time));
         let starts: BTreeSet<_> = starts.collect();
         self.candles = self.given.values().copied().collect();
+        self.merge(starts);
+    }
+
+    fn merge(&mut self, starts: BTreeSet<Timestamp>) {
         for start in starts {
             if let Some(candle) = self.merged(start) {
                 self.put(candle);

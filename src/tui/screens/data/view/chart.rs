@@ -340,8 +340,6 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], frame: Frame<'_>)
     let low = seen.iter().map(|candle| candle.low).fold(f64::INFINITY, f64::min);
     let volume: f64 = seen.iter().map(|candle| candle.volume).sum();
     let style = theme.signed(change);
-    let label = |text: &'static str| Span::styled(text, theme.muted);
-    let number = |value: f64| Span::styled(format::grouped(value, decimals), theme.text);
     let unit = frame.state.data.unit();
     let column = frame.state.data.shape().and_then(|shape| shape.value_column().map(str::to_owned));
     let mut spans = vec![
@@ -362,16 +360,11 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], frame: Frame<'_>)
     } else if percent.is_finite() {
         spans.push(Span::styled(format!(" {}%", format::percent(percent)), style));
     }
-    let mut more = vec![
-        [label("   O "), number(first.open)],
-        [label("  H "), number(high)],
-        [label("  L "), number(low)],
-    ];
-    if volume > 0.0 {
-        more.push([label("  V "), Span::styled(format::compact(volume), theme.text)]);
-    }
+    let price = |(label, value)| labeled(label, format::grouped(value, decimals), theme);
+    let prices = [("   O ", first.open), ("  H ", high), ("  L ", low)].map(price);
+    let volume = (volume > 0.0).then(|| labeled("  V ", format::compact(volume), theme));
     // Where there is not room for all, none is cut.
-    for part in more {
+    for part in prices.into_iter().chain(volume) {
         let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
         if width > area.width.into() {
             break;
@@ -386,6 +379,11 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], frame: Frame<'_>)
     }
 }
 
+/// A number after its label.
+fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>; 2] {
+    [Span::styled(label, theme.muted), Span::styled(number, theme.text)]
+}
+
 /// Draws what can be chosen, with what is chosen lit.
 fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
@@ -397,14 +395,11 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         ("line", is_line),
         ("heikin", !is_line && state.kind == ChartKind::Heikin),
     ];
-    let of_kinds = |is_listed: &dyn Fn(bool) -> bool| {
-        let listed = kinds.into_iter().filter(|(_, is_chosen)| is_listed(*is_chosen));
-        let mut spans: Vec<_> = listed
-            .flat_map(|(name, is_chosen)| [Span::styled(name, pick(is_chosen)), Span::raw("  ")])
-            .collect();
-        spans.push(Span::styled("│", theme.border));
-        spans
-    };
+    let kind = |(name, is_chosen)| [Span::styled(name, pick(is_chosen)), Span::raw("  ")];
+    let rule = || [Span::styled("│", theme.border)];
+    let all: Vec<_> = kinds.into_iter().flat_map(kind).chain(rule()).collect();
+    let one = kinds.into_iter().filter(|(_, is_chosen)| *is_chosen).flat_map(kind);
+    let one: Vec<_> = one.chain(rule()).collect();
     // Of the newest candles alone: only the names are wanted here.
     let newest = state.chart.candles().iter().rev().take(1).copied().collect::<Vec<_>>();
     let lines = indicators(state.indicators, state.chart.resolution(), &newest, theme);
@@ -413,14 +408,13 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if !lines.is_empty() {
         names.push(Span::styled(" │", theme.border));
     }
-    let all = of_kinds(&|_| true);
     let (long, short) = (resolutions(state, true, pick), resolutions(state, false, pick));
     // Where there is not room for all, what matters least is left out.
     let choices = [
         [all.clone(), names.clone(), long].concat(),
         [all.clone(), names, short.clone()].concat(),
         [all, short.clone()].concat(),
-        [of_kinds(&|is_chosen| is_chosen), short].concat(),
+        [one, short].concat(),
     ];
     let fits =
         |spans: &&Vec<Span<'_>>| spans.iter().map(Span::width).sum::<usize>() <= area.width.into();
@@ -455,18 +449,16 @@ fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         Resolution::Day => format::date(candle.time),
         _ => format!("{} {}", format::date(candle.time), format::hour_minute(candle.time)),
     };
-    let label = |text: &'static str| Span::styled(text, theme.muted);
-    let number = |value: f64| Span::styled(format::grouped(value, decimals), theme.text);
+    let Candle { open, high, low, close, volume, .. } = *candle;
+    let prices = [("  O ", open), (" H ", high), (" L ", low), (" C ", close)];
+    let prices = if state.is_line() { &[("  ", close)][..] } else { &prices };
     let mut spans =
         vec![Span::raw(" "), Span::styled(time, theme.focus.add_modifier(Modifier::BOLD))];
-    if state.is_line() {
-        spans.extend([Span::raw("  "), number(candle.close)]);
-    } else {
-        spans.extend([label("  O "), number(candle.open), label(" H "), number(candle.high)]);
-        spans.extend([label(" L "), number(candle.low), label(" C "), number(candle.close)]);
+    for (label, value) in prices {
+        spans.extend(labeled(label, format::grouped(*value, decimals), theme));
     }
-    if candle.volume > 0.0 {
-        spans.extend([label(" V "), Span::styled(format::compact(candle.volume), theme.text)]);
+    if volume > 0.0 {
+        spans.extend(labeled(" V ", format::compact(volume), theme));
     }
     spans.push(Span::raw(" "));
     let line = Line::from(spans);

@@ -15,7 +15,7 @@ const EPOCHS_MAX: usize = 600;
 /// Bundles whose actors' values are kept: as many as a narrow sparkline has columns.
 pub(crate) const VALUES_MAX: usize = 24;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Epoch {
     /// When it opened, or when its bundle came.
     pub(crate) time: Timestamp,
@@ -43,14 +43,15 @@ impl History {
 
     /// The epochs, oldest first, and none in the place of each stretch that was not seen.
     pub(crate) fn epochs_with_gaps(&self) -> Vec<Option<&Epoch>> {
-        with_gaps(&self.epochs).collect()
+        let epochs = self.epochs.iter().map(|(nonce, epoch)| (*nonce, epoch));
+        self.with_gaps(epochs).collect()
     }
 
     /// The combined values of `label`, oldest first; none where there is none, and in the place of
     /// each stretch that was not seen.
     pub(crate) fn combined_with_gaps(&self, label: &str) -> Vec<Option<f64>> {
-        let values = with_gaps(&self.epochs).map(|epoch| epoch?.combined.get(label).copied());
-        values.collect()
+        let epochs = self.epochs_with_gaps().into_iter();
+        epochs.map(|epoch| epoch?.combined.get(label).copied()).collect()
     }
 
     /// How many there are.
@@ -73,9 +74,8 @@ impl History {
             let value = actors.get(worker).and_then(|values| values.get(label)).copied();
             Some((*nonce, (self.epochs.get(nonce)?.time, value.unwrap_or(f64::NAN))))
         });
-        let step = step_max(self.epochs.keys().copied());
         let mut timeline: Vec<(Timestamp, f64)> = Vec::new();
-        for told in split_gaps(told, step) {
+        for told in self.with_gaps(told) {
             let gap = timeline.last().map(|(time, _)| (*time, f64::NAN));
             timeline.extend(told.or(gap));
         }
@@ -114,33 +114,25 @@ impl History {
         self.trim();
     }
 
+    /// `values` by rising nonces, and none in the place of each stretch that was not seen.
+    fn with_gaps<T>(
+        &self,
+        values: impl Iterator<Item = (BlockHeight, T)>,
+    ) -> impl Iterator<Item = Option<T>> {
+        let step = step_max(self.epochs.keys().copied());
+        let mut before = None;
+        values.flat_map(move |(nonce, value)| {
+            let before: Option<BlockHeight> = before.replace(nonce);
+            let is_gap = before.is_some_and(|before| nonce.saturating_sub(before) > step);
+            is_gap.then_some(None).into_iter().chain([Some(value)])
+        })
+    }
+
     fn trim(&mut self) {
         while self.epochs.len() > EPOCHS_MAX {
             self.epochs.pop_first();
         }
     }
-}
-
-/// `values` by rising nonces, and none in the place of each stretch that was not seen.
-fn with_gaps<'a, T>(
-    values: impl IntoIterator<Item = (&'a BlockHeight, T), IntoIter: Clone>,
-) -> impl Iterator<Item = Option<T>> {
-    let values = values.into_iter().map(|(nonce, value)| (*nonce, value));
-    let step = step_max(values.clone().map(|(nonce, _)| nonce));
-    split_gaps(values, step)
-}
-
-/// As [`with_gaps`], where more than `step` blocks between two are such a stretch.
-fn split_gaps<T>(
-    values: impl Iterator<Item = (BlockHeight, T)>,
-    step: BlockHeight,
-) -> impl Iterator<Item = Option<T>> {
-    let mut before = None;
-    values.flat_map(move |(nonce, value)| {
-        let before: Option<BlockHeight> = before.replace(nonce);
-        let is_gap = before.is_some_and(|before| nonce.saturating_sub(before) > step);
-        is_gap.then_some(None).into_iter().chain([Some(value)])
-    })
 }
 
 /// The most blocks between two of `nonces`, in rising order, with no epoch missing in between: half
@@ -176,8 +168,9 @@ mod tests {
 
     #[test]
     fn values_have_a_gap_at_missing_epochs_and_none_at_late_ones() {
-        let seen = BTreeMap::from([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, nonce)));
-        let is_gap: Vec<bool> = with_gaps(&seen).map(|seen| seen.is_none()).collect();
+        let epochs = BTreeMap::from([1, 13, 26, 37, 73, 85].map(|nonce| (nonce, Epoch::default())));
+        let seen = History { epochs, ..History::default() };
+        let is_gap: Vec<bool> = seen.epochs_with_gaps().iter().map(Option::is_none).collect();
         assert_eq!(is_gap, [false, false, false, false, true, false, false]);
     }
 }

@@ -82,11 +82,7 @@ impl State {
     ) {
         match result {
             Ok(body) => self.confidence = Some(body),
-            // A topic without a bundle has none of this either; then the path may be there.
-            Err(why) => {
-                self.lacks_confidence = self.latest.value().is_some() && is_absent(&why);
-                self.note_limit(&why, now);
-            }
+            Err(why) => self.lacks_confidence = self.note_absence(&why, now),
         }
     }
 
@@ -94,15 +90,14 @@ impl State {
     pub(crate) fn on_leaderboard(&mut self, result: Result<Leaderboard, Failure>, now: Timestamp) {
         match result {
             Ok(leaderboard) => self.leaderboard = Some(leaderboard),
-            Err(why) => {
-                self.lacks_leaderboard = self.latest.value().is_some() && is_absent(&why);
-                self.note_limit(&why, now);
-            }
+            Err(why) => self.lacks_leaderboard = self.note_absence(&why, now),
         }
     }
-}
 
-/// Whether a service that refuses like this may have no such path at all.
-fn is_absent(why: &Failure) -> bool {
-    matches!(why.status, Some(404 | 405 | 501))
+    /// Records a refusal; returns whether a service that refuses like this has no such path at all.
+    fn note_absence(&mut self, why: &Failure, now: Timestamp) -> bool {
+        self.note_limit(why, now);
+        // A topic without a bundle has nothing beside it either; then the path may be there.
+        self.latest.value().is_some() && matches!(why.status, Some(404 | 405 | 501))
+    }
 }

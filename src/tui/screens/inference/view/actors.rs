@@ -22,7 +22,7 @@ use crate::{
     widget::{
         diverge::DivergingBar,
         format::{self, or_none},
-        line::{self, Lines, Point},
+        line::{self, Point},
         paint,
         pane::{self, padded},
         sparkline::{Floor, Sparkline},
@@ -251,7 +251,6 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
         line::Line::new(&combined, theme.series(1)),
         line::Line { is_filled: true, ..line::Line::new(&told, own) },
     ];
-    let scale = scene.share_scale([&told, &combined, &truth]);
     // A line ends where the actor was silent, or an epoch is missing.
-    Lines { scale, ..Lines::new(&lines, scene.now, scene.decimals(), theme) }.render(chart, buf);
+    scene.draw_lines(chart, buf, &lines, scene.decimals());
 }

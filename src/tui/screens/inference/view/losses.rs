@@ -8,7 +8,6 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget as _,
 };
-use wire::inference::leaderboard::EpochLosses;
 
 use super::{Scene, past};
 use crate::{
@@ -19,13 +18,6 @@ use crate::{
         note, paint,
     },
 };
-
-/// The losses of one epoch, all of them known.
-struct Losses {
-    time: Timestamp,
-    /// Of combined, naive and uninformed.
-    values: [f64; 3],
-}
 
 /// Draws the pane.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
@@ -38,41 +30,44 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     ]);
     let body = scene.draw_pane(area, buf, Pane::Losses, "Cumulative loss", info);
     let epochs = state.leaderboard.iter().flat_map(|board| &board.epochs);
-    let epochs: Vec<Losses> = epochs.filter_map(losses).collect();
-    if epochs.is_empty() {
+    let mut lines: [Vec<Point>; 3] = Default::default();
+    let mut sums = [0.0; 3];
+    for epoch in epochs {
+        let time = epoch.opened_at.parse::<Timestamp>().ok();
+        let (Some(uninformed), Some(time)) = (epoch.uninformed, time) else { continue };
+        let losses = [epoch.combined, epoch.naive, uninformed];
+        for ((line, sum), loss) in lines.iter_mut().zip(&mut sums).zip(losses) {
+            *sum += loss;
+            line.push(Point { time, value: *sum });
+        }
+    }
+    let [combined, naive, uninformed] = &lines;
+    if combined.is_empty() {
         note::centered(buf, body, &[("no ground truth yet", theme.muted)]);
         return;
     }
-    let lines = [0, 1, 2].map(|idx| sums(&epochs, idx));
-    let [combined, naive, uninformed] = lines.each_ref().map(Vec::as_slice);
     let chart = Rect { height: body.height.saturating_sub(1), ..body };
-    let newest = combined.last().map_or(0.0, |point| point.value);
     let lines = [
         line::Line::new(uninformed, styles[2]),
         line::Line::new(naive, styles[1]),
         line::Line::new(combined, styles[0]),
     ];
-    let gap = past::gap(epochs.iter().map(|epoch| epoch.time));
-    let decimals = format::decimals_of(newest);
+    let gap = past::gap(combined.iter().map(|point| point.time));
+    let decimals = format::decimals_of(sums[0]);
     Lines { gap, ..Lines::new(&lines, scene.now, decimals, theme) }.render(chart, buf);
     let row = Rect { y: body.bottom().saturating_sub(1), height: 1, ..body };
-    draw_means(row, buf, &epochs, scene);
+    draw_means(row, buf, sums, combined.len(), scene);
 }
 
 /// Draws the mean losses, and by how much combined is below the others.
-fn draw_means(row: Rect, buf: &mut Buffer, epochs: &[Losses], scene: Scene<'_>) {
+fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scene: Scene<'_>) {
     /// The columns of a mean loss.
     const WIDTH: usize = 8;
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
-    let n_epochs = epochs.len() as f64;
-    let mean = |idx: usize| {
-        let values = epochs.iter().filter_map(|epoch| epoch.values.get(idx));
-        values.sum::<f64>() / n_epochs
-    };
-    let [combined, naive, uninformed] = [0, 1, 2].map(mean);
+    let [combined, naive, uninformed] = sums.map(|sum| sum / n_epochs as f64);
     let theme = scene.theme;
     let mut spans = vec![
-        Span::styled(format!("mean of {}  ", format::counted(epochs.len(), "epoch")), theme.muted),
+        Span::styled(format!("mean of {}  ", format::counted(n_epochs, "epoch")), theme.muted),
         Span::styled(format!("◆ {}  ", loss_text(combined, WIDTH)), theme.series(1)),
     ];
     for (name, other) in [("naive", naive), ("uninformed", uninformed)] {
@@ -91,19 +86,4 @@ fn draw_means(row: Rect, buf: &mut Buffer, epochs: &[Losses], scene: Scene<'_>) 
 pub(crate) fn loss_text(loss: f64, width: usize) -> String {
     let text = format::fixed(loss, if loss.abs() < 10.0 { 4 } else { 2 });
     if text.chars().count() <= width { text } else { format::compact(loss) }
-}
-
-fn losses(epoch: &EpochLosses) -> Option<Losses> {
-    let values = [epoch.combined, epoch.naive, epoch.uninformed?];
-    Some(Losses { time: epoch.opened_at.parse().ok()?, values })
-}
-
-/// The sums up to each epoch of the losses at `idx`.
-fn sums(epochs: &[Losses], idx: usize) -> Vec<Point> {
-    let mut sum = 0.0;
-    let add = |epoch: &Losses| {
-        sum += epoch.values.get(idx).copied().unwrap_or_default();
-        Point { time: epoch.time, value: sum }
-    };
-    epochs.iter().map(add).collect()
 }

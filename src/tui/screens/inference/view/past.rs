@@ -13,7 +13,7 @@ use crate::{
     },
     widget::{
         format,
-        line::{self, Lines, Point},
+        line::{self, Point},
         note, paint,
         sparkline::{Floor, Sparkline},
         stats,
@@ -54,8 +54,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         line::Line { is_filled: true, ..line::Line::new(&combined, theme.series(1)) },
     ];
     let decimals = format::decimals_for(combined.iter().map(|point| point.value));
-    let scale = scene.share_scale([&combined, &naive, &truth]);
-    Lines { scale, ..Lines::new(&lines, scene.now, decimals, theme) }.render(chart, buf);
+    scene.draw_lines(chart, buf, &lines, decimals);
     if error_height > 0 {
         let row = Rect { y: body.bottom() - 1, height: 1, ..body };
         draw_difference(row, buf, &combined, &naive, scene);
