@@ -10,9 +10,7 @@ pub mod network;
 pub mod server;
 pub mod store;
 
-use std::{
-    collections::BTreeMap, fmt, panic::resume_unwind, path::Path, sync::Arc, time::Duration,
-};
+use std::{collections::BTreeMap, panic::resume_unwind, path::Path, sync::Arc, time::Duration};
 
 use db::connection::retry_while_busy;
 use model::topic::{Address, BlockHeight, TopicId};
@@ -159,7 +157,8 @@ pub struct Sender {
 }
 
 /// Handle to a network. Cheap to clone; all clones share one file and one chain.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Inference")]
 pub struct Inference {
     shared: Arc<Shared>,
 }
@@ -185,12 +184,6 @@ pub struct News {
     pub n_bundles: u64,
     /// How many topics have been created or changed since then.
     pub n_changes: u64,
-}
-
-impl fmt::Debug for Inference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inference").finish_non_exhaustive()
-    }
 }
 
 impl Inference {

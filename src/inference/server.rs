@@ -36,11 +36,7 @@ use accounts::{
     AccountId,
     gate::{Admitted, Gate, GateMessages},
 };
-use axum::{
-    Extension, Router,
-    extract::{FromRef, FromRequestParts},
-    http::request::Parts,
-};
+use axum::{Extension, Router, extract::FromRequestParts, http::request::Parts};
 use model::{key::KeyId, topic::Address};
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, time::sleep};
@@ -159,12 +155,6 @@ impl Holder {
     /// The address that submits for the key, or for one of its models.
     fn address(self, model: Option<&str>) -> Address {
         addresses::of_key(self.id.get(), model)
-    }
-}
-
-impl FromRef<Service> for Inference {
-    fn from_ref(service: &Service) -> Self {
-        service.inference.clone()
     }
 }
 

@@ -38,7 +38,7 @@ pub use self::{
     epochs::{EndOptions, StoredLearned},
     relearn::{PastLesson, Relearnable, Relearned},
     retention::EpochTotals,
-    view::{Bundles, Received},
+    view::Bundles,
     worker_quota::NEWCOMERS_MAX,
 };
 use wire::inference::LabeledValue;

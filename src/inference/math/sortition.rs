@@ -10,10 +10,7 @@ use std::collections::BTreeSet;
 
 use model::topic::Address;
 
-use crate::math::{
-    regret::ByActor,
-    statistics::{count, deviation, moving_average, quantile},
-};
+use crate::math::statistics::{count, deviation};
 
 /// Active inferers of an epoch where a topic does not say, by the chain's parameter
 /// `max_top_inferers_to_reward`.
@@ -107,17 +104,6 @@ fn newcomers_max(n_known: usize, places: Places) -> usize {
 pub fn initial_score(scores: &[f64]) -> f64 {
     let lowest = scores.iter().copied().reduce(f64::min);
     lowest.map_or(0.0, |lowest| lowest - INITIAL_DEVIATIONS * deviation(scores))
-}
-
-/// Returns the score of an actor that submitted and rests: it moves from `score` toward `target`, the
-/// quantile of the scores of those that were active, by the share `alpha`.
-pub fn resting_score(score: f64, target: f64, alpha: f64) -> f64 {
-    moving_average(Some(score), target, alpha)
-}
-
-/// Returns the quantile `share` of `scores`, which actors that rest move toward; none of none.
-pub fn quantile_score(scores: &ByActor<f64>, share: f64) -> Option<f64> {
-    quantile(&scores.values().copied().collect::<Vec<_>>(), share)
 }
 
 #[cfg(test)]

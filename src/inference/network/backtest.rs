@@ -60,7 +60,8 @@ pub trait Model: Send + Sync {
 }
 
 /// What to run, and over what.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Backtest({})", topic.id)]
 pub struct Backtest {
     /// The settings that epochs run with.
     pub topic: Topic,
@@ -70,12 +71,6 @@ pub struct Backtest {
     pub every: Duration,
     /// How many rows a model sees.
     pub n_rows: usize,
-}
-
-impl std::fmt::Debug for Backtest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Backtest").field("topic", &self.topic.id).finish_non_exhaustive()
-    }
 }
 
 /// Why a backtest broke off.

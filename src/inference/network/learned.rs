@@ -15,8 +15,7 @@ use crate::{
             is_experienced,
         },
         score,
-        sortition::quantile_score,
-        statistics::moving_average,
+        statistics::{moving_average, quantile},
         synthesis::{Newcomers, weights::scale},
     },
     network::{forecast::past::Past, submission::numbers, topic::Topic},
@@ -130,14 +129,13 @@ impl Learned {
         let inferences = bundle.inferer_values.iter();
         let inferences = inferences.map(|one| (one.worker.clone(), numbers(&one.values)));
         self.past.remember(&inferences.collect(), &losses.inferer);
-        let quantiles = topic.active_quantiles;
-        for (role, quantile) in Role::ALL.into_iter().zip([quantiles.inferer, quantiles.forecaster])
-        {
+        for role in Role::ALL {
             take_part(&mut self.experience[role], losses.by_actor(role), bundle.nonce);
             self.losses[role].extend(losses.by_actor(role).clone());
             let scores = score::of_role(role, &losses);
             average(&mut self.scores[role], &scores, topic.judging.merit_sortition_alpha);
-            let target = quantile_score(&scores, quantile);
+            let values: Vec<f64> = scores.values().copied().collect();
+            let target = quantile(&values, topic.active_quantiles[role]);
             self.resting_targets[role] = target.or(self.resting_targets[role]);
         }
         self.settle(topic, bundle.nonce);

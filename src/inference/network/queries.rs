@@ -17,17 +17,8 @@ use crate::{
         submission::Submission,
         topic::Topic,
     },
-    store::{Bundles, Received},
+    store::Bundles,
 };
-
-/// A regret, and the epoch it was learned from last.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TimedRegret {
-    /// The nonce; 0 where the actor has no regret of its own.
-    pub nonce: BlockHeight,
-    /// The regret, or what a newcomer starts from.
-    pub regret: f64,
-}
 
 /// The quantity that a regret is against.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +31,42 @@ pub enum Against {
     OneOut(Role, Address),
     /// The inferers combined with this forecaster alone. For a forecaster it is its own.
     OneIn(Address),
+}
+
+/// Declares what is read of a topic by the query of the same name of its file.
+macro_rules! queries {
+    ($($(#[$about:meta])+ $query:ident($($name:ident: $kind:ty),+) -> $found:ty;)+) => {
+        impl Inference {$(
+            $(#[$about])+
+            ///
+            /// # Errors
+            /// [`InferenceError`] if there is no such topic, or the file fails.
+            pub async fn $query(
+                &self,
+                topic: TopicId,
+                $($name: $kind),+
+            ) -> Result<$found, InferenceError> {
+                self.read(topic, move |store| store.$query(topic, $($name),+)).await
+            }
+        )+}
+    };
+}
+
+queries! {
+    /// Returns the newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle, oldest
+    /// first.
+    history(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<HistoryEpoch>;
+
+    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
+    /// first.
+    nonces(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<BlockHeight>;
+
+    /// Returns who forecast in the epoch `nonce` of `topic`, by address.
+    forecasting(nonce: BlockHeight) -> Vec<Address>;
+
+    /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned from,
+    /// newest first.
+    losses_until(nonce: BlockHeight, limit: u32) -> Vec<(BlockHeight, Losses)>;
 }
 
 impl Inference {
@@ -66,20 +93,6 @@ impl Inference {
         found.ok_or(InferenceError::NoBundle { topic })
     }
 
-    /// Returns the newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle,
-    /// oldest first.
-    ///
-    /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
-    pub async fn history(
-        &self,
-        topic: TopicId,
-        nonces: RangeInclusive<BlockHeight>,
-        limit: u32,
-    ) -> Result<Vec<HistoryEpoch>, InferenceError> {
-        self.read(topic, move |store| store.history(topic, nonces, limit)).await
-    }
-
     /// Returns where `topic` stands.
     ///
     /// # Errors
@@ -103,32 +116,6 @@ impl Inference {
         Ok(self.cached(topic, |entry| &mut entry.known, Shared::load_learned).await?.learned)
     }
 
-    /// Returns who forecast in the epoch `nonce` of `topic`, by address.
-    ///
-    /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
-    pub async fn forecasting(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Vec<Address>, InferenceError> {
-        self.read(topic, move |store| store.forecasting(topic, nonce)).await
-    }
-
-    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle,
-    /// oldest first.
-    ///
-    /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
-    pub async fn nonces(
-        &self,
-        topic: TopicId,
-        nonces: RangeInclusive<BlockHeight>,
-        limit: u32,
-    ) -> Result<Vec<BlockHeight>, InferenceError> {
-        self.read(topic, move |store| store.nonces(topic, nonces, limit)).await
-    }
-
     /// Returns what was submitted for the epoch `nonce` of `topic`, by worker: under all labels of
     /// the epoch, with their ids.
     ///
@@ -147,7 +134,7 @@ impl Inference {
         .await
     }
 
-    /// Returns the newest submission of `worker` for `topic`, if it ever made one.
+    /// Returns the newest submission of `worker` for `topic` and its nonce, if it ever made one.
     ///
     /// # Errors
     /// [`InferenceError`] if there is no such topic, or the file fails.
@@ -155,34 +142,21 @@ impl Inference {
         &self,
         topic: TopicId,
         worker: Address,
-    ) -> Result<Option<Received>, InferenceError> {
+    ) -> Result<Option<(BlockHeight, Submission)>, InferenceError> {
         let settings = self.find_topic(topic)?;
         self.read(topic, move |store| {
-            let Some(Received { nonce, submission }) = store.newest_of(topic, &worker)? else {
+            let Some((nonce, submission)) = store.newest_of(topic, &worker)? else {
                 return Ok(None);
             };
             let mut with_ids =
                 with_ids(&settings, vec![submission], || store.labels(topic, nonce))?;
-            Ok(with_ids.pop().map(|submission| Received { nonce, submission }))
+            Ok(with_ids.pop().map(|submission| (nonce, submission)))
         })
         .await
     }
 
-    /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned
-    /// from, newest first.
-    ///
-    /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
-    pub async fn losses_until(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-        limit: u32,
-    ) -> Result<Vec<(BlockHeight, Losses)>, InferenceError> {
-        self.read(topic, move |store| store.losses_until(topic, nonce, limit)).await
-    }
-
-    /// Returns the regret of `actor`, who does `role`, on `topic`.
+    /// Returns the regret of `actor`, who does `role`, on `topic`, and the nonce it was learned from last.
+    /// The nonce is 0 where the actor has none of its own: then it is what a newcomer starts from.
     ///
     /// # Errors
     /// [`InferenceError`] if there is no such topic, or the file fails.
@@ -192,7 +166,7 @@ impl Inference {
         against: Against,
         role: Role,
         actor: Address,
-    ) -> Result<TimedRegret, InferenceError> {
+    ) -> Result<(BlockHeight, f64), InferenceError> {
         let learned = self.learned(topic).await?;
         let regrets = &learned.regrets;
         let (regret, other) = match against {
@@ -211,7 +185,7 @@ impl Inference {
             }
         };
         let Some(regret) = regret else {
-            return Ok(TimedRegret { nonce: 0, regret: learned.initial_regret });
+            return Ok((0, learned.initial_regret));
         };
         let last_nonce = |role, name| {
             let seen: Option<&Experience> = learned.experience[role].get(name);
@@ -219,11 +193,11 @@ impl Inference {
         };
         let own = last_nonce(role, &actor);
         let Some((other_role, other)) = other else {
-            return Ok(TimedRegret { nonce: own, regret });
+            return Ok((own, regret));
         };
         let bound = own.min(last_nonce(other_role, &other));
         let met = self.read(topic, move |store| store.met(topic, bound, [&other, &actor])).await?;
-        Ok(TimedRegret { nonce: met.unwrap_or(bound), regret })
+        Ok((met.unwrap_or(bound), regret))
     }
 
     /// Returns each actor's share by the regrets that were learned last: of actors that took part in

@@ -44,7 +44,8 @@ const READ: &str = "read rows of";
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 
 /// Does what is due for one topic.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Runner({})", topic.id)]
 pub struct Runner {
     inference: Inference,
     topic: Arc<Topic>,
@@ -52,12 +53,6 @@ pub struct Runner {
     rows: Arc<dyn Rows>,
     /// The newest epoch whose workers answered.
     asked: Option<BlockHeight>,
-}
-
-impl std::fmt::Debug for Runner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runner").field("topic", &self.topic.id).finish_non_exhaustive()
-    }
 }
 
 /// Why a step of an epoch failed: what was to be done, and what went wrong.

@@ -14,7 +14,8 @@ use crate::{
     math::{
         outlier::Baseline,
         regret::{ByActor, ByRole, Role},
-        sortition::{Candidate, Places, Record, choose_active, initial_score, resting_score},
+        sortition::{Candidate, Places, Record, choose_active, initial_score},
+        statistics::moving_average,
     },
     network::{
         learned::{Experience, Learned},
@@ -88,7 +89,8 @@ pub fn select(
                 if seen.n_epochs == 0 {
                     seen.last_nonce = nonce;
                 }
-                let score = resting_score(score, target, topic.judging.merit_sortition_alpha);
+                let score =
+                    moving_average(Some(score), target, topic.judging.merit_sortition_alpha);
                 learned.scores[role].insert(name, score);
             }
         }
@@ -137,10 +139,7 @@ fn split_active(
 
 impl<'a> RoleContext<'a> {
     fn new(topic: &Topic, role: Role, learned: &'a Learned) -> Self {
-        let newcomer_share = match role {
-            Role::Inferer => topic.active_quantiles.inferer,
-            Role::Forecaster => topic.active_quantiles.forecaster,
-        };
+        let newcomer_share = topic.active_quantiles[role];
         let n_max = usize::try_from(topic.active_max[role]).unwrap_or(usize::MAX);
         Self {
             role,

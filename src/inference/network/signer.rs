@@ -81,15 +81,10 @@ pub struct SignedInference {
 }
 
 /// Who signs. Its `Debug` shows the address alone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Signer({})", self.account())]
 pub struct Signer {
     key: SigningKey,
-}
-
-impl fmt::Debug for Signer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Signer").field(&self.account()).finish()
-    }
 }
 
 impl fmt::Display for Account {

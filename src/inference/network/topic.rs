@@ -182,18 +182,6 @@ pub struct Labeling {
     pub per_submission_max: u32,
 }
 
-/// The quantiles of active actors' scores that the scores of those that rest move toward, and the
-/// share of an epoch's places that newcomers have at most (see [`crate::math::sortition`]).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ActiveQuantiles {
-    /// The quantile for inferers, 0 to 1.
-    pub inferer: f64,
-    /// The quantile for forecasters, 0 to 1.
-    pub forecaster: f64,
-    /// The quantile for reputers, 0 to 1; only served.
-    pub reputer: f64,
-}
-
 /// What a topic keeps of its past epochs; none where the service's own setting counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
@@ -231,7 +219,9 @@ pub struct Topic {
     /// Whether epochs open. A topic at rest still ends the ones that are open.
     pub is_active: bool,
     /// What newcomers get of an epoch's places.
-    pub active_quantiles: ActiveQuantiles,
+    pub active_quantiles: ByRole<f64>,
+    /// The same of reputers. There is one.
+    pub active_reputer_quantile: f64,
     /// How many places an epoch has.
     pub active_max: ByRole<u32>,
     /// Whose submissions are taken.
@@ -398,7 +388,7 @@ impl Topic {
             ("epsilon", epsilon > 0.0 && epsilon.is_finite()),
             ("active_inferer_quantile", of_one.contains(&quantiles.inferer)),
             ("active_forecaster_quantile", of_one.contains(&quantiles.forecaster)),
-            ("active_reputer_quantile", of_one.contains(&quantiles.reputer)),
+            ("active_reputer_quantile", of_one.contains(&self.active_reputer_quantile)),
             ("max_top_inferers_to_reward", actors.contains(&self.active_max.inferer)),
             ("max_top_forecasters_to_reward", actors.contains(&self.active_max.forecaster)),
             ("worker_whitelist", self.whitelist.workers.len() <= WHITELIST_MAX),
@@ -428,25 +418,6 @@ impl Topic {
         let is_true = |label: &L| if label.as_ref() == direction { 1.0 } else { 0.0 };
         labels.iter().map(is_true).collect()
     }
-}
-
-impl Labeling {
-    /// Of a topic with one output.
-    pub const SINGLE: Self =
-        Self { is_multi: false, is_case_sensitive: false, default: 0.0, per_submission_max: 1 };
-
-    /// Of a topic with several.
-    pub const MULTI: Self = Self {
-        is_multi: true,
-        is_case_sensitive: false,
-        default: 0.0,
-        per_submission_max: LABELS_PER_SUBMISSION_MAX,
-    };
-}
-
-impl ActiveQuantiles {
-    /// As in the chain's examples.
-    pub const USUAL: Self = Self { inferer: 0.25, forecaster: 0.25, reputer: 0.25 };
 }
 
 impl WorkerWhitelist {

@@ -78,7 +78,7 @@ fn written(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
         merit_sortition_alpha: decimal(judging.merit_sortition_alpha),
         active_inferer_quantile: decimal(active_quantiles.inferer),
         active_forecaster_quantile: decimal(active_quantiles.forecaster),
-        active_reputer_quantile: decimal(active_quantiles.reputer),
+        active_reputer_quantile: decimal(topic.active_reputer_quantile),
         labeling: None,
     }
 }

@@ -57,15 +57,6 @@ impl Bundles {
     }
 }
 
-/// One payload as it was received.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Received {
-    /// For which epoch.
-    pub nonce: BlockHeight,
-    /// The payload as it was submitted.
-    pub submission: Submission,
-}
-
 impl Store {
     /// What was inferred for `topic` in the epoch `nonce`, or in the newest one that has a bundle.
     ///
@@ -138,7 +129,7 @@ impl Store {
         &self,
         topic: TopicId,
         worker: &Address,
-    ) -> Result<Option<Received>, StoreError> {
+    ) -> Result<Option<(BlockHeight, Submission)>, StoreError> {
         // Epoch by epoch: an index of the workers would be most of what a submission writes.
         let sql = "SELECT s.nonce, s.record, s.forecast FROM epochs e CROSS JOIN submissions s
                    ON s.topic_id = e.topic_id AND s.nonce = e.nonce AND s.worker = ?2
@@ -152,7 +143,7 @@ impl Store {
                 forecast.as_deref(),
                 &ByActor::new(),
             )?;
-            Ok(Received { nonce: height(nonce), submission })
+            Ok((height(nonce), submission))
         };
         found.map(received).transpose()
     }

@@ -82,7 +82,7 @@ fn newcomers_start_below_all_and_come_to_the_quantile() {
     let mut score = initial_score(&scores);
     assert!((score + 0.1).abs() < 1e-12);
     for _ in 0..100 {
-        score = resting_score(score, 0.15, 0.1);
+        score = crate::math::statistics::moving_average(Some(score), 0.15, 0.1);
     }
     assert!((score - 0.15).abs() < 1e-4);
 }

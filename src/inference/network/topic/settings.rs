@@ -1,6 +1,6 @@
 //! Topics from the settings that a key hands in.
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
 use model::{
     bundle::decimal,
@@ -13,8 +13,8 @@ use wire::inference::{
 };
 
 use super::{
-    ActiveQuantiles, EPOCH_LENGTH_MIN, Judging, Keep, Labeling, Predictor, Source, Timing, Topic,
-    TopicKind, Truth, WorkerWhitelist, label::canonical,
+    EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Predictor, Source,
+    Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
 };
 use crate::{
     math::{
@@ -30,6 +30,9 @@ const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
 
 /// How far a sum may be from 1 where settings do not say: what rounding costs.
 const UNITY_TOLERANCE_DEFAULT: f64 = 1e-6;
+
+/// The quantiles of most of the chain's topics.
+const QUANTILE_DEFAULT: f64 = 0.25;
 
 /// How many rows a predictor reads where settings do not say.
 const N_ROWS_DEFAULT: u32 = 100;
@@ -67,7 +70,7 @@ pub fn topic(
         is_case_sensitive: settings.label_case_sensitive,
         default: number!(settings.label_default_value, 0.0),
         per_submission_max: settings.max_labels_per_submission.unwrap_or(if is_multi {
-            Labeling::MULTI.per_submission_max
+            LABELS_PER_SUBMISSION_MAX
         } else {
             1
         }),
@@ -82,25 +85,23 @@ pub fn topic(
     };
     let tolerance = number!(settings.unity_tolerance, UNITY_TOLERANCE_DEFAULT);
     let epoch_length = settings.epoch_length.unwrap_or(EPOCH_LENGTH_MIN);
-    let unknown = SettingError { what: "loss_method", want: "mse, mae, huber, logcosh or ce" };
-    let loss_method = settings.loss_method.as_deref().unwrap_or("mse");
-    let loss_method: LossMethod = loss_method.parse().map_err(|_| unknown)?;
+    let loss_method = settings.loss_method.as_deref();
+    let loss_method =
+        word("loss_method", "mse, mae, huber, logcosh or ce", loss_method, LossMethod::Mse)?;
+    let kind = settings.topic_type.as_deref();
     Ok(Topic {
         id,
-        kind: settings
-            .topic_type
-            .as_deref()
-            .map_or(Ok(TopicKind::Regression), str::parse)
-            .map_err(|_| SettingError {
-                what: "topic_type",
-                want: "regression or classification",
-            })?,
+        kind: word("topic_type", "regression or classification", kind, TopicKind::Regression)?,
         labels,
         labeling,
         creator,
         is_active: true,
         unity_tolerance: settings.require_unity.then_some(tolerance),
-        active_quantiles: quantiles(&settings)?,
+        active_quantiles: ByRole {
+            inferer: number!(settings.active_inferer_quantile, QUANTILE_DEFAULT),
+            forecaster: number!(settings.active_forecaster_quantile, QUANTILE_DEFAULT),
+        },
+        active_reputer_quantile: number!(settings.active_reputer_quantile, QUANTILE_DEFAULT),
         active_max: ByRole {
             inferer: settings.max_top_inferers_to_reward.unwrap_or(INFERERS_MAX_DEFAULT),
             forecaster: settings.max_top_forecasters_to_reward.unwrap_or(FORECASTERS_MAX_DEFAULT),
@@ -158,7 +159,7 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
         merit_sortition_alpha: text(judging.merit_sortition_alpha),
         active_inferer_quantile: text(active_quantiles.inferer),
         active_forecaster_quantile: text(active_quantiles.forecaster),
-        active_reputer_quantile: text(active_quantiles.reputer),
+        active_reputer_quantile: text(topic.active_reputer_quantile),
         max_top_inferers_to_reward: Some(topic.active_max.inferer),
         max_top_forecasters_to_reward: Some(topic.active_max.forecaster),
         enable_worker_whitelist: topic.whitelist.is_enabled,
@@ -195,23 +196,13 @@ fn predictor_settings(predictor: &Predictor) -> PredictorSettings {
     }
 }
 
-fn quantiles(settings: &TopicSettings) -> Result<ActiveQuantiles, SettingError> {
-    let usual = ActiveQuantiles::USUAL;
-    Ok(ActiveQuantiles {
-        inferer: number!(settings.active_inferer_quantile, usual.inferer),
-        forecaster: number!(settings.active_forecaster_quantile, usual.forecaster),
-        reputer: number!(settings.active_reputer_quantile, usual.reputer),
-    })
-}
-
 fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, SettingError> {
     let usual = Judging::usual(method, number!(settings.loss_floor, LOSS_FLOOR_DEFAULT));
-    let generation = settings.algorithm.as_deref().map_or(Ok(usual.generation), str::parse);
+    let algorithm = settings.algorithm.as_deref();
     let n_experienced_min =
         settings.min_experienced.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
     Ok(Judging {
-        generation: generation
-            .map_err(|_| SettingError { what: "algorithm", want: "mad-v0.17 or stdev-oct2024" })?,
+        generation: word("algorithm", "mad-v0.17 or stdev-oct2024", algorithm, usual.generation)?,
         loss: LossRule { allow_negative: settings.allow_negative, ..usual.loss },
         p_norm: number!(settings.p_norm, usual.p_norm),
         c_norm: number!(settings.c_norm, usual.c_norm),
@@ -260,6 +251,15 @@ fn is_multi(settings: &TopicSettings) -> Result<bool, SettingError> {
         Some(_) => Err(SettingError { what: "output_arity", want: "single or multi" }),
         None => Ok(settings.direction_threshold.is_some()),
     }
+}
+
+fn word<T: FromStr>(
+    what: &'static str,
+    want: &'static str,
+    text: Option<&str>,
+    default: T,
+) -> Result<T, SettingError> {
+    text.map_or(Ok(default), str::parse).map_err(|_| SettingError { what, want })
 }
 
 fn number(what: &'static str, text: Option<&Decimal>, default: f64) -> Result<f64, SettingError> {

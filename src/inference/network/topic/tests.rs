@@ -48,7 +48,11 @@ fn settings_that_do_not_fit_are_named() {
     check_fault(&labels(&["up", "up"]), "its labels are");
     check_fault(&labels(&["up", "dö"]), "its labels are");
     check_fault(&labels(&["up", "down"]), "a direction has");
-    let single = Topic { labels: vec!["y".into()], labeling: Labeling::SINGLE, ..market() };
+    let single = Topic {
+        labels: vec!["y".into()],
+        labeling: Labeling { is_multi: false, ..Labeling::MULTI },
+        ..market()
+    };
     check_fault(&single, "a single output");
     check_fault(&Topic { labels: vec!["z".into()], ..single }, "its labels are");
     check_fault(&Topic { truth: Truth::Value, ..market() }, "the value of a column");
@@ -59,4 +63,14 @@ fn settings_that_do_not_fit_are_named() {
     for name in ["", "price\u{202e}"] {
         check_fault(&Topic { name: name.to_owned(), ..market() }, "its name is empty");
     }
+}
+
+impl Labeling {
+    /// That of a topic with several labels, unless its settings say otherwise.
+    pub(crate) const MULTI: Self = Self {
+        is_multi: true,
+        is_case_sensitive: false,
+        default: 0.0,
+        per_submission_max: LABELS_PER_SUBMISSION_MAX,
+    };
 }

@@ -141,9 +141,8 @@ async fn one_out_regret(asked: &Asked, out_role: Role, role: Role) -> Answer {
 async fn regret(asked: &Asked, against: Against, role: Role, name: &str) -> Answer {
     let topic = asked.topic()?;
     let actor = asked.address(name)?;
-    let timed = asked.service.inference.regret(topic.id, against, role, actor).await?;
-    let regret =
-        TimestampedValue { block_height: timed.nonce.to_string(), value: decimal(timed.regret) };
+    let (nonce, regret) = asked.service.inference.regret(topic.id, against, role, actor).await?;
+    let regret = TimestampedValue { block_height: nonce.to_string(), value: decimal(regret) };
     Ok(Json(RegretResponse { regret }))
 }
 

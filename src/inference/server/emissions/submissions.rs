@@ -19,10 +19,7 @@ use wire::{
 };
 
 use super::{ApiError, Asked, no_form};
-use crate::{
-    network::{epoch::is_open, submission::Submission, topic::Topic},
-    store::Received,
-};
+use crate::network::{epoch::is_open, submission::Submission, topic::Topic};
 
 queries! {
     "submissions";
@@ -74,7 +71,7 @@ queries! {
     LATEST_INPUT_INFERENCE[TopicPart; Path "worker" = "The worker's address."]
     latest_input_inference(asked) -> LatestInputInference = {
         let topic = asked.topic()?;
-        let Received { nonce, submission } = newest(&asked, &topic).await?;
+        let (nonce, submission) = newest(&asked, &topic).await?;
         let labeled = |value: LabeledValue| InputLabeledValueBody {
             label: value.label_name,
             value: decimal(value.value),
@@ -96,17 +93,17 @@ queries! {
     LATEST_INFERENCE[TopicPart; Path "worker" = "The worker's address."]
     latest_inference(asked) -> LatestInference = {
         let topic = asked.topic()?;
-        let Received { nonce, submission } = newest(&asked, &topic).await?;
+        let (nonce, submission) = newest(&asked, &topic).await?;
         let latest_inference = body(&topic, asked.is_old(), nonce, submission)?;
         Ok(Json(LatestInference { latest_inference }))
     };
 }
 
-async fn newest(asked: &Asked, topic: &Topic) -> Result<Received, ApiError> {
+async fn newest(asked: &Asked, topic: &Topic) -> Result<(BlockHeight, Submission), ApiError> {
     let text = asked.text("worker")?;
     let worker: Address = text.parse().map_err(|_| ApiError::syntax("worker_address", &text))?;
     let found = asked.service.inference.newest_of(topic.id, worker.clone()).await?;
-    found.filter(|found| !found.submission.inference.is_empty()).ok_or_else(|| {
+    found.filter(|(_, submission)| !submission.inference.is_empty()).ok_or_else(|| {
         ApiError::not_found(format!("no inference of {worker} for topic {}", topic.id))
     })
 }
