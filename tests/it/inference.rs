@@ -3,6 +3,7 @@
 mod active_set;
 mod backtest;
 mod latest_network_inferences;
+mod scenarios;
 mod submissions;
 mod synthesize;
 mod work;

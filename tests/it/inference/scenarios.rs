@@ -1,0 +1,86 @@
+//! `tests/data/inference/scenarios.http`: the calls that clients of a network make, and what answers
+//! them, to the byte.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use task::wait;
+
+use crate::support::{
+    http::Http,
+    scenarios::{Known, check},
+    up::Up,
+};
+
+/// Scenarios there are at least: a file that is cut short must not pass.
+const N_SCENARIOS_MIN: usize = 90;
+
+/// How long a topic may take to open an epoch, or to learn from one of two blocks.
+const STEP_WITHIN: Duration = Duration::from_mins(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_call_is_answered_to_the_byte() {
+    let up = Up::shared();
+    let http = up.inference();
+    let open = create(&http, json!({"epoch_length": 100_000})).await;
+    let brief = json!({"epoch_length": 2, "worker_submission_window": 1, "experimental": true});
+    let closed = create(&http, brief).await;
+    submit_until_learned(&http, &closed).await;
+    let nonce =
+        wait::until(STEP_WITHIN, || first_nonce(&http, "open_worker_submission_windows", &open));
+    let known = [
+        ("key", up.text("api_key").to_owned()),
+        ("nonce", nonce.await.unwrap()),
+        ("open", open),
+        ("closed", closed),
+    ];
+    let known: Known = known.map(|(name, value)| (name.to_owned(), value)).into();
+    check("inference", http.base(), known, N_SCENARIOS_MIN).await;
+}
+
+/// Creates a topic on the machine's load without built-in forecasters, and returns its number.
+async fn create(http: &Http, changes: Value) -> String {
+    let mut settings = json!({"metadata": "scenarios", "dataset": "machine_cpu",
+        "column": "load_percent", "horizon_seconds": 1, "built_in_forecasters": false});
+    for (name, value) in changes.as_object().unwrap() {
+        settings[name] = value.clone();
+    }
+    let (status, created) = http.post("/api/v1/topics", &settings).await;
+    assert!(status.is_success(), "{status}: {created}");
+    created["topic"]["id"].as_str().unwrap().to_owned()
+}
+
+/// Submits to each epoch of `topic` until it has learned from one, and has it rest with nothing to do.
+async fn submit_until_learned(http: &Http, topic: &str) {
+    let submissions = format!("/api/v1/topics/{topic}/submissions");
+    let (reputers, workers) = ("unfulfilled_reputer_nonces", "unfulfilled_worker_nonces");
+    let reward = format!("/emissions/v10/topic_reward_nonce/{topic}");
+    let learned = || async {
+        // Between two windows none is open.
+        http.post(&submissions, &json!({"value": "42.5"})).await;
+        let body = http.get_ok(&reward).await;
+        if body["nonce"] == "0" { Err(body) } else { Ok(()) }
+    };
+    wait::until(STEP_WITHIN, learned).await.unwrap();
+    let active = format!("/api/v1/topics/{topic}/active");
+    let paused = http.send("PUT", &active, &json!({"active": false}).to_string()).await;
+    assert!(paused.status().is_success(), "{paused:?}");
+    let is_done = || async {
+        for query in [workers, reputers] {
+            if let Ok(nonce) = first_nonce(http, query, topic).await {
+                return Err(format!("{query}: {nonce}"));
+            }
+        }
+        Ok(())
+    };
+    wait::until(STEP_WITHIN, is_done).await.unwrap();
+}
+
+/// The first nonce that `query` answers for `topic`.
+async fn first_nonce(http: &Http, query: &str, topic: &str) -> Result<String, Value> {
+    let body = http.get_ok(&format!("/emissions/v10/{query}/{topic}")).await;
+    match body["nonces"]["nonces"].get(0) {
+        Some(nonce) => Ok(nonce["block_height"].as_str().unwrap_or_default().to_owned()),
+        None => Err(body),
+    }
+}
