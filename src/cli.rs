@@ -44,7 +44,7 @@ use model::node::Role;
 /// this machine: a head and three workers, the dataset service, the inference service, all with
 /// live data. They end with the screen.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(version, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
@@ -59,48 +59,31 @@ const NODE: &str = "node";
 /// The exit code of a program that was called in a way it cannot serve, as for unfit flags.
 const MISUSED: u8 = 2;
 
-/// Shown below the help.
-const EXAMPLES: &str = "\
-Examples:
-  triptych                                     open the screen; start a local stack if none is configured
-  triptych up                                  the same stack without a screen
-  triptych --head http://10.0.0.5:8080         watch and use a cluster that runs elsewhere
-  triptych node --role head --rest-api :8080   a head; its log tells its multiaddress
-  triptych node --boot-nodes MULTIADDRESS      a worker of that head
-  triptych keys create me                      an API key for the dataset and inference services
-  triptych datasets import btcusd.csv          a file becomes a dataset
-
-Keys in the screen: 1 to 5 choose a screen, ? shows every key, q quits.";
-
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one, and it is taken apart at once")]
 enum Command {
     /// Open the screen (what happens without a subcommand, too)
-    #[command(after_help = help::TUI)]
     Tui(tui::TuiCommand),
     /// Run the local stack without a screen
-    #[command(after_help = help::UP)]
     Up(up::UpCommand),
     /// Print the addresses and the key of the local stack that runs, as variables of a shell
-    #[command(after_help = env::EXAMPLES)]
     Env,
     /// Run a head or a worker of a function cluster
     Node(node::NodeCommand),
     /// List the nodes of a cluster, as its head knows them
-    #[command(after_help = nodes::EXAMPLES)]
     Nodes(nodes::NodesCommand),
     /// Add, list, show, run and remove functions, in a cluster or on this machine
     Function(function::FunctionCommand),
     /// Run one module as bls-runtime does, for nodes that call a runtime of that kind
     Runtime(runtime::RuntimeCommand),
     /// Serve datasets, look at them, and take rows in and out
-    #[command(subcommand, after_help = datasets::EXAMPLES)]
+    #[command(subcommand)]
     Datasets(datasets::DatasetsCommand),
     /// Serve a prediction network
     #[command(subcommand)]
     Inference(inference::InferenceCommand),
     /// Manage API keys and accounts of the services on this machine, and keys of nodes
-    #[command(subcommand, after_help = keys::EXAMPLES)]
+    #[command(subcommand)]
     Keys(keys::KeysCommand),
     /// Print what completes this program's commands in a shell
     Completions {

@@ -25,21 +25,6 @@ mod verify;
 
 use clap::Subcommand;
 
-/// Shown below the help of `datasets`.
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  export TRIPTYCH_API_KEY=$(triptych keys create me)
-  triptych datasets list --search btc                   what there is
-  triptych datasets import btcusd.csv                   a file becomes a dataset
-  triptych datasets export btcusd --start 2026-01-01T00:00:00Z -o btcusd.parquet
-  triptych datasets follow btcusd | jq .close           each new row, as it comes
-  triptych datasets replay btcusd --speed 60x --to test  an hour of history in a minute
-  triptych datasets mirror https://example.com/api --search tiingo
-
-A dataset is named by its number or its name. Where the service is: --datasets, else
-TRIPTYCH_DATASETS, else the profile in use, else http://127.0.0.1:8081/api. The API key comes from
-TRIPTYCH_API_KEY or the file of --key-file, never from the command line.";
-
 /// The subcommands of `datasets`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DatasetsCommand {
@@ -64,28 +49,22 @@ pub(crate) enum DatasetsCommand {
     /// List tags, acquire one, or change those of a dataset
     Tags(tags::TagsCommand),
     /// Send the rows of files to a dataset, which is created if need be
-    #[command(after_help = import::EXAMPLES)]
     Import(import::ImportCommand),
     /// Write a range of a dataset to a file or to standard output
     #[command(after_help = export::EXAMPLES)]
     Export(export::ExportCommand),
     /// Send the history of a dataset or a file again as if it were live
-    #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayCommand),
     /// Print each new row of a dataset, without gap or repeat
-    #[command(visible_alias = "watch", after_help = follow::EXAMPLES)]
+    #[command(visible_alias = "watch")]
     Follow(follow::FollowCommand),
     /// Copy datasets from another service of this API, and keep them up to date
-    #[command(after_help = mirror::EXAMPLES)]
     Mirror(mirror::MirrorCommand),
     /// Check a store's file on this machine against itself
-    #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyCommand),
     /// Copy a store's file on this machine, also while a service writes to it
-    #[command(after_help = backup::EXAMPLES)]
     Backup(backup::BackupCommand),
     /// Put a copy that `backup` made in the place of a store's file
-    #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreCommand),
 }
 

@@ -5,15 +5,6 @@ use stack::{local::Addresses, running::find_running};
 
 use crate::cli::output;
 
-/// Shown below the help of `env`.
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  eval \"$(triptych env)\"                            sets HEAD, DATASETS, INFERENCE and KEY
-  curl -H \"X-API-Key: $KEY\" $DATASETS/datasets/
-
-The commands of this program find the stack by themselves. One with a --data-dir of its own is found
-where TRIPTYCH_DATA_DIR names that folder. Exit codes: 0 all is well; 1 no local stack runs.";
-
 /// Prints where the running stack answers, and its key, as assignments that a shell reads.
 ///
 /// # Errors

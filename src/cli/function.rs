@@ -30,45 +30,8 @@ use self::{
 };
 use crate::cli::output::{print, print_body, tell};
 
-/// Shown below the help of `function`.
-const EXAMPLES: &str = "\
-Examples:
-  triptych function run hello.wasm                    run a module on this machine
-  triptych function add hello.wasm                    keep it on this machine; print its content id
-  export TRIPTYCH_HEAD=http://127.0.0.1:8080          from here on, mean the cluster of that head
-  CID=$(triptych function add hello.wasm)             make it available in the cluster
-  triptych function run $CID --nodes 3 -- one two     run it on three nodes with two arguments
-  triptych function run $CID --stdin rows.csv --json  print the head's reply as it is
-  triptych function list                              what the head holds
-  triptych function events --json                     what happens in the cluster, until interrupted
-
-A function is one module (WASI preview 1 or 2) or a folder with modules at its top. Its content id
-(CID) is the one that `ipfs add -r --cid-version=1 --raw-leaves` prints.
-
-Where functions are: at the head of --head, else of TRIPTYCH_HEAD, else of the profile in use; where
-no head is named, or with --local, in this user's function store on this machine. The token of a
-head that wants one is taken from TRIPTYCH_REST_TOKEN. Certificates are those that this machine
-trusts; on Linux, SSL_CERT_FILE names a file of others, such as a head's own.";
-
-/// Shown below the help of `function add`.
-const ADD_EXAMPLES: &str = "\
-Examples:
-  triptych function add hello.wasm
-  triptych function add ./scale --head http://10.0.0.5:8080
-  triptych function add --function-db /srv/node-1/functions hello.wasm   before that node starts";
-
-/// Shown below the help of `function install`.
-const INSTALL_EXAMPLES: &str = "\
-Examples:
-  triptych function install https://example.com/manifest.json --head http://10.0.0.5:8080
-  triptych function install CID --subgroup gpu
-
-Content is checked against its id, and an archive against its checksum in the manifest. The nodes
-get a content id from each other, from the head, or from the IPFS gateways they know.";
-
 /// The flags and arguments of `function`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct FunctionCommand {
     #[command(subcommand)]
     action: Action,
@@ -78,7 +41,6 @@ pub(crate) struct FunctionCommand {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Take a module or a folder, and print its content id
-    #[command(after_help = ADD_EXAMPLES)]
     Add(AddCommand),
     /// List functions: content id, bytes, method, name
     #[command(alias = "ls")]
@@ -86,7 +48,6 @@ enum Action {
     /// Show a function and its files
     Show(ShowCommand),
     /// Run a function and print its results, the most frequent first
-    #[command(after_help = run::EXAMPLES)]
     Run(RunCommand),
     /// Print the results of an execution that `run --async` started
     Result(ResultCommand),
@@ -95,7 +56,6 @@ enum Action {
     /// Print what happens in a cluster as it happens, until interrupted
     Events(EventsCommand),
     /// Have the nodes of a cluster install a function, and print its id
-    #[command(after_help = INSTALL_EXAMPLES)]
     Install(InstallCommand),
     /// Forget a function; workers that hold it keep it
     #[command(alias = "rm")]

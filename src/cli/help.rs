@@ -9,128 +9,26 @@ const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed, and standard e
 /// How the text of a command's own begins that has exit codes.
 const EXIT_CODES_START: &str = "Exit codes:";
 
-/// Shown below the help of `tui`.
-pub(super) const TUI: &str = "\
-Examples:
-  triptych tui --theme light          the screen in other colors, this time
-  triptych tui --print-keys           every key, as keymap.toml would have it
-  triptych tui --print-theme dark > ~/.config/triptych/themes/mine.toml
-
-Files in the configuration folder (~/.config/triptych; the platform's own elsewhere) change the
-screen: config.toml (--print-config prints all that may stand in it), keymap.toml, and a theme for
-each file of the folder themes. keymap.toml has a section for each place, then presses = action;
-the action none frees a key:
-  [global]
-  \"alt-t\" = \"themes\"
-  [data]
-  \"g c\" = \"next-chart\"
-What cannot be followed is named by file and line before the screen opens.";
-
-/// Shown below the help of `up`.
-pub(super) const UP: &str = "\
-Examples:
-  triptych up                         the local stack; ^C ends it
-  triptych up --json > stack.json     for scripts: one line once everything answers
-
-The line has the members head, datasets, inference (base addresses), api_key, nodes (each with
-peer_id, role, subgroup and pid) and functions (each with name, function_id and method). Without
---json addresses and key come first, then JSON log lines. Other commands of the same user find the
-stack by themselves, one with a --data-dir where TRIPTYCH_DATA_DIR names that folder.";
-
-/// Examples of the commands that have none beside their flags: the command, and its lines.
-const EXAMPLES: &[(&str, &str)] = &[
-    ("runtime", "triptych runtime module.wasm         runs a module as bls-runtime does"),
-    (
-        "inference",
-        "triptych inference show 1           the newest bundle of topic 1\n  triptych inference serve --head URL --datasets URL/api",
-    ),
-    (
-        "completions",
-        "triptych completions bash > ~/.local/share/bash-completion/completions/triptych",
-    ),
-    (
-        "man",
-        "triptych man | man -l -             every page, one after another\n  triptych man operate                how to run services for others\n  triptych man --output ~/.local/share/man/man1",
-    ),
-    (
-        "datasets columns",
-        "triptych datasets columns btcusd                        what there is\n  triptych datasets columns btcusd --add vwap --rename vol=volume\n  triptych datasets columns btcusd --delete note --yes",
-    ),
-    ("datasets create", "triptych datasets create btcusd --column close:float"),
-    (
-        "datasets delete",
-        "triptych datasets delete btcusd --start 2026-01-01 --end 2026-01-02 --yes",
-    ),
-    ("datasets list", "triptych datasets list --search btc"),
-    (
-        "datasets retention",
-        "triptych datasets retention btcusd                      what it keeps\n  triptych datasets retention btcusd --keep-days 90 --keep-bytes 2GB\n  triptych datasets retention btcusd --keep-all",
-    ),
-    ("datasets rows", "triptych datasets rows btcusd --resolution 5m --start 2026-01-01"),
-    ("datasets serve", "triptych datasets serve --demo      live data, on 127.0.0.1:8081"),
-    ("datasets show", "triptych datasets show btcusd"),
-    ("datasets tags", "triptych datasets tags --acquire public"),
-    ("function cancel", "triptych function cancel REQUEST"),
-    ("function events", "triptych function events --json | jq .kind"),
-    ("function list", "triptych function list --json"),
-    ("function remove", "triptych function remove CID"),
-    ("function result", "triptych function result REQUEST --wait"),
-    ("function show", "triptych function show CID"),
-    ("inference leaderboard", "triptych inference leaderboard 1"),
-    ("inference losses", "triptych inference losses reports.json"),
-    ("inference regrets", "triptych inference regrets losses.json"),
-    (
-        "inference serve",
-        "triptych inference serve --head http://127.0.0.1:8080 --datasets http://127.0.0.1:8081/api",
-    ),
-    ("inference show", "triptych inference show 1"),
-    ("inference signer", "triptych inference signer"),
-    ("inference topics", "triptych inference topics list"),
-    ("inference topics allow", "triptych inference topics allow 1 ADDRESS"),
-    ("inference topics delete", "triptych inference topics delete 1"),
-    ("inference topics disallow", "triptych inference topics disallow 1 ADDRESS"),
-    ("inference topics health", "triptych inference topics health 1"),
-    ("inference topics list", "triptych inference topics list"),
-    ("inference topics pause", "triptych inference topics pause 1"),
-    ("inference topics relearn", "triptych inference topics relearn 1 --from 1200"),
-    ("inference topics resume", "triptych inference topics resume 1"),
-    ("inference topics update", "triptych inference topics update 1 changes.json"),
-    ("keys account add", "triptych keys account add ada@example.org"),
-    ("keys account list", "triptych keys account list"),
-    ("keys account password", "triptych keys account password ada@example.org"),
-    ("keys account remove", "triptych keys account remove ada@example.org --yes"),
-    (
-        "keys create",
-        "triptych keys create me --store      a key for your own commands\n  KEY=$(triptych keys create my-bot)  a key for a program, printed this once",
-    ),
-    ("keys forget", "triptych keys forget --profile far"),
-    ("keys list", "triptych keys list"),
-    ("keys rename", "triptych keys rename 3 my-bot"),
-    ("keys renew", "triptych keys renew 3"),
-    ("keys revoke", "triptych keys revoke 3"),
-    ("keys sign-up", "triptych keys sign-up closed"),
-    ("keys where", "triptych keys where --profile far"),
-];
+/// What stands at the end of a command's help, below a line of `===` and the command.
+const ENDINGS: &str = include_str!("../../assets/help.txt");
 
 /// Adds to `command` and all below it the examples and the exit codes that their help lacks.
 pub(super) fn with_endings(command: Command) -> Command {
-    with_endings_at(command, "")
+    let path = command.get_name().to_owned();
+    with_endings_at(command, &path)
 }
 
 fn with_endings_at(command: Command, path: &str) -> Command {
     let own = command.get_after_help().map(ToString::to_string);
-    let listed = EXAMPLES.iter().find(|(name, _)| *name == path);
-    let mut text = match (own, listed) {
-        (Some(own), _) => own,
-        (None, Some((_, lines))) => format!("Examples:\n  {lines}"),
-        (None, None) => String::new(),
-    };
+    let listed =
+        ENDINGS.split("=== ").find_map(|section| section.strip_prefix(path)?.strip_prefix('\n'));
+    let mut text = own.unwrap_or_else(|| listed.unwrap_or_default().trim_end().to_owned());
     if !text.contains(EXIT_CODES_START) {
         let gap = if text.is_empty() { "" } else { "\n\n" };
         text = format!("{text}{gap}{EXIT_CODES}");
     }
     command.after_help(text).mut_subcommands(|below| {
-        let path = format!("{path} {}", below.get_name()).trim_start().to_owned();
+        let path = format!("{path} {}", below.get_name());
         with_endings_at(below, &path)
     })
 }

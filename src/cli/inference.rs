@@ -58,7 +58,6 @@ pub(crate) enum InferenceCommand {
     /// Print a topic's actors by their mean loss, and what its values lost
     Leaderboard(LeaderboardCommand),
     /// Print each new bundle of a topic
-    #[command(after_help = watch::EXAMPLES)]
     Watch(WatchCommand),
     /// Print the address of the account that signs values for contracts
     Signer(ServiceFlags),
@@ -66,16 +65,12 @@ pub(crate) enum InferenceCommand {
     #[command(subcommand)]
     Topics(TopicsCommand),
     /// Submit an inference or a forecast for the epoch that is open
-    #[command(after_help = submit::EXAMPLES)]
     Submit(SubmitCommand),
     /// Have a program of any language infer or forecast in each epoch of a topic
-    #[command(after_help = work::EXAMPLES)]
     Work(WorkCommand),
     /// See how models would have fared in a topic over a dataset's past
-    #[command(after_help = backtest::EXAMPLES)]
     Backtest(BacktestCommand),
     /// Combine what was submitted in one epoch, or several, that a file describes
-    #[command(after_help = compute::EXAMPLES)]
     Synthesize(ComputeCommand),
     /// Take the mean of what reputers report
     Losses(ComputeCommand),

@@ -30,33 +30,6 @@ use crate::cli::{
     stop,
 };
 
-/// Shown below the help of `keys`.
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  triptych keys create my-bot                    a key, printed this once
-  triptych keys list                             every key: when it was made and last used
-  triptych keys renew 3                          a new secret for key 3; the old one stops working
-  triptych keys revoke 3                         refuse key 3 from now on
-  triptych keys limits 3 --rate 500              let key 3 ask more often than others
-  triptych keys account add ada@example.org      an account, which makes its own keys at /portal
-  triptych keys sign-up closed                   from now on, operators alone make accounts
-  triptych keys store --profile far              keep the key that services elsewhere gave you
-
-A running service follows within 100 ms: no restart is needed. A key is sent as
-  curl -H \"X-API-Key: $TRIPTYCH_API_KEY\" http://127.0.0.1:8081/api/datasets/";
-
-/// Shown below the help of `keys serve`.
-const SERVE_EXAMPLES: &str = "\
-`triptych datasets serve` serves the same beside its own paths. Alone it is for a machine that has
-the accounts and no datasets. Services of other machines ask it what keys are good for:
-
-  TRIPTYCH_ACCOUNTS_TOKEN=… triptych keys serve --listen :8083
-  TRIPTYCH_ACCOUNTS_TOKEN=… triptych inference serve --accounts http://accounts:8083 \\
-      --head URL --datasets URL/api
-
-The token is a secret of at least 16 characters, the same on both sides. Keys do not travel, only
-their hashes; the token does, so put TLS in front where the network is not yours.";
-
 /// The subcommands of `keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
@@ -104,7 +77,6 @@ pub(crate) enum KeysCommand {
     /// Revoke a key for good
     Revoke(OneKey),
     /// Show a key's own limits, or set them
-    #[command(after_help = limits::EXAMPLES)]
     Limits {
         #[command(flatten)]
         limits: LimitFlags,
@@ -114,7 +86,7 @@ pub(crate) enum KeysCommand {
         form: Form,
     },
     /// Manage accounts: people who make their own keys
-    #[command(subcommand, after_help = account::EXAMPLES)]
+    #[command(subcommand)]
     Account(AccountCommand),
     /// Say whether anyone may sign up, or show it
     SignUp {
@@ -125,17 +97,14 @@ pub(crate) enum KeysCommand {
         file: KeysFile,
     },
     /// Serve accounts and their page alone, without datasets
-    #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeCommand),
     /// Keep the API key that this program shows to the services of a profile
-    #[command(after_help = stored_key::EXAMPLES)]
     Store(WhoseKey),
     /// Forget that key
     Forget(WhoseKey),
     /// Say where that key is kept
     Where(WhoseKey),
     /// Make the private key of a cluster node, and print its peer id
-    #[command(after_help = node::EXAMPLES)]
     Node {
         /// The folder to write to: priv.bin, pub.bin, pubkey.txt, identity, peerid.txt. One that
         /// holds a key already is left as it is

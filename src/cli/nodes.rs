@@ -9,13 +9,6 @@ use wire::functions::{NodeBody, NodesResponse};
 
 use crate::cli::{function::HeadFlags, output};
 
-/// Shown below the help.
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  triptych nodes --head http://127.0.0.1:8080             one line a node
-  triptych nodes --head http://127.0.0.1:8080 --json      as GET /api/v1/nodes answers it
-  triptych nodes --every 5                                again each 5 seconds, until interrupted";
-
 /// Names of the columns: texts, then numbers from `SLOTS` to `FUNCTIONS`.
 const COLUMNS: [&str; 10] =
     ["PEER", "ROLE", "GROUPS", "LINK", "SLOTS", "RUNS", "AGREE", "PING", "FUNCTIONS", "LAST SEEN"];

@@ -10,14 +10,6 @@ use tsdb::admin;
 use super::verify::StoreFlags;
 use crate::cli::output::tell;
 
-/// Shown below the help of `datasets backup`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych datasets backup datasets-2026-07-30.db
-  triptych datasets verify --file datasets-2026-07-30.db
-
-A service may run and write meanwhile. Accounts and keys are in a file of their own, and not copied.";
-
 /// The flags of `datasets backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupCommand {

@@ -28,16 +28,6 @@ use crate::cli::{
     stop,
 };
 
-/// Shown below the help of `datasets follow`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych datasets follow btcusd                      the last ten rows, then each new one
-  triptych datasets follow btcusd --last 0 --json | jq .close
-  triptych datasets follow btcusd --since 2026-07-30   every row since then, and each new one
-
-A line that is lost comes back by itself, and goes on where it was: no row is left out or printed
-twice, unless it was corrected. It ends with SIGINT, or when nobody reads its output.";
-
 /// Batches of rows that wait to be printed. Then the service waits, too.
 const EVENTS_CAPACITY: usize = 8;
 

@@ -19,34 +19,6 @@ use super::{connection::DatasetServiceFlags, create::AboutFlags, progress::Drawn
 use crate::cli::output::{print_json, tell};
 use crate::cli::parse::parse_pair;
 
-/// Shown below the help of `datasets import`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych datasets import btcusd.csv                       into a dataset called btcusd
-  triptych datasets import trades.ndjson.gz --dataset trades --time when --map px=price
-  triptych datasets import old.csv --leave-out note --type id=integer --skip-bad
-  triptych datasets import corrected.csv --dataset btcusd --merge   some columns; the others stay
-  triptych datasets import candles/ --dataset 'kit_{symbol}'  a folder of symbol=…/dt=….parquet
-  triptych datasets import DAT_MT_EURUSD.csv --time-zone -05:00   HistData's, without a header
-  zcat one.csv.gz | triptych datasets import - --format csv --dataset one --time timestamp \\
-      --type close=float
-
-Files are CSV, NDJSON (flat, or with timestamp and values) or Parquet. Compression is seen: gzip,
-zst, bz2, xz, and zip with one such file. Timestamps are RFC 3339, a date and time (in one field or
-two), a date such as 20260101, or a number of seconds, milliseconds, microseconds or nanoseconds
-since 1970. 01/02/2026 takes --time-format, since it is in January or in February; where texts name
-no offset, --time-zone says it. Numbers become float columns, which is what
-charts and buckets are made of, unless --type says otherwise or the file does (Parquet). Open, High,
-Low, Close and Volume become open, high, low, close and volume, which make candles.
-
-A Parquet file is read to its end before its first row is stored, so that one with a value that does
-not fit stores nothing. Its lists, structs and bytes make no columns: --leave-out each of them.
-
-A row at a timestamp that the dataset has replaces the one there, so nothing is ever in twice. With
---merge it changes the columns that it has a value in, and no others. Stopped
-or killed, the same command goes on where it was, if the files have not changed meanwhile. A row
-that does not fit ends the import with its line; --skip-bad leaves such rows out and says which.";
-
 /// The flags of `datasets import`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]

@@ -21,19 +21,6 @@ use crate::cli::{
     stop,
 };
 
-/// Shown below the help of `datasets mirror`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  export TRIPTYCH_SOURCE_API_KEY=UP-…                    the key of the service to copy from
-  triptych datasets mirror https://example.com/api btcusd ethusd
-  triptych datasets mirror https://example.com/api --search tiingo --prefix mine_ --once
-  triptych datasets mirror https://example.com/api --field source=tiingo --start 2026-01-01
-
-First the rows that there are, by bulk downloads of two weeks each, then each new row by the stream.
-Killed at any time, the same command goes on where it was; with --once it then looks at the days
-that it had already, and copies again what came late. With --once again, all rows are compared, and
-those that came late or were corrected are copied. Rows deleted at the source stay.";
-
 /// The environment variable with the key of the service to copy from. Never the key of the
 /// target, which would be disclosed to the source.
 const SOURCE_KEY_VARIABLE: &str = "TRIPTYCH_SOURCE_API_KEY";

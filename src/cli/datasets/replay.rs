@@ -8,17 +8,6 @@ use super::{connection::DatasetServiceFlags, progress::Drawn};
 use crate::cli::output::print_json;
 use crate::cli::parse::parse_timestamp;
 
-/// Shown below the help of `datasets replay`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych datasets replay btcusd                             to standard output, a minute a minute
-  triptych datasets replay btcusd --speed 60x --to rehearsal  into a dataset, an hour a minute
-  triptych datasets replay btcusd.csv --speed max --times keep --to btcusd
-  triptych datasets replay btcusd --start 2026-03-01 --end 2026-03-02 | my-model
-
-Rows come when they are due by the clock, however long each takes to send: a late one does not delay
-the next. With --times now (the default) a row gets the time at which it is due.";
-
 /// The flags of `datasets replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayCommand {

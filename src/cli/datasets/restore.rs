@@ -11,14 +11,6 @@ use tsdb::admin;
 use super::verify::StoreFlags;
 use crate::cli::output::tell;
 
-/// Shown below the help of `datasets restore`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych datasets restore datasets-2026-07-30.db --yes
-
-The copy is verified before it takes the store's place; the service must not run. Whatever was
-stored since the copy was made is lost.";
-
 /// The flags of `datasets restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreCommand {

@@ -17,15 +17,6 @@ use tsdb::admin::{self, Report};
 use super::progress::Drawn;
 use crate::cli::output::{print, print_body, tell};
 
-/// Shown below the help of `datasets verify`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych datasets verify                         the store of the services on this machine
-  triptych datasets verify --file copy.db --json   a copy that `backup` made
-
-Every piece is read and checked, and every bucket made again of its rows and compared. A service may
-run meanwhile. Exit codes: 0 all is as it should be; 1 it is not, and standard output says what.";
-
 /// The flags that name a store.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StoreFlags {

@@ -29,21 +29,6 @@ use crate::cli::{
     parse::read_text,
 };
 
-/// Shown below the help of `function run`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych function run hello.wasm -- one two            on this machine
-  triptych function run hello.wasm --head URL --nodes 3  on three nodes, which get it from the head
-  triptych function run hello --head URL                 the function of this name there
-  triptych function run CID --nodes all --subgroup gpu   on every node of a group that answers
-  triptych function run CID --env COLOR=blue --stdin -   with a variable, and this command's input
-  triptych function run CID --nodes 5 --quorum 3         answered as soon as three results are equal
-  ID=$(triptych function run CID --async); triptych function result $ID --wait
-
-Exit codes: 0 all is well; 1 there is no result, or fewer than asked for, and standard error says
-why; 2 the command line is wrong; 3 there are results, and in the most frequent one the function
-itself ended with another code than 0.";
-
 /// The exit code where the function ran and did not end well by its own account.
 const FUNCTION_FAILED: u8 = 3;
 

@@ -40,23 +40,6 @@ const PREDICT_WITHIN: Duration = Duration::from_secs(30);
 /// How many rows a model sees where the topic does not say.
 pub(super) const N_ROWS: u32 = 120;
 
-/// Shown below the help.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych inference backtest topic.json --from 2026-07-01T00:00:00Z --to 2026-07-02T00:00:00Z
-  triptych inference backtest demo:1 --from 2026-07-01 --to 2026-07-02 \\
-      --model 'mine=python3 model.py'
-  triptych inference backtest demo --seeds 20 --epochs 300 --json
-
-The file is that of `inference topics create`; demo:1 and demo:2 are the topics of the local stack.
-A model is a command. For each epoch it reads the rows up to then from standard input, one JSON
-object a line, and prints {\"value\":\"42.5\"} or {\"values\":{\"up\":\"0.5\",…}}. The baselines last,
-mean and drift run beside it.
-
-demo runs both topics of the local stack with its own models over synthetic rows of many seeds, without
-any service: a line of mean losses for each seed and topic, not as logarithms. With --json it is
-{\"topic\",\"seed\",\"epochs\",\"loss\":{\"combined\",\"naive\",\"uninformed\"},\"actors\":[{\"name\",\"role\",\"loss\"}]}.";
-
 /// The flags of `inference backtest`.
 #[derive(Debug, Args)]
 pub(crate) struct BacktestCommand {

@@ -15,16 +15,6 @@ use crate::cli::{
     parse::{STDIO, read_text},
 };
 
-/// Shown below the help of the three commands.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych inference synthesize epoch.json
-  triptych inference synthesize --explain epoch.json
-  echo '{\"inferences\":{\"ann\":[\"1.5\"],\"ben\":[\"2.5\"]}}' | triptych inference synthesize -
-
-A file holds one case or several as {\"cases\":[…]}. Numbers are decimal texts, as in
-{\"inferences\":{\"ann\":[\"1.5\"]}}, and come out as such.";
-
 /// Where cases come from, and how results are printed.
 #[derive(Debug, Args)]
 pub(crate) struct ComputeCommand {

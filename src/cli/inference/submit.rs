@@ -10,16 +10,6 @@ use wire::inference::{cases::Decimal, network::SubmissionBody};
 use super::ServiceFlags;
 use crate::cli::output::print;
 
-/// Shown below the help of `submit`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych inference submit 1 42.5
-  triptych inference submit 2 up=0.5 down=0.3 flat=0.2
-  triptych inference submit 1 --model cautious --forecast allo1abc…=-2.5
-
-The worker's address is that of the key, or of the key's model. One payload is taken for each
-address and epoch.";
-
 /// The flags of `inference submit`.
 #[derive(Debug, Args)]
 pub(crate) struct SubmitCommand {

@@ -17,16 +17,6 @@ use crate::cli::{
     parse::read_text,
 };
 
-/// Shown below the help of `topics create`.
-const EXAMPLES: &str = "\
-Examples:
-  triptych inference topics create topic.json
-  echo '{\"metadata\":\"load in a minute\",\"dataset\":\"machine_cpu\",\"column\":\"load_percent\",
-         \"horizon_seconds\":60,\"ground_truth_lag\":60}' | triptych inference topics create -
-
-Only metadata, dataset, column and horizon_seconds are needed. A direction_threshold such as
-\"0.001\" makes a topic of the labels up, down and flat.";
-
 /// The most bytes of a topic's settings: more than any have.
 const SETTINGS_BYTES_MAX: usize = 1024 * 1024;
 
@@ -43,7 +33,6 @@ pub(crate) enum TopicsCommand {
         service: ServiceFlags,
     },
     /// Create a topic from a JSON file, and print it
-    #[command(after_help = EXAMPLES)]
     Create {
         /// The file of its settings; `-` for standard input
         file: PathBuf,

@@ -28,16 +28,6 @@ use crate::cli::{
     stop,
 };
 
-/// Shown below the help of `inference watch`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych inference watch 1                         a line for each new bundle of topic 1
-  triptych inference watch 1 --json | jq .network_inferences.combined_value
-  triptych inference watch 14 --every 30 --limit 10  of a service that only answers when asked
-
-Where a service has a stream of bundles it is followed; any other is asked again and again, and left
-alone for as long as it says when that was too often.";
-
 /// Bundles that wait to be printed. Then the service skips to its newest.
 const EVENTS_CAPACITY: usize = 4;
 

@@ -44,31 +44,6 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
 /// What is left of a window for submitting: an answer that comes later would be late.
 const SUBMIT_WITHIN: Duration = Duration::from_millis(300);
 
-/// Shown below the help of `inference work`.
-pub(super) const EXAMPLES: &str = r#"Examples:
-  triptych inference work 1 --command 'python3 model.py'
-  triptych inference work 2 --command ./model --model cautious --rows 500
-  triptych inference work 1 --command 'python3 -u large.py' --keep-running
-
-In each epoch the command is run by `sh -c`. It reads the dataset's newest rows from standard input,
-oldest first, one JSON object a line: {"timestamp":"2026-07-01T00:00:00Z","load_percent":12.5}. The
-last line that it prints is its answer, one JSON object:
-  {"value":42.5}                         on a topic with one output
-  {"values":{"up":0.5,"down":0.3,…}}     on a topic with labels
-  {"forecast":{"allo1abc…":-2.5}}        the losses it expects of inferers, alone or beside a value
-  {}                                     nothing for this epoch
-Numbers may be texts, which keeps their digits. TRIPTYCH_TOPIC, TRIPTYCH_NONCE, TRIPTYCH_COLUMN and
-TRIPTYCH_LABELS (separated by commas) say what is asked. `inference backtest` runs the same commands.
-
-With --keep-running the command is started once. Each epoch is one line of its standard input,
-  {"topic_id":1,"nonce":1200,"name":"…","column":"load_percent","labels":["y"],"closes_in_ms":5800,
-   "actors":[{"worker":"allo1…","role":"inferer","name":"…","loss":1.2,…}],"rows":[{…},…]}
-and it prints one line for each. Output has to be flushed, as `python3 -u` does. One that ends is
-started again.
-
-An answer has up to 1 MiB. Standard error is shown, up to 50 lines an epoch. A command that does not
-answer while the window is open, or within --time-limit, is killed with all that it started."#;
-
 /// The flags of `inference work`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkCommand {

@@ -14,17 +14,6 @@ use crate::cli::{
     password,
 };
 
-/// Shown below the help of `keys account`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych keys account add ada@example.org               asks for a password, twice
-  echo \"$PASSWORD\" | triptych keys account add ben        for scripts
-  triptych keys create bot --account ben                  a key that ben sees and may revoke
-  triptych keys account remove ben --yes                  with all keys of ben's
-
-People log in at /portal of the dataset service, and make keys of their own there. They can sign up
-there, too, unless `triptych keys sign-up closed` said otherwise.";
-
 /// The subcommands of `keys account`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {

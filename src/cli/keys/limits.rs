@@ -11,17 +11,6 @@ use wire::accounts::KeyLimits;
 use super::{Form, no_key};
 use crate::cli::output::{print, print_body};
 
-/// Shown below the help of `keys limits`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych keys limits 3                            show what holds for key 3
-  triptych keys limits 3 --rate 500 --burst 2000    more than others have
-  triptych keys limits 3 --requests-per-day 1000    less than others have
-  triptych keys limits 3 --rate 0                   as often as it likes
-  triptych keys limits 3 --rate default             as others again
-
-What is not named stays as it is. Each service counts for itself.";
-
 /// A limit of one key: a number, 0 for none, or the service's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Own<T> {

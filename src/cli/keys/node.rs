@@ -5,14 +5,6 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use cluster::identity::Identity;
 
-/// Shown below the help of `keys node`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych keys node -o worker-1
-  triptych node --private-key worker-1/priv.bin --boot-nodes MULTIADDRESS
-
-The files are those of b7s' keyforge. Only their owner may read priv.bin, the private key.";
-
 /// The private key's file in a folder of `keys node`.
 const PRIVATE_FILE: &str = "priv.bin";
 

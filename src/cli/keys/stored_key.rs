@@ -9,18 +9,6 @@ use model::key::ApiKey;
 
 use crate::cli::{config::KEY_VARIABLE, output::print, password, secret::Keys};
 
-/// Shown below the help of `keys store`.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  triptych keys store --profile far             asks for the key, without showing it
-  pass show far | triptych keys store --profile far
-  triptych keys where --profile far             says where the key is, never the key
-
-It goes into the system's keyring (the Secret Service on Linux, the keychain on macOS, the
-credential manager on Windows), or into a file that only you can read where there is none. The
-environment variable TRIPTYCH_API_KEY comes before both. TRIPTYCH_KEYRING=off leaves the keyring
-alone.";
-
 /// The profile whose key is meant.
 #[derive(Debug, Args)]
 pub(crate) struct WhoseKey {

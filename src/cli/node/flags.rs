@@ -16,34 +16,8 @@ use web::host_names::HostName;
 use super::allowed_peers::AllowedPeer;
 use crate::cli::{config::TOKEN_VARIABLE, parse::parse_pair, stop::ProcessFlags};
 
-/// Shown below the help.
-pub(crate) const MORE: &str = "\
-Every option can also stand in a file (--config) or in the environment. The command line counts
-before the file, the file before the environment, that before the default.
-  file         port: 9527, also under the headings of b7s files, connectivity: { port: 9527 }
-  environment  B7S_BootNodes=..., B7S_Connectivity_Port=9527
-
-Examples:
-  triptych node --role head --rest-api 127.0.0.1:8080 --port 9527
-  triptych node --boot-nodes MULTIADDRESS --topic gpu
-  triptych keys node -o me; triptych node --private-key me/priv.bin --boot-nodes MULTIADDRESS
-
-Without a token, a REST API that other machines reach lets them execute, install and look; adding,
-removing and canceling are for the head's own machine. With one (TRIPTYCH_REST_TOKEN), each request
-must bear it. A worker obeys the heads of --obey alone, a head takes the workers of --accept alone.
-A node stops at SIGINT or SIGTERM once what runs has ended, and at once at a second.
-
-HTTPS with a certificate of your own; clients refuse one of an authority (CA:TRUE):
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 \\
-    -subj /CN=head -addext basicConstraints=critical,CA:FALSE \\
-    -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout key.pem -out certificate.pem
-  triptych node --role head --rest-api :8443 --tls-certificate certificate.pem --tls-key key.pem
-  SSL_CERT_FILE=certificate.pem triptych nodes --head https://localhost:8443
-subjectAltName has the names that clients use; SSL_CERT_FILE works on Linux.";
-
 /// The options of `node`.
 #[derive(Debug, Args)]
-#[command(after_help = MORE)]
 pub(crate) struct NodeCommand {
     /// What the node does: `head` serves the REST API and hands out work, `worker` runs functions
     #[arg(long, short, default_value = "worker")]

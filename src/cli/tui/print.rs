@@ -11,28 +11,7 @@ use clap::Args;
 use crate::cli::output;
 
 /// A configuration file with everything that may stand in it, all of it left out.
-const CONFIG: &str = r#"# config.toml, in the folder of the configuration. A flag or the environment goes over it.
-
-# The profile used where none is named.
-# profile = "home"
-
-# Where services are; each is left out where it is not used. The API key is never written here:
-# `triptych keys` and the screen keep it in the system's keyring.
-# [profiles.home]
-# head = "http://127.0.0.1:8080"
-# datasets = "http://127.0.0.1:8081/api"
-# inference = "http://127.0.0.1:8082"
-
-# [screen]
-# auto, dark, light, cvd, high-contrast, mono, ansi16, or one of the folder themes
-# theme = "auto"
-# braille, blocks or ascii
-# symbols = "braille"
-# Whether the mouse is taken from the terminal.
-# mouse = true
-# Whether the terminal is asked for its background.
-# probe = true
-"#;
+const CONFIG: &str = include_str!("../../../assets/config.toml");
 
 /// What every set of symbols is tried on.
 const CARD: [(&str, &str); 6] = [
