@@ -11,7 +11,10 @@ mod report;
 mod run;
 mod run_local;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -41,97 +44,73 @@ pub(crate) struct FunctionCommand {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Take a module or a folder, and print its content id
-    Add(AddCommand),
+    Add {
+        /// The module, or the folder with modules at its top
+        path: PathBuf,
+        /// What to call it [default: the file's name without its ending, or the folder's]
+        #[arg(long)]
+        name: Option<String>,
+        /// The file to run [default: the file's own name; in a folder the one with the folder's name,
+        /// else the first]
+        #[arg(long, value_name = "FILE")]
+        method: Option<Method>,
+        #[command(flatten)]
+        backend: BackendFlags,
+    },
     /// List functions: content id, bytes, method, name
     #[command(alias = "ls")]
-    List(ListCommand),
+    List {
+        /// Print the list as JSON, as `GET /api/v1/functions` answers it
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        backend: BackendFlags,
+    },
     /// Show a function and its files
-    Show(ShowCommand),
+    Show {
+        /// Its content id
+        #[arg(value_name = "CID")]
+        id: FunctionId,
+        /// Print it as JSON, as `GET /api/v1/functions/CID` answers it
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        backend: BackendFlags,
+    },
     /// Run a function and print its results, the most frequent first
     Run(RunCommand),
     /// Print the results of an execution that `run --async` started
     Result(ResultCommand),
     /// Cancel an execution, also on its workers
-    Cancel(CancelCommand),
+    Cancel {
+        /// The id that `run --async` printed
+        #[arg(value_name = "REQUEST")]
+        id: String,
+        #[command(flatten)]
+        head: HeadFlags,
+    },
     /// Print what happens in a cluster as it happens, until interrupted
     Events(EventsCommand),
     /// Have the nodes of a cluster install a function, and print its id
-    Install(InstallCommand),
+    Install {
+        /// A content id, or the address of a manifest, whose SHA-256 is then the function's id
+        #[arg(value_name = "CID_OR_URL")]
+        source: String,
+        /// Only the nodes of this group
+        #[arg(long, alias = "topic", value_name = "NAME")]
+        subgroup: Option<String>,
+        #[command(flatten)]
+        head: HeadFlags,
+    },
     /// Forget a function; workers that hold it keep it
     #[command(alias = "rm")]
-    Remove(RemoveCommand),
-}
-
-/// The flags of `function add`.
-#[derive(Debug, Args)]
-struct AddCommand {
-    /// The module, or the folder with modules at its top
-    path: PathBuf,
-    /// What to call it [default: the file's name without its ending, or the folder's]
-    #[arg(long)]
-    name: Option<String>,
-    /// The file to run [default: the file's own name; in a folder the one with the folder's name,
-    /// else the first]
-    #[arg(long, value_name = "FILE")]
-    method: Option<Method>,
-    #[command(flatten)]
-    backend: BackendFlags,
-}
-
-/// The flags of `function list`.
-#[derive(Debug, Args)]
-struct ListCommand {
-    /// Print the list as JSON, as `GET /api/v1/functions` answers it
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    backend: BackendFlags,
-}
-
-/// The flags of `function show`.
-#[derive(Debug, Args)]
-struct ShowCommand {
-    /// Its content id
-    #[arg(value_name = "CID")]
-    id: FunctionId,
-    /// Print it as JSON, as `GET /api/v1/functions/CID` answers it
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    backend: BackendFlags,
-}
-
-/// The flags of `function remove`.
-#[derive(Debug, Args)]
-struct RemoveCommand {
-    /// Its content id
-    #[arg(value_name = "CID")]
-    id: FunctionId,
-    #[command(flatten)]
-    backend: BackendFlags,
-}
-
-/// The flags of `function cancel`.
-#[derive(Debug, Args)]
-struct CancelCommand {
-    /// The id that `run --async` printed
-    #[arg(value_name = "REQUEST")]
-    id: String,
-    #[command(flatten)]
-    head: HeadFlags,
-}
-
-/// The flags of `function install`.
-#[derive(Debug, Args)]
-struct InstallCommand {
-    /// A content id, or the address of a manifest, whose SHA-256 is then the function's id
-    #[arg(value_name = "CID_OR_URL")]
-    source: String,
-    /// Only the nodes of this group
-    #[arg(long, alias = "topic", value_name = "NAME")]
-    subgroup: Option<String>,
-    #[command(flatten)]
-    head: HeadFlags,
+    Remove {
+        /// Its content id
+        #[arg(value_name = "CID")]
+        id: FunctionId,
+        #[command(flatten)]
+        backend: BackendFlags,
+    },
 }
 
 /// Runs a subcommand of `function`, and returns how the process is to exit.
@@ -144,29 +123,33 @@ pub(crate) async fn run(command: FunctionCommand) -> anyhow::Result<ExitCode> {
 
 async fn acted(action: Action) -> anyhow::Result<ExitCode> {
     match action {
-        Action::Add(command) => add(command).await?,
-        Action::List(command) => list(command).await?,
-        Action::Show(command) => show(command).await?,
+        Action::Add { path, name, method, backend } => add(&path, name, method, backend).await?,
+        Action::List { json, backend } => list(json, backend).await?,
+        Action::Show { id, json, backend } => show(id, json, backend).await?,
         Action::Run(command) => return run::run(command).await,
         Action::Result(command) => return run::result(command).await,
-        Action::Cancel(command) => cancel(command).await?,
+        Action::Cancel { id, head } => cancel(&id, head).await?,
         Action::Events(command) => events::events(command).await?,
-        Action::Install(command) => install(command).await?,
-        Action::Remove(command) => remove(command).await?,
+        Action::Install { source, subgroup, head } => install(&source, subgroup, head).await?,
+        Action::Remove { id, backend } => remove(id, backend).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Packs the module or folder at `path`.
-async fn packed(path: &std::path::Path) -> anyhow::Result<Upload> {
+async fn packed(path: &Path) -> anyhow::Result<Upload> {
     let reading = format!("reading {}", path.display());
     let packed = with_progress(&reading, Store::pack_path(path)).await;
     packed.with_context(|| format!("take {} as a function", path.display()))
 }
 
-async fn add(command: AddCommand) -> anyhow::Result<()> {
-    let AddCommand { path, name, method, backend } = command;
-    let mut upload = packed(&path).await?;
+async fn add(
+    path: &Path,
+    name: Option<String>,
+    method: Option<Method>,
+    backend: BackendFlags,
+) -> anyhow::Result<()> {
+    let mut upload = packed(path).await?;
     let function = &mut upload.function;
     if let Some(method) = method {
         if function.runs(&method) || matches!(function.kind, content::Kind::Module) {
@@ -184,10 +167,10 @@ async fn add(command: AddCommand) -> anyhow::Result<()> {
     print(&escape_line(&added.function_id))
 }
 
-async fn list(command: ListCommand) -> anyhow::Result<()> {
-    let backend = command.backend.open().await?;
+async fn list(is_json: bool, backend: BackendFlags) -> anyhow::Result<()> {
+    let backend = backend.open().await?;
     let functions = backend.list().await?;
-    if command.json {
+    if is_json {
         return print_body(&FunctionsResponse { functions });
     }
     if functions.is_empty() {
@@ -209,10 +192,9 @@ async fn list(command: ListCommand) -> anyhow::Result<()> {
     print(&lines.join("\n"))
 }
 
-async fn show(command: ShowCommand) -> anyhow::Result<()> {
-    let backend = command.backend.open().await?;
-    let detail = backend.show(command.id).await?;
-    if command.json {
+async fn show(id: FunctionId, is_json: bool, backend: BackendFlags) -> anyhow::Result<()> {
+    let detail = backend.open().await?.show(id).await?;
+    if is_json {
         return print_body(&detail);
     }
     print(&format_detail(&detail))
@@ -235,20 +217,18 @@ fn format_detail(detail: &FunctionDetail) -> String {
     lines.join("\n")
 }
 
-async fn cancel(command: CancelCommand) -> anyhow::Result<()> {
-    let head = command.head.connect()?;
-    let execution = head.cancel(&command.id).await;
-    let execution = execution.with_context(|| format!("cancel execution {}", command.id))?;
-    print(&format!("execution {} is {}", command.id, escape_line(&execution.state)))
+async fn cancel(id: &str, head: HeadFlags) -> anyhow::Result<()> {
+    let execution = head.connect()?.cancel(id).await;
+    let execution = execution.with_context(|| format!("cancel execution {id}"))?;
+    print(&format!("execution {id} is {}", escape_line(&execution.state)))
 }
 
-async fn install(command: InstallCommand) -> anyhow::Result<()> {
-    let InstallCommand { source, subgroup, head } = command;
+async fn install(source: &str, subgroup: Option<String>, head: HeadFlags) -> anyhow::Result<()> {
     let head = head.connect()?;
     let mut request = InstallRequest { subgroup, ..InstallRequest::default() };
     let id = if source.contains("://") {
-        request.uri.clone_from(&source);
-        FunctionId::from_address(&source)
+        source.clone_into(&mut request.uri);
+        FunctionId::from_address(source)
     } else {
         let id: FunctionId = source.parse().context("read what to install")?;
         request.cid = id.to_string();
@@ -265,9 +245,9 @@ async fn install(command: InstallCommand) -> anyhow::Result<()> {
     print(&id.to_string())
 }
 
-async fn remove(command: RemoveCommand) -> anyhow::Result<()> {
-    let backend = command.backend.open().await?;
-    let name = backend.remove(command.id).await?;
+async fn remove(id: FunctionId, backend: BackendFlags) -> anyhow::Result<()> {
+    let backend = backend.open().await?;
+    let name = backend.remove(id).await?;
     tell(&format!("removed {} from {backend}", escape_line(&name)));
     Ok(())
 }

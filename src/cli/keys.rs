@@ -197,8 +197,17 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
         KeysCommand::Create { name, account, store, file, form } => {
             let data_dir = DataDir::of_services(file.data_dir)?;
             let accounts = open_accounts(&data_dir, Clock::system()).await?;
-            let keep = if store { Keep::Stored } else { Keep::Printed(form) };
-            create(&accounts, &name, account, keep).await?;
+            let owner = match account {
+                None => None,
+                Some(account) => Some(account::id(&accounts, account).await?),
+            };
+            let created = accounts.create_account_key(owner, &name).await;
+            let (id, secret) = created.context("create a key")?;
+            if store {
+                stored_key::keep(NO_PROFILE, &secret)?;
+            } else {
+                print_secret(&accounts, id, &secret, form).await?;
+            }
             tell(&scope_text(&data_dir));
             Ok(())
         }
@@ -246,34 +255,6 @@ async fn switch(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<
     accounts.set_sign_up(sign_up).await.context("switch sign-up")?;
     tell(&format!("sign-up is {sign_up} now"));
     Ok(())
-}
-
-/// Where a new key goes.
-#[derive(Debug, Clone, Copy)]
-enum Keep {
-    /// To standard output.
-    Printed(Form),
-    /// To where commands of this user find it.
-    Stored,
-}
-
-async fn create(
-    accounts: &Accounts,
-    name: &str,
-    account: Option<AccountName>,
-    keep: Keep,
-) -> anyhow::Result<()> {
-    let created = match account {
-        None => accounts.create_key(name).await,
-        Some(account) => {
-            accounts.create_account_key(account::id(accounts, account).await?, name).await
-        }
-    };
-    let (id, secret) = created.context("create a key")?;
-    match keep {
-        Keep::Printed(form) => print_secret(accounts, id, &secret, form).await,
-        Keep::Stored => stored_key::keep(NO_PROFILE, &secret),
-    }
 }
 
 /// Which services a new key of `data_dir` is for, and which it is not for.

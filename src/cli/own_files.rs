@@ -52,12 +52,12 @@ impl ServiceFiles for OwnFiles {
         let store = Functions::open(folder).await.context("open the head's functions")?;
         let mut added = Vec::new();
         for function in demo::FUNCTIONS {
-            let method = function.method.parse()?;
+            let method = function.method().parse()?;
             store.add(method, function.module).await.context("add a demo function")?;
             added.push(LocalFunction {
                 name: function.name.to_owned(),
                 function_id: function.id().to_string(),
-                method: function.method.to_owned(),
+                method: function.method(),
             });
         }
         Ok(added)

@@ -22,7 +22,7 @@ pub const ROW_TEXT_BYTES_MAX: usize = 16 * 1024;
 pub const ROW_TEXT_REASON: &str = "all texts of a row must be at most 16384 bytes";
 
 /// One value of a row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, derive_more::Display)]
 pub enum Value {
     /// Of a column of floats.
     Float(f64),

@@ -117,6 +117,8 @@ pub(crate) fn free_folder(stack: &Path, name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::data_dir::lock_folder;
 
@@ -151,5 +153,24 @@ mod tests {
         drop(lock);
         assert_eq!(find_all(Some(stack.path())), []);
         assert!(!folder.join(RECORD).exists());
+    }
+
+    #[test]
+    fn a_stored_record_is_read_with_all_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = json!({
+            "name": "head-2", "pid": 7, "peer_id": "12D3", "role": "head", "subgroup": null,
+            "rest_api": "http://127.0.0.1:8080", "arguments": ["node"],
+            "address": "127.0.0.1:8080", "multiaddresses": ["/ip4/127.0.0.1/tcp/39517"],
+        });
+        fs::write(folder.path().join(RECORD), record.to_string()).unwrap();
+        let read = DetachedNode::read(folder.path()).unwrap();
+        assert_eq!(
+            (read.node.name.as_str(), read.node.pid, read.node.is_kept),
+            ("head-2", 7, true)
+        );
+        assert_eq!(read.facts.address.as_deref(), Some("127.0.0.1:8080"));
+        assert_eq!(read.facts.peer_id.as_deref(), Some("12D3"));
+        assert_eq!(serde_json::to_value(&read).unwrap(), record);
     }
 }

@@ -256,22 +256,19 @@ impl Processes {
             is_added: self.folders.lock().contains_key(&*running.process),
         };
         self.record(&running, &node);
-        self.announce(running, Some(node), events).await;
+        self.announce(running, Some(node.clone()), LocalEvent::Node(node), events).await;
         Ok(())
     }
 
-    /// Watches and inserts a process, and sends the event of its start.
+    /// Watches and inserts a process, and sends the `event` of its start.
     async fn announce(
         &self,
         running: Running,
         node: Option<LocalNode>,
+        event: LocalEvent,
         events: &mpsc::Sender<LocalEvent>,
     ) {
         self.watch(&running, events);
-        let event = match &node {
-            Some(node) => LocalEvent::Node(node.clone()),
-            None => LocalEvent::Service { name: running.process.to_string(), pid: running.pid },
-        };
         self.insert(running, node);
         // Where the screen is gone nobody waits for this.
         drop(events.send(event).await);
@@ -312,10 +309,7 @@ impl Processes {
         self.folders.lock().insert(node.name.clone(), folder.clone());
         let left = LeftRunning { pid: node.pid, folder, facts };
         let running = command.adopt(left, &self.group, &self.forward_lines(events));
-        self.watch(&running, events);
-        self.insert(running, Some(node.clone()));
-        // Where the screen is gone nobody waits for this.
-        drop(events.send(LocalEvent::Found(node)).await);
+        self.announce(running, Some(node.clone()), LocalEvent::Found(node), events).await;
         Ok(())
     }
 
@@ -336,7 +330,8 @@ impl Processes {
         let Some(node) = node else {
             let running = command.run(&self.group, &self.forward_lines(events))?;
             running.wait_for(|facts| facts.address.clone()).await?;
-            self.announce(running, None, events).await;
+            let (name, pid) = (running.process.to_string(), running.pid);
+            self.announce(running, None, LocalEvent::Service { name, pid }, events).await;
             return Ok(());
         };
         let subgroups = node.subgroup.into_iter().collect();
@@ -441,31 +436,23 @@ async fn forward(mut lines: mpsc::Receiver<Line>, events: mpsc::Sender<LocalEven
 fn parse_line(line: &Line, now: Timestamp) -> LocalLog {
     let process = line.process.to_string();
     let Ok(Value::Object(mut members)) = serde_json::from_str(&line.text) else {
-        let message = line.text.clone();
-        return LocalLog {
-            process,
-            level: Level::Warn,
-            time: now,
-            message,
-            fields: Fields::default(),
-        };
+        let (level, message, fields) = (Level::Warn, line.text.clone(), Fields::default());
+        return LocalLog { process, level, time: now, message, fields };
     };
-    let mut take = |name: &str| match members.remove(name) {
-        Some(Value::String(text)) => Some(text),
-        Some(other) => Some(other.to_string()),
-        None => None,
-    };
+    let mut take = |name: &str| members.remove(name).map(text_of);
     let level = Level::named(&take("level").unwrap_or_default());
     let time = take("time").and_then(|time| time.parse().ok()).unwrap_or(now);
     let message = take("message").unwrap_or_default();
-    let fields = members
-        .into_iter()
-        .map(|(name, value)| match value {
-            Value::String(text) => (name, text),
-            other => (name, other.to_string()),
-        })
-        .collect();
+    let fields = members.into_iter().map(|(name, value)| (name, text_of(value))).collect();
     LocalLog { process, level, time, message, fields }
+}
+
+/// A text as it is, any other value as JSON.
+fn text_of(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ async fn the_keys_of_an_account_count_together() {
         for name in ["alice", "bob"] {
             let name = name.parse().unwrap();
             let password = "correct horse".parse().unwrap();
-            let account = fixture.accounts.add_account(name, password).await.unwrap().id;
+            let account = fixture.accounts.register(name, password).await.unwrap().account.id;
             for number in 0..3 {
                 let name = format!("key {number}");
                 keys.push(fixture.accounts.create_account_key(account, &name).await.unwrap());

@@ -333,7 +333,7 @@ async fn password_attempts_are_limited() {
     let service = Service::start().await;
     service
         .accounts
-        .add_account("ada".parse().unwrap(), "correct horse".parse().unwrap())
+        .register("ada".parse().unwrap(), "correct horse".parse().unwrap())
         .await
         .unwrap();
     let log_in = async |from, name: &str, password: &str| {

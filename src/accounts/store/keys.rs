@@ -43,29 +43,21 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the file fails.
     pub async fn create_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
-        self.create(None, name).await
+        self.create_account_key(None, name).await
     }
 
-    /// The same for a key of an account.
+    /// The same for a key of an account, if there is one.
     ///
     /// # Errors
     /// As [`Self::create_key`], and [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`].
     pub async fn create_account_key(
         &self,
-        account: AccountId,
-        name: &str,
-    ) -> Result<(KeyId, ApiKey), AccountsError> {
-        self.create(Some(account), name).await
-    }
-
-    async fn create(
-        &self,
-        account: Option<AccountId>,
+        account: impl Into<Option<AccountId>>,
         name: &str,
     ) -> Result<(KeyId, ApiKey), AccountsError> {
         let (name, key) = (check_name(name)?, ApiKey::from_random(rand::random()));
         let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
-        let account = account.map(AccountId::get);
+        let account = account.into().map(AccountId::get);
         let created = self.write(move |shared, write| {
             // An operator's keys are not counted.
             let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";

@@ -47,18 +47,6 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::NameTaken`] if there is one of that name, [`AccountsError::Busy`] if too
     /// many passwords are being hashed, [`AccountsError::Statement`] if the file fails.
-    pub async fn add_account(
-        &self,
-        name: AccountName,
-        password: Password,
-    ) -> Result<AccountRecord, AccountsError> {
-        Ok(self.register(name, password).await?.account)
-    }
-
-    /// The same for a person who is to be logged in with it.
-    ///
-    /// # Errors
-    /// As [`Self::add_account`].
     pub async fn register(
         &self,
         name: AccountName,

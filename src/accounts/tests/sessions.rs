@@ -33,7 +33,7 @@ async fn a_name_in_any_case_and_its_password_log_in() {
     let accounts = open(&folder).await;
     let account = ada(&accounts).await.account;
     assert_eq!(account.name, "Ada@example.org");
-    let again = accounts.add_account(name("ADA@example.org"), word("another word")).await;
+    let again = accounts.register(name("ADA@example.org"), word("another word")).await;
     assert!(matches!(again, Err(AccountsError::NameTaken)), "{again:?}");
     let found = accounts.authenticate(name("ada@EXAMPLE.org"), word(GOOD)).await.unwrap();
     assert_eq!(found.account, account);
@@ -148,7 +148,7 @@ async fn an_account_has_its_own_keys_alone() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let account = ada(&accounts).await.account;
-    let bob = accounts.add_account(name("bob"), word(GOOD)).await.unwrap();
+    let bob = accounts.register(name("bob"), word(GOOD)).await.unwrap().account;
     let (of_nobody, _) = accounts.create_key("mine").await.unwrap();
     let (id, key) = accounts.create_account_key(account.id, "mine").await.unwrap();
     let (scope, others) = (Scope::Of(account.id), Scope::Of(bob.id));

@@ -18,10 +18,7 @@ use model::{
 use task::group::Group;
 use tokio::sync::mpsc;
 
-use super::{
-    connection::DatasetFlags,
-    rows::{json_of, value_text},
-};
+use super::{connection::DatasetFlags, rows::json_of};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::{
     output::{print, print_json, tell},
@@ -153,7 +150,7 @@ impl Printer {
 fn text_of(row: &NamedRow) -> String {
     let values = row.values.iter();
     let values = values.map(|(name, value)| {
-        format!("  {} {}", escape_line(name), escape_line(&value_text(value)))
+        format!("  {} {}", escape_line(name), escape_line(&value.to_string()))
     });
     row.timestamp.to_string() + &values.collect::<String>()
 }

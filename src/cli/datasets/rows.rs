@@ -68,7 +68,7 @@ pub(super) async fn run(command: RowsCommand) -> anyhow::Result<()> {
                 print_json(&json_of(&row))?;
                 continue;
             }
-            let value = |name| row.values.get(name).map_or_else(String::new, value_text);
+            let value = |name| row.values.get(name).map_or_else(String::new, Value::to_string);
             let values = names.iter().map(value);
             cells.push(std::iter::once(row.timestamp.to_string()).chain(values).collect());
         }
@@ -100,14 +100,4 @@ pub(super) fn json_of(row: &NamedRow) -> String {
     let mut line = Vec::new();
     FlatLines::new(&names).push(&mut line, &Row { timestamp: row.timestamp, values });
     String::from_utf8_lossy(&line).trim_end().to_owned()
-}
-
-/// A value as text.
-pub(super) fn value_text(value: &Value) -> String {
-    match value {
-        Value::Float(number) => number.to_string(),
-        Value::Integer(number) => number.to_string(),
-        Value::Boolean(truth) => truth.to_string(),
-        Value::String(text) => text.clone(),
-    }
 }

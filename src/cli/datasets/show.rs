@@ -11,7 +11,7 @@ use model::{
 use serde_json::json;
 use wire::datasets::{AccessBody, ColumnBody, DatasetBody, TagBody};
 
-use super::{connection::DatasetFlags, rows::value_text};
+use super::connection::DatasetFlags;
 use crate::cli::output::{print, print_json};
 
 /// The flags of `datasets show`.
@@ -98,7 +98,7 @@ impl Shown {
         lines.extend(columns.iter().map(|column| {
             let newest = newest.as_ref().and_then(|row| row.values.get(&column.name));
             let newest =
-                newest.map_or_else(String::new, |value| escape_line(&value_text(value)).into());
+                newest.map_or_else(String::new, |value| escape_line(&value.to_string()).into());
             let (dtype, name) = (column.dtype, escape_line(&column.name));
             format!("  {dtype:<8} {name}  {newest}").trim_end().to_owned()
         }));

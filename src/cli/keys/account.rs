@@ -61,7 +61,8 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
         AccountCommand::Add { name, file, form } => {
             let accounts = file.open_or_create().await?;
             let password = password::ask_new()?;
-            let account = accounts.add_account(name, password).await.context("make the account")?;
+            let account =
+                accounts.register(name, password).await.context("make the account")?.account;
             if form.json {
                 return print_body(&account.body());
             }

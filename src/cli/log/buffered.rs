@@ -1,13 +1,7 @@
 //! Buffers log lines and writes them on a thread of its own, so that logging does not wait for the
 //! output. Urgent lines are written before the caller goes on.
 
-use std::{
-    io::Write,
-    mem,
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{io::Write, mem, sync::Arc, thread, time::Duration};
 
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
@@ -25,10 +19,7 @@ pub(super) struct BufferedLines {
 
 /// Flushes the buffer when it is dropped.
 #[must_use]
-pub(crate) struct FlushGuard {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(crate) struct FlushGuard(Arc<Shared>);
 
 struct Shared {
     waiting: Mutex<Waiting>,
@@ -55,12 +46,10 @@ impl BufferedLines {
         let (waiting, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { waiting, changed, writer: Mutex::new(writer), lost });
         let work = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || work.run())
-            .context("start the thread that writes the log")?;
-        let lines = Self { shared: Arc::clone(&shared) };
-        Ok((lines, FlushGuard { shared, thread: Some(thread) }))
+        let thread = thread::Builder::new().name("log".to_owned());
+        // It ends with the process.
+        thread.spawn(move || work.run()).context("start the thread that writes the log")?;
+        Ok((Self { shared: Arc::clone(&shared) }, FlushGuard(shared)))
     }
 
     /// Buffers what `put` writes.
@@ -85,12 +74,9 @@ impl BufferedLines {
 
 impl Drop for FlushGuard {
     fn drop(&mut self) {
-        self.shared.waiting.lock().is_over = true;
-        self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // It has reported its panic.
-            drop(thread.join());
-        }
+        self.0.waiting.lock().is_over = true;
+        // Waits for the thread, if that is writing.
+        self.0.write();
     }
 }
 
@@ -98,19 +84,11 @@ impl Shared {
     fn run(&self) {
         loop {
             let mut waiting = self.waiting.lock();
-            while waiting.lines.is_empty() && !waiting.is_over {
-                self.changed.wait(&mut waiting);
-            }
-            // While lines wait, only the end is notified.
-            if !waiting.is_over {
-                self.changed.wait_for(&mut waiting, WAIT);
-            }
-            let is_over = waiting.is_over;
+            self.changed.wait_while(&mut waiting, |waiting| waiting.lines.is_empty());
+            // Nothing is notified while lines wait.
+            self.changed.wait_for(&mut waiting, WAIT);
             drop(waiting);
             self.write();
-            if is_over {
-                return;
-            }
         }
     }
 

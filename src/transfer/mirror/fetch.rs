@@ -9,7 +9,7 @@ use client::{
     datasets::{
         Datasets,
         download::{Download, DownloadQuery},
-        elements::{Elements, ElementsError},
+        elements::Elements,
     },
     error::ClientError,
 };
@@ -78,12 +78,10 @@ pub(super) async fn fetch(
         let done = download(source, dataset, plan, start, end, &mut rows).await;
         let newest = rows.last().map(|row: &Row| row.timestamp);
         match (done, newest) {
-            (Ok(Whole::All), _) => return Ok(Fetched { rows, until: end }),
             // Rows that came before it broke are good.
-            (Ok(Whole::Part) | Err(Broken::Failed(_)), Some(until)) => {
+            (Ok(until), _) | (Err(Broken::Failed(_)), Some(until)) => {
                 return Ok(Fetched { rows, until });
             }
-            (Ok(Whole::Part), None) => bail!("fetch rows: the service sends none"),
             (Err(Broken::Later(wait)), _) => sleep(wait).await,
             (Err(Broken::Refused(error)), _) => return Err(error).context("fetch rows"),
             (Err(Broken::TooWide), _) => end = halve(start, end)?,
@@ -110,12 +108,7 @@ fn halve(start: Timestamp, end: Timestamp) -> anyhow::Result<Timestamp> {
     Ok(start + span / 2)
 }
 
-/// Whether a download gave all rows of its range.
-enum Whole {
-    All,
-    Part,
-}
-
+/// Adds the rows of a range to `rows`; returns the timestamp up to which these are all.
 async fn download(
     source: &Datasets,
     dataset: DatasetId,
@@ -123,7 +116,7 @@ async fn download(
     start: Timestamp,
     end: Timestamp,
     rows: &mut Vec<Row>,
-) -> Result<Whole, Broken> {
+) -> Result<Timestamp, Broken> {
     let query = DownloadQuery {
         dataset,
         resolution: Resolution::Raw,
@@ -134,25 +127,25 @@ async fn download(
     let mut download: Download = source.download(&query).await?;
     let mut elements = Elements::default();
     while let Some(bytes) = download.next().await? {
-        elements.feed(&bytes, |object| {
+        let fed = elements.feed(&bytes, |object| {
             let row = plan.row_of_json(object);
             let row = row.map_err(|reason| anyhow!("understand a row: {reason}"))?;
             if rows.last().is_some_and(|last: &Row| last.timestamp >= row.timestamp) {
-                let wrong = anyhow!("fetch rows: {} is out of order", row.timestamp);
-                return Err(Broken::Failed(wrong));
+                bail!("fetch rows: {} is out of order", row.timestamp);
             }
             // Rows past the most are parsed and dropped.
             if rows.len() < ROWS_MAX && (start..=end).contains(&row.timestamp) {
                 rows.push(row);
             }
             Ok(())
-        })?;
-        if rows.len() >= ROWS_MAX {
-            return Ok(Whole::Part);
+        });
+        fed.map_err(Broken::Failed)?;
+        if let Some(last) = rows.last().filter(|_| rows.len() >= ROWS_MAX) {
+            return Ok(last.timestamp);
         }
     }
-    elements.end()?;
-    Ok(Whole::All)
+    elements.end().map_err(|error| Broken::Failed(error.into()))?;
+    Ok(end)
 }
 
 impl From<ClientError> for Broken {
@@ -169,17 +162,5 @@ impl From<ClientError> for Broken {
             error if error.status().is_some() && !is_transient(&error) => Self::Refused(error),
             error => Self::Failed(anyhow::Error::new(error).context("fetch rows")),
         }
-    }
-}
-
-impl From<ElementsError> for Broken {
-    fn from(error: ElementsError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<anyhow::Error> for Broken {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Failed(error)
     }
 }

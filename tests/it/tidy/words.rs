@@ -108,7 +108,7 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 11] = [
+const SERDE: [&str; 13] = [
     "src/wire/",
     "src/cluster/message",
     "src/content/files.rs",
@@ -119,6 +119,8 @@ const SERDE: [&str; 11] = [
     "src/inference/store",
     "src/cli/config.rs",
     "src/stack/detached_nodes.rs",
+    "src/stack/local.rs",
+    "src/stack/process.rs",
     "src/transfer/import/checkpoint.rs",
 ];
 

@@ -9,7 +9,7 @@ const SUBMISSIONS: &str = "/api/v1/topics/1/submissions";
 impl Fixture {
     async fn account(&self, name: &str) -> AccountId {
         let password = "correct horse".parse().unwrap();
-        self.accounts.add_account(name.parse().unwrap(), password).await.unwrap().id
+        self.accounts.register(name.parse().unwrap(), password).await.unwrap().account.id
     }
 
     async fn key_of(&self, account: AccountId) -> ApiKey {

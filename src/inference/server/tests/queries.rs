@@ -268,7 +268,7 @@ async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
 async fn who_signed_up_makes_no_topics() {
     let mut fixture = Fixture::new().await;
     let (name, password) = ("ada@example.org".parse().unwrap(), "correct horse".parse().unwrap());
-    let ada = fixture.accounts.add_account(name, password).await.unwrap();
+    let ada = fixture.accounts.register(name, password).await.unwrap().account;
     (_, fixture.key) = fixture.accounts.create_account_key(ada.id, "mine").await.unwrap();
     let settings = json!({"metadata": "peek", "dataset": "secret", "column": "close"});
     let refused = fixture.put("POST", "/api/v1/topics", &settings).await;
