@@ -224,7 +224,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: &str) {
-        assert_eq!(named(&Line { process: "head".into(), text: text.into() }), want);
+        assert_eq!(named(&Line::new("head".into(), text.into())), want);
     }
 
     #[test]

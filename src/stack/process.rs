@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use task::group::Group;
 use tokio::{
     io::{
@@ -52,6 +52,17 @@ pub struct Line {
     pub process: Arc<str>,
     /// The line without its line feed: a JSON object, or whatever else the process wrote.
     pub text: String,
+    /// The members of the object; `None` of any other line.
+    pub(crate) members: Option<Map<String, Value>>,
+}
+
+impl Line {
+    /// The line `text` of `process`.
+    #[must_use]
+    pub fn new(process: Arc<str>, text: String) -> Self {
+        let members = serde_json::from_str(&text).ok();
+        Self { process, text, members }
+    }
 }
 
 /// What a process has logged about itself so far.
@@ -386,15 +397,16 @@ fn take_line(
     tell: &watch::Sender<Facts>,
     lines: &mpsc::Sender<Line>,
 ) {
-    tell.send_if_modified(|facts| learn(facts, text));
+    let line = Line::new(Arc::clone(process), text.to_owned());
+    tell.send_if_modified(|facts| learn(facts, &line));
     // Full: the line is dropped, as promised above. Closed: nobody listens any more.
-    drop(lines.try_send(Line { process: Arc::clone(process), text: text.to_owned() }));
+    drop(lines.try_send(line));
 }
 
 /// Reads facts about the process from a log line. Returns whether any is new.
-fn learn(facts: &mut Facts, text: &str) -> bool {
-    let Ok(Value::Object(line)) = serde_json::from_str(text) else {
-        facts.trouble = Some(text.to_owned());
+fn learn(facts: &mut Facts, line: &Line) -> bool {
+    let Some(line) = &line.members else {
+        facts.trouble = Some(line.text.clone());
         return true;
     };
     let string = |name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);

@@ -428,15 +428,15 @@ async fn forward(mut lines: mpsc::Receiver<Line>, events: mpsc::Sender<LocalEven
     let clock = Clock::system();
     while let Some(line) = lines.recv().await {
         // Full: dropped, as the screen expects of log lines.
-        drop(events.try_send(LocalEvent::Log(parse_line(&line, clock.now()))));
+        drop(events.try_send(LocalEvent::Log(read_line(line, clock.now()))));
     }
 }
 
-/// Parses a log line. One that is no JSON object is a warning: services write nothing else.
-fn parse_line(line: &Line, now: Timestamp) -> LocalLog {
+/// Reads a log line. One that is no JSON object is a warning: services write nothing else.
+fn read_line(line: Line, now: Timestamp) -> LocalLog {
     let process = line.process.to_string();
-    let Ok(Value::Object(mut members)) = serde_json::from_str(&line.text) else {
-        let (level, message, fields) = (Level::Warn, line.text.clone(), Fields::default());
+    let Some(mut members) = line.members else {
+        let (level, message, fields) = (Level::Warn, line.text, Fields::default());
         return LocalLog { process, level, time: now, message, fields };
     };
     let mut take = |name: &str| members.remove(name).map(text_of);
@@ -461,8 +461,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, level: Level, message: &str, fields: &[(&str, &str)]) {
-        let log =
-            parse_line(&Line { process: "head".into(), text: text.into() }, Timestamp::default());
+        let log = read_line(Line::new("head".into(), text.into()), Timestamp::default());
         let got: Vec<_> = log.fields.pairs().collect();
         assert_eq!((log.level, log.message.as_str(), got.as_slice()), (level, message, fields));
     }
