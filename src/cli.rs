@@ -127,8 +127,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
         },
     };
-    // The one place that chooses how TLS is done; an error would say that it was chosen before.
-    drop(rustls::crypto::ring::default_provider().install_default());
+    client::transport::install_crypto();
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,

@@ -95,8 +95,8 @@
 //! - **A loss function**, three files: a variant of `LossMethod` with its name and arithmetic, and a
 //!   line of its table of tests, in `inference/math/loss.rs`; its name in the error of
 //!   `inference/network/topic/settings.rs` and in the doc of the setting in `wire/inference/network.rs`.
-//! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help; man pages,
-//!   completion and README examples are tested against it.
+//! - **A flag**: a field in the subcommand's `cli/<name>.rs`, whose doc is its help, and an example in
+//!   `assets/help.txt`; man pages, completion and all examples are tested against it.
 //! - **A key**: an [`Action`](tui::action::Action) and its line in the table of `tui/keymap/`; footer,
 //!   help and palette are made from the table.
 //!

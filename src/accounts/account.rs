@@ -68,10 +68,6 @@ pub struct AccountRecord {
 #[debug("SessionToken(…)")]
 pub struct SessionToken(String);
 
-/// The SHA-256 of a session's token.
-#[derive(Clone, Copy)]
-pub(crate) struct SessionHash([u8; 32]);
-
 /// A session's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId(i64);
@@ -205,14 +201,9 @@ impl SessionToken {
         &self.0
     }
 
-    pub(crate) fn hash(&self) -> SessionHash {
-        SessionHash(Sha256::digest(self.0.as_bytes()).into())
-    }
-}
-
-impl SessionHash {
-    pub(crate) const fn as_bytes(&self) -> &[u8] {
-        &self.0
+    /// Its SHA-256, which is what the file has of it.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.0.as_bytes()).into()
     }
 }
 

@@ -176,23 +176,10 @@ impl Gate {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Whose word on a caller's address is taken.
+    /// How it is kept. What the service allows without a key, it allows under one of its names.
     #[must_use]
-    pub fn addresses(&self) -> AddressSource {
-        self.shared.options.addresses
-    }
-
-    /// The names under which the service is reached: what it allows without a key, it allows under
-    /// one of them.
-    #[must_use]
-    pub fn hosts(&self) -> &HostNames {
-        &self.shared.options.hosts
-    }
-
-    /// The limits of an account, and of a key that belongs to none.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        self.shared.options.limits
+    pub fn options(&self) -> &GateOptions {
+        &self.shared.options
     }
 
     /// The keys that open it, whatever they used up.

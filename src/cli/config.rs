@@ -235,7 +235,10 @@ pub(crate) fn variable(name: &str) -> anyhow::Result<Option<String>> {
 }
 
 /// Parses the environment variable `name`, if it is set. The text is not repeated in errors.
-fn parsed_variable<T>(name: &str) -> anyhow::Result<Option<T>>
+///
+/// # Errors
+/// If what is set is no text, or none such.
+pub(crate) fn parsed_variable<T>(name: &str) -> anyhow::Result<Option<T>>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
 {

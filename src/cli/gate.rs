@@ -20,7 +20,10 @@ use web::{
     host_names::{HostName, HostNames},
 };
 
-use crate::cli::{config::variable, own_files::open_accounts};
+use crate::cli::{
+    config::{parsed_variable, variable},
+    own_files::open_accounts,
+};
 
 /// The environment variable that holds the token with which services ask about keys.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
@@ -142,10 +145,9 @@ struct Elsewhere(client::accounts::Accounts);
 
 impl Elsewhere {
     fn new(url: &str) -> anyhow::Result<Self> {
-        let token = variable(TOKEN_VARIABLE)?.with_context(|| {
+        let token: Token = parsed_variable(TOKEN_VARIABLE)?.with_context(|| {
             format!("use --accounts without {TOKEN_VARIABLE}, which is not set")
         })?;
-        let token: Token = token.parse().with_context(|| format!("use {TOKEN_VARIABLE}"))?;
         let transport = Transport::new(url, None).context("use --accounts")?;
         Ok(Self(client::accounts::Accounts::new(transport.with_token(Some(token)))))
     }

@@ -15,10 +15,10 @@ const PIPED_BYTES_MAX: u64 = 4096;
 /// If it is too short, the two differ, or there is none.
 pub(crate) fn ask_new() -> anyhow::Result<Password> {
     if !io::stdin().is_terminal() {
-        return parsed(&piped(io::stdin())?);
+        return Ok(piped(io::stdin())?.parse()?);
     }
     let first = typed("New password: ")?;
-    let password = parsed(&first)?;
+    let password = first.parse()?;
     if typed("The same again: ")? != first {
         bail!("take the password: the two differ");
     }
@@ -31,10 +31,6 @@ pub(crate) fn ask_new() -> anyhow::Result<Password> {
 /// If there is none, or it was called off.
 pub(crate) fn secret(prompt: &str) -> anyhow::Result<String> {
     if io::stdin().is_terminal() { typed(prompt) } else { piped(io::stdin()) }
-}
-
-fn parsed(text: &str) -> anyhow::Result<Password> {
-    Ok(text.parse::<Password>()?)
 }
 
 /// The first line of what is piped in.

@@ -1,10 +1,17 @@
 //! `triptych runtime`: runs one module as bls-runtime does, for nodes that call a runtime of that
 //! kind: theirs, and ours with `--runtime-path` and `--runtime-cli`.
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, process::ExitCode};
 
-use ::runtime::compiler::{CompileIn, child};
+use ::runtime::{
+    compiler::{CompileIn, child},
+    engine::Runtime,
+    options::RuntimeOptions,
+};
+use anyhow::Context as _;
 use clap::Args;
+
+use crate::cli::config::compiled_folder;
 
 /// The name under which nodes look for a runtime. Called so, by a link say, the program is one.
 const RUNTIME_NAME: &str = "bls-runtime";
@@ -36,6 +43,18 @@ pub(crate) fn called(arguments: &[OsString]) -> Option<RuntimeCommand> {
 /// another process of it.
 pub(crate) fn is_compiler(arguments: &[OsString]) -> bool {
     matches!(arguments, [_, command] if command == child::COMMAND)
+}
+
+/// The engine that runs at most `runs_max` modules at once in this process, and compiles them in
+/// processes of its own.
+///
+/// # Errors
+/// If it cannot be set up.
+pub(crate) fn engine(runs_max: NonZeroU32) -> anyhow::Result<Runtime> {
+    let compile_in = CompileIn::own_child().context("find this program's own file")?;
+    let compiled_folder = compiled_folder();
+    let options = RuntimeOptions::for_runs(runs_max, compile_in);
+    Runtime::new(RuntimeOptions { compiled_folder, ..options }).context("set up the runtime")
 }
 
 /// Runs a module on this thread, with the standard streams of this process, and returns the code to

@@ -185,7 +185,7 @@ impl DatasetsService {
             inserts: body_limit::new_limit(),
             metadata_filters: options.metadata_filters,
         });
-        let addresses = app.gate.addresses();
+        let addresses = app.gate.options().addresses;
         let router = router(app, options.portal, &options.reader_sites);
         serve_by(addresses, listener, router, group);
         info!(%address, "dataset service listening");
@@ -244,7 +244,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .layer(from_fn(compressed::compress))
         .layer(Extension(root::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
-    let open = gate.hosts().wrap(open, error::refusal);
+    let open = gate.options().hosts.wrap(open, error::refusal);
     let keyed = Router::from(keyed_api())
         .fallback(async || error::NO_PATH)
         .method_not_allowed_fallback(async || error::NO_METHOD)

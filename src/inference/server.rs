@@ -199,7 +199,7 @@ impl InferenceService {
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
         let router = router(inference.clone(), Arc::clone(&rows), &gate, consumers, quota, group);
-        serve_by(gate.addresses(), listener, router, group);
+        serve_by(gate.options().addresses, listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
         group.spawn("inference file", look_after(inference.clone()));
         info!(%address, %signer, "inference service listening");
@@ -232,11 +232,11 @@ pub fn router(
         bodies: Arc::default(),
         consumers: Arc::new(consumers),
         quota,
-        description: Arc::new(LazyDescription::new(gate.limits(), quota)),
+        description: Arc::new(LazyDescription::new(gate.options().limits, quota)),
         streams: Arc::new(Semaphore::new(streams_max())),
         group: group.clone(),
     };
-    let open = gate.hosts().wrap(
+    let open = gate.options().hosts.wrap(
         Router::from(open_api()).layer(Extension(gate.clone())).with_state(service.clone()),
         error::refusal,
     );

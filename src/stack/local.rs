@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use client::transport::Token;
 use model::{key::ApiKey, timestamp::Timestamp};
 use serde::{Deserialize, Serialize};
-use strum::VariantArray;
+use strum::{EnumString, VariantArray};
 use tokio::sync::mpsc;
 
 pub use self::fields::Fields;
@@ -249,7 +249,10 @@ pub struct LocalLog {
 }
 
 /// How serious a line of a log is.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, VariantArray,
+)]
+#[strum(ascii_case_insensitive)]
 pub enum Level {
     /// Each step of the work.
     Trace,
@@ -259,8 +262,10 @@ pub enum Level {
     #[default]
     Info,
     /// Carried on, degraded.
+    #[strum(serialize = "warn", serialize = "warning")]
     Warn,
     /// Somebody must act.
+    #[strum(serialize = "error", serialize = "fatal", serialize = "panic")]
     Error,
 }
 
@@ -280,12 +285,6 @@ impl Level {
     /// The level that `text` names in any case, such as `info` or `WARN`; [`Self::Info`] if none.
     #[must_use]
     pub fn named(text: &str) -> Self {
-        match text.to_ascii_lowercase().as_str() {
-            "trace" => Self::Trace,
-            "debug" => Self::Debug,
-            "warn" | "warning" => Self::Warn,
-            "error" | "fatal" | "panic" => Self::Error,
-            _ => Self::Info,
-        }
+        text.parse().unwrap_or_default()
     }
 }

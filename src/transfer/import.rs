@@ -24,7 +24,7 @@ use self::{
     checkpoint::ImportCheckpoint,
     files::{ImportFile, find_files},
     report::Repeats,
-    send::{FileReading, ImportTarget, SendState, send},
+    send::{ImportTarget, SendState, send},
 };
 use crate::event::Reporter;
 
@@ -223,8 +223,7 @@ impl<'a> Import<'a> {
             report: ImportReport::starting_at(resume.n_rows),
             repeats: &mut self.repeats,
         };
-        let reading = FileReading { options: reading, plan: plan.plan };
-        let report = send(target, reading, resume, state).await?;
+        let report = send(target, reading, plan.plan, resume, state).await?;
         checkpoint.mark_done(file, dataset);
         Ok(Some(Imported { file: name, dataset, report }))
     }

@@ -105,7 +105,7 @@ impl Accounts {
             let n_begun = write.run(
                 "INSERT INTO sessions (hash, account, client, created_at, expires_at)
                  SELECT ?1, id, ?3, ?4, ?5 FROM accounts WHERE id = ?2 AND password = ?6",
-                params![hash.as_bytes(), id, client, begins, ends, password_hash],
+                params![hash, id, client, begins, ends, password_hash],
             )?;
             write.run(
                 "DELETE FROM sessions WHERE account = ?1 AND id <=
@@ -133,7 +133,7 @@ impl Accounts {
             FROM sessions JOIN accounts ON accounts.id = account
             WHERE hash = ?1 AND expires_at > ?2";
         self.read(move |shared, reads| {
-            reads.find(sql, params![hash.as_bytes(), shared.clock.now().micros()], |row| {
+            reads.find(sql, params![hash, shared.clock.now().micros()], |row| {
                 Ok((SessionId::new(row.get(3)?), account(row)?))
             })
         })

@@ -137,14 +137,8 @@ fn format_clock(duration: Duration) -> String {
 }
 
 fn format_rate(n_rows: u64, elapsed: Duration) -> String {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "for people"
-    )]
-    let rate = (n_rows as f64 / elapsed.as_secs_f64().max(1e-3)) as u64;
-    format_count(rate)
+    let rate = u128::from(n_rows) * 1_000_000 / elapsed.as_micros().max(1000);
+    format_count(u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::cli::{
     output::{print, print_body, write_data, write_data_to_stderr},
-    parse::read_text,
+    parse::{parse_pair, read_text},
 };
 
 /// The exit code where the function ran and did not end well by its own account.
@@ -318,10 +318,6 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 fn variable(text: &str) -> Result<EnvVar, String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => {
-            Ok(EnvVar { name: name.to_owned(), value: value.to_owned() })
-        }
-        _ => Err("a variable is NAME=VALUE".to_owned()),
-    }
+    let (name, value) = parse_pair(text).map_err(|_| "a variable is NAME=VALUE".to_owned())?;
+    Ok(EnvVar { name, value })
 }

@@ -16,10 +16,7 @@ use cluster::{
 use content::{Functions, Kind, LocalModule};
 use model::function::Method;
 use runtime::{
-    compiler::CompileIn,
-    engine::Runtime,
     files::{self, Files, FolderCleanup},
-    options::RuntimeOptions,
     program::Program,
     run::{Limits, RequestedLimits},
 };
@@ -30,7 +27,7 @@ use super::{
     backend::{BackendFlags, Target},
     progress::with_progress,
 };
-use crate::cli::config::compiled_folder;
+use crate::cli::runtime::engine;
 
 /// Runs `target` as `request` says, and returns the reply that a head would give: one result, of no
 /// peer.
@@ -76,12 +73,7 @@ pub(super) async fn run(
     });
     let (name, limits) = (call.method.to_string(), limits(&call));
     let run = call.into_run(limits, files, Arc::default());
-    let compile_in = CompileIn::own_child().context("find this program's own file")?;
-    let options = RuntimeOptions {
-        compiled_folder: compiled_folder(),
-        ..RuntimeOptions::for_runs(NonZeroU32::MIN, compile_in)
-    };
-    let runtime = Runtime::new(options).context("set up the runtime")?;
+    let runtime = engine(NonZeroU32::MIN)?;
     let finished = with_progress(&format!("running {name}"), runtime.execute(&module, run)).await;
     let finished = finished.with_context(|| format!("run {name}"))?;
     let group =

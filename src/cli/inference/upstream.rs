@@ -1,7 +1,5 @@
 //! What the network asks of the other services, asked through the client.
 
-use std::collections::HashMap;
-
 use ::inference::network::{
     rows::{DatasetColumn, Described, FlatRow, Rows},
     runs::{Cause, Job, PeerOutput, Runs},
@@ -19,11 +17,10 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use parking_lot::Mutex;
+use task::cache::{Cache, Capacity};
 use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse};
 
-/// The most names whose numbers are kept in mind. A network has a topic for each at most; past this
-/// the oldest knowledge is worth no more than the newest, and all of it is asked for again.
+/// The most names whose content ids are remembered: a network has a topic for each at most.
 const NAMES_MAX: usize = 4096;
 
 /// Datasets asked for by name: those of exactly that name come first, the others only contain it.
@@ -55,13 +52,14 @@ enum AnswerError {
 pub(crate) struct Cluster {
     head: Functions,
     /// Content ids of functions, by name and method.
-    known: Mutex<HashMap<(String, String), String>>,
+    known: Cache<(String, String), String>,
 }
 
 impl Cluster {
     /// The cluster of `head`.
     pub(crate) fn new(head: Functions) -> Self {
-        Self { head, known: Mutex::default() }
+        let capacity = Capacity { n_values_max: NAMES_MAX, bytes_max: usize::MAX };
+        Self { head, known: Cache::new(capacity) }
     }
 
     /// The content id of the function of `job`.
@@ -70,13 +68,13 @@ impl Cluster {
             return Ok(job.function.clone());
         }
         let name = (job.function.clone(), job.method.clone());
-        if let Some(id) = self.known.lock().get(&name) {
-            return Ok(id.clone());
+        if let Some(id) = self.known.get(&name) {
+            return Ok(id);
         }
         let functions = self.head.functions().await?;
         let found = functions.into_iter().find(|f| f.name == name.0 && f.method == name.1);
         let id = found.ok_or_else(|| AnswerError::Function { name: name.0.clone() })?.function_id;
-        remember(&self.known, name, id.clone());
+        self.known.put(name, id.clone(), id.len());
         Ok(id)
     }
 }
@@ -234,12 +232,4 @@ pub(super) fn flat(rows: Vec<NamedRow>) -> Vec<FlatRow> {
                 .collect(),
         })
         .collect()
-}
-
-fn remember<K: Eq + std::hash::Hash, V>(known: &Mutex<HashMap<K, V>>, key: K, value: V) {
-    let mut known = known.lock();
-    if known.len() >= NAMES_MAX {
-        known.clear();
-    }
-    known.insert(key, value);
 }

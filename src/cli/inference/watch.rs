@@ -171,7 +171,7 @@ async fn poll(
 }
 
 /// Whether asking again is no use.
-fn is_final(why: &ClientError) -> bool {
+pub(super) fn is_final(why: &ClientError) -> bool {
     matches!(why.status(), Some(400 | 401 | 403 | 404))
 }
 

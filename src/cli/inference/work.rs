@@ -21,7 +21,7 @@ use wire::inference::{
     network::{Accepted, SubmissionBody},
 };
 
-use super::upstream::Series;
+use super::{upstream::Series, watch::is_final};
 use crate::cli::{
     config::AddressFlags,
     output::{print, print_body, tell},
@@ -274,11 +274,6 @@ impl Worker {
             self.noted = Some(text);
         }
     }
-}
-
-/// Whether asking again is no use.
-fn is_final(why: &ClientError) -> bool {
-    matches!(why.status(), Some(400 | 401 | 403 | 404))
 }
 
 /// Whether the service refuses the key.

@@ -39,12 +39,6 @@ const BAD_SHOWN_MAX: u64 = 20;
 const SKIP_HINT: &str = " (correct it; say with --type or --null how to read it; or leave \
                          such rows out with --skip-bad)";
 
-/// How a file is read.
-pub(super) struct FileReading {
-    pub(super) options: ReadOptions,
-    pub(super) plan: ColumnMapping,
-}
-
 /// Rows that follow one another in a file.
 struct Batch {
     rows: Vec<Row>,
@@ -76,18 +70,18 @@ pub(super) struct SendState<'a> {
     pub(super) repeats: &'a mut Repeats,
 }
 
-/// Sends the rows of a file that come after `resume`.
+/// Sends the rows of a file that come after `resume`, read by `options` and mapped by `plan`.
 ///
 /// # Errors
 /// If a row does not fit, the file breaks off, or the service refuses. What was stored by then is
 /// noted.
 pub(super) async fn send(
     target: ImportTarget<'_>,
-    reading: FileReading,
+    options: ReadOptions,
+    plan: ColumnMapping,
     resume: ResumePoint,
     mut state: SendState<'_>,
 ) -> anyhow::Result<ImportReport> {
-    let FileReading { options: reading_options, plan } = reading;
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
     let (path, dataset) = (target.file.path.clone(), target.dataset);
     let ImportOptions { mode, batch_rows, skips_bad, .. } = *target.options;
@@ -96,11 +90,11 @@ pub(super) async fn send(
         let names: Arc<[String]> = plan.names().into();
         let ended = sender.clone();
         let read = || {
-            let first_bad = judge(&path, reading_options, &plan, resume.place)?;
+            let first_bad = judge(&path, options, &plan, resume.place)?;
             if let Some(bad) = first_bad.filter(|_| !skips_bad) {
                 return Err(bad_row_error(&name, &bad));
             }
-            let rows = Rows::open(&path, reading_options, plan, resume.place)?;
+            let rows = Rows::open(&path, options, plan, resume.place)?;
             let rows_max = if mode == InsertMode::Merge { MERGE_ROWS_MAX } else { usize::MAX };
             let rows_max = batch_rows.min(rows_max).min(BATCH_VALUES_MAX / names.len().max(1));
             let n_rows_max = rows_max.max(1);

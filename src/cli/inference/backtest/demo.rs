@@ -18,9 +18,7 @@ use datasets::{synthetic_closes, synthetic_loads};
 use futures::{StreamExt as _, executor::block_on, stream};
 use model::timestamp::Timestamp;
 use runtime::{
-    compiler::CompileIn,
     engine::Runtime,
-    options::RuntimeOptions,
     program::Program,
     run::{Run, START},
 };
@@ -28,9 +26,9 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use crate::cli::{
-    config::compiled_folder,
     demo,
     output::{self, can_redraw, redraw},
+    runtime::engine,
 };
 
 /// Seconds since 1970 at which synthetic rows begin: the start of 2026, at midnight.
@@ -110,12 +108,7 @@ impl Model for Guest {
 pub(super) async fn run(size: DemoSize, is_json: bool) -> anyhow::Result<()> {
     let n_threads = available_parallelism().map_or(1, usize::from);
     let runs_max = u32::try_from(n_threads).ok().and_then(NonZeroU32::new);
-    let compile_in = CompileIn::own_child().context("find this program's own file")?;
-    let options = RuntimeOptions {
-        compiled_folder: compiled_folder(),
-        ..RuntimeOptions::for_runs(runs_max.unwrap_or(NonZeroU32::MIN), compile_in)
-    };
-    let runtime = Runtime::new(options).context("set up the runtime")?;
+    let runtime = engine(runs_max.unwrap_or(NonZeroU32::MIN))?;
     let mut trials = Vec::new();
     for seed in 1..=size.n_seeds {
         for topic in demo_topics() {
