@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use model::dataset::DatasetId;
+use model::{dataset::DatasetId, timestamp::Timestamp};
 
 use super::{LiveStream, RecentValues, State};
 use crate::state::loadable::{Failure, Loadable};
@@ -34,6 +34,15 @@ pub(crate) struct Pin {
     pub(crate) details: Loadable<()>,
     /// The metadata, which names the charted column.
     pub(crate) metadata: BTreeMap<String, String>,
+}
+
+impl Pin {
+    /// A dataset of which nothing but the name is known yet.
+    pub(crate) fn new(dataset: DatasetId, name: String) -> Self {
+        let spark = RecentValues::new(PIN_VALUES, Timestamp::MIN);
+        let (live, metadata) = (LiveStream::default(), BTreeMap::new());
+        Self { dataset, name, live, spark, details: Loadable::Idle, metadata }
+    }
 }
 
 /// A dataset that is pinned or looked at.

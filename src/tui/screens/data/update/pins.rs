@@ -1,7 +1,5 @@
 //! Pins datasets, loads and follows the pinned ones.
 
-use std::collections::BTreeMap;
-
 use model::{
     dataset::{Dataset, DatasetId},
     timestamp::Timestamp,
@@ -11,7 +9,7 @@ use super::{CLEAR_TIMERS, set_timers};
 use crate::{
     event::{Effect, RowsEvent, StreamEvent},
     screens::data::state::{
-        LiveStream, RecentValues, State,
+        LiveStream, State,
         pins::{PIN_VALUES, PINS_MAX, Pin, is_gone},
         sample::Shape,
     },
@@ -33,14 +31,7 @@ impl State {
     pub(crate) fn restore_pins(&mut self, datasets: impl IntoIterator<Item = (DatasetId, String)>) {
         for (dataset, name) in datasets {
             if self.pins.len() < PINS_MAX && !self.is_pinned(dataset) {
-                self.pins.push(Pin {
-                    dataset,
-                    name,
-                    live: LiveStream::default(),
-                    spark: RecentValues::new(PIN_VALUES, Timestamp::MIN),
-                    details: Loadable::Idle,
-                    metadata: BTreeMap::new(),
-                });
+                self.pins.push(Pin::new(dataset, name));
             }
         }
     }
@@ -128,21 +119,16 @@ impl State {
                 self.effects.push(Effect::CloseStream { dataset: oldest });
             }
         }
-        let mut live = self.live.clone();
-        live.held = None;
-        let mut spark = RecentValues::new(PIN_VALUES, now);
+        let mut pin = Pin::new(dataset.id, dataset.name);
+        pin.live = self.live.clone();
+        pin.live.held = None;
+        pin.details = Loadable::Ready { value: (), at: now };
+        pin.metadata = dataset.metadata;
         let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
         if self.chart.resolution().bucket().is_none() {
-            spark.take(newest, now);
+            pin.spark.take(newest, now);
         }
-        self.pins.push(Pin {
-            dataset: dataset.id,
-            name: dataset.name,
-            live,
-            spark,
-            details: Loadable::Ready { value: (), at: now },
-            metadata: dataset.metadata,
-        });
+        self.pins.push(pin);
         if !is_charted {
             self.effects.push(Effect::OpenStream { dataset: dataset.id });
         }

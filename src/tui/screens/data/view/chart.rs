@@ -211,7 +211,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Cand
     let all = state.chart.candles();
     let mut chart = Candles {
         bars: all,
-        bucket: Some(apart(newest_of(all), state.chart.resolution())),
+        bucket: Some(apart(all, state.chart.resolution())),
         n_newer: 0,
         n_free: 0,
         density: state.zoom.density,
@@ -234,14 +234,6 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Cand
     chart.scale = share_scale(frame, seen);
     chart.render(area, buf);
     seen
-}
-
-/// Rows whose distance is looked at to know what is usual.
-const APART_ROWS: usize = 512;
-
-/// The newest of `candles`, enough to know how far apart they usually are.
-fn newest_of(candles: &[Candle]) -> &[Candle] {
-    candles.get(candles.len().saturating_sub(APART_ROWS)..).unwrap_or(candles)
 }
 
 /// The whole scale of shares, where the dataset is counted in percent.
@@ -303,7 +295,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle]
         .map(|(points, style)| line::Line { is_guide: true, ..line::Line::new(points, style) })
         .collect();
     lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
-    let apart = apart(newest_of(seen), state.chart.resolution());
+    let apart = apart(seen, state.chart.resolution());
     let newest = all.last().unwrap_or(last);
     let change = newest.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };
@@ -322,9 +314,11 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle]
     seen
 }
 
-/// The usual distance of rows.
-fn apart(seen: &[Candle], resolution: Resolution) -> Duration {
-    let times = seen.iter().map(|candle| candle.time);
+/// The usual distance of rows, as the newest of `candles` have it.
+fn apart(candles: &[Candle], resolution: Resolution) -> Duration {
+    /// Rows whose distance is looked at to know what is usual.
+    const ROWS: usize = 512;
+    let times = candles.iter().skip(candles.len().saturating_sub(ROWS)).map(|candle| candle.time);
     resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 

@@ -125,7 +125,11 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
     // All that is kept of a dataset spans its card, as soon as that many have come.
     let n_kept = if one.pin.is_some() { PIN_VALUES } else { SPARK_VALUES };
-    draw_spark(plot, buf, &Trace { values: &values, n_kept, unit: one.unit }, theme);
+    let all = || values.iter().copied();
+    if let Some(scale) = share_scale(one.unit, all()).or_else(|| Scale::over(all(), 0.0)) {
+        let trace = Trace { values: &values, n_kept, unit: one.unit, scale };
+        draw_spark(plot, buf, &trace, theme);
+    }
     let y = area.height.saturating_sub(1);
     if y == 0 {
         return;
@@ -193,46 +197,36 @@ struct Trace<'a> {
     n_kept: usize,
     /// What they are counted in.
     unit: &'a str,
+    scale: Scale,
 }
 
-impl Trace<'_> {
-    /// The scale of the values.
-    fn scale(&self) -> Option<Scale> {
-        let values = || self.values.iter().copied();
-        share_scale(self.unit, values()).or_else(|| Scale::over(values(), 0.0))
-    }
-}
-
-/// Draws the ends of the scale of values at the right of `area`; returns what is left for them, or
-/// none if there are no values.
-fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> Option<Rect> {
+/// Draws the ends of the scale of values at the right of `area`; returns what is left for them.
+fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> Rect {
     /// The least columns for a line beside its scale.
     const LINE_MIN: u16 = 20;
-    let scale = trace.scale()?;
     let is_flat = trace.values.iter().all(|value| Some(value) == trace.values.first());
     if area.height < 2 || (is_flat && trace.unit != PERCENT) {
-        return Some(area);
+        return area;
     }
     let values = || trace.values.iter().copied();
     let is_share = share_scale(trace.unit, values()).is_some();
     let decimals = if is_share { 0 } else { format::decimals_for(values()) };
     let text = |value| format::short(value, decimals, ENDS_WIDTH);
-    let (high, low) = (text(scale.high()), text(scale.low()));
+    let (high, low) = (text(trace.scale.high()), text(trace.scale.low()));
     let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
     let rest = area.width.checked_sub(width).filter(|rest| *rest >= LINE_MIN);
-    let Some(rest) = rest else { return Some(area) };
+    let Some(rest) = rest else { return area };
     paint::text_before(buf, area, (area.width, 0), &high, theme.muted);
     paint::text_before(buf, area, (area.width, area.height - 1), &low, theme.muted);
-    Some(Rect { width: rest, ..area })
+    Rect { width: rest, ..area }
 }
 
 /// Draws values as a line of dots, the newest at the right end.
 fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
-    let Trace { values, n_kept, .. } = *trace;
-    let Some(area) = draw_ends(area, buf, trace, theme) else { return };
+    let Trace { values, n_kept, scale, .. } = *trace;
+    let area = draw_ends(area, buf, trace, theme);
     let n_dots = usize::from(area.width) * usize::from(braille::DOTS.0);
     let shown = values.get(values.len().saturating_sub(n_dots)..).unwrap_or(values);
-    let Some(scale) = trace.scale() else { return };
     let mut layer = braille::Layer::new(area.width, area.height, theme.series(0));
     let height = f64::from(area.height * braille::DOTS.1) - 1.0;
     let dots = |n: usize| f64::from(u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX));
