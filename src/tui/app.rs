@@ -15,7 +15,7 @@ use crate::{
     overlay::{self, Overlay, profiles},
     screens::{
         Screen,
-        cluster::update::{local, nodes, processes},
+        cluster::update::{local, nodes},
         data,
         execute::update::{output, runs},
         inference, overview,
@@ -91,22 +91,16 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
             health::on_probe(state, service, answer.as_ref(), latency);
         }
         Event::Functions(result) => runs::on_functions(state, result),
-        Event::RunAccepted(..)
-        | Event::RunUnreachable(..)
-        | Event::RunReport(..)
-        | Event::Cluster(_)
-        | Event::FunctionAdded(_)
-        | Event::Presets(_)
-        | Event::PresetsNotSaved(_) => runs::on(state, event),
-        Event::Usage(_) | Event::ProcessFailed(_) => processes::on(state, event),
+        Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
+        Event::RunUnreachable(id, trouble) => runs::on_unreachable(state, id, trouble),
+        Event::RunReport(id, body) => state.runs.add_report(id, &body),
+        Event::Cluster(news) => runs::on_cluster(state, news),
+        Event::FunctionAdded(result) => runs::on_function_added(state, result),
+        Event::Presets(list) => state.execute.presets = list,
+        Event::Usage(usage) => state.stack.measured(usage),
         Event::Paged(Ok(())) => {}
-        Event::Saved(path, Ok(what)) => {
-            let text = format!("saved to {}", path.display());
-            state.notify(text, what);
-        }
-        Event::Saved(_, Err(failure)) | Event::Paged(Err(failure)) => {
-            state.notify_failure(&failure);
-        }
+        Event::Saved(path, what) => state.notify(format!("saved to {}", path.display()), what),
+        Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
         Event::Executed(id, result) => runs::on_executed(state, id, result),
         Event::Profile(event) => profiles::update::on(state, event),
         Event::Data(event) => data::update::answers::on(state, event),

@@ -104,13 +104,10 @@ impl Runner {
                 self.call("key", call);
             }
             Effect::Cancel(id, request_id) => self.cancel(id, request_id),
-            Effect::Save { path, text, what } => {
-                let events = self.events.clone();
-                self.tasks.spawn("save", async move {
-                    let saved = export::save(&path, &text).await.map(|()| what);
-                    events.send(Event::Saved(path, saved)).await.ok();
-                });
-            }
+            Effect::Save { path, text, what } => self.report("save", async move {
+                let saved = export::save(&path, &text).await;
+                Some(saved.map_or_else(Event::Failed, |()| Event::Saved(path, what)))
+            }),
             Effect::Probe => self.probe(),
             effect => return Some(effect),
         }
@@ -119,11 +116,7 @@ impl Runner {
 
     /// Starts the pager with `text`, without waiting for its end, which is [`Event::Paged`].
     pub(crate) fn start_pager(&self, text: String) {
-        let events = self.events.clone();
-        self.tasks.spawn("pager", async move {
-            let paged = pager::show(&text).await;
-            events.send(Event::Paged(paged)).await.ok();
-        });
+        self.report("pager", async move { Some(Event::Paged(pager::show(&text).await)) });
     }
 
     /// Drops every call, and waits until it has ended.
@@ -135,13 +128,12 @@ impl Runner {
 
     fn start_local(&self) {
         let Some(local) = self.local.clone() else { return };
-        let (events, local_events) = (self.events.clone(), self.local_events.clone());
-        self.tasks.spawn("local stack", async move {
-            if let Err(error) = local.start(local_events).await {
-                let next = "look at the logs (5), or name services with --head";
-                let failure = Failure::new(error.to_string(), chain(&*error.source), next);
-                events.send(Event::LocalFailed(failure)).await.ok();
-            }
+        let local_events = self.local_events.clone();
+        self.report("local stack", async move {
+            let error = local.start(local_events).await.err()?;
+            let next = "look at the logs (5), or name services with --head";
+            let failure = Failure::new(error.to_string(), chain(&*error.source), next);
+            Some(Event::LocalFailed(failure))
         });
     }
 
@@ -179,6 +171,20 @@ impl Runner {
         if let Some(call) = self.running.remove(subject) {
             call.cancel();
         }
+    }
+
+    /// Runs `work` beside all others, whatever the screen is connected to, and sends its event.
+    fn report(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Option<Event>> + Send + 'static,
+    ) {
+        let events = self.events.clone();
+        self.tasks.spawn(name, async move {
+            if let Some(event) = work.await {
+                events.send(event).await.ok();
+            }
+        });
     }
 
     /// Runs a call in place of an older one of the same subject, and sends its event.

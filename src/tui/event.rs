@@ -96,15 +96,13 @@ pub(crate) enum Event {
     /// The answer to [`Effect::AddFunction`].
     FunctionAdded(Result<FunctionBody, Failure>),
     /// The answer to [`Effect::LoadPresets`].
-    Presets(Result<BTreeMap<String, Preset>, Failure>),
-    /// The answer to [`Effect::SavePresets`], where that failed.
-    PresetsNotSaved(Failure),
+    Presets(BTreeMap<String, Preset>),
     /// The answer to [`Effect::LoadUsage`]: what each local process uses.
     Usage(Vec<(String, Usage)>),
-    /// A local process could not be started or stopped.
-    ProcessFailed(Failure),
+    /// What was to be done on this machine failed: a process, a file.
+    Failed(Failure),
     /// The answer to [`Effect::Save`]: where to, and how many rows or lines.
-    Saved(PathBuf, Result<String, Failure>),
+    Saved(PathBuf, String),
     /// The answer to [`Effect::Page`]: the pager has ended, and the terminal is free.
     Paged(Result<(), Failure>),
     /// For the Data screen.

@@ -85,9 +85,10 @@ impl Overlay {
         }
     }
 
-    /// The selected row, where it is a list.
+    /// The selected row, or the first one shown, where it is a list.
     pub(crate) const fn row(&mut self) -> Option<&mut usize> {
         match self {
+            Self::Help(help) => Some(&mut help.scroll),
             Self::Palette(palette) => Some(&mut palette.row),
             Self::Themes(themes) => Some(&mut themes.row),
             Self::CopyAs(copy_as) => Some(&mut copy_as.row),

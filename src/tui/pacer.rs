@@ -34,7 +34,7 @@ const DATA_WITHIN: Duration = Duration::from_millis(1_250);
 /// Schedules frames by their causes.
 #[derive(Debug)]
 pub(crate) struct Pacer {
-    dirty: Dirty,
+    pub(crate) dirty: Dirty,
     last_frame: Option<Instant>,
     /// When the last frame for data was drawn.
     last_data: Option<Instant>,
@@ -84,11 +84,6 @@ impl Pacer {
     /// Whether a frame is due at `now`.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.next().is_some_and(|due| due <= now)
-    }
-
-    /// The most urgent cause of the next frame.
-    pub(crate) const fn cause(&self) -> Dirty {
-        self.dirty
     }
 
     /// Whether to check at `now` that the next frame would show a change: it is for data, which may be

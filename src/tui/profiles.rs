@@ -3,8 +3,6 @@
 //! The command line room implements [`Profiles`] over its configuration file, the system's keyring
 //! and files. Nothing here reads one.
 
-use std::fmt;
-
 use async_trait::async_trait;
 use model::key::ApiKey;
 
@@ -20,13 +18,16 @@ pub struct Profile {
 }
 
 /// Where an API key is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum KeyPlace {
     /// In the environment, for this program alone.
+    #[strum(to_string = "from the environment")]
     Environment,
     /// In the system's keyring.
+    #[strum(to_string = "in the system's keyring")]
     Keyring,
     /// In a file that its owner alone can read.
+    #[strum(to_string = "in a file only you can read")]
     File,
 }
 
@@ -70,14 +71,4 @@ pub struct ProfileError {
     /// Why it did not work.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl fmt::Display for KeyPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Environment => "from the environment",
-            Self::Keyring => "in the system's keyring",
-            Self::File => "in a file only you can read",
-        })
-    }
 }

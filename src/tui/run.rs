@@ -35,7 +35,7 @@ use crate::{
     replies::Replies,
     screens::Screen,
     state::{Dirty, State, profiles, session},
-    terminal::{Signal, Signals, Tui},
+    terminal::{self, Signal, Signals, Tui},
     theme::{self, Theme, depth::Depth},
     view::{self, hits::Hits},
     widget::symbols::Symbols,
@@ -291,7 +291,7 @@ impl Loop {
             return Ok(());
         }
         // A screen that panicked is drawn again on input only.
-        let waits_for_input = self.broken.is_some() && self.pacer.cause() < Dirty::Input;
+        let waits_for_input = self.broken.is_some() && self.pacer.dirty < Dirty::Input;
         let is_checked = self.pacer.needs_check(now) && !self.state.is_animated();
         if waits_for_input || (is_checked && !self.has_changes()) {
             self.pacer.skip(now);
@@ -300,7 +300,7 @@ impl Loop {
         if is_checked {
             self.pacer.record_change(now);
         }
-        if self.pacer.cause() > Dirty::Animation {
+        if self.pacer.dirty > Dirty::Animation {
             self.state.changed_at = self.clock.now();
         }
         self.draw()
@@ -439,11 +439,10 @@ impl Loop {
                 let target = self.hits.target_at(mouse.column, mouse.row);
                 match mouse.kind {
                     MouseEventKind::Down(MouseButton::Left) => Event::Click(target?),
-                    MouseEventKind::ScrollUp => {
-                        Event::Wheel(target.unwrap_or(Target::Pane(0)), -view::WHEEL_ROWS)
-                    }
-                    MouseEventKind::ScrollDown => {
-                        Event::Wheel(target.unwrap_or(Target::Pane(0)), view::WHEEL_ROWS)
+                    kind @ (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown) => {
+                        let sign = if kind == MouseEventKind::ScrollUp { -1 } else { 1 };
+                        let target = target.unwrap_or(Target::Pane(0));
+                        Event::Wheel(target, sign * view::WHEEL_ROWS)
                     }
                     _ => return None,
                 }
@@ -461,7 +460,7 @@ impl Loop {
                     break;
                 }
                 Some(Effect::Page(text)) => {
-                    Tui::leave();
+                    terminal::switch_off();
                     // A stream that is not polled reads no keys, and dropping the old one ends it.
                     self.keys = EventStream::new();
                     self.is_paging = true;

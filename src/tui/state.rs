@@ -31,7 +31,7 @@ use crate::{
     local::Level,
     overlay::{Overlay, profiles::state::KeyStep},
     screens::{self, Screen, cluster::state::ClusterContext, execute::state::Pane},
-    theme,
+    theme::{self, custom::LowContrast},
     widget::symbols::Symbols,
 };
 
@@ -215,16 +215,16 @@ impl State {
         let theme::Name::Custom(own) = self.theme_name() else { return };
         let faint = own.low_contrast();
         let Some(worst) = faint.first() else { return };
-        let (token, on, ratio) = (worst.token, worst.on, worst.ratio);
+        let line = |it: &LowContrast| format!("{} on {} is {:.1} to 1", it.token, it.on, it.ratio);
         let others = match faint.len() {
             1 => String::new(),
             n => format!(", and {} more", n - 1),
         };
         let text = format!("the theme {} is hard to read", own.name);
-        let detail = format!("{token} on {on} is {ratio:.1} to 1 where 4.5 is legible{others}");
+        let detail = format!("{} where 4.5 is legible{others}", line(worst));
         for it in &faint {
-            let line = format!("{} on {} is {:.1} to 1", it.token, it.on, it.ratio);
-            self.logs.log(Level::Warn, self.now, format!("theme {}: {line}", own.name));
+            let text = format!("theme {}: {}", own.name, line(it));
+            self.logs.log(Level::Warn, self.now, text);
         }
         self.notices.add(Level::Warn, text, detail, self.now);
     }
@@ -262,13 +262,13 @@ impl State {
             nodes: &self.nodes,
             stack: &self.stack,
             runs: &self.runs,
-            page: page_rows(self.size),
+            page: self.page(),
         }
     }
 
-    /// Rows in a page of a list.
+    /// Rows in a page of a list: half of what is between the frames.
     pub(crate) fn page(&self) -> usize {
-        page_rows(self.size)
+        usize::from(self.size.1.saturating_sub(8) / 2).max(1)
     }
 
     /// Whether a countdown or an elapsed time is in view.
@@ -365,9 +365,4 @@ impl State {
         self.logs.log(Level::Info, self.now, line);
         self.show_notice(screens, Level::Info, text, detail);
     }
-}
-
-/// Rows that most lists have on a terminal of `size`: half of what is between the frames.
-pub(crate) fn page_rows(size: (u16, u16)) -> usize {
-    usize::from(size.1.saturating_sub(8) / 2).max(1)
 }

@@ -141,17 +141,12 @@ impl Tui {
             }
             Effect::Redraw => self.redraw(),
             Effect::Suspend => {
-                Self::leave();
+                switch_off();
                 job::stop()?;
                 self.reenter()
             }
             _ => Ok(()),
         }
-    }
-
-    /// Leaves the terminal to another program, until [`Self::reenter`].
-    pub(crate) fn leave() {
-        switch_off();
     }
 
     /// Stops this process while a pager of the same job, which stops by itself, has the terminal.
@@ -197,7 +192,7 @@ fn switch_on(has_mouse: bool) -> io::Result<()> {
 }
 
 /// Switches off the modes that are on. Ignores failures: there may be no terminal any more.
-fn switch_off() {
+pub(crate) fn switch_off() {
     let modes = MODES_ON.swap(0, Ordering::SeqCst);
     let mut bytes = Vec::new();
     if modes & MOUSE != 0 {

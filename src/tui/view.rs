@@ -21,7 +21,7 @@ pub(crate) mod wrap;
 
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{Position, Rect},
     text::{Line, Span},
 };
 
@@ -30,7 +30,7 @@ use crate::{
     keymap::Layer,
     state::{State, loadable::Loadable},
     theme::Theme,
-    widget::{note, pane::Focus},
+    widget::{format, note, pane::Focus},
 };
 
 /// Rows that a turn of the wheel moves.
@@ -64,6 +64,12 @@ impl Frame<'_> {
     /// The key of `action` in `layer`, as hints name it.
     pub(crate) fn key(&self, layer: Layer, action: Action) -> String {
         self.state.keys.key_text(layer, action)
+    }
+
+    /// `keys  what they do`, the keys right-aligned in `width` columns.
+    pub(crate) fn key_line(&self, keys: &str, width: usize, action: Action) -> Line<'static> {
+        let keys = Span::styled(format::right(keys, width), self.theme.key);
+        Line::from(vec![keys, Span::raw("  "), Span::styled(action.title(), self.theme.text)])
     }
 
     /// Keys of `layer` and what each is said to do, for a border; what has no key is left out.
@@ -137,6 +143,13 @@ pub(crate) fn split_columns(area: Rect, at: u16) -> [Rect; 2] {
     let at = at.min(area.width);
     let right = Rect { x: area.x.saturating_add(at), width: area.width - at, ..area };
     [Rect { width: at, ..area }, right]
+}
+
+/// The part of `area` that is one row high and `width` columns wide, from `at` on.
+pub(crate) fn strip(area: Rect, at: impl Into<Position>, width: u16) -> Rect {
+    let Position { x, y } = at.into();
+    let place = Rect::new(area.x.saturating_add(x), area.y.saturating_add(y), width, 1);
+    place.intersection(area)
 }
 
 /// An area of this size in the middle of `area`.

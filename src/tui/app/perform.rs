@@ -224,7 +224,7 @@ fn refresh(state: &mut State) {
 fn open_form(state: &mut State) {
     let is_chosen = state.screen == Screen::Cluster
         && matches!(state.cluster.focus, cluster::state::Pane::Runs | cluster::state::Pane::Groups);
-    if is_chosen && let Some(run) = state.cluster.selected_run(&state.runs) {
+    if is_chosen && let Some(run) = state.results().selected(&state.runs) {
         state.execute.form.fill(&run.request.clone(), &run.input.clone());
     }
     show(state, Screen::Execute);
@@ -235,7 +235,7 @@ fn copy(state: &mut State) {
     let known = state.cluster_context();
     let text = match state.screen {
         Screen::Cluster => state.cluster.selection(known),
-        Screen::Execute => state.execute.selection(&state.runs),
+        Screen::Execute => state.execute.results.text(&state.runs),
         Screen::Data => state.data.selection(),
         Screen::Inference => state.inference.selection(),
         Screen::Logs => state.logs.selection(),

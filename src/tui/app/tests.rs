@@ -300,9 +300,9 @@ fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
     let shown = screen.text();
     assert!(shown.contains("failed to list the nodes"), "{shown}");
     assert!(shown.contains("stale 2m") && shown.contains("12D3KooWRv"), "{shown}");
-    let n_lines = screen.state.logs.n_kept();
+    let n_lines = screen.state.logs.lines.len();
     screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
-    assert_eq!(screen.state.logs.n_kept(), n_lines, "one line for each change");
+    assert_eq!(screen.state.logs.lines.len(), n_lines, "one line for each change");
     screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
     assert!(screen.text().contains("head is reachable again"));
 }

@@ -7,13 +7,14 @@ use crate::{
     event::Target,
     keymap::Layer,
     overlay::{
-        self, Overlay, copy_as, help, notices, palette, profiles, themes, view::draw_confirm,
+        self, Overlay, copy_as, help, notices, palette, profiles, themes,
+        view::{Surface, draw_confirm},
     },
     screens::{Screen, cluster, data, execute, inference, logs, overview},
     state::State,
     theme::Theme,
     view::{Frame, SIZE_MIN, Tier, centered, draw_empty, footer, header, hits::Hits, split_rows},
-    widget::{paint, pane::Pane},
+    widget::{note, paint, pane::Pane},
 };
 
 /// Draws the whole screen; returns what can be clicked.
@@ -80,35 +81,32 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     if overlay.is_fading() {
         frame.theme.fade(area, buf);
     }
+    let on = Surface { area, buf, frame, hits };
     match overlay {
         Overlay::Jump(_) => {}
-        Overlay::Help(help) => help::view::draw(area, buf, frame, help, hits),
-        Overlay::ConfirmQuit => draw_confirm(area, buf, frame, hits),
-        Overlay::Palette(palette) => palette::view::draw(area, buf, frame, palette, hits),
-        Overlay::Themes(themes) => themes::view::draw(area, buf, frame, *themes, hits),
-        Overlay::AddNode => cluster::view::node_form::draw(area, buf, frame, hits),
-        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(area, buf, frame, hits),
-        Overlay::Presets(row) => execute::view::presets::draw(area, buf, frame, *row, hits),
-        Overlay::PresetName(name) => {
-            execute::view::presets::prompt(name, frame).draw(area, buf, frame, hits);
-        }
-        Overlay::Save(save) => save.prompt(frame).draw(area, buf, frame, hits),
-        Overlay::CopyAs(copy_as) => copy_as::view::draw(area, buf, frame, copy_as, hits),
-        Overlay::Profiles(row) => profiles::view::draw(area, buf, frame, *row, hits),
-        Overlay::Key(form) => profiles::view::draw_key(area, buf, frame, form, hits),
-        Overlay::Notices(row) => notices::view::draw(area, buf, frame, *row, hits),
+        Overlay::Help(help) => help::view::draw(on, help),
+        Overlay::ConfirmQuit => draw_confirm(on),
+        Overlay::Palette(palette) => palette::view::draw(on, palette),
+        Overlay::Themes(themes) => themes::view::draw(on, *themes),
+        Overlay::AddNode => cluster::view::node_form::draw(on),
+        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(on),
+        Overlay::Presets(row) => execute::view::presets::draw(on, *row),
+        Overlay::PresetName(name) => execute::view::presets::prompt(name, frame).draw(on),
+        Overlay::Save(save) => save.prompt(frame).draw(on),
+        Overlay::CopyAs(copy_as) => copy_as::view::draw(on, copy_as),
+        Overlay::Profiles(row) => profiles::view::draw(on, *row),
+        Overlay::Key(form) => profiles::view::draw_key(on, form),
+        Overlay::Notices(row) => notices::view::draw(on, *row),
     }
 }
 
 fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
     let (width, height) = SIZE_MIN;
-    let note = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
+    let text = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
     let [top, _, bottom] = rows(area, 1);
     header::draw_health(top, buf, state, theme);
-    let middle = centered(area, area.width, 1);
-    let note_width = u16::try_from(note.chars().count()).unwrap_or(u16::MAX);
-    let x = middle.width.saturating_sub(note_width) / 2;
-    paint::text(buf, middle, (x, 0), &note, theme.text.add_modifier(Modifier::BOLD));
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    note::centered(buf, centered(area, area.width, 1), &[(&text, bold)]);
     if area.height > 2 {
         let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
         paint::text(buf, bottom, (0, 0), &quit, theme.muted);

@@ -20,52 +20,47 @@ use crate::{
 impl Runner {
     /// Performs an effect on this machine alone; returns any other.
     pub(super) fn use_machine(&self, effect: Effect) -> Option<Effect> {
-        if !matches!(
-            effect,
-            Effect::LoadPresets
-                | Effect::SavePresets(_)
-                | Effect::LoadUsage
-                | Effect::FindDetachedNodes
-                | Effect::AddNode(_)
-                | Effect::StopProcess(_)
-                | Effect::RestartProcess(_)
-        ) {
-            return Some(effect);
-        }
-        let (local, events) = (self.local.clone(), self.events.clone());
-        let (local_events, path) = (self.local_events.clone(), self.presets.clone());
-        self.tasks.spawn("this machine", async move {
-            let event = match (effect, local) {
-                (Effect::LoadPresets, _) => match path {
-                    Some(path) => Some(Event::Presets(read_presets(&path).await)),
-                    None => None,
-                },
-                (Effect::SavePresets(list), _) => match path {
-                    Some(path) => {
-                        write_presets(&path, &list).await.err().map(Event::PresetsNotSaved)
-                    }
-                    None => Some(Event::PresetsNotSaved(no_preset_file())),
-                },
-                (Effect::FindDetachedNodes, None) => None,
-                (_, None) => Some(Event::ProcessFailed(no_local_stack())),
-                (Effect::LoadUsage, Some(local)) => Some(Event::Usage(local.usage())),
-                (Effect::FindDetachedNodes, Some(local)) => {
-                    process_event(local.find_kept(local_events).await)
-                }
-                (Effect::AddNode(wish), Some(local)) => {
-                    process_event(local.add(wish, local_events).await)
-                }
-                (Effect::StopProcess(name), Some(local)) => process_event(local.end(&name).await),
-                (Effect::RestartProcess(name), Some(local)) => {
-                    process_event(local.restart(&name, local_events).await)
-                }
-                (_, Some(_)) => None,
-            };
-            if let Some(event) = event {
-                events.send(event).await.ok();
+        let (presets, local_events) = (self.presets.clone(), self.local_events.clone());
+        match effect {
+            Effect::LoadPresets => self.report("presets", async move {
+                Some(read_presets(&presets?).await.map_or_else(Event::Failed, Event::Presets))
+            }),
+            Effect::SavePresets(list) => self.report("presets", async move {
+                let Some(path) = presets else { return Some(Event::Failed(no_preset_file())) };
+                write_presets(&path, &list).await.err().map(Event::Failed)
+            }),
+            Effect::FindDetachedNodes if self.local.is_none() => {}
+            Effect::FindDetachedNodes => {
+                self.use_local(|local| async move { local.find_kept(local_events).await });
             }
-        });
+            Effect::LoadUsage => {
+                let local = self.local.clone();
+                self.report("usage", async move { Some(Event::Usage(local?.usage())) });
+            }
+            Effect::AddNode(wish) => {
+                self.use_local(|local| async move { local.add(wish, local_events).await });
+            }
+            Effect::StopProcess(name) => {
+                self.use_local(|local| async move { local.end(&name).await });
+            }
+            Effect::RestartProcess(name) => {
+                self.use_local(|local| async move { local.restart(&name, local_events).await });
+            }
+            effect => return Some(effect),
+        }
         None
+    }
+
+    /// Calls the local stack, and reports a failure, or that there is none.
+    fn use_local<F>(&self, call: impl FnOnce(Arc<dyn LocalStack>) -> F)
+    where
+        F: Future<Output = Result<(), LocalError>> + Send + 'static,
+    {
+        let done = self.local.clone().map(call);
+        self.report("this machine", async move {
+            let Some(done) = done else { return Some(Event::Failed(no_local_stack())) };
+            done.await.err().map(|error| Event::Failed(describe(&error)))
+        });
     }
 }
 
@@ -100,10 +95,6 @@ pub(super) async fn add_function(
             "",
         ))
     }))
-}
-
-fn process_event(result: Result<(), LocalError>) -> Option<Event> {
-    result.err().map(|error| Event::ProcessFailed(describe(&error)))
 }
 
 fn describe(error: &LocalError) -> Failure {

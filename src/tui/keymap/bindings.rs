@@ -1,5 +1,7 @@
 //! The bindings in force: those of the table, with what the user has changed in a file of keys.
 
+use std::collections::HashSet;
+
 use super::{Chord, Layer, Resolved, TABLE, sequence, sequence_text};
 use crate::{
     action::Action,
@@ -270,11 +272,8 @@ fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
     }
     // Those of this place before those of everywhere.
     actions.sort_by_key(|action| !TABLE.iter().any(|it| (it.layer, it.action) == (layer, *action)));
-    let mut names: Vec<String> = Vec::new();
-    for name in actions.iter().map(|action| action.name()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let mut seen = HashSet::new();
+    actions.retain(|action| seen.insert(*action));
+    let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
     Err(format!("[{}] has no action `{name}`; it has {}", layer.name(), names.join(", ")))
 }

@@ -1,6 +1,6 @@
 //! Updates of overlays: opening, moving the selection, confirming it.
 
-use wire::functions::FunctionBody;
+use std::mem::discriminant;
 
 use super::{
     Overlay,
@@ -21,45 +21,29 @@ use crate::{
         inference,
         update::{send_copy, show},
     },
-    state::{State, steps::Steps as _},
+    state::{State, field::Field, steps::Steps as _},
     widget::format::counted,
 };
 
 /// Opens the overlay that `action` is for, or closes it where it is on top.
 pub(crate) fn toggle(state: &mut State, action: Action) {
-    let is_open = matches!(
-        (action, state.overlays.last()),
-        (Action::Help, Some(Overlay::Help(_)))
-            | (Action::Palette, Some(Overlay::Palette(_)))
-            | (Action::Themes, Some(Overlay::Themes(_)))
-            | (Action::Notices, Some(Overlay::Notices(_)))
-            | (Action::Profiles, Some(Overlay::Profiles(_)))
-    );
-    if is_open {
-        state.close();
-        return;
-    }
     let overlay = match action {
-        Action::Help => {
-            let mut help = Help::default();
-            help.filter.edit();
-            Overlay::Help(help)
-        }
-        Action::Palette => {
-            let mut palette = Palette::new(entries::entries(state));
-            palette.input.edit();
-            Overlay::Palette(Box::new(palette))
-        }
+        Action::Help => Overlay::Help(Help { filter: Field::edited(""), scroll: 0 }),
+        Action::Palette => Overlay::Palette(Box::new(Palette::new(entries::entries(state)))),
         Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.custom_themes)),
         Action::Notices => {
             // They are read now: the corner is free again.
             state.notices.clear();
             Overlay::Notices(0)
         }
-        Action::Profiles => return profiles::update::choose(state),
+        Action::Profiles => Overlay::Profiles(profiles::update::current_row(state)),
         _ => return,
     };
-    state.open(overlay);
+    if state.overlays.last().is_some_and(|top| discriminant(top) == discriminant(&overlay)) {
+        state.close();
+    } else {
+        state.open(overlay);
+    }
 }
 
 /// Handles an action in the topmost overlay; returns whether there is one.
@@ -73,9 +57,7 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
     }
     let n_rows = n_rows(state);
     let Some(overlay) = state.overlays.last_mut() else { return false };
-    if let Overlay::Help(help) = overlay {
-        help.act(action);
-    } else if let Some(row) = overlay.row() {
+    if let Some(row) = overlay.row() {
         *row = moved(action, *row, n_rows);
     }
     preview_theme(state);
@@ -91,6 +73,8 @@ fn n_rows(state: &State) -> usize {
         Some(Overlay::Notices(_)) => state.notices.past().len(),
         Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
         Some(Overlay::Presets(_)) => state.execute.presets.len(),
+        // What is drawn is known only there.
+        Some(Overlay::Help(_)) => usize::MAX,
         _ => 0,
     }
 }
@@ -243,15 +227,14 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
         Goal::Function(id, method) => {
             show(state, Screen::Execute);
             state.execute.focus = Pane::Form;
-            let functions = state.execute.form.functions.iter();
-            let is_it = |it: &&FunctionBody| (&it.function_id, &it.method) == (&id, &method);
-            if let Some(function) = functions.clone().find(is_it).cloned() {
+            let known = state.execute.form.find(&id, &method);
+            if let Some(function) = known.map(|(_, function)| function.clone()) {
                 state.execute.form.added(&function);
             }
         }
         Goal::Run(id) => {
             show(state, Screen::Cluster);
-            state.cluster.run = Some(id);
+            state.cluster.results.run = Some(id);
             state.cluster.focus = cluster::state::Pane::Groups;
         }
     }

@@ -14,6 +14,14 @@ use crate::{
     },
 };
 
+/// What an overlay is drawn on, and where what is clicked is noted.
+pub(crate) struct Surface<'a> {
+    pub(crate) area: Rect,
+    pub(crate) buf: &'a mut Buffer,
+    pub(crate) frame: Frame<'a>,
+    pub(crate) hits: &'a mut Hits,
+}
+
 /// Draws a raised box at `place` and returns its inner area.
 pub(crate) fn raise(
     place: Rect,
@@ -72,7 +80,8 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// Draws it in the middle of `area`.
-    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    pub(crate) fn draw(&self, on: Surface<'_>) {
+        let Surface { area, buf, frame, hits } = on;
         let n_rows = u16::try_from(self.lines.len()).unwrap_or(u16::MAX);
         let place = centered(area, self.width, n_rows.saturating_add(4));
         let inside = raise(place, buf, frame, Pane::new(self.title), hits);
@@ -94,9 +103,10 @@ pub(crate) struct Prompt<'a> {
 
 impl Prompt<'_> {
     /// Draws it in the middle of `area`.
-    pub(crate) fn draw(&self, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    pub(crate) fn draw(&self, on: Surface<'_>) {
         /// Columns of the box.
         const WIDTH: u16 = 64;
+        let Surface { area, buf, frame, hits } = on;
         let theme = frame.theme;
         let place = centered(area, WIDTH.min(area.width.saturating_sub(2)), 6);
         let inside = raise(place, buf, frame, Pane::new(self.title), hits);
@@ -104,14 +114,15 @@ impl Prompt<'_> {
         let [_, row] = split_rows(inside, 1);
         let [_, room] = split_columns(split_rows(row, 1)[0], x);
         buf.set_style(room, theme.sel);
-        draw_field(pane::padded(room), buf, theme, self.field, theme.text);
+        draw_field(pane::padded(room), buf, theme, self.field, true);
         let note = format::fit(&self.note, inside.width.into());
         paint::text(buf, inside, (0, 3), &note, theme.muted);
     }
 }
 
 /// Asks whether to quit although a run is awaited, or an added node would end.
-pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw_confirm(on: Surface<'_>) {
+    let frame = on.frame;
     let theme = frame.theme;
     let runs = match frame.state.runs.n_waiting() {
         0 => None,
@@ -135,5 +146,5 @@ pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits:
         lines: reasons.map(|reason| Line::styled(reason, theme.text)).collect(),
         keys: frame.hints(Layer::Confirm, &keys),
     }
-    .draw(area, buf, frame, hits);
+    .draw(on);
 }

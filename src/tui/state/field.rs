@@ -16,9 +16,9 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// A field that holds `text`.
-    pub(crate) fn new(text: &str) -> Self {
-        Self { input: Input::new(text.to_owned()), is_edited: false }
+    /// A field that holds `text` and has focus.
+    pub(crate) fn edited(text: &str) -> Self {
+        Self { input: Input::new(text.to_owned()), is_edited: true }
     }
 
     pub(crate) fn value(&self) -> &str {
@@ -28,11 +28,6 @@ impl Field {
     /// Puts another text in, with the caret at its end.
     pub(crate) fn set(&mut self, text: &str) {
         self.input = Input::new(text.to_owned());
-    }
-
-    /// The caret, in characters from the start.
-    pub(crate) fn cursor(&self) -> usize {
-        self.input.cursor()
     }
 
     /// The first column to be shown in `width` columns so that the caret is among them.
@@ -100,7 +95,7 @@ impl Field {
             .filter(|letter| !letter.is_control())
             .take(room)
             .collect();
-        let cursor = self.cursor();
+        let cursor = self.input.cursor();
         let before = self.value().chars().take(cursor);
         let after = self.value().chars().skip(cursor);
         let whole: String = before.chain(text.chars()).chain(after).collect();

@@ -5,6 +5,7 @@ mod activity;
 use std::collections::BTreeMap;
 
 use model::timestamp::Timestamp;
+use strum::IntoStaticStr;
 use wire::functions::{ExecuteResponse, NodeBody};
 
 pub(crate) use self::activity::{Activity, PERIOD};
@@ -18,7 +19,8 @@ use super::{
 const SEEN_MAX: usize = 1_000;
 
 /// The origin of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Origin {
     /// The screen started it.
     Local,
@@ -107,7 +109,7 @@ impl Nodes {
                 origin: Origin::Local,
                 subgroups: Some(node.subgroup.clone().into_iter().collect()),
                 process: Some((node.name.clone(), node.pid)),
-                exited: stack.exited.get(&node.name).copied(),
+                exited: stack.status(&node.name).exited,
                 peer_id: node.peer_id.clone(),
                 ..Node::default()
             }));
@@ -220,6 +222,6 @@ fn of_body(body: &NodeBody, stack: &Stack) -> Node {
         slots: body.slots.map(|n_slots| (n_slots, body.slots_free)),
         n_functions: body.functions.len(),
         process: process.map(|node| (node.name.clone(), node.pid)),
-        exited: process.and_then(|node| stack.exited.get(&node.name).copied()),
+        exited: process.and_then(|node| stack.status(&node.name).exited),
     }
 }

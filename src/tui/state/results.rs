@@ -2,20 +2,25 @@
 
 pub(crate) mod text;
 
-use strum::VariantArray;
+use strum::{IntoStaticStr, VariantArray};
 use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 use self::text::Position;
-use super::steps::Steps as _;
+use super::{
+    runs::{Run, RunId, Runs},
+    steps::Steps as _,
+};
 use crate::action::Action;
 
 /// One of the outputs of a result group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "lowercase")]
 pub(crate) enum Output {
     #[default]
     Stdout,
     Stderr,
     /// The head's whole answer.
+    #[strum(serialize = "raw JSON")]
     Json,
 }
 
@@ -42,22 +47,54 @@ pub(crate) struct ResultView {
     pub(crate) marked: Option<usize>,
 }
 
-impl Output {
-    /// The display name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-            Self::Json => "raw JSON",
-        }
+/// The run that a screen shows, and the view of its results.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RunView {
+    /// The selected run; the newest one if that is gone.
+    pub(crate) run: Option<RunId>,
+    pub(crate) look: ResultView,
+}
+
+impl RunView {
+    pub(crate) fn selected(self, runs: &Runs) -> Option<&Run> {
+        self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
     }
 
-    /// The part that a file's name has of it.
+    /// The place of the selected run among the newest.
+    pub(crate) fn idx(self, runs: &Runs) -> usize {
+        let selected = self.selected(runs).map(|run| run.id);
+        runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
+    }
+
+    /// Shows run `id`.
+    pub(crate) fn show(&mut self, id: RunId) {
+        *self = Self { run: Some(id), look: self.look.of_another() };
+    }
+
+    /// Shows the run at `idx` among the newest; returns whether there is one.
+    pub(crate) fn show_at(&mut self, idx: usize, runs: &Runs) -> bool {
+        let run = runs.iter().nth(idx);
+        run.inspect(|run| self.show(run.id)).is_some()
+    }
+
+    /// Handles an action on the results; `page` rows make a page.
+    pub(crate) fn take(&mut self, action: Action, runs: &Runs, page: usize) {
+        let response = self.selected(runs).and_then(Run::response);
+        self.look.take(action, response, page);
+    }
+
+    /// The text of the results in view.
+    pub(crate) fn text(self, runs: &Runs) -> Option<String> {
+        Some(self.look.text(self.selected(runs)?.response()?))
+    }
+}
+
+impl Output {
+    /// What a file with it is called.
     pub(crate) const fn file_name(self) -> &'static str {
         match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
             Self::Json => "response",
+            _ => self.into_str(),
         }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     list: VecDeque<Run>,
-    n_started: u32,
+    pub(crate) n_started: u32,
     early: Early,
 }
 
@@ -97,11 +97,6 @@ impl Runs {
     /// The runs, newest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Run> {
         self.list.iter()
-    }
-
-    /// How many were started in this session, those no longer kept included.
-    pub(crate) const fn n_started(&self) -> u32 {
-        self.n_started
     }
 
     /// How many are awaited.

@@ -108,6 +108,12 @@ impl Services {
         self.addresses = addresses.clone();
     }
 
+    /// Where `service` is, as far as that is known.
+    pub(crate) fn address(&self, service: Service) -> Option<&str> {
+        let Addresses { head, datasets, inference, .. } = &self.addresses;
+        [head, datasets, inference][service as usize].as_deref()
+    }
+
     /// Whether the address of any service is known.
     pub(crate) fn is_any_known(&self) -> bool {
         self.health.iter().any(|health| *health != Health::Absent)

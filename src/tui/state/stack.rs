@@ -1,9 +1,6 @@
 //! The local stack: what is being started, what runs, what ended.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use model::timestamp::Timestamp;
 
@@ -13,7 +10,7 @@ use crate::{
     widget::format,
 };
 
-/// The most names of ended processes kept; a stack has a handful.
+/// The most names of processes for which an end is kept; a stack has a handful.
 const EXITED_MAX: usize = 256;
 
 /// The phase of the local stack.
@@ -36,16 +33,8 @@ pub(crate) struct Stack {
     pub(crate) steps: Vec<String>,
     /// What runs, once it does.
     pub(crate) ready: LocalReady,
-    /// Name of each process that ended, and its exit code.
-    pub(crate) exited: BTreeMap<String, Exit>,
-    /// Names of those that ended and are about to be restarted.
-    restarting: BTreeSet<String>,
-    /// Names of those that were asked to end.
-    pub(crate) stopping: BTreeSet<String>,
-    /// When each was started.
-    since: BTreeMap<String, Timestamp>,
-    /// The resource usage of each.
-    usage: BTreeMap<String, Usage>,
+    /// What is known of each process, by its name.
+    statuses: BTreeMap<String, Status>,
 }
 
 /// How a process ended.
@@ -63,6 +52,12 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// Its node, if it is one.
     pub(crate) node: Option<LocalNode>,
+    pub(crate) status: Status,
+}
+
+/// Whether a process runs, and what it uses.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Status {
     /// When it was started.
     pub(crate) since: Option<Timestamp>,
     /// Its resource usage at the last sample.
@@ -97,39 +92,30 @@ impl Stack {
                 self.ready = ready.clone();
                 let is_new = |node: &LocalNode| ready.nodes.iter().all(|it| it.name != node.name);
                 self.ready.nodes.extend(added.into_iter().filter(is_new));
-                for name in self.names() {
-                    self.since.entry(name).or_insert(now);
+                for process in self.processes() {
+                    self.status_mut(&process.name).since.get_or_insert(now);
                 }
             }
             LocalEvent::Node(node) | LocalEvent::Found(node) => {
-                self.exited.remove(&node.name);
-                self.restarting.remove(&node.name);
-                self.stopping.remove(&node.name);
-                self.usage.remove(&node.name);
-                self.since.insert(node.name.clone(), now);
+                *self.status_mut(&node.name) = Status { since: Some(now), ..Status::default() };
                 match self.ready.nodes.iter_mut().find(|it| it.name == node.name) {
                     Some(place) => place.clone_from(node),
                     None => self.ready.nodes.push(node.clone()),
                 }
             }
             LocalEvent::Service { name, pid } => {
-                self.exited.remove(name);
-                self.restarting.remove(name);
-                self.stopping.remove(name);
-                self.since.insert(name.clone(), now);
+                *self.status_mut(name) = Status { since: Some(now), ..Status::default() };
                 match self.ready.services.iter_mut().find(|(service, _)| service == name) {
                     Some(place) => place.1 = *pid,
                     None => self.ready.services.push((name.clone(), *pid)),
                 }
             }
             LocalEvent::Exited { process, code } | LocalEvent::Restarting { process, code, .. } => {
-                self.usage.remove(process);
-                match event {
-                    LocalEvent::Restarting { .. } => self.restarting.insert(process.clone()),
-                    _ => self.restarting.remove(process),
-                };
-                if self.exited.len() < EXITED_MAX {
-                    self.exited.insert(process.clone(), Exit { code: *code });
+                if self.statuses.len() < EXITED_MAX || self.statuses.contains_key(process) {
+                    let status = self.status_mut(process);
+                    status.usage = None;
+                    status.is_restarting = matches!(event, LocalEvent::Restarting { .. });
+                    status.exited = Some(Exit { code: *code });
                 }
             }
             LocalEvent::Log(_) => {}
@@ -138,16 +124,26 @@ impl Stack {
 
     /// Takes the resource usage of the processes.
     pub(crate) fn measured(&mut self, usage: Vec<(String, Usage)>) {
-        self.usage = usage.into_iter().collect();
+        self.statuses.values_mut().for_each(|status| status.usage = None);
+        for (name, usage) in usage {
+            self.status_mut(&name).usage = Some(usage);
+        }
     }
 
     /// Forgets a process that ended.
     pub(crate) fn forget(&mut self, name: &str) {
         self.ready.nodes.retain(|node| node.name != name);
         self.ready.services.retain(|(service, _)| service != name);
-        self.exited.remove(name);
-        self.restarting.remove(name);
-        self.stopping.remove(name);
+        self.statuses.remove(name);
+    }
+
+    /// What is known of the process called `name`.
+    pub(crate) fn status(&self, name: &str) -> Status {
+        self.statuses.get(name).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn status_mut(&mut self, name: &str) -> &mut Status {
+        self.statuses.entry(name.to_owned()).or_default()
     }
 
     /// The processes: nodes, then services.
@@ -156,11 +152,7 @@ impl Stack {
             name: name.to_owned(),
             pid,
             node: node.cloned(),
-            since: self.since.get(name).copied(),
-            usage: self.usage.get(name).copied(),
-            exited: self.exited.get(name).copied(),
-            is_restarting: self.restarting.contains(name),
-            is_stopping: self.stopping.contains(name),
+            status: self.status(name),
         };
         let nodes = self.ready.nodes.iter().map(|node| of(&node.name, node.pid, Some(node)));
         let services = self.ready.services.iter().map(|(name, pid)| of(name, *pid, None));
@@ -170,7 +162,7 @@ impl Stack {
     /// Nodes that were started by hand, run, and end with the screen.
     pub(crate) fn n_leaving(&self) -> usize {
         let is_leaving = |node: &&LocalNode| {
-            node.is_added && !node.is_kept && !self.exited.contains_key(&node.name)
+            node.is_added && !node.is_kept && self.status(&node.name).exited.is_none()
         };
         self.ready.nodes.iter().filter(is_leaving).count()
     }
@@ -178,10 +170,6 @@ impl Stack {
     /// Whether there is any process.
     pub(crate) fn has_processes(&self) -> bool {
         !(self.ready.nodes.is_empty() && self.ready.services.is_empty())
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.processes().into_iter().map(|process| process.name).collect()
     }
 
     /// The local process of a node.
@@ -217,10 +205,8 @@ impl Stack {
             parts.push(format!("head {}", port_of(head)));
         }
         let n_workers = self.ready.nodes.iter().filter(|node| node.role == "worker").count();
-        match n_workers {
-            0 => {}
-            1 => parts.push("1 worker".to_owned()),
-            n => parts.push(format!("{n} workers")),
+        if n_workers > 0 {
+            parts.push(format::counted(n_workers, "worker"));
         }
         parts.extend(addresses.datasets.as_ref().map(|_| "datasets".to_owned()));
         parts.extend(addresses.inference.as_ref().map(|_| "inference".to_owned()));
@@ -275,17 +261,20 @@ mod tests {
         let mut stack = Stack::default();
         stack.on(&LocalEvent::Node(node(7)), at(1));
         stack.measured(vec![("worker-4".to_owned(), Usage { memory_bytes: 9, cpu_percent: None })]);
-        stack.stopping.insert("worker-4".to_owned());
+        stack.status_mut("worker-4").is_stopping = true;
         let exited = LocalEvent::Exited { process: "worker-4".to_owned(), code: Some(0) };
         stack.on(&exited, at(2));
         let [process] = stack.processes().try_into().unwrap();
         assert_eq!(
-            (process.exited, process.usage, process.is_stopping),
+            (process.status.exited, process.status.usage, process.status.is_stopping),
             (Some(Exit { code: Some(0) }), None, true)
         );
         stack.on(&LocalEvent::Node(node(8)), at(3));
         let [process] = stack.processes().try_into().unwrap();
-        assert_eq!((process.exited, process.pid, process.since), (None, 8, Some(at(3))));
+        assert_eq!(
+            (process.status.exited, process.pid, process.status.since),
+            (None, 8, Some(at(3)))
+        );
         stack.on(&exited, at(4));
         stack.forget("worker-4");
         assert_eq!(stack.processes(), []);

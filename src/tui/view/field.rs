@@ -14,12 +14,19 @@ use crate::{
     widget::{format, paint, pane},
 };
 
-/// Draws a field's text with its caret, scrolled so that the caret is in view.
-pub(crate) fn draw_field(area: Rect, buf: &mut Buffer, theme: &Theme, field: &Field, style: Style) {
+/// Draws a field's text, with its caret scrolled into view where it is edited.
+pub(crate) fn draw_field(
+    area: Rect,
+    buf: &mut Buffer,
+    theme: &Theme,
+    field: &Field,
+    has_caret: bool,
+) {
+    let style = theme.text;
     if area.width < 2 || area.height == 0 {
         return;
     }
-    if !field.is_edited() {
+    if !has_caret {
         paint::text(buf, area, (0, 0), &format::fit(field.value(), area.width.into()), style);
         return;
     }
@@ -74,13 +81,7 @@ impl LabelledField<'_> {
                 paint::text(buf, inside, (x + 1, 0), "↑↓", theme.key);
             }
         } else {
-            let mut text = self.text.clone();
-            if self.is_focused {
-                text.edit();
-            } else {
-                text.confirm();
-            }
-            draw_field(inside, buf, theme, &text, theme.text);
+            draw_field(inside, buf, theme, self.text, self.is_focused);
         }
         place
     }
@@ -99,6 +100,6 @@ pub(crate) fn draw_search(
     if field.value().is_empty() && !field.is_edited() {
         paint::text(buf, text, (0, 0), placeholder, theme.faint);
     } else {
-        draw_field(text, buf, theme, field, theme.text);
+        draw_field(text, buf, theme, field, field.is_edited());
     }
 }

@@ -7,7 +7,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Frame, hits::Hits, notices, spinner};
+use super::{Frame, hits::Hits, notices, spinner, strip};
 use crate::{
     action::Action,
     event::Target,
@@ -30,11 +30,7 @@ pub(crate) fn height(frame: Frame<'_>, width: u16) -> u16 {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     buf.set_style(area, theme.bar);
-    let last = Rect {
-        y: area.y.saturating_add(area.height.saturating_sub(1)),
-        height: area.height.min(1),
-        ..area
-    };
+    let last = strip(area, (0, area.height.saturating_sub(1)), area.width);
     paint::line_right(buf, last, 0, &right(frame));
     let state = frame.state;
     let room = Rect { width: last.width.saturating_sub(right_width(frame)), ..last };
@@ -148,11 +144,7 @@ fn words(binding: &Bound, state: &State) -> &'static str {
 /// As [`words`], on a screen with the results of a run.
 fn result_words(binding: &Bound, state: &State) -> &'static str {
     let is_cluster = state.screen == Screen::Cluster;
-    let (run, look) = if is_cluster {
-        (state.cluster.selected_run(&state.runs), state.cluster.result_view)
-    } else {
-        (state.execute.selected_run(&state.runs), state.execute.result_view)
-    };
+    let (run, look) = (state.results().selected(&state.runs), state.results().look);
     let response = run.and_then(|run| run.response());
     // Keys that move or change the text do so where it has the keys.
     let is_read =

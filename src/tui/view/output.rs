@@ -1,21 +1,27 @@
 //! The text that a result group left behind: its lines, wrapped or cut, with what is searched for lit
 //! and a scrollbar.
 
+use std::ops::Range;
+
 use model::escape::escape_line;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::{Modifier, Style},
+    style::Modifier,
     text::{Line, Span},
     widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget as _},
 };
 use strum::VariantArray as _;
-use unicode_width::UnicodeWidthChar as _;
 use wire::functions::ExecuteResponse;
 
-use super::{Frame, field::draw_search};
+use super::{
+    Frame,
+    field::draw_search,
+    wrap::{letters, push, wrapped_line},
+};
 use crate::{
     state::results::{Output, ResultView, text},
+    theme::Theme,
     widget::{format, paint},
 };
 
@@ -39,7 +45,7 @@ pub(crate) fn draw(
     let theme = frame.theme;
     let (text, is_pretty) = look.shown_text(response);
     let lines: Vec<&str> = text.lines().take(TEXT_LINES_MAX).collect();
-    let end = draw_tabs(area, buf, frame, response, look, is_pretty);
+    let end = draw_tabs(area, buf, frame, look.output(response), is_pretty);
     if lines.is_empty() {
         paint::text(buf, area, (2, 1), "empty", theme.muted);
         return 2;
@@ -49,7 +55,13 @@ pub(crate) fn draw(
     let room = usize::from(area.width).saturating_sub(number_width + 1).max(1);
     let rows_of = |line: &str| if look.is_wrapped { cut(line, room).len() } else { 1 };
     let first = first_line(&lines, look, height, rows_of);
-    draw_note(area, buf, frame, first, lines.len(), end);
+    if lines.len() > height {
+        let n = |number: usize| format::count(u64::try_from(number).unwrap_or(u64::MAX));
+        let note = format!("line {} of {}", n(first + 1), n(lines.len()));
+        if end + 1 + u16::try_from(note.len()).unwrap_or(u16::MAX) < area.width {
+            paint::text_before(buf, area, (area.width, 0), &note, theme.muted);
+        }
+    }
     let wanted = frame.state.output_search.value();
     let mut y = 1;
     let mut n_seen = 0;
@@ -59,8 +71,11 @@ pub(crate) fn draw(
         }
         n_seen += 1;
         let lit = lit(line, wanted, frame);
-        let parts =
-            if look.is_wrapped { wrap(&lit, room) } else { vec![shift(&lit, look.n_hidden, room)] };
+        let parts = if look.is_wrapped {
+            wrapped_line(&lit, room, "")
+        } else {
+            vec![shift(&lit, look.n_hidden, room)]
+        };
         let label = format!("{number:>width$} ", width = number_width - 1);
         for (idx, part) in parts.iter().enumerate() {
             if y >= area.height {
@@ -76,21 +91,13 @@ pub(crate) fn draw(
             y += 1;
         }
     }
-    draw_scrollbar(area, buf, frame, first, n_seen, lines.len());
+    draw_scrollbar(area, buf, theme, first..first + n_seen, lines.len());
     y.min(area.height)
 }
 
 /// Draws the names of the texts, the one shown lit; returns the column after them.
-fn draw_tabs(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    response: &ExecuteResponse,
-    look: ResultView,
-    is_pretty: bool,
-) -> u16 {
+fn draw_tabs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, shown: Output, is_json: bool) -> u16 {
     let theme = frame.theme;
-    let shown = look.output(response);
     let mut x = 0;
     for output in Output::VARIANTS.iter().copied() {
         let is_shown = output == shown;
@@ -99,8 +106,8 @@ fn draw_tabs(
         } else {
             theme.muted
         };
-        x = paint::text(buf, area, (x, 0), output.name(), style);
-        if is_shown && is_pretty && output != Output::Json {
+        x = paint::text(buf, area, (x, 0), output.into_str(), style);
+        if is_shown && is_json && output != Output::Json {
             x = paint::text(buf, area, (x, 0), " as JSON", theme.muted);
         }
         x += 2;
@@ -113,26 +120,6 @@ fn draw_tabs(
         x += width;
     }
     x
-}
-
-/// Writes which lines are in view, where not all are and there is room.
-fn draw_note(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    first: usize,
-    n_lines: usize,
-    end: u16,
-) {
-    let height = usize::from(area.height.saturating_sub(1));
-    if n_lines <= height {
-        return;
-    }
-    let n = |number: usize| format::count(u64::try_from(number).unwrap_or(u64::MAX));
-    let note = format!("line {} of {}", n(first + 1), n(n_lines));
-    if end + 1 + u16::try_from(note.len()).unwrap_or(u16::MAX) < area.width {
-        paint::text_before(buf, area, (area.width, 0), &note, frame.theme.muted);
-    }
 }
 
 /// The first line to be shown, so that the rows of those from it on fill `height` as far as there are
@@ -152,26 +139,20 @@ fn first_line(
 }
 
 /// A thumb at the right edge where there is more than fits.
-fn draw_scrollbar(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    first: usize,
-    n_seen: usize,
-    n_lines: usize,
-) {
-    if n_seen >= n_lines || area.height < 3 {
+fn draw_scrollbar(area: Rect, buf: &mut Buffer, theme: &Theme, seen: Range<usize>, n_lines: usize) {
+    if seen.len() >= n_lines || area.height < 3 {
         return;
     }
     let below_head = Rect { y: area.y + 1, height: area.height - 1, ..area };
-    let mut state =
-        ScrollbarState::new(n_lines - n_seen + 1).position(first).viewport_content_length(n_seen);
+    let mut state = ScrollbarState::new(n_lines - seen.len() + 1)
+        .position(seen.start)
+        .viewport_content_length(seen.len());
     Scrollbar::new(ScrollbarOrientation::VerticalRight)
         .begin_symbol(None)
         .end_symbol(None)
         .track_symbol(Some("│"))
-        .track_style(frame.theme.faint)
-        .thumb_style(frame.theme.muted)
+        .track_style(theme.faint)
+        .thumb_style(theme.muted)
         .render(below_head.intersection(buf.area), buf, &mut state);
 }
 
@@ -189,7 +170,7 @@ fn lit(line: &str, wanted: &str, frame: Frame<'_>) -> Line<'static> {
     let mut spans = Vec::new();
     let mut from = 0;
     for range in text::matches(line, wanted) {
-        let part = |range: std::ops::Range<usize>| printable(line.get(range).unwrap_or_default());
+        let part = |range: Range<usize>| printable(line.get(range).unwrap_or_default());
         spans.push(Span::styled(part(from..range.start), theme.text));
         spans.push(Span::styled(part(range.clone()), found));
         from = range.end;
@@ -198,34 +179,10 @@ fn lit(line: &str, wanted: &str, frame: Frame<'_>) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The letters of a line with their styles and columns.
-fn letters<'a>(line: &'a Line<'_>) -> impl Iterator<Item = (char, Style, usize)> + 'a {
-    line.spans.iter().flat_map(|span| {
-        span.content.chars().map(|letter| (letter, span.style, letter.width().unwrap_or(0)))
-    })
-}
-
-/// Breaks `line` after each `width` columns.
-fn wrap(line: &Line<'_>, width: usize) -> Vec<Line<'static>> {
-    let mut parts = vec![Line::default()];
-    let mut column = 0;
-    for (letter, style, columns) in letters(line) {
-        if column + columns > width && column > 0 {
-            parts.push(Line::default());
-            column = 0;
-        }
-        if let Some(part) = parts.last_mut() {
-            push(part, letter, style);
-        }
-        column += columns;
-    }
-    parts
-}
-
 /// The rows that `line` takes where it is broken after each `width` columns.
 fn cut(line: &str, width: usize) -> Vec<Line<'static>> {
     let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
-    wrap(&Line::raw(printable(line.get(..end).unwrap_or(line))), width)
+    wrapped_line(&Line::raw(printable(line.get(..end).unwrap_or(line))), width, "")
 }
 
 /// The part of `line` from column `n_hidden` on, as much as fits `width`; `…` where something is cut.
@@ -246,13 +203,6 @@ fn shift(line: &Line<'_>, n_hidden: usize, width: usize) -> Line<'static> {
         push(&mut shown, letter, style);
     }
     shown
-}
-
-fn push(line: &mut Line<'static>, letter: char, style: Style) {
-    match line.spans.last_mut().filter(|span| span.style == style) {
-        Some(span) => span.content.to_mut().push(letter),
-        None => line.push_span(Span::styled(letter.to_string(), style)),
-    }
 }
 
 /// Takes the last letter of a line away; returns whether there was one.

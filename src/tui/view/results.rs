@@ -14,7 +14,7 @@ use super::{
     Frame,
     hits::Hits,
     output::{self, printable},
-    split_rows,
+    split_rows, strip,
     wrap::wrapped,
 };
 use crate::{
@@ -75,9 +75,10 @@ fn draw_groups(
     hits: &mut Hits,
 ) {
     let Frame { state, theme, .. } = frame;
-    let (look, pane) = match state.screen {
-        Screen::Cluster => (state.cluster.result_view, cluster::state::Pane::Groups.number()),
-        _ => (state.execute.result_view, RESULTS),
+    let look = state.results().look;
+    let pane = match state.screen {
+        Screen::Cluster => cluster::state::Pane::Groups.number(),
+        _ => RESULTS,
     };
     let n_peers = response.cluster.peers.len();
     let n_groups = response.results.len();
@@ -184,13 +185,8 @@ fn draw_group(
     };
     let bold = theme.text.add_modifier(Modifier::BOLD);
     paint::text(buf, area, (0, 0), &(idx + 1).to_string(), theme.key);
-    let bar = Rect {
-        x: area.x.saturating_add(2),
-        width: BAR_WIDTH.min(area.width.saturating_sub(2)),
-        ..area
-    };
     let share = ShareBar { share: group.frequency / 100.0, bar: style, rest: theme.faint };
-    share.render(bar.intersection(area), buf);
+    share.render(strip(area, (2, 0), BAR_WIDTH), buf);
     let result = &group.result;
     let exit = if result.exit_code == 0 { theme.up } else { theme.down };
     let text = if result.stdout.trim().is_empty() { &result.stderr } else { &result.stdout };
@@ -219,7 +215,7 @@ pub(crate) fn frequency(percent: f64) -> String {
 }
 
 /// The start of `text` in one line, its line breaks and runs of spaces as one space each.
-fn gist(text: &str) -> String {
+pub(crate) fn gist(text: &str) -> String {
     let start: String = text.chars().take(GIST_CHARS_MAX).collect();
     let words: Vec<&str> = start.split_whitespace().collect();
     printable(&words.join(" "))

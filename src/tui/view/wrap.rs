@@ -1,6 +1,10 @@
 //! Long texts in lines of a width.
 
-use unicode_width::UnicodeWidthStr as _;
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Breaks `text` into lines of at most `width` columns: at spaces, and in words that are longer
 /// than a line.
@@ -27,6 +31,38 @@ pub(crate) fn wrapped(text: &str, width: u16) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+/// The letters of a line with their styles and columns.
+pub(crate) fn letters<'a>(line: &'a Line<'_>) -> impl Iterator<Item = (char, Style, usize)> + 'a {
+    line.spans.iter().flat_map(|span| {
+        span.content.chars().map(|letter| (letter, span.style, letter.width().unwrap_or(0)))
+    })
+}
+
+/// Breaks `line` after each `width` columns; all but the first part begin with `indent`.
+pub(crate) fn wrapped_line(line: &Line<'_>, width: usize, indent: &str) -> Vec<Line<'static>> {
+    let mut parts = vec![Line::default()];
+    let mut column = 0;
+    for (letter, style, columns) in letters(line) {
+        if column + columns > width && column > 0 {
+            parts.push(Line::from(indent.to_owned()));
+            column = indent.len();
+        }
+        if let Some(part) = parts.last_mut() {
+            push(part, letter, style);
+        }
+        column += columns;
+    }
+    parts
+}
+
+/// Adds a letter to a line.
+pub(crate) fn push(line: &mut Line<'static>, letter: char, style: Style) {
+    match line.spans.last_mut().filter(|span| span.style == style) {
+        Some(span) => span.content.to_mut().push(letter),
+        None => line.push_span(Span::styled(letter.to_string(), style)),
+    }
 }
 
 #[cfg(test)]

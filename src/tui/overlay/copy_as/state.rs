@@ -29,7 +29,7 @@ impl CopyMenu {
         let mut forms = match state.screen {
             Screen::Cluster => of_cluster(state),
             Screen::Execute => {
-                let run = state.execute.selected_run(&state.runs);
+                let run = state.results().selected(&state.runs);
                 run.map_or_else(|| of_form(state), |run| of_run(state, run))
             }
             Screen::Data => of_data(state).unwrap_or_default(),
@@ -82,11 +82,9 @@ fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
     let known = state.cluster_context();
     match state.cluster.focus {
         Pane::Nodes => of_node(state).unwrap_or_default(),
-        Pane::Runs | Pane::Groups => state
-            .cluster
-            .selected_run(&state.runs)
-            .map(|run| of_run(state, run))
-            .unwrap_or_default(),
+        Pane::Runs | Pane::Groups => {
+            state.results().selected(&state.runs).map(|run| of_run(state, run)).unwrap_or_default()
+        }
         Pane::Processes => {
             vec![("process number", state.cluster.selection(known).unwrap_or_default())]
         }

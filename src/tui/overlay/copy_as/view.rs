@@ -1,13 +1,11 @@
 //! Draws the choice of a form to copy.
 
-use ratatui::{buffer::Buffer, layout::Rect};
-
 use super::state::CopyMenu;
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::view::{List, raise},
-    view::{Frame, centered, hits::Hits},
+    overlay::view::{List, Surface, raise},
+    view::{centered, results::gist},
     widget::{format, paint, pane::Pane},
 };
 
@@ -17,13 +15,8 @@ const WIDTH: u16 = 72;
 /// Where the text of a form begins: after the longest name of one.
 const TEXT_FROM: u16 = 22;
 
-pub(crate) fn draw(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    copy_as: &CopyMenu,
-    hits: &mut Hits,
-) {
+pub(crate) fn draw(on: Surface<'_>, copy_as: &CopyMenu) {
+    let Surface { area, buf, frame, hits } = on;
     let theme = frame.theme;
     let n_rows = u16::try_from(copy_as.forms.len()).unwrap_or(u16::MAX);
     let place = centered(area, WIDTH.min(area.width), n_rows.saturating_add(2));
@@ -36,10 +29,6 @@ pub(crate) fn draw(
         let Some((name, text)) = copy_as.forms.get(row) else { return };
         paint::text(buf, place, (2, 0), name, theme.text);
         let room = usize::from(place.width.saturating_sub(TEXT_FROM));
-        // No more than fits is looked at: a text may be long.
-        let start: String = text.chars().take(usize::from(WIDTH)).collect();
-        let words: Vec<&str> = start.split_whitespace().collect();
-        let words = words.join(" ");
-        paint::text(buf, place, (TEXT_FROM, 0), &format::fit(&words, room), theme.muted);
+        paint::text(buf, place, (TEXT_FROM, 0), &format::fit(&gist(text), room), theme.muted);
     });
 }

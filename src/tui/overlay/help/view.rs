@@ -1,19 +1,14 @@
 //! The help: every key that would do something on the screen beneath, by the table of keys.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Modifier,
-    text::{Line, Span},
-};
+use ratatui::{style::Modifier, text::Line};
 
 use super::state::Help;
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::view::raise,
-    view::{Frame, centered, field::draw_search, hits::Hits, split_rows},
-    widget::{format, paint, pane::Pane},
+    overlay::view::{Surface, raise},
+    view::{Frame, centered, field::draw_search, split_rows},
+    widget::{paint, pane::Pane},
 };
 
 /// The widest the help is.
@@ -29,7 +24,8 @@ const TWO_COLUMNS_WIDTH: u16 = 76;
 const GAP_ROWS_MAX: usize = 9;
 
 /// Draws the help over `area`, as far as its filter lets bindings through.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, help: &Help, hits: &mut Hits) {
+pub(crate) fn draw(on: Surface<'_>, help: &Help) {
+    let Surface { area, buf, frame, hits } = on;
     let Frame { state, theme, .. } = frame;
     let all = lines(frame, &Help::default());
     let rows_of = |lines: &[Line<'_>]| {
@@ -103,11 +99,7 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
         // Whatever layer they are in, all keys of an action stand beside it.
         let same = bindings.iter().filter(|other| other.action == action);
         let keys: Vec<String> = same.map(|other| other.keys_text()).collect();
-        lines.push(Line::from(vec![
-            Span::styled(format::right(&keys.join("  "), KEYS_WIDTH), theme.key),
-            Span::raw("  "),
-            Span::styled(action.title(), theme.text),
-        ]));
+        lines.push(frame.key_line(&keys.join("  "), KEYS_WIDTH, action));
     }
     if !layers.contains(&Layer::Global) && help.filter.value().is_empty() {
         lines.push(Line::default());

@@ -1,16 +1,12 @@
 //! Draws what may follow the keys of a sequence that were pressed.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
     keymap::sequence_text,
     overlay::view::raise,
-    view::{Frame, hits::Hits},
-    widget::{format, paint, pane::Pane},
+    view::{Frame, centered, hits::Hits},
+    widget::{paint, pane::Pane},
 };
 
 /// The width of the box.
@@ -21,28 +17,19 @@ const KEYS_WIDTH: usize = 6;
 
 /// Draws at the lower right of `area` what may follow; nothing where no sequence was begun.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let (state, theme) = (frame.state, frame.theme);
+    let state = frame.state;
     if state.pending.is_empty() {
         return;
     }
     let rows = state.keys.continuations(state.layers(), &state.pending);
     let n_rows = u16::try_from(rows.len()).unwrap_or(u16::MAX);
-    let (width, height) = (WIDTH.min(area.width), n_rows.saturating_add(2).min(area.height));
-    let place = Rect {
-        x: area.right().saturating_sub(width),
-        y: area.bottom().saturating_sub(height),
-        width,
-        height,
-    };
+    let place = centered(area, WIDTH, n_rows.saturating_add(2));
+    let (x, y) = (area.right() - place.width, area.bottom() - place.height);
+    let place = Rect { x, y, ..place };
     // It points out keys, and takes none: what is beneath can be clicked as before.
     let of = Pane::new(format!("{} …", sequence_text(&state.pending)));
     let inside = raise(place, buf, frame, of, &mut Hits::default());
     for (y, (keys, action)) in (0..inside.height).zip(&rows) {
-        let line = Line::from(vec![
-            Span::styled(format::right(keys, KEYS_WIDTH), theme.key),
-            Span::raw("  "),
-            Span::styled(action.title(), theme.text),
-        ]);
-        paint::line(buf, inside, (0, y), &line);
+        paint::line(buf, inside, (0, y), &frame.key_line(keys, KEYS_WIDTH, *action));
     }
 }

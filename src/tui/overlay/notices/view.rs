@@ -1,11 +1,8 @@
 //! Draws the notices there were, newest first.
 
-use ratatui::{buffer::Buffer, layout::Rect};
-
 use crate::{
-    local::Level,
-    overlay::view::{List, raise},
-    view::{Frame, centered, hits::Hits, split_rows, wrap::wrapped},
+    overlay::view::{List, Surface, raise},
+    view::{centered, notices, split_rows, wrap::wrapped},
     widget::{format, paint, pane::Pane},
 };
 
@@ -15,13 +12,8 @@ const WIDTH_MAX: u16 = 110;
 /// Rows for the whole text of the notice selected.
 const DETAIL_ROWS: u16 = 4;
 
-pub(crate) fn draw(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    selected: usize,
-    hits: &mut Hits,
-) {
+pub(crate) fn draw(on: Surface<'_>, selected: usize) {
+    let Surface { area, buf, frame, hits } = on;
     let (theme, past) = (frame.theme, &frame.state.notices);
     let n_rows = past.past().len();
     let height = u16::try_from(n_rows).unwrap_or(u16::MAX).max(1);
@@ -37,13 +29,9 @@ pub(crate) fn draw(
     let list = List { n_rows, selected, pitch: 1 };
     list.draw(upper, buf, frame, hits, |buf, place, row| {
         let Some(notice) = past.past().nth(row) else { return };
-        let (glyph, style) = match notice.level {
-            Level::Error => ("✗", theme.down),
-            Level::Warn => ("!", theme.warn),
-            _ => ("✓", theme.up),
-        };
+        let (glyph, style) = notices::mark(notice.level, theme);
         paint::text(buf, place, (2, 0), &format::clock(notice.at), theme.muted);
-        paint::text(buf, place, (11, 0), glyph, style);
+        paint::put(buf, place, (11, 0), glyph, style);
         let x = paint::text(buf, place, (13, 0), &notice.text, theme.text);
         paint::text(buf, place, (x.saturating_add(2), 0), &notice.detail, theme.muted);
     });

@@ -19,17 +19,18 @@ use crate::{
     theme::Name,
 };
 
-/// The kind of an entry.
+/// The kind of an entry, and the sign that searches it alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "lowercase")]
+#[repr(u8)]
 pub(crate) enum Kind {
     /// A command of the key table.
-    Command,
-    Dataset,
-    Function,
-    Run,
-    Node,
-    Topic,
+    Command = b'>',
+    Dataset = b'@',
+    Function = b'%',
+    Run = b'#',
+    Node = b'!',
+    Topic = b'$',
 }
 
 /// What an entry opens or does.
@@ -90,14 +91,7 @@ pub(crate) struct Palette {
 impl Kind {
     /// The prefix that restricts a search to this kind.
     pub(crate) const fn sign(self) -> char {
-        match self {
-            Self::Command => '>',
-            Self::Dataset => '@',
-            Self::Run => '#',
-            Self::Node => '!',
-            Self::Topic => '$',
-            Self::Function => '%',
-        }
+        self as u8 as char
     }
 }
 
@@ -105,6 +99,12 @@ impl Entry {
     /// An entry without keys, in the group of its kind.
     fn new(kind: Kind, text: String, detail: String, goal: Goal) -> Self {
         Self { kind, group: kind.into_str().to_owned(), text, detail, keys: String::new(), goal }
+    }
+
+    /// A command of `group`, which `keys` do as well.
+    fn command(group: &str, text: String, keys: String, goal: Goal) -> Self {
+        let (kind, group, detail) = (Kind::Command, group.to_owned(), String::new());
+        Self { kind, group, text, detail, keys, goal }
     }
 
     /// The searched text: name, detail, group.
@@ -116,7 +116,7 @@ impl Entry {
 impl Palette {
     /// A palette of `entries`, all of them shown.
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
-        let mut palette = Self { entries, ..Self::default() };
+        let mut palette = Self { entries, input: Field::edited(""), ..Self::default() };
         palette.find();
         palette
     }

@@ -11,8 +11,8 @@ use strum::VariantArray as _;
 
 use super::state::{Entry, Kind, Match, Palette};
 use crate::{
-    overlay::view::{List, raise},
-    view::{Frame, field::draw_field, hits::Hits},
+    overlay::view::{List, Surface, raise},
+    view::{Frame, centered, field::draw_field, strip},
     widget::{format, paint, pane::Pane},
 };
 
@@ -25,38 +25,24 @@ const HEIGHT_MAX: u16 = 20;
 /// The width of an entry's group, with the mark before it and a space after it.
 const GROUP_WIDTH: u16 = 12;
 
-pub(crate) fn draw(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    palette: &Palette,
-    hits: &mut Hits,
-) {
+pub(crate) fn draw(on: Surface<'_>, palette: &Palette) {
+    let Surface { area, buf, frame, hits } = on;
     let theme = frame.theme;
     let width = WIDTH_MAX.min(area.width.saturating_sub(4));
     let height = HEIGHT_MAX.min(area.height.saturating_sub(2));
-    let place = Rect {
-        x: area.x.saturating_add(area.width.saturating_sub(width) / 2),
-        y: area.y.saturating_add(area.height.saturating_sub(height).min(area.height / 12)),
-        width,
-        height,
-    };
+    let y = area.y.saturating_add(area.height.saturating_sub(height).min(area.height / 12));
+    let place = Rect { y, ..centered(area, width, height) };
     let inside = raise(place, buf, frame, Pane::new(""), hits);
     let count = format!("{} of {}", palette.matches.len(), palette.entries.len());
     let count = Line::styled(count, theme.muted);
     let x = paint::line_right(buf, inside, 0, &count);
     paint::put(buf, inside, (0, 0), '❯', theme.focus);
-    let field = Rect {
-        x: inside.x.saturating_add(2),
-        width: x.saturating_sub(3),
-        height: inside.height.min(1),
-        ..inside
-    };
+    let field = strip(inside, (2, 0), x.saturating_sub(3));
     if palette.input.value().is_empty() {
         paint::text(buf, field, (1, 0), "a command or a name", theme.faint);
     }
-    draw_field(field, buf, theme, &palette.input, theme.text);
-    let rule = Rect { y: inside.y.saturating_add(1), height: 1, ..inside }.intersection(inside);
+    draw_field(field, buf, theme, &palette.input, true);
+    let rule = strip(inside, (0, 1), inside.width);
     Block::new().borders(Borders::TOP).border_style(theme.border).render(rule, buf);
     // A line for what is typed, a rule above and a blank below the list, a line for the signs.
     let list =
@@ -89,11 +75,7 @@ fn draw_entry(row: Rect, buf: &mut Buffer, frame: Frame<'_>, entry: &Entry, foun
     paint::text(buf, row, (2, 0), &group, theme.muted);
     let keys = Line::styled(entry.keys.as_str(), theme.key);
     let end = paint::line_right(buf, row, 0, &keys);
-    let room = Rect {
-        x: row.x.saturating_add(GROUP_WIDTH),
-        width: end.saturating_sub(GROUP_WIDTH + 1),
-        ..row
-    };
+    let room = strip(row, (GROUP_WIDTH, 0), end.saturating_sub(GROUP_WIDTH + 1));
     let mut line = Line::default();
     let n_text = entry.text.chars().count();
     for (idx, letter) in entry.text.chars().enumerate() {

@@ -30,8 +30,7 @@ pub(crate) enum KeyStep {
 impl KeyForm {
     /// An empty form for the key of `profile`.
     pub(crate) fn new(profile: &str) -> Self {
-        let mut input = Field::default();
-        input.edit();
+        let input = Field::edited("");
         Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
     }
 

@@ -10,11 +10,10 @@ use crate::{
 };
 
 /// Opens the choice of a profile, with the current one selected.
-pub(crate) fn choose(state: &mut State) {
+pub(crate) fn current_row(state: &State) -> usize {
     let current = state.profiles.current.as_deref();
     let mut names = state.profiles.choices().into_iter().map(|it| it.map(|it| &*it.name));
-    let row = names.position(|name| name == current).unwrap_or(0);
-    state.open(Overlay::Profiles(row));
+    names.position(|name| name == current).unwrap_or(0)
 }
 
 /// Handles an action on the profile at `row`, or on the current one.

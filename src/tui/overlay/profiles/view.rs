@@ -1,18 +1,14 @@
 //! Draws the choice of a profile, and the form that takes a key without showing it.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    text::{Line, Span},
-};
+use ratatui::text::{Line, Span};
 
 use super::state::{KeyForm, KeyStep};
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::view::{List, raise},
+    overlay::view::{List, Surface, raise},
     profiles::Profile,
-    view::{Frame, centered, hits::Hits, spinner, split_rows, wrap::wrapped},
+    view::{centered, spinner, split_rows, strip, wrap::wrapped},
     widget::{format, paint, pane::Pane},
 };
 
@@ -25,13 +21,8 @@ const FORM_WIDTH: u16 = 64;
 /// The width of a profile's name.
 const NAME_WIDTH: u16 = 18;
 
-pub(crate) fn draw(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    selected: usize,
-    hits: &mut Hits,
-) {
+pub(crate) fn draw(on: Surface<'_>, selected: usize) {
+    let Surface { area, buf, frame, hits } = on;
     let (theme, profiles) = (frame.theme, &frame.state.profiles);
     let choices = profiles.choices();
     let n_rows = u16::try_from(choices.len()).unwrap_or(u16::MAX).max(1);
@@ -86,13 +77,8 @@ fn words(choice: Option<&Profile>) -> (String, String) {
     }
 }
 
-pub(crate) fn draw_key(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    form: &KeyForm,
-    hits: &mut Hits,
-) {
+pub(crate) fn draw_key(on: Surface<'_>, form: &KeyForm) {
+    let Surface { area, buf, frame, hits } = on;
     let theme = frame.theme;
     let place = centered(area, FORM_WIDTH.min(area.width.saturating_sub(2)), 11);
     let of = Pane::new(format!("API key of {}", form.profile))
@@ -100,11 +86,7 @@ pub(crate) fn draw_key(
     let inside = raise(place, buf, frame, of, hits);
     // One mark a letter, and nothing that tells letters apart.
     let n_letters = form.input.value().chars().count();
-    let row = Rect {
-        y: inside.y.saturating_add(1),
-        height: inside.height.saturating_sub(1).min(1),
-        ..inside
-    };
+    let row = strip(inside, (0, 1), inside.width);
     paint::row_style(buf, row, 0, theme.sel);
     let room = usize::from(row.width.saturating_sub(3));
     let x = paint::text(buf, row, (1, 0), &"•".repeat(n_letters.min(room)), theme.text);

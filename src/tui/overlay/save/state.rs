@@ -46,9 +46,7 @@ impl SaveForm {
 
     /// The form for a text, or for the table in view, with a name suggested.
     pub(crate) fn new(name: &str, text: Option<String>) -> Self {
-        let mut path = Field::new(name);
-        path.edit();
-        Self { path, text }
+        Self { path: Field::edited(name), text }
     }
 
     /// The box that asks for the path.
@@ -181,7 +179,7 @@ mod tests {
         let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
         assert_eq!((path.to_str(), what.as_str()), (Some("lost.csv"), "1 row"));
         assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");
-        screen.take(Event::Saved(path.clone(), Ok(what.clone())));
+        screen.take(Event::Saved(path.clone(), what.clone()));
         assert!(screen.text().contains("saved to lost.csv"), "{}", screen.text());
     }
 }

@@ -1,7 +1,6 @@
 //! Draws the choice of a theme at the right of the screen, which shows what the choice does.
 
 use ratatui::{
-    buffer::Buffer,
     layout::Rect,
     text::{Line, Span},
 };
@@ -10,32 +9,23 @@ use super::state::Themes;
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::view::{List, raise},
+    overlay::view::{List, Surface, raise},
     theme::Name,
-    view::{Frame, hits::Hits, split_rows},
+    view::{centered, split_rows},
     widget::{paint, pane::Pane},
 };
 
 /// The width of the box.
 const WIDTH: u16 = 46;
 
-pub(crate) fn draw(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    themes: Themes,
-    hits: &mut Hits,
-) {
+pub(crate) fn draw(on: Surface<'_>, themes: Themes) {
+    let Surface { area, buf, frame, hits } = on;
     let theme = frame.theme;
     let own = frame.state.custom_themes.as_slice();
     let n_rows = u16::try_from(Themes::rows(own).count()).unwrap_or(u16::MAX);
-    let (width, height) = (WIDTH.min(area.width), n_rows.saturating_add(6).min(area.height));
-    let place = Rect {
-        x: area.right().saturating_sub(width.saturating_add(2)).max(area.x),
-        y: area.y.saturating_add(area.height.saturating_sub(height).min(2)),
-        width,
-        height,
-    };
+    let place = centered(area, WIDTH, n_rows.saturating_add(6));
+    let x = area.right().saturating_sub(place.width.saturating_add(2)).max(area.x);
+    let place = Rect { x, y: area.y + (area.height - place.height).min(2), ..place };
     let of = Pane::new("Theme").info(
         frame.hints(Layer::Choice, &[(Action::Open, "takes it"), (Action::Back, "goes back")]),
     );

@@ -11,8 +11,8 @@ use crate::{
     state::{
         field::Field,
         nodes::{Node, Nodes},
-        results::ResultView,
-        runs::{Run, RunId, Runs},
+        results::RunView,
+        runs::Runs,
         stack::{Process, Stack},
     },
 };
@@ -75,10 +75,8 @@ pub(crate) struct State {
     pub(crate) focus: Pane,
     /// The selected node; the first one if that is gone.
     pub(crate) node: Option<String>,
-    /// The selected run; the newest one if that is gone.
-    pub(crate) run: Option<RunId>,
-    /// The view of its results.
-    pub(crate) result_view: ResultView,
+    /// The run in view.
+    pub(crate) results: RunView,
     /// The text filter over ids, roles and groups.
     pub(crate) filter: Field,
     /// The order of the nodes.
@@ -151,11 +149,6 @@ impl State {
         nodes.iter().position(is_selected).unwrap_or(0)
     }
 
-    /// The selected run.
-    pub(crate) fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
-        self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
-    }
-
     /// The text that the copy action takes.
     pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
@@ -163,8 +156,8 @@ impl State {
                 let nodes = self.nodes(known);
                 nodes.get(self.node_idx(&nodes)).map(|node| node.peer_id.clone())
             }
-            Pane::Runs => Some(self.selected_run(known.runs)?.request.function_id.clone()),
-            Pane::Groups => Some(self.result_view.text(self.selected_run(known.runs)?.response()?)),
+            Pane::Runs => Some(self.results.selected(known.runs)?.request.function_id.clone()),
+            Pane::Groups => self.results.text(known.runs),
             Pane::Processes => {
                 self.selected_process(known.stack).map(|process| process.pid.to_string())
             }

@@ -5,14 +5,7 @@ pub(crate) mod nodes;
 pub(crate) mod processes;
 
 use super::state::{ClusterContext, Pane, State, moved};
-use crate::{
-    action::Action,
-    event::Target,
-    state::{
-        runs::{Run, RunId},
-        steps::Steps as _,
-    },
-};
+use crate::{action::Action, event::Target, state::steps::Steps as _};
 
 impl State {
     /// Handles an action.
@@ -27,11 +20,13 @@ impl State {
             Action::Sort => self.order = self.order.cycled(1),
             Action::Reverse => self.is_reversed = !self.is_reversed,
             Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
-            Action::NextOutput | Action::Diff | Action::Mark => self.look_at_groups(action, known),
+            Action::NextOutput | Action::Diff | Action::Mark => {
+                self.results.take(action, known.runs, known.page);
+            }
             _ => match self.focus {
                 Pane::Nodes => self.move_node(action, known),
                 Pane::Runs => self.move_run(action, known),
-                Pane::Groups => self.look_at_groups(action, known),
+                Pane::Groups => self.results.take(action, known.runs, known.page),
                 Pane::Processes => self.move_process(action, known),
             },
         }
@@ -39,11 +34,7 @@ impl State {
 
     /// Goes back one step; returns whether there was one.
     pub(crate) fn back(&mut self) -> bool {
-        if self.result_view.is_diff {
-            self.result_view.is_diff = false;
-            return true;
-        }
-        self.filter.clear()
+        std::mem::take(&mut self.results.look.is_diff) || self.filter.clear()
     }
 
     /// Handles a click.
@@ -59,17 +50,13 @@ impl State {
             (Pane::Nodes, Some(row)) => {
                 self.node = self.nodes(known).get(row).map(|node| node.peer_id.clone());
             }
-            (Pane::Runs, Some(row)) => self.select_run(row, known),
-            (Pane::Groups, Some(row)) => self.result_view.select(row),
+            (Pane::Runs, Some(row)) => {
+                self.results.show_at(row, known.runs);
+            }
+            (Pane::Groups, Some(row)) => self.results.look.select(row),
             (Pane::Processes, Some(row)) => self.select_process(row, known),
             _ => {}
         }
-    }
-
-    /// Selects the run that was just started.
-    pub(crate) fn started(&mut self, id: RunId) {
-        self.run = Some(id);
-        self.result_view = self.result_view.of_another();
     }
 
     fn move_process(&mut self, action: Action, known: ClusterContext<'_>) {
@@ -93,21 +80,9 @@ impl State {
     }
 
     fn move_run(&mut self, action: Action, known: ClusterContext<'_>) {
-        let selected = self.selected_run(known.runs).map(|run| run.id);
-        let idx = known.runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
+        let idx = self.results.idx(known.runs);
         if let Some(idx) = moved(action, idx, known.runs.iter().len(), known.page) {
-            self.select_run(idx, known);
+            self.results.show_at(idx, known.runs);
         }
-    }
-
-    fn select_run(&mut self, idx: usize, known: ClusterContext<'_>) {
-        if let Some(run) = known.runs.iter().nth(idx) {
-            self.started(run.id);
-        }
-    }
-
-    fn look_at_groups(&mut self, action: Action, known: ClusterContext<'_>) {
-        let response = self.selected_run(known.runs).and_then(Run::response);
-        self.result_view.take(action, response, known.page);
     }
 }

@@ -98,7 +98,7 @@ fn is_focused(pane: Pane, frame: Frame<'_>) -> bool {
 
 fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    let run = state.cluster.selected_run(&state.runs);
+    let run = state.cluster.results.selected(&state.runs);
     let info = match run {
         None => String::new(),
         Some(run) => {

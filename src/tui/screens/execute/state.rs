@@ -7,10 +7,7 @@ pub(crate) mod words;
 pub(crate) use form::{Check, Form, FormField};
 
 use self::presets::Presets;
-use crate::state::{
-    results::ResultView,
-    runs::{Run, RunId, Runs},
-};
+use crate::state::results::RunView;
 
 /// The number of the form among the screen's panes.
 pub(crate) const FORM: usize = 0;
@@ -33,10 +30,8 @@ pub(crate) struct State {
     /// The focused pane.
     pub(crate) focus: Pane,
     pub(crate) form: Form,
-    /// The selected run; the newest one if that is gone.
-    pub(crate) run: Option<RunId>,
-    /// The view of its results.
-    pub(crate) result_view: ResultView,
+    /// The run in view.
+    pub(crate) results: RunView,
     /// The saved presets.
     pub(crate) presets: Presets,
     /// Whether nothing was pressed since a key of the screens led to the form: further such keys lead
@@ -46,16 +41,4 @@ pub(crate) struct State {
     pub(crate) is_adding: bool,
     /// Whether that module is to be run then.
     pub(crate) is_run_next: bool,
-}
-
-impl State {
-    /// The selected run.
-    pub(crate) fn selected_run<'a>(&self, runs: &'a Runs) -> Option<&'a Run> {
-        self.run.and_then(|id| runs.get(id)).or_else(|| runs.newest())
-    }
-
-    /// The text that the copy action takes.
-    pub(crate) fn selection(&self, runs: &Runs) -> Option<String> {
-        Some(self.result_view.text(self.selected_run(runs)?.response()?))
-    }
 }

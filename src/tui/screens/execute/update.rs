@@ -8,10 +8,7 @@ use crate::{
     action::Action,
     event::Target,
     screens::cluster::state::ClusterContext,
-    state::{
-        runs::{Run, RunId, Runs},
-        steps::Steps as _,
-    },
+    state::{runs::RunId, steps::Steps as _},
 };
 
 impl State {
@@ -22,13 +19,13 @@ impl State {
             (Pane::Form, Action::PreviousField) => self.form.move_focus(-1),
             (Pane::Form, Action::NextChoice) => self.form.choose(1, known),
             (Pane::Form, Action::PreviousChoice) => self.form.choose(-1, known),
-            (Pane::Results, Action::OlderRun) => self.look_at_run(1, known.runs),
-            (Pane::Results, Action::NewerRun) => self.look_at_run(-1, known.runs),
-            (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Form,
-            (Pane::Results, _) => {
-                let response = self.selected_run(known.runs).and_then(Run::response);
-                self.result_view.take(action, response, known.page);
+            (Pane::Results, Action::OlderRun | Action::NewerRun) => {
+                let by = if action == Action::OlderRun { 1 } else { -1 };
+                let idx = self.results.idx(known.runs).saturating_add_signed(by);
+                self.results.show_at(idx, known.runs);
             }
+            (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Form,
+            (Pane::Results, _) => self.results.take(action, known.runs, known.page),
             (Pane::Form, _) => {}
         }
     }
@@ -39,7 +36,7 @@ impl State {
             self.focus = Pane::Results;
             return true;
         }
-        std::mem::take(&mut self.result_view.is_diff)
+        std::mem::take(&mut self.results.look.is_diff)
     }
 
     /// Handles a click.
@@ -51,7 +48,7 @@ impl State {
             }
             Target::Row { row, .. } => {
                 self.focus = Pane::Results;
-                self.result_view.select(row);
+                self.results.look.select(row);
             }
             Target::Pane(0) => self.focus = Pane::Form,
             Target::Pane(_) => self.focus = Pane::Results,
@@ -61,17 +58,7 @@ impl State {
 
     /// Selects the run that was just started.
     pub(crate) fn started(&mut self, id: RunId) {
-        self.run = Some(id);
         self.focus = Pane::Results;
-        self.result_view = self.result_view.of_another();
-    }
-
-    /// Selects the run `by` places older.
-    fn look_at_run(&mut self, by: isize, runs: &Runs) {
-        let selected = self.selected_run(runs).map(|run| run.id);
-        let idx = runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0);
-        if let Some(run) = runs.iter().nth(idx.saturating_add_signed(by)) {
-            self.started(run.id);
-        }
+        self.results.show(id);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     hits.add(area, Target::Pane(RESULTS));
-    let run = state.execute.selected_run(&state.runs);
+    let run = state.execute.results.selected(&state.runs);
     let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
     let info = run.map_or_else(String::new, |run| run_info(run, frame));
     let frame_of_pane =

@@ -90,11 +90,6 @@ impl State {
         self.push(LocalLog { process, level, time, message, fields: Fields::default() });
     }
 
-    /// How many lines are kept.
-    pub(crate) fn n_kept(&self) -> usize {
-        self.lines.len()
-    }
-
     /// Lines that were evicted.
     pub(crate) fn n_dropped(&self) -> u64 {
         self.n_lines - self.lines.len() as u64
@@ -347,6 +342,6 @@ mod tests {
         for _ in 0..LINES_MAX + 5 {
             state.log(Level::Info, Timestamp::default(), String::new());
         }
-        assert_eq!((state.n_kept(), state.n_dropped()), (LINES_MAX, 5));
+        assert_eq!((state.lines.len(), state.n_dropped()), (LINES_MAX, 5));
     }
 }

@@ -15,7 +15,9 @@ use crate::{
     local::{Level, LocalLog},
     state::State,
     theme::Theme,
-    view::{Frame, draw_empty, field::draw_search, focus_if, hits::Hits, split_rows},
+    view::{
+        Frame, draw_empty, field::draw_search, focus_if, hits::Hits, split_rows, wrap::wrapped_line,
+    },
     widget::{format, paint, pane},
 };
 
@@ -80,7 +82,7 @@ fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
     for (name, value) in log.fields.pairs() {
         paint::text_before(buf, inside, (end, y), name, theme.muted);
         let room = inside.width.saturating_sub(end + 2);
-        for part in broken(Line::from(Span::styled(value, theme.text)), room) {
+        for part in broken(&Line::from(Span::styled(value, theme.text)), room) {
             paint::line(buf, inside, (end + 2, y), &part);
             y += 1;
         }
@@ -102,7 +104,7 @@ fn info(frame: Frame<'_>) -> String {
         "{follow} · level ≥ {} · {n_sources} of {} · {} · {} dropped",
         logs.level.short(),
         format::counted(logs.sources.len(), "source"),
-        format::counted(logs.n_kept(), "line"),
+        format::counted(logs.lines.len(), "line"),
         logs.n_dropped()
     )
 }
@@ -137,7 +139,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let height = usize::from(area.height);
     let window = state.logs.window(height);
     if window.lines.is_empty() {
-        let text = if state.logs.n_kept() == 0 {
+        let text = if state.logs.lines.is_empty() {
             "No lines yet."
         } else {
             &format!(
@@ -155,7 +157,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         let whole = lit(line(&drawn.log, state, theme, look), state, theme);
         let first = rows.len();
         if state.logs.is_wrapped {
-            rows.extend(broken(whole, area.width));
+            rows.extend(broken(&whole, area.width));
         } else {
             rows.push(whole);
         }
@@ -214,27 +216,8 @@ fn lit<'a>(line: Line<'a>, state: &State, theme: &Theme) -> Line<'a> {
 }
 
 /// `line` in as many lines of `width` as it takes; the later ones are set in.
-fn broken(line: Line<'_>, width: u16) -> Vec<Line<'static>> {
-    let width = usize::from(width.max(8));
-    let mut lines = vec![Line::default()];
-    let mut room = width;
-    for span in line.spans {
-        let mut rest: Vec<char> = span.content.chars().collect();
-        while !rest.is_empty() {
-            if room == 0 {
-                lines.push(Line::from("    "));
-                room = width - 4;
-            }
-            let later = rest.split_off(rest.len().min(room));
-            room -= rest.len();
-            let text: String = rest.into_iter().collect();
-            if let Some(last) = lines.last_mut() {
-                last.push_span(Span::styled(text, span.style));
-            }
-            rest = later;
-        }
-    }
-    lines
+fn broken(line: &Line<'_>, width: u16) -> Vec<Line<'static>> {
+    wrapped_line(line, width.max(8).into(), "    ")
 }
 
 /// A line of a log: `14:02:29 INF head      roll call  peers=4`.

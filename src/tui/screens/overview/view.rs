@@ -215,11 +215,6 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
 fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     for (y, service) in (3..inside.height).zip(Service::ALL) {
-        let address = match service {
-            Service::Head => &state.services.addresses.head,
-            Service::Data => &state.services.addresses.datasets,
-            Service::Inference => &state.services.addresses.inference,
-        };
         let health = state.services.health(service);
         let (glyph, style) = header::mark(health, theme);
         let words = match health {
@@ -234,7 +229,7 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         paint::put(buf, inside, (0, y), glyph, style);
         paint::text(buf, inside, (2, y), service.name(), theme.muted);
         let words_width = u16::try_from(words.chars().count()).unwrap_or(0).min(inside.width / 2);
-        let at = address.as_deref().unwrap_or("no address");
+        let at = state.services.address(service).unwrap_or("no address");
         let room = inside.width.saturating_sub(words_width + 10);
         paint::text(buf, inside, (8, y), &format::fit(at, room.into()), theme.text);
         let words = format::fit(&words, (inside.width / 2).into());

@@ -14,13 +14,9 @@ use crate::{
 pub(crate) fn entries(state: &State) -> Vec<Entry> {
     let mut entries = screens(state);
     commands(state, &mut entries);
-    entries.extend(Themes::rows(&state.custom_themes).map(|name| Entry {
-        kind: Kind::Command,
-        group: "Theme".to_owned(),
-        text: name.map_or_else(|| "auto".to_owned(), |name| name.to_string()),
-        detail: String::new(),
-        keys: key_of(state, Action::Themes),
-        goal: Goal::Theme(name),
+    entries.extend(Themes::rows(&state.custom_themes).map(|name| {
+        let text = name.map_or_else(|| "auto".to_owned(), |name| name.to_string());
+        Entry::command("Theme", text, key_of(state, Action::Themes), Goal::Theme(name))
     }));
     entries.extend(datasets(state));
     entries.extend(functions(state));
@@ -31,13 +27,10 @@ pub(crate) fn entries(state: &State) -> Vec<Entry> {
 }
 
 fn screens(state: &State) -> Vec<Entry> {
-    let entry = |screen: Screen| Entry {
-        kind: Kind::Command,
-        group: "View".to_owned(),
-        text: screen.name().to_owned(),
-        detail: "screen".to_owned(),
-        keys: key_of(state, Action::Show(screen)),
-        goal: Goal::Act(None, Action::Show(screen)),
+    let entry = |screen: Screen| {
+        let (text, action) = (screen.name().to_owned(), Action::Show(screen));
+        let entry = Entry::command("View", text, key_of(state, action), Goal::Act(None, action));
+        Entry { detail: "screen".to_owned(), ..entry }
     };
     Screen::ALL.into_iter().map(entry).collect()
 }
@@ -63,14 +56,8 @@ fn commands(state: &State, entries: &mut Vec<Entry>) {
             continue;
         }
         listed.push((screen, binding.action));
-        entries.push(Entry {
-            kind: Kind::Command,
-            group: group.to_owned(),
-            text: capitalized(binding.action.title()),
-            detail: String::new(),
-            keys: binding.first_key_text(),
-            goal: Goal::Act(screen, binding.action),
-        });
+        let (text, goal) = (capitalized(binding.action.title()), Goal::Act(screen, binding.action));
+        entries.push(Entry::command(group, text, binding.first_key_text(), goal));
     }
 }
 

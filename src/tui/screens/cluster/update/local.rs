@@ -49,8 +49,8 @@ pub(crate) fn on(state: &mut State, event: LocalEvent) {
             state.logs.push(log);
         }
         LocalEvent::Restarting { process, code, restart_in } => {
-            processes::restarting(state, &process, code, restart_in);
+            processes::ended(state, &process, code, Some(restart_in));
         }
-        LocalEvent::Exited { process, code } => processes::ended(state, &process, code),
+        LocalEvent::Exited { process, code } => processes::ended(state, &process, code, None),
     }
 }

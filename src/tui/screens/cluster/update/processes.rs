@@ -4,22 +4,17 @@ use std::time::Duration;
 
 use crate::{
     action::Action,
-    event::{Effect, Event},
+    event::Effect,
     keymap::Layer,
     local::{Level, LocalNode},
     overlay::Overlay,
-    screens::{Screen, cluster::state::node_form::NodeForm},
+    screens::{
+        Screen,
+        cluster::state::node_form::NodeForm,
+        update::{PROCESS_SCREENS, connect, load_nodes},
+    },
     state::{State, loadable::Failure},
 };
-
-/// Handles an event.
-pub(crate) fn on(state: &mut State, event: Event) {
-    match event {
-        Event::Usage(usage) => state.stack.measured(usage),
-        Event::ProcessFailed(failure) => state.notify_failure(&failure),
-        _ => {}
-    }
-}
 
 /// Handles an action on local processes.
 pub(crate) fn act(state: &mut State, action: Action) {
@@ -41,10 +36,10 @@ pub(crate) fn act(state: &mut State, action: Action) {
                 let detail = "only processes of this screen can be stopped".to_owned();
                 state.notify_refused("no local process is selected".to_owned(), detail);
             }
-            Some(process) if process.exited.is_some() => {
+            Some(process) if process.status.exited.is_some() => {
                 state.stack.forget(&process.name);
                 // One that is about to be restarted is not.
-                if process.is_restarting {
+                if process.status.is_restarting {
                     state.effects.push(Effect::StopProcess(process.name));
                 }
             }
@@ -53,7 +48,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
         Action::StopNow => {
             state.close();
             if let Some(process) = state.cluster.selected_process(&state.stack) {
-                state.stack.stopping.insert(process.name.clone());
+                state.stack.status_mut(&process.name).is_stopping = true;
                 state.effects.push(Effect::StopProcess(process.name));
             }
         }
@@ -80,8 +75,8 @@ pub(crate) fn restart(state: &mut State) {
         state.notify_refused("no local process is selected".to_owned(), detail);
         return;
     };
-    if process.exited.is_none() {
-        state.stack.stopping.insert(process.name.clone());
+    if process.status.exited.is_none() {
+        state.stack.status_mut(&process.name).is_stopping = true;
     }
     state.logs.log(Level::Info, state.now, format!("restarting {}", process.name));
     state.effects.push(Effect::RestartProcess(process.name));
@@ -91,58 +86,42 @@ pub(crate) fn restart(state: &mut State) {
 pub(crate) fn started(state: &mut State, node: LocalNode) {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
-    state.notify_unless_on(crate::screens::update::PROCESS_SCREENS, text, detail.to_owned());
+    state.notify_unless_on(PROCESS_SCREENS, text, detail.to_owned());
     let is_head_wanted = state.services.addresses.head.is_none();
     match node.rest_api {
         Some(head) if is_head_wanted => {
             let mut addresses = state.services.addresses.clone();
             addresses.head = Some(head);
-            crate::screens::update::connect(state, &addresses);
+            connect(state, &addresses);
         }
-        _ => crate::screens::update::load_nodes(state),
+        _ => load_nodes(state),
     }
 }
 
-/// Handles a crashed process that is about to be restarted.
-pub(crate) fn restarting(state: &mut State, name: &str, code: Option<i32>, restart_in: Duration) {
-    let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
-    state.notify_failure(&Failure {
-        what: format!("keep {name} running"),
-        why: format!("it ended {}", ending(code)),
-        next: format!("it restarts in {:.1} s; see its log ({log})", restart_in.as_secs_f64()),
-        ..Failure::default()
-    });
-    crate::screens::update::load_nodes(state);
-}
-
-/// How a process ended, for people.
-fn ending(code: Option<i32>) -> String {
-    match code {
+/// A process ended; it is started again after `restart_in`, or left to the user.
+pub(crate) fn ended(
+    state: &mut State,
+    name: &str,
+    code: Option<i32>,
+    restart_in: Option<Duration>,
+) {
+    let how = match code {
         Some(code) => format!("with code {code}"),
         None => "by a signal".to_owned(),
-    }
-}
-
-/// A process ended.
-pub(crate) fn ended(state: &mut State, name: &str, code: Option<i32>) {
-    let how = ending(code);
-    if state.stack.stopping.remove(name) {
-        state.notify_unless_on(
-            crate::screens::update::PROCESS_SCREENS,
-            format!("{name} stopped"),
-            how,
-        );
+    };
+    let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
+    let again = state.keys.key_text(Layer::Cluster, Action::Again);
+    let next = match restart_in {
+        Some(wait) => format!("it restarts in {:.1} s; see its log ({log})", wait.as_secs_f64()),
+        None => format!("see its log ({log}); restart it with {again}"),
+    };
+    if restart_in.is_none() && std::mem::take(&mut state.stack.status_mut(name).is_stopping) {
+        state.notify_unless_on(PROCESS_SCREENS, format!("{name} stopped"), how);
     } else {
-        let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
-        let again = state.keys.key_text(Layer::Cluster, Action::Again);
-        state.notify_failure(&Failure {
-            what: format!("keep {name} running"),
-            why: format!("it ended {how}"),
-            next: format!("see its log ({log}); restart it with {again}"),
-            ..Failure::default()
-        });
+        let why = format!("it ended {how}");
+        state.notify_failure(&Failure::new(format!("keep {name} running"), why, next));
     }
-    crate::screens::update::load_nodes(state);
+    load_nodes(state);
 }
 
 #[cfg(test)]

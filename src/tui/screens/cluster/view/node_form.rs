@@ -6,9 +6,9 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    overlay::view::{Question, raise},
+    overlay::view::{Question, Surface, raise},
     screens::cluster::state::node_form::NodeField,
-    view::{Frame, centered, field::LabelledField, hits::Hits, split_rows, wrap::wrapped},
+    view::{Frame, centered, field::LabelledField, split_rows, strip, wrap::wrapped},
     widget::{paint, pane::Pane},
 };
 
@@ -19,7 +19,8 @@ const LABEL_WIDTH: u16 = 11;
 const WIDTH_MAX: u16 = 104;
 
 /// Draws the form over `area`.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+pub(crate) fn draw(on: Surface<'_>) {
+    let Surface { area, buf, frame, hits } = on;
     let Frame { state, theme, .. } = frame;
     let form = &state.cluster.node_form;
     let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
@@ -46,13 +47,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     let from = LABEL_WIDTH + 1;
     let end = paint::text(buf, inside, (from, y), " ⏎ Start ", theme.tag(theme.focus));
-    let button = Rect {
-        x: inside.x.saturating_add(from),
-        y: inside.y.saturating_add(y),
-        width: end.saturating_sub(from),
-        height: 1,
-    };
-    hits.add(button.intersection(inside), Target::Action(Action::StartNode));
+    let button = strip(inside, (from, y), end.saturating_sub(from));
+    hits.add(button, Target::Action(Action::StartNode));
 }
 
 fn draw_node_field(
@@ -104,8 +100,8 @@ fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
 }
 
 /// Asks whether to stop the selected process.
-pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    let Frame { state, theme, .. } = frame;
+pub(crate) fn draw_confirm(on: Surface<'_>) {
+    let Frame { state, theme, .. } = on.frame;
     let process = state.cluster.selected_process(&state.stack);
     let (what, note) = match &process {
         None => ("It has already stopped.".to_owned(), ""),
@@ -124,7 +120,7 @@ pub(crate) fn draw_confirm(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits:
         title: "Stop?",
         width: 52,
         lines: vec![Line::styled(what, theme.text), Line::styled(note, theme.muted)],
-        keys: frame.hints(Layer::ConfirmStop, &hints),
+        keys: on.frame.hints(Layer::ConfirmStop, &hints),
     }
-    .draw(area, buf, frame, hits);
+    .draw(on);
 }

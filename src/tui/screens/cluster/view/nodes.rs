@@ -25,7 +25,7 @@ use crate::{
         field::draw_search,
         focus_if,
         hits::Hits,
-        spinner, split_rows,
+        spinner, split_rows, strip,
         table::{Cell, Column, Side, Table},
     },
     widget::{
@@ -183,12 +183,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
     let (glyph, glyph_style) = status(node, frame);
     let role = node.role.as_deref().unwrap_or("?");
     let role_style = if role == "head" { theme.accent2 } else { theme.text };
-    let (origin, origin_style) = match node.origin {
-        Origin::Local => ("local", theme.muted),
-        Origin::Typed => ("typed", theme.text),
-        Origin::Listed => ("listed", theme.muted),
-        Origin::Seen => ("seen", theme.muted),
-    };
+    let is_typed = node.origin == Origin::Typed;
     let is_head = role == "head";
     let runs = if is_head { NONE.to_owned() } else { format::count(node.n_runs) };
     let (agree, agree_style) = match node.agree_percent() {
@@ -205,7 +200,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
         // Ids share a prefix and differ at the end.
         (format::shorten(&node.peer_id, peer_width.saturating_sub(7), 6).into_owned(), theme.text),
         (role.to_owned(), role_style),
-        (origin.to_owned(), origin_style),
+        (node.origin.into_str().to_owned(), if is_typed { theme.text } else { theme.muted }),
         (node.group_text(), theme.muted),
         slots(node, frame),
         (runs, theme.text),
@@ -264,14 +259,13 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     };
     let process = match (&node.process, node.exited) {
         (Some((name, pid)), None) => {
-            let processes = frame.state.stack.processes();
-            let process = processes.into_iter().find(|process| process.name == *name);
+            let status = frame.state.stack.status(name);
             // Its name is the title above.
             let mut parts = vec![format!("pid {pid}")];
-            if let Some(since) = process.as_ref().and_then(|process| process.since) {
+            if let Some(since) = status.since {
                 parts.push(format!("up {}", format::coarse(frame.state.now.since(since))));
             }
-            if let Some(usage) = process.and_then(|process| process.usage) {
+            if let Some(usage) = status.usage {
                 parts.extend(usage.cpu_percent.map(|cpu| format!("cpu {cpu:.1}%")));
                 parts.push(format::bytes(usage.memory_bytes));
             }
@@ -306,15 +300,9 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
             paint::text(buf, area, (9, y), "no executions yet", theme.muted);
         }
         Some(percent) => {
-            let bar = Rect {
-                x: area.x.saturating_add(9),
-                y: area.y.saturating_add(y),
-                width: AGREE_WIDTH.min(area.width.saturating_sub(9)),
-                height: 1,
-            };
             let style = if percent < 90.0 { theme.warn } else { theme.up };
             let share = ShareBar { share: percent / 100.0, bar: style, rest: theme.faint };
-            share.render(bar.intersection(area), buf);
+            share.render(strip(area, (9, y), AGREE_WIDTH), buf);
             let text =
                 format!("{} of {}", format::count(node.n_agreed), format::count(node.n_runs));
             paint::text(buf, area, (9 + AGREE_WIDTH + 2, y), &text, theme.muted);

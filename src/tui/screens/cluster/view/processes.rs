@@ -50,7 +50,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let Frame { state, theme, .. } = frame;
     let processes = state.stack.processes();
     let mut info = state.stack.summary().unwrap_or_default();
-    let n_ended = processes.iter().filter(|process| process.exited.is_some()).count();
+    let n_ended = processes.iter().filter(|process| process.status.exited.is_some()).count();
     if n_ended > 0 {
         info = format!("{info} · {n_ended} ended");
     }
@@ -102,9 +102,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let picture = spinner::picture(state.now);
+    let status = process.status;
     let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
-    let (glyph, word, style) = match (process.exited.map(|exit| exit.code), process.is_stopping) {
-        (Some(_), _) if process.is_restarting => (picture, "restarting".to_owned(), theme.warn),
+    let (glyph, word, style) = match (status.exited.map(|exit| exit.code), status.is_stopping) {
+        (Some(_), _) if status.is_restarting => (picture, "restarting".to_owned(), theme.warn),
         (Some(Some(0)), _) => ('–', "stopped".to_owned(), theme.muted),
         (Some(Some(code)), _) => ('✗', format!("exit {code}"), theme.down),
         (Some(None), _) => ('✗', "by a signal".to_owned(), theme.down),
@@ -113,14 +114,14 @@ fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
         (None, false) => ('●', "running".to_owned(), theme.up),
     };
     let none = || NONE.to_owned();
-    let cpu = process.usage.and_then(|usage| usage.cpu_percent);
-    let up = process.since.filter(|_| process.exited.is_none());
+    let cpu = status.usage.and_then(|usage| usage.cpu_percent);
+    let up = status.since.filter(|_| status.exited.is_none());
     vec![
         (glyph.to_string(), style),
         (process.name.clone(), theme.accent2),
         (process.pid.to_string(), theme.text),
         (cpu.map_or_else(none, |cpu| format!("{cpu:.1}%")), theme.text),
-        (process.usage.map_or_else(none, |usage| format::bytes(usage.memory_bytes)), theme.text),
+        (status.usage.map_or_else(none, |usage| format::bytes(usage.memory_bytes)), theme.text),
         (up.map_or_else(none, |since| format::coarse(state.now.since(since))), theme.muted),
         (word, style),
     ]

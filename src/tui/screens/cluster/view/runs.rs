@@ -47,10 +47,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let Frame { state, theme, .. } = frame;
     let runs: Vec<&Run> = state.runs.iter().collect();
     let frame_of_pane = pane::Pane::new("Runs")
-        .info(format!("{} this session", state.runs.n_started()))
+        .info(format!("{} this session", state.runs.n_started))
         .focus(focus_if(is_focused(Pane::Runs, frame)));
     let inside = frame_of_pane.draw(area, buf, theme);
-    let selected = state.cluster.selected_run(&state.runs).map(|run| run.id);
+    let selected = state.cluster.results.idx(&state.runs);
     let mut columns = COLUMNS;
     if inside.width < WIDE_FROM {
         columns[FUNCTION].width = 0;
@@ -58,7 +58,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let table = Table {
         columns: &columns,
         n_rows: runs.len(),
-        selected: runs.iter().position(|run| Some(run.id) == selected),
+        selected: Some(selected).filter(|_| !runs.is_empty()),
         pane: Pane::Runs.number(),
     };
     table.draw(inside, buf, theme, hits, |row| {

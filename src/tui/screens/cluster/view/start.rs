@@ -112,14 +112,9 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     let global =
         |action, words: String| Step { keys: vec![key(Layer::Global, action)], words, action };
     let mut steps = Vec::new();
-    let addresses = &state.services.addresses;
     let is_starting = state.stack.phase == stack::Phase::Starting;
-    if addresses.head.is_none() && !is_starting {
-        let action = Action::AddNode;
-        let words = "start a head on this machine, then workers".to_owned();
-        steps.push(Step { keys: vec![key(Layer::Cluster, action)], words, action });
-        steps.push(global(Action::Profiles, "use services of another machine".to_owned()));
-    } else {
+    let has = |service| state.services.address(service).is_some() || is_starting;
+    if has(Service::Head) {
         let form = &state.execute.form;
         let name = form.meant().map_or("a function", |function| function.name.as_str());
         let n_workers = state.nodes.n_workers_in("", &state.stack);
@@ -133,20 +128,20 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
             words: format!("run {name} on {on}; equal results form one group"),
             action,
         });
+    } else {
+        let action = Action::AddNode;
+        let words = "start a head on this machine, then workers".to_owned();
+        steps.push(Step { keys: vec![key(Layer::Cluster, action)], words, action });
+        steps.push(global(Action::Profiles, "use services of another machine".to_owned()));
     }
-    let has = |service| match service {
-        Service::Head => addresses.head.is_some(),
-        Service::Data => addresses.datasets.is_some(),
-        Service::Inference => addresses.inference.is_some(),
-    };
-    if has(Service::Data) || is_starting {
+    if has(Service::Data) {
         let words = match state.data.list().len() {
             0 => "watch datasets live".to_owned(),
             n => format!("watch {} live", format::counted(n, "dataset")),
         };
         steps.push(global(Action::Show(Screen::Data), words));
     }
-    if has(Service::Inference) || is_starting {
+    if has(Service::Inference) {
         let topics = state.inference.topics.value().map_or(&[][..], |list| &list.topics);
         let words = match topics.len() {
             0 => "see what the network infers, and from whom".to_owned(),

@@ -91,7 +91,7 @@ mod tests {
 
     fn filter(known: &[&str], typed: &str) -> Filter {
         let known = known.iter().map(|pair| (*pair).to_owned()).collect();
-        Filter { text: Field::new(typed), known, ..Filter::default() }
+        Filter { text: Field::edited(typed), known, ..Filter::default() }
     }
 
     #[test]

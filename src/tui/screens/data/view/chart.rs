@@ -114,7 +114,7 @@ fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let resolution = frame.state.data.chart.resolution();
     paint::text(buf, area, (0, 0), "export to", theme.muted);
     let place = Rect { x: area.x.saturating_add(10), width: area.width.saturating_sub(10), ..area };
-    draw_field(place, buf, theme, &export.path, theme.text);
+    draw_field(place, buf, theme, &export.path, export.path.is_edited());
     let mut spans = vec![Span::styled("↑↓ ", theme.key)];
     for range in [Range::Loaded, Range::Day, Range::Week, Range::All] {
         let style = if range == export.range {

@@ -110,7 +110,7 @@ fn draw_search(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
     let from = paint::text(buf, area, (0, 0), &frame.key(Layer::Data, mark), theme.key) + 1;
     let (x, width) = (area.x.saturating_add(from), area.width.saturating_sub(from));
     let room = Rect { x, width, ..area };
-    draw_field(room, buf, theme, field, theme.text);
+    draw_field(room, buf, theme, field, field.is_edited());
     if !filter.text.is_edited() {
         return 2;
     }

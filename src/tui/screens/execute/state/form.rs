@@ -28,7 +28,7 @@ const N_NODES_FIRST: &str = "3";
 const N_NODES_MAX: i64 = 10_000;
 
 /// The most seconds of a timeout: the longest run limit a node can be given.
-const SECONDS_MAX: u64 = 3_600;
+const SECONDS_MAX: i64 = 3_600;
 
 /// Datasets offered as input.
 const DATASETS_MAX: usize = 250;
@@ -257,21 +257,20 @@ impl Form {
 
     /// The known function that the id and the method name, and its number.
     pub(crate) fn function(&self) -> Option<(usize, &FunctionBody)> {
-        let (id, method) = (self.text(FormField::FunctionId), self.text(FormField::Method));
-        let is_it = |function: &&FunctionBody| {
-            function.function_id == id.trim() && function.method == method.trim()
-        };
-        let (idx, function) =
-            self.functions.iter().enumerate().find(|(_, function)| is_it(function))?;
-        Some((idx, function))
+        let text = |field| self.text(field).trim();
+        self.find(text(FormField::FunctionId), text(FormField::Method))
+    }
+
+    /// A function of the head, and its place among them.
+    pub(crate) fn find(&self, id: &str, method: &str) -> Option<(usize, &FunctionBody)> {
+        let is_it = |it: &FunctionBody| (&*it.function_id, &*it.method) == (id, method);
+        self.functions.iter().enumerate().find(|(_, function)| is_it(function))
     }
 
     /// What the function of `request` is called, where it is a known one.
     pub(crate) fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
-        let is_it = |function: &&FunctionBody| {
-            function.function_id == request.function_id && function.method == request.method
-        };
-        self.functions.iter().find(is_it).map(|function| function.name.as_str())
+        let (_, function) = self.find(&request.function_id, &request.method)?;
+        Some(function.name.as_str())
     }
 
     /// Takes the known value `by` places on for the focused field; where there is none, goes to the
@@ -294,20 +293,15 @@ impl Form {
                 }
             }
             FormField::Stdin if !self.dataset_matches().0.is_empty() => self.choose_dataset(by),
-            FormField::Timeout | FormField::RunLimit => {
+            FormField::Timeout | FormField::RunLimit | FormField::Nodes => {
                 let field = self.focus;
-                let number = self.text(field).trim().parse().unwrap_or(0_u64);
-                let number = number.saturating_add_signed(i64::try_from(by).unwrap_or(0));
-                let text =
-                    if number == 0 { String::new() } else { number.min(SECONDS_MAX).to_string() };
-                self.set(field, &text);
-            }
-            FormField::Nodes => {
-                let number = self.text(FormField::Nodes).trim().parse().unwrap_or(0_i64);
+                let (least, most) =
+                    if field == FormField::Nodes { (1, N_NODES_MAX) } else { (0, SECONDS_MAX) };
+                let number = self.text(field).trim().parse().unwrap_or(0_i64);
                 let by = i64::try_from(by).unwrap_or(0);
-                // Down is more, as further on in a list.
-                let number = number.saturating_add(by).clamp(1, N_NODES_MAX);
-                self.set(FormField::Nodes, &number.to_string());
+                let number = number.saturating_add(by).clamp(least, most);
+                let text = Some(number).filter(|n| *n > 0).map(|n| n.to_string());
+                self.set(field, &text.unwrap_or_default());
             }
             FormField::Subgroup => {
                 let mut groups = vec![String::new()];

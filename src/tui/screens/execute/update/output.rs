@@ -9,7 +9,7 @@ use crate::{
     state::{
         State,
         results::{
-            ResultView,
+            RunView,
             text::{self, Position},
         },
     },
@@ -24,9 +24,9 @@ pub(crate) fn act(state: &mut State, action: Action) -> bool {
         Action::Filter => state.output_search.edit(),
         Action::NextMatch => find(state, true, true),
         Action::PreviousMatch => find(state, false, true),
-        Action::Wrap => look(state).is_wrapped ^= true,
+        Action::Wrap => state.results_mut().look.is_wrapped ^= true,
         Action::Pretty => {
-            let look = look(state);
+            let look = &mut state.results_mut().look;
             look.is_raw ^= true;
             look.found = None;
         }
@@ -50,15 +50,8 @@ pub(crate) fn search(state: &mut State) {
     find(state, true, false);
 }
 
-fn look(state: &mut State) -> &mut ResultView {
-    match state.screen {
-        Screen::Cluster => &mut state.cluster.result_view,
-        _ => &mut state.execute.result_view,
-    }
-}
-
 fn shift(state: &mut State, by: isize) {
-    let look = look(state);
+    let look = &mut state.results_mut().look;
     look.is_wrapped = false;
     look.n_hidden = text::shifted(look.n_hidden, by);
 }
@@ -68,7 +61,7 @@ fn shift(state: &mut State, by: isize) {
 fn find(state: &mut State, is_forward: bool, is_other: bool) {
     let wanted = state.output_search.value().to_owned();
     let Some((_, text)) = state.output() else { return };
-    let look = look(state);
+    let look = &mut state.results_mut().look;
     let from = look.found.filter(|_| is_other);
     look.found =
         if wanted.is_empty() { None } else { text::find(&text, &wanted, from, is_forward) };
@@ -87,12 +80,25 @@ impl State {
         }
     }
 
+    /// The run that the screen shows.
+    pub(crate) const fn results(&self) -> RunView {
+        match self.screen {
+            Screen::Cluster => self.cluster.results,
+            _ => self.execute.results,
+        }
+    }
+
+    const fn results_mut(&mut self) -> &mut RunView {
+        match self.screen {
+            Screen::Cluster => &mut self.cluster.results,
+            _ => &mut self.execute.results,
+        }
+    }
+
     /// A file name for the result in view, and its text as shown.
     pub(crate) fn output(&self) -> Option<(String, String)> {
-        let (run, look) = match self.screen {
-            Screen::Cluster => (self.cluster.selected_run(&self.runs)?, self.cluster.result_view),
-            _ => (self.execute.selected_run(&self.runs)?, self.execute.result_view),
-        };
+        let RunView { look, .. } = self.results();
+        let run = self.results().selected(&self.runs)?;
         let response = run.response()?;
         let (text, is_pretty) = look.shown_text(response);
         let kind = look.output(response).file_name();

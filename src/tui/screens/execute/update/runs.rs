@@ -7,7 +7,7 @@ use wire::{
 
 use crate::{
     action::Action,
-    event::{Effect, Event, HeadEvent, RunOrder, StreamEvent},
+    event::{Effect, HeadEvent, RunOrder, StreamEvent},
     keymap::Layer,
     local::{Level, LocalLog},
     overlay::{Overlay, copy_as::state::curl_of},
@@ -40,28 +40,14 @@ const RUNS_WAITING_MAX: usize = 16;
 /// What a worker writes when it gets a function before it says that it can run it.
 const FETCHES: &str = "roll call but function not installed, installing now";
 
-/// Handles an event.
-pub(crate) fn on(state: &mut State, event: Event) {
-    match event {
-        Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
-        Event::RunUnreachable(id, trouble) => {
-            let why = trouble.as_ref().map(|failure| failure.why.clone());
-            if state.runs.set_unreachable(id, trouble) {
-                let line = match why {
-                    Some(why) => format!("run {}: the head does not answer: {why}", id.0),
-                    None => format!("run {}: the head is reachable again", id.0),
-                };
-                state.logs.log(Level::Warn, state.now, line);
-            }
-        }
-        Event::RunReport(id, body) => state.runs.add_report(id, &body),
-        Event::Cluster(news) => on_cluster(state, news),
-        Event::FunctionAdded(result) => on_function_added(state, result),
-        Event::Presets(Ok(list)) => state.execute.presets = list,
-        Event::Presets(Err(failure)) | Event::PresetsNotSaved(failure) => {
-            state.notify_failure(&failure);
-        }
-        _ => {}
+/// The head stopped answering for a run that goes on, or answers again.
+pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failure>) {
+    let line = match &trouble {
+        Some(failure) => format!("run {}: the head does not answer: {}", id.0, failure.why),
+        None => format!("run {}: the head is reachable again", id.0),
+    };
+    if state.runs.set_unreachable(id, trouble) {
+        state.logs.log(Level::Warn, state.now, line);
     }
 }
 
@@ -78,7 +64,7 @@ pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     }
 }
 
-fn on_cluster(state: &mut State, news: HeadEvent) {
+pub(crate) fn on_cluster(state: &mut State, news: HeadEvent) {
     let is_live = state.nodes.is_live;
     state.nodes.is_live = match news {
         StreamEvent::Connected => {
@@ -121,8 +107,8 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
 
 /// Runs the form's request; uploads a module of this machine first, if the form names one.
 pub(crate) fn run(state: &mut State) {
-    let State { nodes, stack, runs, execute, size, .. } = state;
-    let page = crate::state::page_rows(*size);
+    let page = state.page();
+    let State { nodes, stack, runs, execute, .. } = state;
     let known = cluster::state::ClusterContext { nodes, stack, runs, page };
     let Some(request) = execute.form.request(known) else {
         state.execute.focus = Pane::Form;
@@ -154,7 +140,7 @@ pub(crate) fn upload_file(state: &mut State) -> bool {
     true
 }
 
-fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) {
+pub(crate) fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) {
     state.execute.is_adding = false;
     let is_run = std::mem::take(&mut state.execute.is_run_next);
     match result {
@@ -178,11 +164,7 @@ fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) {
 
 /// Repeats the selected run with the same request.
 pub(crate) fn repeat(state: &mut State) {
-    let run = match state.screen {
-        Screen::Cluster => state.cluster.selected_run(&state.runs),
-        _ => state.execute.selected_run(&state.runs),
-    };
-    let Some(run) = run else {
+    let Some(run) = state.results().selected(&state.runs) else {
         state.notify_refused("no run yet".to_owned(), String::new());
         return;
     };
@@ -199,7 +181,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
     }
     let id = state.runs.start(request.clone(), input.clone(), state.now);
     state.execute.started(id);
-    state.cluster.started(id);
+    state.cluster.results.show(id);
     let n_nodes = request.config.number_of_nodes;
     let nodes = if n_nodes == 1 { "1 node".to_owned() } else { format!("{n_nodes} nodes") };
     let line = format!(
@@ -238,7 +220,8 @@ fn no_head(state: &State) -> Failure {
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
 pub(crate) fn copy_as_curl(state: &mut State) {
-    let (request, input) = match (state.execute.focus, state.execute.selected_run(&state.runs)) {
+    let (request, input) = match (state.execute.focus, state.execute.results.selected(&state.runs))
+    {
         (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
         _ => (state.execute.form.preview(), state.execute.form.input()),
     };
@@ -264,9 +247,7 @@ pub(crate) fn presets(state: &mut State, action: Action) {
             let name = request.method.trim_end_matches(".wasm").to_owned();
             let group = request.group().map(|group| format!(" {group}")).unwrap_or_default();
             let name = format!("{name} x{}{group}", request.config.number_of_nodes);
-            let mut field = Field::new(&name);
-            field.edit();
-            state.open(Overlay::PresetName(field));
+            state.open(Overlay::PresetName(Field::edited(&name)));
         }
         Action::Remove => {
             let Some(Overlay::Presets(row)) = state.overlays.last_mut() else { return };

@@ -17,7 +17,7 @@ use crate::{
     theme::Theme,
     view::{
         Frame, Tier, field::LabelledField, focus_if, hits::Hits, results, split_columns,
-        split_rows, wrap::wrapped,
+        split_rows, strip, wrap::wrapped,
     },
     widget::{format, paint, pane},
 };
@@ -49,15 +49,6 @@ const LINES: [&[FormField]; 8] = [
     &[FormField::Timeout, FormField::RunLimit],
 ];
 
-/// Where a line of fields is drawn.
-#[derive(Clone, Copy)]
-struct LinePlace {
-    /// The row within the pane.
-    y: u16,
-    /// Whether there is a row for a note below each line.
-    is_roomy: bool,
-}
-
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     hits.add(area, Target::Pane(FORM));
@@ -67,7 +58,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let frame_of_pane = pane::Pane::new("Execute function").info(info).focus(focus_if(is_focused));
     let inside = frame_of_pane.draw(area, buf, theme);
     // A line between fields where there is room for it, and what is to be said below each.
-    let is_roomy = inside.height >= 30;
+    let is_roomy = is_roomy(inside);
     let mut y = u16::from(is_roomy);
     y = draw_head(inside, buf, frame, y, is_roomy);
     // Only so many fields fit a low pane; the focused one is among them.
@@ -90,7 +81,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         if fields.contains(&FormField::Stdin) {
             stdin_y = Some(y);
         }
-        y = draw_line(inside, buf, frame, fields, LinePlace { y, is_roomy }, hits);
+        y = draw_line(inside, buf, frame, fields, y, hits);
     }
     // Fields close together leave room below as well, on a pane that is high enough.
     let is_open = is_roomy || inside.height.saturating_sub(y) >= BELOW_MIN;
@@ -133,13 +124,18 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     y + 1 + u16::from(is_roomy)
 }
 
+/// Whether a form in `area` has room for its notes.
+const fn is_roomy(area: Rect) -> bool {
+    area.height >= 30
+}
+
 /// Draws fields side by side, and what is to be said about them; returns the row after them.
 fn draw_line(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
     fields: &[FormField],
-    LinePlace { y, is_roomy }: LinePlace,
+    y: u16,
     hits: &mut Hits,
 ) -> u16 {
     let Frame { state, theme, .. } = frame;
@@ -170,6 +166,7 @@ fn draw_line(
             note = Some((rank, text, style));
         }
     }
+    let is_roomy = is_roomy(area);
     let gap = u16::from(is_roomy && area.height > 40);
     match note {
         Some((rank, text, style)) if is_roomy || rank > 1 => {
@@ -343,13 +340,7 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         let key = frame.state.keys.key_of(Layer::Form, action);
         let text = key.map_or_else(|| format!(" {words} "), |key| format!(" {key} {words} "));
         let end = paint::text(buf, area, (x, 0), &text, style);
-        let place = Rect {
-            x: area.x.saturating_add(x),
-            width: end.saturating_sub(x),
-            height: area.height.min(1),
-            ..area
-        };
-        hits.add(place, Target::Action(action));
+        hits.add(strip(area, (x, 0), end.saturating_sub(x)), Target::Action(action));
         x = end + 2;
     }
 }

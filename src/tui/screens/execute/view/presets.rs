@@ -1,11 +1,9 @@
 //! The presets, and the name of one that is to be kept.
 
-use ratatui::{buffer::Buffer, layout::Rect};
-
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::view::{Prompt, raise},
+    overlay::view::{Prompt, Surface, raise},
     state::field::Field,
     view::{
         Frame, centered, draw_empty,
@@ -25,13 +23,8 @@ const COLUMNS: [Column; 5] = [
 ];
 
 /// Draws the list of presets over `area`.
-pub(crate) fn draw(
-    area: Rect,
-    buf: &mut Buffer,
-    frame: Frame<'_>,
-    selected: usize,
-    hits: &mut Hits,
-) {
+pub(crate) fn draw(on: Surface<'_>, selected: usize) {
+    let Surface { area, buf, frame, hits } = on;
     let Frame { state, theme, .. } = frame;
     let presets = &state.execute.presets;
     let n_presets = presets.len();

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    event::Timer,
+    event::{Event, Timer},
     harness::Harness,
     local::{LocalEvent, NodeWish, Usage},
     screens::cluster::state::node_form::NodeField,

@@ -139,7 +139,7 @@ impl Form {
 
 /// What is to be said about a number of seconds, or none.
 fn check_seconds(text: &str, note: &str) -> Check {
-    match text.parse::<u64>() {
+    match text.parse::<i64>() {
         _ if text.is_empty() => Check::Fit("s, empty for the default".to_owned()),
         Ok(1..=SECONDS_MAX) => Check::Fit(format!("s; {note}")),
         _ => Check::Unfit(format!("seconds, 1 to {SECONDS_MAX}")),

@@ -4,6 +4,7 @@ use wire::functions::FunctionBody;
 
 use super::*;
 use crate::{
+    event::Event,
     harness::{FUNCTION_ID, Harness, PEERS, REQUEST_ID, split_response},
     screens::execute::state::FormField,
     state::runs::{Phase, live::Stage},
@@ -75,9 +76,9 @@ fn an_unreachable_head_is_shown_until_it_answers() {
     let mut screen = Harness::ready(160, 45);
     let id = screen.run_live();
     screen.take(Event::RunUnreachable(id, Some(failure("connection refused"))));
-    let n_lines = screen.state.logs.n_kept();
+    let n_lines = screen.state.logs.lines.len();
     screen.take(Event::RunUnreachable(id, Some(failure("connection refused"))));
-    assert_eq!(screen.state.logs.n_kept(), n_lines, "one line for each change");
+    assert_eq!(screen.state.logs.lines.len(), n_lines, "one line for each change");
     let shown = screen.text();
     assert!(shown.contains("does not answer") && shown.contains("connection refused"), "{shown}");
     screen.take(Event::RunUnreachable(id, None));
