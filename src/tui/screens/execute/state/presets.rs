@@ -31,20 +31,26 @@ pub(crate) struct Preset {
 pub(crate) type Presets = BTreeMap<String, Preset>;
 
 /// Keeps `preset` under the `name` that was typed; returns the name it has now and the variables whose
-/// values were left out. None if there is no name, or no room.
+/// values were left out.
+///
+/// # Errors
+/// What is missing, for people: a name, or room.
 pub(crate) fn keep(
     presets: &mut Presets,
     name: &str,
     mut preset: Preset,
-) -> Option<(String, Vec<String>)> {
+) -> Result<(String, Vec<String>), String> {
     let name: String = name.trim().chars().take(NAME_CHARS_MAX).collect();
     let is_room = presets.len() < PRESETS_MAX || presets.contains_key(&name);
-    if name.is_empty() || !is_room {
-        return None;
+    if name.is_empty() {
+        return Err("a name is required".to_owned());
+    }
+    if !is_room {
+        return Err(format!("there are {PRESETS_MAX} presets already: remove one first"));
     }
     let left_out = forget_secrets(&mut preset.request);
     presets.insert(name.clone(), preset);
-    Some((name, left_out))
+    Ok((name, left_out))
 }
 
 /// Empties the variables of `request` whose names say that they hold secrets; returns their names.
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_preset_needs_a_name_and_a_request() {
-        assert_eq!(keep(&mut Presets::default(), " ", preset(Input::Typed)), None);
+        assert!(keep(&mut Presets::default(), " ", preset(Input::Typed)).is_err());
         assert!(read("[]").is_err() && read(r#"{"a": {}}"#).is_err());
     }
 }

@@ -268,9 +268,9 @@ pub(crate) fn keep_preset(state: &mut State) {
     let form = &state.execute.form;
     let preset = Preset { request: form.preview(), input: form.input() };
     let kept = presets::keep(&mut state.execute.presets, name.value(), preset);
-    let Some((name, left_out)) = kept else {
-        state.notify("a name is required".to_owned(), String::new());
-        return;
+    let (name, left_out) = match kept {
+        Ok(kept) => kept,
+        Err(why) => return state.notify(why, String::new()),
     };
     state.close();
     let detail = match left_out.as_slice() {

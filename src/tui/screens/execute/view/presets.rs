@@ -7,7 +7,6 @@ use crate::{
     state::field::Field,
     view::{
         Frame, centered, draw_empty,
-        hits::Hits,
         table::{Column, Side, Table},
     },
     widget::{format, pane::Pane},
@@ -43,7 +42,7 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
         return;
     }
     let table = Table { columns: &COLUMNS, n_rows: n_presets, selected: Some(selected), pane: 0 };
-    table.draw(inside, buf, theme, &mut Hits::default(), |row| {
+    table.draw(inside, buf, theme, hits, |row| {
         let Some((name, preset)) = presets.iter().nth(row) else { return Vec::new() };
         let request = &preset.request;
         vec![

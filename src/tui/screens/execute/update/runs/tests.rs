@@ -4,7 +4,7 @@ use wire::functions::FunctionBody;
 
 use super::*;
 use crate::{
-    event::Event,
+    event::{Event, Target},
     harness::{FUNCTION_ID, Harness, PEERS, REQUEST_ID, split_response},
     screens::execute::state::FormField,
     state::runs::{Phase, live::Stage},
@@ -194,6 +194,35 @@ fn the_preset_of_the_form_is_selected_and_removing_selects_the_next() {
     assert_eq!(names, ["hello x2", "hello x3"]);
     screen.press("enter");
     assert_eq!(screen.state.execute.form.text(FormField::Nodes), "3");
+}
+
+#[test]
+fn a_click_selects_a_preset() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e tab tab tab");
+    for n_nodes in ["2", "3"] {
+        screen.press("ctrl-u");
+        screen.type_text(n_nodes);
+        screen.press("ctrl-s enter");
+    }
+    screen.press("ctrl-o");
+    let first = Target::Row { pane: 0, row: 0 };
+    assert!(screen.hits().labels().iter().any(|(_, _, target)| *target == first));
+    screen.take(Event::Click(first));
+    screen.press("enter");
+    assert_eq!(screen.state.execute.form.text(FormField::Nodes), "2");
+}
+
+#[test]
+fn a_full_list_takes_no_further_preset_and_says_why() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-s enter");
+    let (name, preset) = screen.state.execute.presets.pop_first().unwrap();
+    let full = (0..200).map(|n| (format!("{name} {n}"), preset.clone())).collect();
+    screen.state.execute.presets = full;
+    screen.press("ctrl-s enter");
+    assert!(screen.text().contains("there are 200 presets already"), "{}", screen.text());
+    assert_eq!(screen.state.execute.presets.len(), 200);
 }
 
 #[test]
