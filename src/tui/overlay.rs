@@ -20,7 +20,11 @@ use self::{
     copy_as::state::CopyMenu, help::state::Help, palette::state::Palette, profiles::state::KeyForm,
     save::state::SaveForm, themes::state::Themes,
 };
-use crate::{action::Action, keymap::Layer, state::field::Field};
+use crate::{
+    action::Action,
+    keymap::Layer,
+    state::{field::Field, steps},
+};
 
 /// A modal overlay.
 #[derive(Debug, Clone)]
@@ -96,17 +100,11 @@ impl Overlay {
             _ => None,
         }
     }
-
-    /// Whether the screen beneath is dimmed.
-    pub(crate) const fn is_fading(&self) -> bool {
-        // A theme is chosen by what it does to the rest of the screen.
-        !matches!(self, Self::Themes(_))
-    }
 }
 
 /// The row that `action` moves to from `row` of a list that stands in an overlay.
 pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
     /// Rows in a page of an overlay, about as many as are shown.
     const PAGE: usize = 10;
-    crate::screens::cluster::state::moved(action, row, n_rows, PAGE).unwrap_or(row)
+    steps::moved(action, row, n_rows, PAGE).unwrap_or(row)
 }

@@ -270,7 +270,10 @@ impl Loop {
             }
             self.state.now = self.clock.now();
             self.handle(next)?;
-            self.fire_timers()?;
+            // Before the batch below, so that a flood of other events cannot delay them.
+            for timer in self.runner.timers.take_due(Instant::now()) {
+                self.update(Event::TimerDue(timer))?;
+            }
             for _ in 0..BATCH_MAX {
                 if self.is_over {
                     return Ok(());
@@ -347,14 +350,6 @@ impl Loop {
             return Some(Next::Event(event.into()));
         }
         self.local_inbox.try_recv().ok().map(|event| Next::Event(Event::Local(event).into()))
-    }
-
-    /// Handles the timers that are due, so that a flood of other events cannot delay them.
-    fn fire_timers(&mut self) -> Result<(), RunError> {
-        for timer in self.runner.timers.take_due(Instant::now()) {
-            self.update(Event::TimerDue(timer))?;
-        }
-        Ok(())
     }
 
     fn update(&mut self, event: Event) -> Result<(), RunError> {

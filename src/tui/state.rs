@@ -348,9 +348,7 @@ impl State {
 
     /// Reports why an action did nothing: a notice and a log line.
     pub(crate) fn notify_refused(&mut self, text: String, detail: String) {
-        let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
-        self.logs.log(Level::Info, self.now, line);
-        self.notices.add(Level::Warn, text, detail, self.now);
+        self.log_and_show(&[], Level::Warn, text, detail);
     }
 
     /// Reports a success: a notice and a log line.
@@ -361,8 +359,12 @@ impl State {
     /// As [`Self::notify`], but shows no notice where the screen in view is one of `screens`: a pane
     /// of these says the same.
     pub(crate) fn notify_unless_on(&mut self, screens: &[Screen], text: String, detail: String) {
+        self.log_and_show(screens, Level::Info, text, detail);
+    }
+
+    fn log_and_show(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
         self.logs.log(Level::Info, self.now, line);
-        self.show_notice(screens, Level::Info, text, detail);
+        self.show_notice(screens, level, text, detail);
     }
 }

@@ -24,15 +24,3 @@ pub struct Fault {
     /// Why, and what to write instead.
     pub why: String,
 }
-
-/// Entries of these tables, names and values, one on each line from 0.
-#[cfg(test)]
-pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Entry> {
-    let entry = |(line, (table, name, value)): (usize, &(&str, &str, &str))| Entry {
-        table: (*table).to_owned(),
-        name: (*name).to_owned(),
-        value: (*value).to_owned(),
-        line,
-    };
-    lines.iter().enumerate().map(entry).collect()
-}

@@ -22,6 +22,7 @@ pub(crate) mod wrap;
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
+    style::Style,
     text::{Line, Span},
 };
 
@@ -30,7 +31,7 @@ use crate::{
     keymap::Layer,
     state::{State, loadable::Loadable},
     theme::Theme,
-    widget::{format, note, pane::Focus},
+    widget::{format, note, paint, pane::Focus},
 };
 
 /// Rows that a turn of the wheel moves.
@@ -172,6 +173,19 @@ pub(crate) fn join_facts(mut facts: Vec<Span<'static>>, room: usize) -> Line<'st
     }
     let gaps = std::iter::once(Span::raw("")).chain(std::iter::repeat(Span::raw(GAP)));
     gaps.zip(facts).flat_map(|(gap, fact)| [gap, fact]).collect()
+}
+
+/// As [`paint::text`], with `…` at the end where not all of it fits into the rest of the row.
+pub(crate) fn text_cut(
+    buf: &mut Buffer,
+    area: Rect,
+    at: impl Into<Position>,
+    whole: &str,
+    style: Style,
+) -> u16 {
+    let at = at.into();
+    let room = usize::from(area.width.saturating_sub(at.x));
+    paint::text(buf, area, at, &format::fit(whole, room), style)
 }
 
 /// Whether keys go to a pane.

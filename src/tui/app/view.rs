@@ -78,7 +78,8 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     }
     hits.clear();
     hits.add(area, Target::Action(Action::Back));
-    if overlay.is_fading() {
+    // A theme is chosen by what it does to the rest of the screen.
+    if !matches!(overlay, Overlay::Themes(_)) {
         frame.theme.fade(area, buf);
     }
     let on = Surface { area, buf, frame, hits };

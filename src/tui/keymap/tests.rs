@@ -2,11 +2,11 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::{
-    harness::Harness,
+    harness::{Harness, entries},
     overlay::Overlay,
     screens::Screen,
     state::field::Field,
-    user_file::{Entry, entries},
+    user_file::Entry,
 };
 
 /// Every chain of layers that is ever in force.

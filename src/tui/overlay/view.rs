@@ -7,9 +7,9 @@ use crate::{
     event::Target,
     keymap::Layer,
     state::field::Field,
-    view::{Frame, centered, field::draw_field, hits::Hits, split_columns, split_rows},
+    view::{Frame, centered, field::draw_field, hits::Hits, split_columns, split_rows, text_cut},
     widget::{
-        format, paint,
+        paint,
         pane::{self, Focus, Pane},
     },
 };
@@ -115,8 +115,7 @@ impl Prompt<'_> {
         let [_, room] = split_columns(split_rows(row, 1)[0], x);
         buf.set_style(room, theme.sel);
         draw_field(pane::padded(room), buf, theme, self.field, true);
-        let note = format::fit(&self.note, inside.width.into());
-        paint::text(buf, inside, (0, 3), &note, theme.muted);
+        text_cut(buf, inside, (0, 3), &self.note, theme.muted);
     }
 }
 

@@ -8,7 +8,7 @@ use wire::functions::{ExecuteResponse, ResultGroupBody};
 use self::text::Position;
 use super::{
     runs::{Run, RunId, Runs},
-    steps::Steps as _,
+    steps::{Steps as _, rows_down},
 };
 use crate::action::Action;
 
@@ -66,9 +66,11 @@ impl RunView {
         runs.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
     }
 
-    /// Shows run `id`.
+    /// Shows run `id`, in the way the one before was read.
     pub(crate) fn show(&mut self, id: RunId) {
-        *self = Self { run: Some(id), look: self.look.of_another() };
+        let ResultView { output, is_wrapped, is_raw, .. } = self.look;
+        let look = ResultView { output, is_wrapped, is_raw, ..ResultView::default() };
+        *self = Self { run: Some(id), look };
     }
 
     /// Shows the run at `idx` among the newest; returns whether there is one.
@@ -118,12 +120,6 @@ impl ResultView {
         self.act(action, response.map_or(0, |response| response.results.len()), n_lines, page)
     }
 
-    /// What is looked at of another run: the same text, set in the same way, from its start.
-    pub(crate) fn of_another(self) -> Self {
-        let Self { output, is_wrapped, is_raw, .. } = self;
-        Self { output, is_wrapped, is_raw, ..Self::default() }
-    }
-
     /// The lines of what is in view: the text, or the comparison.
     fn n_lines(self, response: &ExecuteResponse) -> usize {
         let n_groups = response.results.len();
@@ -146,7 +142,6 @@ impl ResultView {
     /// `page`; returns whether it was one of its own.
     fn act(&mut self, action: Action, n_groups: usize, n_lines: usize, page: usize) -> bool {
         let last = n_groups.saturating_sub(1);
-        let half = (page / 2).max(1);
         match action {
             Action::Mark => {
                 let here = self.group_idx.min(last);
@@ -162,17 +157,8 @@ impl ResultView {
             Action::First => self.show_start(),
             Action::Last => self.position = Position::FromEnd(0),
             _ => {
-                let page = page.max(1);
-                let by = match action {
-                    Action::Down => 1,
-                    Action::Up => -1,
-                    Action::PageDown => page.cast_signed(),
-                    Action::PageUp => -page.cast_signed(),
-                    Action::HalfPageDown => half.cast_signed(),
-                    Action::HalfPageUp => -half.cast_signed(),
-                    _ => return false,
-                };
-                self.position = self.position.moved(by, n_lines, page);
+                let Some(by) = rows_down(action, page) else { return false };
+                self.position = self.position.moved(by, n_lines, page.max(1));
             }
         }
         true
@@ -249,14 +235,11 @@ pub(crate) struct Comparison<'a> {
 pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
     let n_left_out = |text: &str| text.lines().count().saturating_sub(DIFF_LINES_MAX);
     let n_left_out = (n_left_out(before), n_left_out(after));
-    Comparison { changes: changes(before, after), n_left_out }
-}
-
-fn changes<'a>(before: &'a str, after: &'a str) -> Vec<similar::Change<&'a str>> {
     let old: Vec<&str> = before.lines().take(DIFF_LINES_MAX).collect();
     let new: Vec<&str> = after.lines().take(DIFF_LINES_MAX).collect();
     let steps = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
-    steps.iter().flat_map(|step| step.iter_changes(&old, &new)).collect()
+    let changes = steps.iter().flat_map(|step| step.iter_changes(&old, &new)).collect();
+    Comparison { changes, n_left_out }
 }
 
 #[cfg(test)]

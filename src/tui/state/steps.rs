@@ -1,6 +1,8 @@
-//! Small enums that keys step through: panes, orders, kinds of charts.
+//! What keys step through: small enums such as panes, orders and kinds of charts, and rows of lists.
 
 use strum::VariantArray;
+
+use crate::action::Action;
 
 /// An enum whose variants keys step through, in the order in which they are written.
 pub(crate) trait Steps: VariantArray + Copy + PartialEq {
@@ -32,4 +34,26 @@ impl<T: VariantArray + Copy + PartialEq> Steps for T {}
 pub(crate) fn cycled(idx: Option<usize>, by: isize, n: usize) -> usize {
     let len = n.max(1).cast_signed();
     idx.map_or(0, |idx| (idx.cast_signed() + by).rem_euclid(len).cast_unsigned())
+}
+
+/// How many rows down an action of lists moves, a page being `page` rows; none if it is no movement.
+pub(crate) fn rows_down(action: Action, page: usize) -> Option<isize> {
+    let (page, half) = (page.max(1).cast_signed(), (page / 2).max(1).cast_signed());
+    Some(match action {
+        Action::Up => -1,
+        Action::Down => 1,
+        Action::HalfPageUp => -half,
+        Action::HalfPageDown => half,
+        Action::PageUp => -page,
+        Action::PageDown => page,
+        Action::First => isize::MIN,
+        Action::Last => isize::MAX,
+        _ => return None,
+    })
+}
+
+/// The row that `action` moves to from row `idx` of a list of `n_rows`; none if it is no movement.
+pub(crate) fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
+    let last = n_rows.checked_sub(1)?;
+    Some(idx.saturating_add_signed(rows_down(action, page)?).min(last))
 }

@@ -35,19 +35,6 @@ const VISIBLE_ON_BLANK: Modifier = Modifier::UNDERLINED
     .union(Modifier::SLOW_BLINK)
     .union(Modifier::RAPID_BLINK);
 
-/// The number that switches each modifier on.
-const ON: [(Modifier, u8); 9] = [
-    (Modifier::BOLD, 1),
-    (Modifier::DIM, 2),
-    (Modifier::ITALIC, 3),
-    (Modifier::UNDERLINED, 4),
-    (Modifier::SLOW_BLINK, 5),
-    (Modifier::RAPID_BLINK, 6),
-    (Modifier::REVERSED, 7),
-    (Modifier::HIDDEN, 8),
-    (Modifier::CROSSED_OUT, 9),
-];
-
 /// The number that switches modifiers off; some share one.
 const OFF: [(Modifier, u8); 7] = [
     (Modifier::BOLD.union(Modifier::DIM), 22),
@@ -426,7 +413,7 @@ impl Encoder<'_> {
             }
         }
         let new = next.modifier.difference(left);
-        numbers.extend(ON.iter().filter(|(one, _)| new.contains(*one)).map(|on| u16::from(on.1)));
+        numbers.extend(numbers_on(new));
         if next.fg != self.look.fg {
             push_color(&mut numbers, next.fg, 0);
         }
@@ -477,6 +464,11 @@ const fn sequence_len(number: u16) -> usize {
         100..1_000 => 6,
         _ => 8,
     }
+}
+
+/// The numbers that switch `modifiers` on: ratatui's flags are the bits of these, from one on.
+fn numbers_on(modifiers: Modifier) -> impl Iterator<Item = u16> {
+    (1..=9).filter(move |number| modifiers.bits() >> (number - 1) & 1 == 1)
 }
 
 /// Adds the numbers of a color of symbols; of a background with 10 as `offset`.

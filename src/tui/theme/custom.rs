@@ -121,7 +121,7 @@ mod tests {
 
     fn tokens(lines: &[(&str, &str)]) -> Vec<Entry> {
         let lines: Vec<_> = lines.iter().map(|(name, value)| ("", *name, *value)).collect();
-        crate::user_file::entries(&lines)
+        crate::harness::entries(&lines)
     }
 
     #[test]

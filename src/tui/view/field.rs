@@ -7,7 +7,7 @@ use ratatui::{
     text::Span,
 };
 
-use super::split_columns;
+use super::{split_columns, text_cut};
 use crate::{
     state::field::Field,
     theme::Theme,
@@ -27,7 +27,7 @@ pub(crate) fn draw_field(
         return;
     }
     if !has_caret {
-        paint::text(buf, area, (0, 0), &format::fit(field.value(), area.width.into()), style);
+        text_cut(buf, area, (0, 0), field.value(), style);
         return;
     }
     // The last column is the caret's, when it stands after the text.

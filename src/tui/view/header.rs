@@ -74,10 +74,11 @@ fn frame_time(state: &State, is_narrow: bool) -> String {
     if !state.services.is_any_known() {
         return String::new();
     }
-    let text = state.now.to_string();
-    let time = text.split('T').nth(1).unwrap_or_default();
-    let part = |n| time.chars().take(n).collect::<String>();
-    if is_narrow { format!("@{}", part(5)) } else { format!("as of {} UTC", part(8)) }
+    if is_narrow {
+        format!("@{}", format::hour_minute(state.now))
+    } else {
+        format!("as of {} UTC", format::clock(state.now))
+    }
 }
 
 fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {

@@ -14,7 +14,7 @@ use super::{
     Frame,
     hits::Hits,
     output::{self, printable},
-    split_rows, strip,
+    split_rows, strip, text_cut,
     wrap::wrapped,
 };
 use crate::{
@@ -63,8 +63,7 @@ fn draw_failure(area: Rect, buf: &mut Buffer, frame: Frame<'_>, failure: &Failur
         paint::text(buf, area, (2, y), &line, theme.text);
         y += 1;
     }
-    let next = format::fit(next, area.width.saturating_sub(2).into());
-    paint::text(buf, area, (2, y + 1), &next, theme.muted);
+    text_cut(buf, area, (2, y + 1), next, theme.muted);
 }
 
 fn draw_groups(
@@ -91,7 +90,7 @@ fn draw_groups(
     let first = super::table::first_row(selected, n_groups, n_fit);
     let hidden = (first, n_groups.saturating_sub(first + n_fit));
     let (sentence, style) = sentence(response, hidden, theme);
-    paint::text(buf, area, (0, top), &format::fit(&sentence, area.width.into()), style);
+    text_cut(buf, area, (0, top), &sentence, style);
     for (idx, group) in response.results.iter().enumerate().skip(first).take(n_fit) {
         let place = Rect { y: area.y.saturating_add(y), height: 2, ..area };
         draw_group(place.intersection(area), buf, frame, idx, group, n_peers);
@@ -109,8 +108,7 @@ fn draw_groups(
         let stack = &state.stack;
         let peers: Vec<_> = without.iter().map(|peer| stack.node_name(peer)).collect();
         let line = format!("no result: {}", peers.join(" "));
-        let room = usize::from(area.width.saturating_sub(2));
-        paint::text(buf, area, (2, y), &format::fit(&line, room), theme.warn);
+        text_cut(buf, area, (2, y), &line, theme.warn);
         y += 1;
     }
     let [_, below] = split_rows(area, y + top);
@@ -204,8 +202,7 @@ fn draw_group(
     let stack = &frame.state.stack;
     let mut peers: Vec<_> = group.peers.iter().map(|peer| stack.node_name(peer)).collect();
     peers.sort_unstable();
-    let room = usize::from(area.width.saturating_sub(2));
-    paint::text(buf, area, (2, 1), &format::fit(&peers.join(" "), room), theme.muted);
+    text_cut(buf, area, (2, 1), &peers.join(" "), theme.muted);
 }
 
 /// A frequency as the head gave it, whole where it is whole.
@@ -257,11 +254,11 @@ fn draw_diff(
             ChangeTag::Insert => ('+', theme.up),
         };
         let line = format!("{mark} {}", printable(change.value()));
-        paint::text(buf, area, (0, y), &format::fit(&line, area.width.into()), style);
+        text_cut(buf, area, (0, y), &line, style);
         y += 1;
     }
     if let Some(stop) = stop {
-        paint::text(buf, area, (0, y), &format::fit(&stop, area.width.into()), theme.warn);
+        text_cut(buf, area, (0, y), &stop, theme.warn);
         y += 1;
     }
     y.min(area.height)

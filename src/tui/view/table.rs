@@ -9,7 +9,7 @@ use ratatui::{
     widgets::{self, Row, Widget as _},
 };
 
-use super::{hits::Hits, split_rows};
+use super::{hits::Hits, split_rows, text_cut};
 use crate::{
     event::Target,
     theme::Theme,
@@ -63,8 +63,7 @@ pub(crate) fn draw_facts(area: Rect, buf: &mut Buffer, theme: &Theme, facts: &[(
     let end = u16::try_from(name_width).unwrap_or(u16::MAX).saturating_add(1);
     for (y, (name, value)) in (0..area.height).zip(facts) {
         paint::text(buf, area, (0, y), &format::right(name, name_width), theme.muted);
-        let value = format::fit(value, area.width.saturating_sub(end).into());
-        paint::text(buf, area, (end, y), &value, theme.text);
+        text_cut(buf, area, (end, y), value, theme.text);
     }
 }
 

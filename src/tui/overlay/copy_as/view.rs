@@ -5,8 +5,8 @@ use crate::{
     action::Action,
     keymap::Layer,
     overlay::view::{List, Surface, raise},
-    view::{centered, results::gist},
-    widget::{format, paint, pane::Pane},
+    view::{centered, results::gist, text_cut},
+    widget::{paint, pane::Pane},
 };
 
 /// The width of the box.
@@ -28,7 +28,6 @@ pub(crate) fn draw(on: Surface<'_>, copy_as: &CopyMenu) {
     list.draw(inside, buf, frame, hits, |buf, place, row| {
         let Some((name, text)) = copy_as.forms.get(row) else { return };
         paint::text(buf, place, (2, 0), name, theme.text);
-        let room = usize::from(place.width.saturating_sub(TEXT_FROM));
-        paint::text(buf, place, (TEXT_FROM, 0), &format::fit(&gist(text), room), theme.muted);
+        text_cut(buf, place, (TEXT_FROM, 0), &gist(text), theme.muted);
     });
 }

@@ -6,15 +6,12 @@ use std::cmp::Ordering;
 
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::{
-    action::Action,
-    state::{
-        field::Field,
-        nodes::{Node, Nodes},
-        results::RunView,
-        runs::Runs,
-        stack::{Process, Stack},
-    },
+use crate::state::{
+    field::Field,
+    nodes::{Node, Nodes},
+    results::RunView,
+    runs::Runs,
+    stack::{Process, Stack},
 };
 
 use self::node_form::NodeForm;
@@ -184,22 +181,4 @@ impl State {
         let is_selected = |process: &Process| Some(&process.name) == self.process.as_ref();
         processes.iter().position(is_selected).unwrap_or(0)
     }
-}
-
-/// The row that `action` moves to from row `idx` of `n_rows`; none if it is no movement.
-pub(crate) fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
-    let last = n_rows.checked_sub(1)?;
-    let half = (page / 2).max(1);
-    let row = match action {
-        Action::Up => idx.saturating_sub(1),
-        Action::Down => idx + 1,
-        Action::First => 0,
-        Action::Last => last,
-        Action::PageUp => idx.saturating_sub(page.max(1)),
-        Action::PageDown => idx + page.max(1),
-        Action::HalfPageUp => idx.saturating_sub(half),
-        Action::HalfPageDown => idx + half,
-        _ => return None,
-    };
-    Some(row.min(last))
 }

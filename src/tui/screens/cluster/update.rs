@@ -4,8 +4,12 @@ pub(crate) mod local;
 pub(crate) mod nodes;
 pub(crate) mod processes;
 
-use super::state::{ClusterContext, Pane, State, moved};
-use crate::{action::Action, event::Target, state::steps::Steps as _};
+use super::state::{ClusterContext, Pane, State};
+use crate::{
+    action::Action,
+    event::Target,
+    state::steps::{Steps as _, moved},
+};
 
 impl State {
     /// Handles an action.

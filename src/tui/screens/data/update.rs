@@ -18,7 +18,10 @@ use super::state::{Pane, State, pins::is_gone};
 use crate::{
     action::Action,
     event::{DataEvent, Effect, StreamEvent, Target, Timer},
-    state::{loadable::Loadable, steps::Steps as _},
+    state::{
+        loadable::Loadable,
+        steps::{Steps as _, rows_down},
+    },
 };
 
 /// Rows of a first look at raw rows: an hour of one a second. More are asked for when scrolled to.
@@ -50,7 +53,7 @@ pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 /// Rows shown a page up or down of the list.
-const PAGE_ROWS: isize = 20;
+const PAGE_ROWS: usize = 20;
 
 impl State {
     /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
@@ -171,7 +174,7 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
-        if let Some(n) = steps(action, PAGE_ROWS) {
+        if let Some(n) = rows_down(action, PAGE_ROWS) {
             return self.move_by(n, now);
         }
         match action {
@@ -302,21 +305,6 @@ impl State {
             Target::Screen(_) | Target::Action(_) => {}
         }
     }
-}
-
-/// How many rows down an action of lists moves, by `page` at most; none if it is no movement.
-pub(crate) fn steps(action: Action, page: isize) -> Option<isize> {
-    Some(match action {
-        Action::Up => -1,
-        Action::Down => 1,
-        Action::HalfPageUp => -(page / 2),
-        Action::HalfPageDown => page / 2,
-        Action::PageUp => -page,
-        Action::PageDown => page,
-        Action::First => isize::MIN,
-        Action::Last => isize::MAX,
-        _ => return None,
-    })
 }
 
 /// Clears the timers of [`set_timers`].

@@ -18,7 +18,9 @@ use crate::{
     keymap::Layer,
     screens::{cluster, logs},
     state::runs::{Phase, Run},
-    view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
+    view::{
+        Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows, text_cut,
+    },
     widget::{
         format, paint, pane,
         sparkline::{Floor, Sparkline},
@@ -102,7 +104,7 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
     let mut rest = area;
     if let Some(trouble) = &run.trouble {
         let text = format!("! the head does not answer; retrying: {}", trouble.why);
-        paint::text(buf, rest, (0, 1), &format::fit(&text, rest.width.into()), theme.warn);
+        text_cut(buf, rest, (0, 1), &text, theme.warn);
         [_, rest] = split_rows(rest, 2);
     }
     let height = peers::height(run);

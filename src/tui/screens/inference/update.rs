@@ -14,10 +14,9 @@ use super::state::{
 use crate::{
     action::Action,
     event::{Effect, InferenceEvent, LatestBundle, Target, Timer},
-    screens::data::update::steps,
     state::{
         loadable::{Failure, Loadable},
-        steps::{Steps as _, cycled},
+        steps::{Steps as _, cycled, rows_down},
     },
 };
 
@@ -28,7 +27,7 @@ const PAST_BUNDLES: usize = past::VALUES_MAX;
 const PASTS_MAX: usize = 16;
 
 /// Rows shown a page up or down of the actors.
-const PAGE_ROWS: isize = 10;
+const PAGE_ROWS: usize = 10;
 
 impl State {
     /// Called when the services' addresses are known or have changed.
@@ -113,7 +112,7 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
-        if let Some(n) = steps(action, PAGE_ROWS) {
+        if let Some(n) = rows_down(action, PAGE_ROWS) {
             return self.move_by(n, now);
         }
         match action {

@@ -1,18 +1,15 @@
 //! Keys on the Logs screen: move, filter, search, choose a level or a source.
 
 use super::state::{Line, State, matching::LogQuery};
-use crate::{action::Action, state::steps::Steps as _};
+use crate::{
+    action::Action,
+    state::steps::{Steps as _, rows_down},
+};
 
 impl State {
     /// Handles an action, where a page has `page` lines.
     pub(crate) fn act(&mut self, action: Action, page: usize) {
         match action {
-            Action::Up => self.move_up(1),
-            Action::PageUp => self.move_up(page),
-            Action::HalfPageUp => self.move_up(page / 2),
-            Action::Down => self.move_down(1),
-            Action::PageDown => self.move_down(page),
-            Action::HalfPageDown => self.move_down(page / 2),
             Action::First => {
                 let wanted = self.query();
                 let first = self.lines.iter().find(|line| self.passes(line, &wanted));
@@ -38,7 +35,11 @@ impl State {
                 self.is_open = !self.is_open;
                 self.hold();
             }
-            _ => {}
+            _ => match rows_down(action, page) {
+                Some(by) if by < 0 => self.move_up(by.unsigned_abs()),
+                Some(by) => self.move_down(by.unsigned_abs()),
+                None => {}
+            },
         }
     }
 
@@ -84,7 +85,7 @@ impl State {
     }
 
     fn move_up(&mut self, n: usize) {
-        let (above, _) = self.around(n.max(1).saturating_add(1));
+        let (above, _) = self.around(n.saturating_add(1));
         if let Some(number) = above.last().map(|line| line.number) {
             self.select(number);
         }
@@ -94,7 +95,6 @@ impl State {
         if self.selected.is_none() {
             return;
         }
-        let n = n.max(1);
         if self.around(n).1.len() < n {
             self.held_from = self.n_lines;
         }

@@ -96,10 +96,7 @@ fn info(frame: Frame<'_>) -> String {
         (Some(_), 0) => "paused ○".to_owned(),
         (Some(_), n) => format!("paused ○ · {n} new"),
     };
-    let n_sources = match logs.source {
-        Some(_) => "1".to_owned(),
-        None => "all".to_owned(),
-    };
+    let n_sources = if logs.source.is_some() { "1" } else { "all" };
     format!(
         "{follow} · level ≥ {} · {n_sources} of {} · {} · {} dropped",
         logs.level.short(),

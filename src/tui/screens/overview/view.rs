@@ -39,7 +39,7 @@ use crate::{
     },
     view::{
         Frame, Tier, draw_empty, focus_if, header, hits::Hits, notices, spinner, split_columns,
-        split_rows,
+        split_rows, text_cut,
     },
     widget::{
         format, note, paint,
@@ -303,8 +303,7 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         paint::text(buf, inside, (0, y), &format::clock(notice.at), theme.muted);
         paint::put(buf, inside, (9, y), glyph, style);
         let x = paint::text(buf, inside, (11, y), &notice.text, theme.text) + 2;
-        let detail = format::fit(&notice.detail, inside.width.saturating_sub(x).into());
-        paint::text(buf, inside, (x, y), &detail, theme.muted);
+        text_cut(buf, inside, (x, y), &notice.detail, theme.muted);
     }
     if state.notices.past().len() == 0 {
         draw_empty(inside, buf, theme, &["No notices yet.".to_owned()]);
@@ -406,8 +405,7 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
     paint::text_before(buf, area, (area.width, 0), &note, style);
     let Some(latest) = newest.value() else {
         let why = newest.failure().map_or("", |failure| failure.why.as_str());
-        let room = usize::from(area.width.saturating_sub(2));
-        paint::text(buf, area, (2, 1), &format::fit(why, room), theme.warn);
+        text_cut(buf, area, (2, 1), why, theme.warn);
         return;
     };
     let mut line = Line::default();

@@ -4,6 +4,19 @@ use ratatui::{backend::CrosstermBackend, style::Style};
 use super::*;
 use crate::{harness::Harness, theme};
 
+/// The number that switches each modifier on.
+const ON: [(Modifier, u8); 9] = [
+    (Modifier::BOLD, 1),
+    (Modifier::DIM, 2),
+    (Modifier::ITALIC, 3),
+    (Modifier::UNDERLINED, 4),
+    (Modifier::SLOW_BLINK, 5),
+    (Modifier::RAPID_BLINK, 6),
+    (Modifier::REVERSED, 7),
+    (Modifier::HIDDEN, 8),
+    (Modifier::CROSSED_OUT, 9),
+];
+
 /// The most bytes of a key that selects another node at 200×60: two rows in another background,
 /// and what is known of the node.
 const KEY_BYTES_MAX: usize = 570;

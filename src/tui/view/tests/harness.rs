@@ -16,6 +16,7 @@ use crate::{
     overlay::Overlay,
     state::{State, runs::RunId},
     theme::{self, Theme, depth::Depth},
+    user_file::Entry,
     view::hits::Hits,
 };
 
@@ -281,4 +282,15 @@ pub(crate) fn failed_response() -> ExecuteResponse {
         results: vec![ResultGroupBody { result, peers: peers.clone(), frequency: 100.0 }],
         ..split_response()
     }
+}
+
+/// Entries of these tables, names and values, one on each line from 0.
+pub(crate) fn entries(lines: &[(&str, &str, &str)]) -> Vec<Entry> {
+    let entry = |(line, (table, name, value)): (usize, &(&str, &str, &str))| Entry {
+        table: (*table).to_owned(),
+        name: (*name).to_owned(),
+        value: (*value).to_owned(),
+        line,
+    };
+    lines.iter().enumerate().map(entry).collect()
 }

@@ -6,9 +6,9 @@ use ratatui::style::Style;
 use super::*;
 use crate::{
     event::{DataEvent, DatasetSearch, DatasetsPage, InferenceEvent},
+    harness::entries,
     keymap::Keymap,
     theme::custom::CustomTheme,
-    user_file::entries,
 };
 
 fn refused(what: &str) -> Failure {

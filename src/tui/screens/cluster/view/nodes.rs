@@ -27,6 +27,7 @@ use crate::{
         hits::Hits,
         spinner, split_rows, strip,
         table::{Cell, Column, Side, Table},
+        text_cut,
     },
     widget::{
         format::{self, NONE},
@@ -290,8 +291,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     facts.push(("process", process));
     for (y, (label, text)) in (0..).zip(&facts) {
         paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
-        let text = format::fit(text, usize::from(area.width.saturating_sub(9)));
-        paint::text(buf, area, (9, y), &text, theme.text);
+        text_cut(buf, area, (9, y), text, theme.text);
     }
     let y = u16::try_from(facts.len()).unwrap_or(u16::MAX);
     paint::text(buf, area, (0, y), &format::right("agree", 8), theme.muted);

@@ -14,7 +14,7 @@ use crate::{
     keymap::Layer,
     screens::{Screen, cluster::state::Pane},
     state::{services::Service, stack, steps::Steps as _},
-    view::{Frame, focus_if, hits::Hits, split_rows},
+    view::{Frame, focus_if, hits::Hits, split_rows, text_cut},
     widget::{
         format::{self, NONE},
         paint, pane,
@@ -66,8 +66,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
             line.push_span(Span::styled(key.clone(), theme.key));
         }
         paint::line(buf, inside, (0, y), &line);
-        let room = usize::from(inside.width.saturating_sub(KEYS_WIDTH));
-        paint::text(buf, inside, (KEYS_WIDTH, y), &format::fit(&step.words, room), theme.text);
+        text_cut(buf, inside, (KEYS_WIDTH, y), &step.words, theme.text);
         let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
         hits.add(place.intersection(inside), Target::Action(step.action));
         y += pitch;
@@ -100,8 +99,7 @@ fn draw_services(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     ];
     for (y, (name, words)) in (0..area.height).step_by(2).zip(rows) {
         paint::text(buf, area, (0, y), name, theme.accent2);
-        let room = usize::from(area.width.saturating_sub(KEYS_WIDTH));
-        paint::text(buf, area, (KEYS_WIDTH, y), &format::fit(words, room), theme.muted);
+        text_cut(buf, area, (KEYS_WIDTH, y), words, theme.muted);
     }
 }
 

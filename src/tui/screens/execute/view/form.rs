@@ -17,7 +17,7 @@ use crate::{
     theme::Theme,
     view::{
         Frame, Tier, field::LabelledField, focus_if, hits::Hits, results, split_columns,
-        split_rows, strip, wrap::wrapped,
+        split_rows, strip, text_cut, wrap::wrapped,
     },
     widget::{format, paint, pane},
 };
@@ -254,8 +254,7 @@ fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         } else {
             // Ids that prove nothing of the content, in place of the one that does.
             let ids = format!("by manifest: {}", function.by_manifest.join(", "));
-            let room = usize::from(place.width.saturating_sub(x));
-            paint::text(buf, place, (x, 0), &format::fit(&ids, room), theme.warn);
+            text_cut(buf, place, (x, 0), &ids, theme.warn);
         }
     });
 }
@@ -265,9 +264,8 @@ fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (found, selected) = frame.state.execute.form.dataset_matches();
     let [_, area] = split_columns(area, SOURCE_WIDTH);
     draw_choices(area, buf, frame.theme, found.len(), selected, |buf, place, idx, style| {
-        let room = usize::from(place.width.saturating_sub(2));
-        let name = found.get(idx).map(|name| format::fit(name, room)).unwrap_or_default();
-        paint::text(buf, place, (2, 0), &name, style);
+        let Some(name) = found.get(idx) else { return };
+        text_cut(buf, place, (2, 0), name, style);
     });
 }
 
@@ -305,9 +303,7 @@ fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     let n_shown = n_lines.min(room).min(14);
     paint::text(buf, area, (0, y), &format::right("request", LABEL_WIDTH.into()), theme.muted);
     for (row, line) in (y..y + n_shown).zip(text.lines()) {
-        let width = area.width.saturating_sub(LABEL_WIDTH + 1);
-        let line = format::fit(line, width.into());
-        paint::text(buf, area, (LABEL_WIDTH + 1, row), &line, theme.muted);
+        text_cut(buf, area, (LABEL_WIDTH + 1, row), line, theme.muted);
     }
     y + n_shown + 1
 }
@@ -382,7 +378,6 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             format::left(request.group().unwrap_or("*"), group_width)
         );
         let x = paint::text(buf, area, (0, y), &text, theme.muted);
-        let room = usize::from(area.width.saturating_sub(x + 1));
-        paint::text(buf, area, (x + 1, y), &format::fit(&result, room), style);
+        text_cut(buf, area, (x + 1, y), &result, style);
     }
 }
