@@ -1,12 +1,15 @@
 //! What a key can do: one list, and the words that help and footer use for it.
 
+use strum::IntoStaticStr;
+
 use crate::screens::Screen;
 
 /// The table of actions: each with what it does, as the help says it.
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident => $title:literal,)*) => {
         /// A command of the key table.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+        #[strum(serialize_all = "kebab-case")]
         pub enum Action {
             /// Shows a screen.
             Show(Screen),
@@ -235,22 +238,13 @@ actions! {
     Times => "times on / off",
 }
 
-/// The name of a variant as files write it: `Show(Cluster)` is `show-cluster`.
-pub(crate) fn kebab(variant: &str) -> String {
-    let mut text = String::new();
-    for letter in variant.chars().filter(|letter| letter.is_alphanumeric()) {
-        if letter.is_uppercase() && !text.is_empty() {
-            text.push('-');
-        }
-        text.extend(letter.to_lowercase());
-    }
-    text
-}
-
 impl Action {
     /// What a file of keys calls it: `next-pane`, `show-data`.
     pub(crate) fn name(self) -> String {
-        kebab(&format!("{self:?}"))
+        match self {
+            Self::Show(screen) => format!("show-{}", screen.title()),
+            action => <&str>::from(action).to_owned(),
+        }
     }
 
     /// Whether it is a step within what is in view, which means nothing from elsewhere.

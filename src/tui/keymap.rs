@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use strum::IntoStaticStr;
 
 use crate::{action::Action, screens::Screen};
 
@@ -46,8 +47,10 @@ pub(crate) struct Chord {
     pub(crate) is_alt: bool,
 }
 
-/// Where a binding holds. Which layers hold is the state's to say; see `state::State::layers`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Where a binding holds. Which layers hold is the state's to say; see `state::State::layers`. A file
+/// of keys writes it as `global` or `node-form`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "kebab-case")]
 pub(crate) enum Layer {
     /// Everywhere, also while a text is edited.
     Always,
@@ -145,11 +148,6 @@ impl Layer {
         &[Self::ConfirmStop, Self::Always],
         &[Self::Jump, Self::Always],
     ];
-
-    /// What a file of keys calls it: `global`, `node-form`.
-    pub(crate) fn name(self) -> String {
-        crate::action::kebab(&format!("{self:?}"))
-    }
 
     /// The layers that are in force where this one is the first.
     pub(crate) fn chain(self) -> &'static [Self] {

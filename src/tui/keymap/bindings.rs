@@ -197,7 +197,7 @@ impl Keymap {
                     return Some(format!(
                         "`{keys}` and `{bound}` of [{}], {}, begin alike: free one of them with \
                          \"{NOTHING}\"",
-                        other.name(),
+                        other.into_str(),
                         action.name(),
                     ));
                 }
@@ -217,7 +217,7 @@ pub fn defaults_text() -> String {
     let mut section = None;
     for binding in TABLE {
         if section.replace(binding.layer) != Some(binding.layer) {
-            text.extend(["\n[", &binding.layer.name(), "]\n"]);
+            text.extend(["\n[", binding.layer.into_str(), "]\n"]);
         }
         for keys in binding.keys {
             let (action, title) = (binding.action.name(), binding.action.title());
@@ -229,8 +229,8 @@ pub fn defaults_text() -> String {
 
 fn layer_named(name: &str) -> Result<Layer, String> {
     let mut layers = Layer::CHAINS.iter().flat_map(|chain| *chain);
-    layers.find(|layer| layer.name() == name).copied().ok_or_else(|| {
-        let mut names: Vec<String> = TABLE.iter().map(|binding| binding.layer.name()).collect();
+    layers.find(|layer| layer.into_str() == name).copied().ok_or_else(|| {
+        let mut names: Vec<_> = TABLE.iter().map(|binding| binding.layer.into_str()).collect();
         names.dedup();
         format!("there is no place called [{name}]; there are {}", names.join(", "))
     })
@@ -255,7 +255,7 @@ fn keys_named(text: &str, layer: Layer) -> Result<Vec<Chord>, String> {
     if layer.is_typed() && keys.first().is_some_and(|chord| chord.letter().is_some()) {
         return Err(format!(
             "`{text}` is text in [{}]: take a key with ctrl or alt, or one without a letter",
-            layer.name()
+            layer.into_str()
         ));
     }
     Ok(keys)
@@ -275,5 +275,5 @@ fn action_named(name: &str, layer: Layer) -> Result<Action, String> {
     let mut seen = HashSet::new();
     actions.retain(|action| seen.insert(*action));
     let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
-    Err(format!("[{}] has no action `{name}`; it has {}", layer.name(), names.join(", ")))
+    Err(format!("[{}] has no action `{name}`; it has {}", layer.into_str(), names.join(", ")))
 }

@@ -123,10 +123,8 @@ pub(crate) fn text_before(
     style: Style,
 ) {
     let Position { x: end, y } = end.into();
-    let text = Line::styled(text, style);
-    let x = end.saturating_sub(width(&text));
     let area = Rect { width: area.width.min(end), ..area };
-    line(buf, area, (x, y), &text);
+    line_right(buf, area, y, &Line::styled(text, style));
 }
 
 /// Styles row `y` of `area`, without changing what is written there.

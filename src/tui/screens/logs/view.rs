@@ -28,15 +28,12 @@ const ID_FROM: usize = 32;
 const SOURCE_WIDTH: usize = 9;
 
 /// What is shown of a line.
-#[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "parts of a line, each there or not")]
-pub(crate) struct LineLook {
-    pub(crate) has_times: bool,
-    pub(crate) has_fields: bool,
-    /// Its time to the millisecond.
-    pub(crate) is_exact: bool,
-    /// Long values in whole.
-    pub(crate) has_whole_ids: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineLook {
+    /// As the switches of the Logs screen have it, its time to the millisecond.
+    Whole,
+    /// In a few columns of another screen.
+    Tail { has_fields: bool },
 }
 
 /// Draws the Logs screen into `area`.
@@ -127,12 +124,6 @@ fn draw_sources(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 /// Draws lines around the selected one, else the newest ones.
 fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    let look = LineLook {
-        has_times: !state.logs.hides_times,
-        has_fields: true,
-        is_exact: true,
-        has_whole_ids: state.logs.is_wrapped,
-    };
     let height = usize::from(area.height);
     let window = state.logs.window(height);
     if window.lines.is_empty() {
@@ -151,7 +142,7 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     // The rows of the selected line.
     let mut marked = None;
     for (idx, drawn) in window.lines.iter().enumerate() {
-        let whole = lit(line(&drawn.log, state, theme, look), state, theme);
+        let whole = lit(line(&drawn.log, state, theme, LineLook::Whole), state, theme);
         let first = rows.len();
         if state.logs.is_wrapped {
             rows.extend(broken(&whole, area.width));
@@ -184,7 +175,7 @@ pub(crate) fn draw_tail(
     lines: &[&LogLine],
     has_fields: bool,
 ) {
-    let look = LineLook { has_times: true, has_fields, is_exact: false, has_whole_ids: false };
+    let look = LineLook::Tail { has_fields };
     for (y, log) in (0..area.height).zip(lines) {
         paint::line_cut(buf, area, (0, y), &line(&log.log, frame.state, frame.theme, look));
     }
@@ -218,16 +209,12 @@ fn broken(line: &Line<'_>, width: u16) -> Vec<Line<'static>> {
 }
 
 /// A line of a log: `14:02:29 INF head      roll call  peers=4`.
-pub(crate) fn line<'a>(
-    log: &'a LocalLog,
-    state: &State,
-    theme: &Theme,
-    look: LineLook,
-) -> Line<'a> {
+fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> Line<'a> {
     let mut line = Line::default();
-    if look.has_times {
+    let is_whole = look == LineLook::Whole;
+    if !(is_whole && state.logs.hides_times) {
         let millis = match log.time.micros().rem_euclid(1_000_000) {
-            _ if !look.is_exact => String::new(),
+            _ if !is_whole => String::new(),
             // Some processes write whole seconds: their milliseconds are not known.
             0 => " ".repeat(4),
             micros => format!(".{:03}", micros / 1_000),
@@ -240,11 +227,12 @@ pub(crate) fn line<'a>(
     let source = format!(" {} ", format::left(&log.process, SOURCE_WIDTH));
     line.push_span(Span::styled(source, source_style(&log.process, state, theme)));
     line.push_span(Span::styled(log.message.as_str(), theme.text));
-    if look.has_fields {
+    if is_whole || look == (LineLook::Tail { has_fields: true }) {
         for (idx, (name, value)) in log.fields.pairs().enumerate() {
             let gap = if idx == 0 { "  " } else { " " };
             // Ids are long, and told apart by their ends.
-            let is_id = !look.has_whole_ids && !value.contains(' ') && value.len() > ID_FROM;
+            let is_short = !(is_whole && state.logs.is_wrapped);
+            let is_id = is_short && !value.contains(' ') && value.len() > ID_FROM;
             let value = if is_id { format::shorten(value, 8, 6) } else { value.into() };
             line.push_span(Span::styled(format!("{gap}{name}={value}"), theme.muted));
         }
