@@ -1,8 +1,11 @@
 //! Datasets and their columns.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::collections::BTreeMap;
 
-use crate::{parse::ParseError, timestamp::Timestamp};
+use crate::{
+    parse::{ParseError, positive_number},
+    timestamp::Timestamp,
+};
 
 /// The tag that any key may acquire by itself, by document 2.
 pub const PUBLIC_TAG: &str = "public";
@@ -69,34 +72,13 @@ fn no_dtype(text: &str) -> ParseError {
     ParseError::new(text, "a column type, which is float, integer, string or boolean")
 }
 
-impl DatasetId {
-    /// Returns the dataset number `number`, if it is positive.
-    #[must_use]
-    pub const fn new(number: i64) -> Option<Self> {
-        if number > 0 { Some(Self(number)) } else { None }
-    }
-
-    /// The number, 1 or more.
-    #[must_use]
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
+positive_number!(DatasetId(i64), "a dataset number");
 
 impl Column {
     /// Whether it was deleted: no reader sees it, and no writer fills it.
     #[must_use]
     pub const fn is_deleted(&self) -> bool {
         self.name.is_empty()
-    }
-}
-
-impl FromStr for DatasetId {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = text.parse().ok().and_then(Self::new);
-        number.ok_or_else(|| ParseError::new(text, "a dataset number"))
     }
 }
 

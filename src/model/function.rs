@@ -2,7 +2,7 @@
 
 pub mod content;
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use arrayvec::ArrayString;
 use cid::Cid;
@@ -10,7 +10,10 @@ use data_encoding::HEXLOWER;
 use multihash_codetable::{Code, MultihashDigest as _};
 
 use self::content::{Codec, ContentId};
-use crate::{parse::ParseError, text::is_unprintable};
+use crate::{
+    parse::{ParseError, checked_text},
+    text::is_unprintable,
+};
 
 /// The longest chosen name taken, in bytes: as long as the hash in a content id may be.
 const NAME_BYTES_MAX: usize = 64;
@@ -23,12 +26,13 @@ const METHOD_BYTES_MAX: usize = 255;
 /// In clusters of b7s it may also be the SHA-256 of an address, or a name that a node chose, for
 /// what was installed by a manifest. Such an id proves nothing of the content; [`Self::content`]
 /// tells them apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct FunctionId(Name);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 enum Name {
     Content(Cid),
+    #[display("{}", HEXLOWER.encode(_0))]
     Address([u8; 32]),
     /// A name that a node chose.
     Chosen(ArrayString<NAME_BYTES_MAX>),
@@ -115,16 +119,6 @@ impl From<ContentId> for FunctionId {
     }
 }
 
-impl fmt::Display for FunctionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Name::Content(cid) => cid.fmt(f),
-            Name::Address(digest) => f.write_str(&HEXLOWER.encode(digest)),
-            Name::Chosen(name) => f.write_str(name),
-        }
-    }
-}
-
 impl FromStr for FunctionId {
     type Err = ParseError;
 
@@ -143,29 +137,14 @@ fn digest(text: &str) -> Option<[u8; 32]> {
     HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-impl Method {
-    /// The file name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+fn is_method(text: &str) -> bool {
+    let is_unfit = |c: char| matches!(c, '/' | '\\' | ':') || is_unprintable(c);
+    !matches!(text, "" | "." | "..")
+        && text.len() <= METHOD_BYTES_MAX
+        && !text.chars().any(is_unfit)
 }
 
-impl FromStr for Method {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unfit = |c: char| matches!(c, '/' | '\\' | ':') || is_unprintable(c);
-        if matches!(text, "" | "." | "..")
-            || text.len() > METHOD_BYTES_MAX
-            || text.chars().any(unfit)
-        {
-            let wanted = "a method, which is one file name such as hello.wasm";
-            return Err(ParseError::new(text, wanted));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
+checked_text!(Method, is_method, "a method, which is one file name such as hello.wasm");
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,9 @@
 //! Nodes of a function cluster: who they are, what they do, which groups they belong to.
 
-use std::str::FromStr;
-
-use crate::{parse::ParseError, text::is_unprintable};
+use crate::{
+    parse::{ParseError, checked_text},
+    text::is_unprintable,
+};
 
 /// The group every node belongs to, as existing b7s nodes name it.
 pub const GENERAL_TOPIC: &str = "blockless/b7s/general";
@@ -39,45 +40,19 @@ fn no_role(text: &str) -> ParseError {
     ParseError::new(text, "a role, which is head or worker")
 }
 
-impl PeerId {
-    /// The id as text, in base 58.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+fn is_peer_id(text: &str) -> bool {
+    let is_base58 = |c: char| c.is_ascii_alphanumeric() && !matches!(c, '0' | 'O' | 'I' | 'l');
+    !text.is_empty() && text.len() <= PEER_ID_BYTES_MAX && text.chars().all(is_base58)
 }
 
-impl FromStr for PeerId {
-    type Err = ParseError;
+checked_text!(PeerId, is_peer_id, "a peer id such as 12D3KooW…");
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_base58 = |c: char| c.is_ascii_alphanumeric() && !matches!(c, '0' | 'O' | 'I' | 'l');
-        if text.is_empty() || text.len() > PEER_ID_BYTES_MAX || !text.chars().all(is_base58) {
-            return Err(ParseError::new(text, "a peer id such as 12D3KooW…"));
-        }
-        Ok(Self(text.to_owned()))
-    }
+fn is_subgroup(text: &str) -> bool {
+    let is_fit = |c: char| !c.is_whitespace() && !is_unprintable(c);
+    !text.is_empty() && text.len() <= SUBGROUP_BYTES_MAX && text.chars().all(is_fit)
 }
 
-impl Subgroup {
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Subgroup {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unfit = |c: char| c.is_whitespace() || is_unprintable(c);
-        if text.is_empty() || text.len() > SUBGROUP_BYTES_MAX || text.chars().any(unfit) {
-            return Err(ParseError::new(text, "a subgroup: 1 to 128 bytes without spaces"));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
+checked_text!(Subgroup, is_subgroup, "a subgroup: 1 to 128 bytes without spaces");
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Topics: what a prediction network predicts, when, and under which labels.
 
-use std::{str::FromStr, sync::Arc};
+use std::sync::Arc;
 
-use crate::parse::ParseError;
+use crate::parse::{checked_text, positive_number};
 
 /// The label of a topic with a single output, by document 3.
 pub const SINGLE_LABEL: &str = "y";
@@ -22,50 +22,14 @@ pub struct Address(Arc<str>);
 impl TopicId {
     /// The first topic of a network.
     pub const FIRST: Self = Self(1);
-
-    /// Returns topic `number`, if it is 1 or more.
-    #[must_use]
-    pub const fn new(number: u64) -> Option<Self> {
-        if number > 0 { Some(Self(number)) } else { None }
-    }
-
-    /// The number, 1 or more.
-    #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0
-    }
 }
 
-impl FromStr for TopicId {
-    type Err = ParseError;
+positive_number!(TopicId(u64), "a topic number, which is 1 or more");
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = text.parse().ok().and_then(Self::new);
-        number.ok_or_else(|| ParseError::new(text, "a topic number, which is 1 or more"))
-    }
+fn is_address(text: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let rest = text.strip_prefix("allo1").filter(|rest| !rest.is_empty());
+    text.len() <= 90 && rest.is_some_and(|rest| rest.bytes().all(is_fit))
 }
 
-impl Address {
-    /// The address as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Address {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_fit = text.len() <= 90
-            && text.strip_prefix("allo1").is_some_and(|rest| {
-                !rest.is_empty()
-                    && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-            });
-        if is_fit {
-            Ok(Self(text.into()))
-        } else {
-            Err(ParseError::new(text, "an address such as allo1…"))
-        }
-    }
-}
+checked_text!(Address, is_address, "an address such as allo1…");

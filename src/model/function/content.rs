@@ -1,7 +1,5 @@
 //! Content ids: the names of blocks of bytes, as IPFS gives them.
 
-use std::fmt;
-
 use cid::{Cid, multihash::Multihash};
 use multihash_codetable::{Code, MultihashDigest as _};
 
@@ -17,7 +15,8 @@ const DIGEST_BYTES: usize = 32;
 /// The name of one block: what kind it is, and the SHA-256 of its bytes.
 ///
 /// Version 0 ids are read as the version 1 ids of the same block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
+#[display("{}", self.cid())]
 pub struct ContentId {
     codec: Codec,
     digest: [u8; DIGEST_BYTES],
@@ -108,12 +107,6 @@ impl ContentId {
     pub(super) fn cid(self) -> Cid {
         let hash = Multihash::wrap(SHA2_256, &self.digest).expect("32 bytes are a multihash");
         Cid::new_v1(self.codec.number().into(), hash)
-    }
-}
-
-impl fmt::Display for ContentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cid().fmt(f)
     }
 }
 
