@@ -19,7 +19,7 @@ mod source;
 pub mod time_text;
 pub mod timestamps;
 
-use std::{fmt, io, path::Path};
+use std::{fmt, io, path::Path, sync::atomic::Ordering};
 
 use model::row::{Row, check_row};
 
@@ -90,60 +90,29 @@ pub enum FileError {
     /// It does not open, or breaks off.
     #[error("read it")]
     Read(#[from] io::Error),
-    /// It has no header.
-    #[error("find a header with the names of its columns")]
-    NoHeader,
     /// It has no rows.
     #[error("find a row in it")]
     Empty,
-    /// Two of its columns have one name.
-    #[error("tell its columns apart: two are called `{name}`")]
-    NamedTwice {
-        /// What both are called.
-        name: String,
-    },
     /// It is not written as its name says, or in a way that is not read here.
     #[error("understand it: {what}")]
     Form {
         /// What is wrong.
         what: String,
     },
-    /// The dates of its timestamps may be read in two ways.
-    #[error("read the dates of column {field}: {reason}")]
-    DateOrder {
-        /// Its column with the dates.
-        field: String,
-        /// An example, and which formats it may have.
-        reason: String,
-    },
-    /// Its numbers may be read in two ways.
-    #[error(
-        "read the numbers of column {field}: {example} is in thousands or a fraction: pass \
-             --decimal . or --decimal ,"
-    )]
-    DecimalMark {
-        /// Its column with the numbers.
-        field: String,
-        /// One of them.
-        example: String,
-    },
-    /// None of its columns holds timestamps.
-    #[error("find the column with the timestamps among {fields}: name it with --time")]
-    NoTime {
-        /// The names of its columns, separated by commas.
-        fields: String,
-    },
-    /// It has no column of the name given for the timestamps.
-    #[error("find the column {named} with the timestamps among {fields}")]
-    NoSuchTime {
-        /// The name given.
-        named: String,
-        /// The names of its columns, separated by commas.
-        fields: String,
-    },
+    /// Its columns are not named, not told apart, or may be read in several ways.
+    #[error("{0}")]
+    Columns(String),
 }
 
 impl FileError {
+    fn no_header() -> Self {
+        Self::Columns("find a header with the names of its columns".to_owned())
+    }
+
+    fn named_twice(name: &str) -> Self {
+        Self::Columns(format!("tell its columns apart: two are called `{name}`"))
+    }
+
     /// What is wrong with how the file is written.
     fn form(what: impl fmt::Display) -> Self {
         Self::Form { what: what.to_string() }
@@ -206,7 +175,7 @@ impl Records {
         match self {
             Self::Csv(records) => records.next(take),
             Self::Ndjson(records) => records.next(take),
-            Self::Parquet(records) => records.next(take),
+            Self::Parquet(records) => Ok(records.next_record(take)?),
         }
     }
 }
@@ -253,7 +222,7 @@ impl Rows {
         if let Records::Parquet(records) = &self.records {
             return (records.progress(self.size_bytes.unwrap_or(0)), self.size_bytes);
         }
-        (self.read_bytes.get(), self.size_bytes)
+        (self.read_bytes.load(Ordering::Relaxed), self.size_bytes)
     }
 
     /// The next row; none at the end of the file.

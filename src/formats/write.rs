@@ -78,7 +78,8 @@ pub struct Writer {
     /// The members of a flat row in alphabetical order: a column's place, or none for the timestamp.
     flat: Vec<Option<usize>>,
     timestamps: TimestampWriter,
-    created: Created,
+    /// Apart, since rows are rarely created on the day of their timestamp.
+    created: TimestampWriter,
 }
 
 impl Output {
@@ -105,37 +106,6 @@ impl Output {
     /// Whether it is text, which gets much shorter when it is compressed.
     pub const fn is_text(self) -> bool {
         matches!(self, Self::Json | Self::Csv | Self::Ndjson)
-    }
-}
-
-/// The text between the timestamp of a row of a page and its values. Rows are rarely created on the day
-/// of their timestamp, and often many at once.
-#[derive(Debug, Clone, Default)]
-struct Created {
-    timestamps: TimestampWriter,
-    /// The timestamp that was asked for last.
-    timestamp: Option<Timestamp>,
-    text: Vec<u8>,
-    phrase: Phrase,
-}
-
-impl Created {
-    #[inline]
-    fn put(&mut self, to: &mut Vec<u8>, at: usize, timestamp: Timestamp) -> usize {
-        if self.timestamp != Some(timestamp) {
-            self.begin(timestamp);
-        }
-        self.phrase.put(to, at)
-    }
-
-    fn begin(&mut self, timestamp: Timestamp) {
-        let text = &mut self.text;
-        let at = put(text, 0, b"\",\"created_at\":");
-        let at = self.timestamps.put(text, at, timestamp);
-        let at = put(text, at, b",\"values\":");
-        end(text, at);
-        self.phrase.set(text);
-        self.timestamp = Some(timestamp);
     }
 }
 
@@ -167,7 +137,7 @@ impl Writer {
             keys: keys.collect(),
             flat,
             timestamps: TimestampWriter::default(),
-            created: Created::default(),
+            created: TimestampWriter::default(),
             names,
             shown,
         }
@@ -262,7 +232,9 @@ impl Writer {
         let at = put_integer(to, at, block.ids.get(row_idx).copied().unwrap_or_default());
         let at = self.place.put(to, at);
         let at = self.timestamps.put_bare(to, at, timestamp_at(&block.times, row_idx));
-        let start = self.created.put(to, at, timestamp_at(&block.created, row_idx));
+        let at = put(to, at, b"\",\"created_at\":");
+        let at = self.created.put(to, at, timestamp_at(&block.created, row_idx));
+        let start = put(to, at, b",\"values\":");
         let mut at = start;
         for idx in &self.shown {
             if let (Some(key), Some(series)) = (self.keys.get(*idx), block.columns.get(*idx)) {

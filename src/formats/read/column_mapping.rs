@@ -50,6 +50,7 @@ pub struct ColumnMapping {
 }
 
 /// A row that is being put together.
+#[derive(Default)]
 pub(super) struct Building {
     timestamp: Option<Timestamp>,
     /// Whether the file has the timestamp finer than microseconds.
@@ -144,15 +145,7 @@ impl ColumnMapping {
     }
 
     pub(super) fn begin(&self) -> Building {
-        let values = vec![None; self.columns.len()];
-        Building {
-            timestamp: None,
-            is_cut: false,
-            date: None,
-            time_of_day: None,
-            values,
-            wrong: None,
-        }
+        Building { values: vec![None; self.columns.len()], ..Building::default() }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::HashSet,
     io::{BufRead, BufReader, Cursor, Read as _},
+    sync::atomic::Ordering,
 };
 
 use super::{
@@ -38,20 +39,17 @@ impl CsvRecords {
         let mut text = BufReader::new(input.text(0)?);
         let first = read_header(&mut text)?;
         let delimiter = options.delimiter.unwrap_or_else(|| likeliest(&first));
-        let (fields, begin) = match names(&first, delimiter, options.has_header)? {
-            Names::Header(fields) => {
-                let n_header = first.len() as u64;
-                (fields, Position { offset_bytes: n_header, line: count_lines(&first) })
-            }
-            Names::Numbered(fields) => {
-                let n_mark = if first.starts_with(BYTE_ORDER_MARK.as_bytes()) { 3 } else { 0 };
-                (fields, Position { offset_bytes: n_mark, line: 0 })
-            }
+        let (fields, is_header) = names(&first, delimiter, options.has_header)?;
+        let has_mark = first.starts_with(BYTE_ORDER_MARK.as_bytes());
+        let begin = match (is_header, has_mark) {
+            (true, _) => Position { offset_bytes: first.len() as u64, line: count_lines(&first) },
+            (false, true) => Position { offset_bytes: 3, line: 0 },
+            (false, false) => Position::default(),
         };
         let (text, at): (Box<dyn BufRead + Send>, _) =
             if from.offset_bytes > begin.offset_bytes && !is_stream {
                 drop(text);
-                counter.reset();
+                counter.store(0, Ordering::Relaxed);
                 (Box::new(BufReader::new(again.text(from.offset_bytes)?)), from)
             } else {
                 let n_header = usize::try_from(begin.offset_bytes).unwrap_or(usize::MAX);
@@ -113,27 +111,23 @@ fn likeliest(header: &[u8]) -> u8 {
     counts.into_iter().max_by_key(|count| count.0).map_or(b',', |count| count.1)
 }
 
-/// The names of the fields.
-enum Names {
-    /// The first record has them.
-    Header(Vec<String>),
-    /// The first record is data.
-    Numbered(Vec<String>),
-}
-
 /// The names of the fields by the first record, which `has_header` says is a header, or else what
-/// it holds.
-fn names(first: &[u8], delimiter: u8, has_header: Option<bool>) -> Result<Names, FileError> {
+/// it holds; and whether it is one.
+fn names(
+    first: &[u8],
+    delimiter: u8,
+    has_header: Option<bool>,
+) -> Result<(Vec<String>, bool), FileError> {
     let first = first.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(first);
     let mut reader = CsvReader::new(first, delimiter);
     if !reader.read()? {
-        return Err(FileError::NoHeader);
+        return Err(FileError::no_header());
     }
     let names = reader.fields().ok_or_else(|| FileError::form("its header is not UTF-8"))?;
     let names: Vec<&str> = names.map(|(name, _)| name).collect();
     let numbered = |idx: usize| format!("column_{}", idx + 1);
     if !has_header.unwrap_or_else(|| !is_data(&names)) {
-        return Ok(Names::Numbered((0..names.len()).map(numbered).collect()));
+        return Ok(((0..names.len()).map(numbered).collect(), false));
     }
     let mut fields: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
@@ -147,11 +141,11 @@ fn names(first: &[u8], delimiter: u8, has_header: Option<bool>) -> Result<Names,
             name => name.to_owned(),
         };
         if !seen.insert(name.clone()) {
-            return Err(FileError::NamedTwice { name });
+            return Err(FileError::named_twice(&name));
         }
         fields.push(name);
     }
-    Ok(Names::Header(fields))
+    Ok((fields, true))
 }
 
 /// Whether a first record is data: it has nothing but numbers and times, or at least half of it are

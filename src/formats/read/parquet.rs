@@ -23,7 +23,7 @@ use self::{
     kind::Kind,
     source::{CheckedPages, catch},
 };
-use super::{FileError, Place, Record, Take, cell::Cell};
+use super::{FileError, Place, Take, cell::Cell};
 
 /// The records of a file from some row on.
 #[derive(derive_more::Debug)]
@@ -143,10 +143,6 @@ impl ParquetRecords {
     }
 
     /// Hands the fields of the next row to `take`; none at the end.
-    pub(super) fn next(&mut self, take: Take<'_>) -> Record {
-        Ok(self.next_record(take)?)
-    }
-
     /// Hands the fields of the next row to `take`; `None` at the end. No row is bad by itself.
     ///
     /// # Errors
@@ -230,7 +226,7 @@ fn fields(
     let schema = metadata.file_metadata().schema_descr();
     let columns = schema.root_schema().get_fields();
     if columns.is_empty() {
-        return Err(FileError::NoHeader);
+        return Err(FileError::no_header());
     }
     if metadata.row_groups().iter().any(|group| group.num_columns() != schema.num_columns()) {
         return Err(FileError::form(damaged()));
@@ -240,7 +236,7 @@ fn fields(
     for (place, column) in columns.iter().enumerate() {
         let name = column.name();
         if !names.insert(name) {
-            return Err(FileError::NamedTwice { name: name.to_owned() });
+            return Err(FileError::named_twice(name));
         }
         if !wanted(name) {
             continue;

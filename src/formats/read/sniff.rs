@@ -178,7 +178,7 @@ impl SniffedFields {
     /// holds hardly anything else; one with dates alone together with one of times of day.
     ///
     /// # Errors
-    /// [`FileError::NoTime`], [`FileError::NoSuchTime`], [`FileError::DateOrder`].
+    /// [`FileError::Columns`] if there is none, or its dates may be read in two ways.
     pub fn time(&self, named: Option<&str>) -> Result<TimeFields, FileError> {
         let by_name =
             |name: &str| self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
@@ -201,10 +201,14 @@ impl SniffedFields {
         let none = || {
             let fields: Vec<_> = self.fields.iter().map(|field| field.name.as_str()).collect();
             let fields = fields.join(", ");
-            match named {
-                Some(named) => FileError::NoSuchTime { named: named.to_owned(), fields },
-                None => FileError::NoTime { fields },
-            }
+            FileError::Columns(match named {
+                Some(named) => {
+                    format!("find the column {named} with the timestamps among {fields}")
+                }
+                None => format!(
+                    "find the column with the timestamps among {fields}: name it with --time"
+                ),
+            })
         };
         let found = found.ok_or_else(none)?;
         let (field, clock) = match pair {
@@ -222,7 +226,7 @@ impl SniffedFields {
     /// The decimal mark of the numbers.
     ///
     /// # Errors
-    /// [`FileError::DecimalMark`] if they are numbers with either.
+    /// [`FileError::Columns`] if they are numbers with either.
     pub fn decimal(&self) -> Result<Decimal, FileError> {
         let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
         let n_points: usize = numbers().map(|field| field.marks.n_points).sum();
@@ -233,7 +237,11 @@ impl SniffedFields {
         let open = numbers().find_map(|field| Some((field, field.marks.open.clone()?)));
         match open {
             Some((field, example)) if n_points == 0 => {
-                Err(FileError::DecimalMark { field: field.name.clone(), example })
+                let field = &field.name;
+                Err(FileError::Columns(format!(
+                    "read the numbers of column {field}: {example} is in thousands or a \
+                     fraction: pass --decimal . or --decimal ,"
+                )))
             }
             _ => Ok(Decimal::Point),
         }
@@ -258,10 +266,8 @@ impl SniffedFields {
         let parts = [Some(field.name.as_str()), clock];
         let text: Vec<_> = parts.into_iter().flatten().map(example).collect();
         let reason = TimeTexts::default().read(&text.join(" ")).err();
-        FileError::DateOrder {
-            field: field.name.clone(),
-            reason: reason.unwrap_or_else(|| "pass --time-format".to_owned()),
-        }
+        let reason = reason.unwrap_or_else(|| "pass --time-format".to_owned());
+        FileError::Columns(format!("read the dates of column {}: {reason}", field.name))
     }
 }
 

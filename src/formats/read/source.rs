@@ -28,18 +28,7 @@ pub(super) struct Position {
 }
 
 /// Counts bytes read. Clones share the count.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Counter(Arc<AtomicU64>);
-
-impl Counter {
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-}
+pub(super) type Counter = Arc<AtomicU64>;
 
 /// An opened file, or standard input.
 pub(super) struct Input {
@@ -63,7 +52,7 @@ impl Input {
     }
 
     pub(super) fn counter(&self) -> Counter {
-        self.counter.clone()
+        Arc::clone(&self.counter)
     }
 
     /// Bytes on the disk, where there are any.
@@ -96,7 +85,7 @@ impl Input {
         };
         let Some(compression) = compression else {
             file.seek(SeekFrom::Start(offset_bytes))?;
-            counter.0.store(offset_bytes, Ordering::Relaxed);
+            counter.store(offset_bytes, Ordering::Relaxed);
             return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter })));
         };
         file.rewind()?;
@@ -116,7 +105,7 @@ struct Counted<R> {
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n_read = self.file.read(buffer)?;
-        self.counter.0.fetch_add(n_read as u64, Ordering::Relaxed);
+        self.counter.fetch_add(n_read as u64, Ordering::Relaxed);
         Ok(n_read)
     }
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use jiff::{
     Zoned,
     civil::{Date, DateTime, Time},
-    fmt::strtime,
-    tz::{Offset, TimeZone},
+    fmt::{strtime, temporal::DateTimeParser},
+    tz::TimeZone,
 };
 use model::timestamp::Timestamp;
 
@@ -80,7 +80,7 @@ impl FromStr for Zone {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(offset) = offset(text) {
-            return Ok(Self(offset.to_time_zone()));
+            return Ok(Self(offset));
         }
         TimeZone::get(text).map(Self).map_err(|_| TimeTextError::Zone(text.to_owned()))
     }
@@ -128,7 +128,7 @@ impl TimeTexts {
         let at = date.to_datetime(time);
         let at = match rest.trim() {
             "" => self.zone.timestamp(at),
-            rest => Zone(offset(rest).ok_or_else(none)?.to_time_zone()).timestamp(at),
+            rest => Zone(offset(rest).ok_or_else(none)?).timestamp(at),
         };
         let at = at.map_err(|reason| format!("`{text}`: {reason}"))?;
         Ok(ReadTime { at, is_cut: is_finer(text) })
@@ -277,22 +277,12 @@ fn clock(text: &str) -> Option<(Time, &str)> {
 }
 
 /// An offset from UTC: `Z`, `UTC`, `+02:00`, `+0200` or `+02`.
-fn offset(text: &str) -> Option<Offset> {
+fn offset(text: &str) -> Option<TimeZone> {
     if ["Z", "z", "UTC", "GMT"].contains(&text) {
-        return Some(Offset::UTC);
+        return Some(TimeZone::UTC);
     }
-    let sign = match text.chars().next()? {
-        '+' => 1,
-        '-' => -1,
-        _ => return None,
-    };
-    let (hours, rest) = number(text.get(1..)?, 2, 2)?;
-    let (minutes, rest) = match rest.strip_prefix(':').unwrap_or(rest) {
-        "" => (0, ""),
-        rest => number(rest, 2, 2)?,
-    };
-    let is_offset = rest.is_empty() && minutes < 60;
-    Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok().filter(|_| is_offset)
+    let is_offset = text.starts_with(['+', '-']);
+    DateTimeParser::new().parse_time_zone(text).ok().filter(|_| is_offset)
 }
 
 /// Reads a number of as many digits as there are, at most `max`, and returns what follows it.

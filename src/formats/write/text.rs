@@ -22,22 +22,13 @@ pub(super) struct Phrase {
 
 impl Phrase {
     pub(super) fn new(bytes: &[u8]) -> Self {
-        let mut phrase = Self::default();
-        phrase.set(bytes);
-        phrase
-    }
-
-    /// Makes it one of `bytes`.
-    pub(super) fn set(&mut self, bytes: &[u8]) {
         let mut pieces = bytes.chunks(PIECE_BYTES).map(|bytes| {
             let mut piece = [0; PIECE_BYTES];
             piece.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
             piece
         });
-        self.first = pieces.next().unwrap_or_default();
-        self.others.clear();
-        self.others.extend(pieces);
-        self.n_bytes = bytes.len();
+        let first = pieces.next().unwrap_or_default();
+        Self { first, others: pieces.collect(), n_bytes: bytes.len() }
     }
 
     /// Puts it at `at`.
