@@ -124,7 +124,9 @@ const fn identity(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+/// The path of what is kept beside the file at `path`, called like it but for its `ending`.
+#[must_use]
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     name.into()

@@ -4,7 +4,7 @@
 //! them block their thread.
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -40,15 +40,17 @@ pub struct Report {
 }
 
 /// Something that is not as it was written.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, derive_more::Display)]
 #[non_exhaustive]
 pub enum Fault {
     /// The file itself is damaged.
+    #[display("the file is damaged: {what}")]
     File {
         /// What the engine says.
         what: String,
     },
     /// A run of rows or buckets cannot be read, or is not what its entry says.
+    #[display("dataset {dataset}: the {resolution} chunk from {first} to {last}: {what}")]
     Chunk {
         /// Of which dataset.
         dataset: DatasetId,
@@ -62,6 +64,10 @@ pub enum Fault {
         what: String,
     },
     /// A bucket is not what the rows or the shorter buckets in it give.
+    #[display(
+        "dataset {dataset}: the {resolution} bucket at {start} {}",
+        compare(want.as_ref(), found.as_ref())
+    )]
     Bucket {
         /// Of which dataset.
         dataset: DatasetId,
@@ -75,6 +81,7 @@ pub enum Fault {
         found: Option<Bucket>,
     },
     /// What the store knows of a dataset is not so.
+    #[display("dataset {dataset}: {what}")]
     Dataset {
         /// The dataset concerned.
         dataset: DatasetId,
@@ -197,26 +204,12 @@ impl Report {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { what } => write!(f, "the file is damaged: {what}"),
-            Self::Chunk { dataset, resolution, first, last, what } => {
-                write!(
-                    f,
-                    "dataset {dataset}: the {resolution} chunk from {first} to {last}: {what}"
-                )
-            }
-            Self::Bucket { dataset, resolution, start, want, found } => {
-                write!(f, "dataset {dataset}: the {resolution} bucket at {start} ")?;
-                match (want, found) {
-                    (Some(_), None) => f.write_str("is missing"),
-                    (None, _) => f.write_str("has no rows"),
-                    (Some(want), Some(found)) => write!(f, "is {found:?}, its rows give {want:?}"),
-                }
-            }
-            Self::Dataset { dataset, what } => write!(f, "dataset {dataset}: {what}"),
-        }
+/// What a stored bucket is beside the one that its rows give.
+fn compare(want: Option<&Bucket>, found: Option<&Bucket>) -> String {
+    match (want, found) {
+        (Some(_), None) => "is missing".to_owned(),
+        (None, _) => "has no rows".to_owned(),
+        (Some(want), Some(found)) => format!("is {found:?}, its rows give {want:?}"),
     }
 }
 

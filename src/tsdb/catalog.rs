@@ -163,31 +163,27 @@ impl ColumnChange {
         columns: &[Column],
         created_at: Timestamp,
     ) -> Result<Vec<Column>, Refusal> {
-        let place = |name: &str| {
-            columns.iter().position(|column| !column.is_deleted() && column.name == name)
+        let place =
+            |name: &str| columns.iter().position(|one| !one.is_deleted() && one.name == name);
+        let free = |name: &str| match place(name) {
+            Some(_) => Err(Refusal::ColumnTaken),
+            None => Ok(name.to_owned()),
         };
-        let found = match self {
-            Self::Add(..) => None,
-            Self::Rename { name, .. } | Self::Delete(name) => {
-                Some(place(name).ok_or(Refusal::ColumnUnknown)?)
-            }
-        };
-        let new_name = match self {
-            Self::Add(name, _) | Self::Rename { new_name: name, .. } => name,
-            Self::Delete(_) => "",
-        };
-        if place(new_name).is_some() {
-            return Err(Refusal::ColumnTaken);
-        }
-        let (mut changed, name) = (columns.to_vec(), new_name.to_owned());
-        match (self, found.and_then(|place| changed.get_mut(place))) {
-            (Self::Add(..), _) if columns.len() >= COLUMNS_MAX => return Err(Refusal::ColumnsFull),
-            (Self::Add(_, dtype), _) => {
+        let mut changed = columns.to_vec();
+        let (old, new) = match self {
+            Self::Add(name, dtype) => {
+                let name = free(name)?;
+                if columns.len() >= COLUMNS_MAX {
+                    return Err(Refusal::ColumnsFull);
+                }
                 changed.push(Column { id: 0, dataset_id, name, dtype: *dtype, created_at });
+                return Ok(changed);
             }
-            (_, Some(column)) => column.name = name,
-            (_, None) => {}
-        }
+            Self::Rename { name, new_name } => (name, new_name.as_str()),
+            Self::Delete(name) => (name, ""),
+        };
+        let column = place(old).and_then(|idx| changed.get_mut(idx));
+        column.ok_or(Refusal::ColumnUnknown)?.name = free(new)?;
         Ok(changed)
     }
 }

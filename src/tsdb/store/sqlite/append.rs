@@ -9,9 +9,7 @@ use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp:
 use rusqlite::Connection;
 
 use super::{
-    Result, StoreError,
-    buckets::{self, Touched},
-    catalog,
+    Result, StoreError, buckets, catalog,
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
     progress::{self, Progress},
     scan,
@@ -67,7 +65,7 @@ pub(super) fn append(
     } else {
         Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?)
     };
-    let held = touched.as_ref().map(Touched::replaced_times);
+    let held = touched.as_ref().map(|touched| touched.held.as_slice());
     rows.ids = numbers(connection, n)?;
     rows.created = vec![now; n];
     let chunks_end = chunks::end(connection, SeriesId::rows(dataset))?;

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use db::files::beside;
 use rusqlite::Connection;
 use task::{
     file::{AtomicFile, FileMode, remove_stale},
@@ -18,12 +19,6 @@ use crate::admin::{AdminError, Report, store};
 /// The file beside the store's by which a program says that it uses the store.
 fn lock_path(path: &Path) -> PathBuf {
     beside(path, ".lock")
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 /// The endings of the files that SQLite keeps beside a database.

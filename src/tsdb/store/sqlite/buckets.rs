@@ -125,7 +125,7 @@ pub(super) struct Touched {
     /// Those of each of [`KEPT`].
     folded: Vec<Folded>,
     /// The timestamps of the rows that chunks have.
-    held: Vec<Timestamp>,
+    pub(super) held: Vec<Timestamp>,
 }
 
 /// Folds all buckets that `rows` fall into from the rows that are stored and these, which win.
@@ -196,11 +196,6 @@ pub(super) fn touched(
 }
 
 impl Touched {
-    /// The timestamps of the new rows that chunks have too, in order.
-    pub(super) fn replaced_times(&self) -> &[Timestamp] {
-        &self.held
-    }
-
     /// Puts the buckets where they belong, once their rows are stored.
     pub(super) fn put(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         for (resolution, folded) in KEPT.into_iter().zip(&self.folded) {

@@ -8,7 +8,10 @@ use model::{
     key::KeyId,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, Row, params, types::Type};
+use rusqlite::{
+    Connection, Row, params,
+    types::{Type, Value},
+};
 
 use super::{
     Result, StoreError,
@@ -273,20 +276,15 @@ pub(super) fn sight(
     which: &DatasetRef,
 ) -> Result<Option<Sight>> {
     let owner = key.map(KeyId::get);
-    let mut statement = connection.prepare_cached(match which {
-        DatasetRef::Id(_) => {
-            "SELECT id, name, description, created_at, updated_at, owner IS ?2 FROM datasets
-             WHERE id = ?1"
-        }
-        DatasetRef::Name(_) => {
-            "SELECT id, name, description, created_at, updated_at, owner IS ?2 AS own FROM datasets
-             WHERE name = ?1 ORDER BY own DESC, id"
-        }
-    })?;
-    let mut rows = match which {
-        DatasetRef::Id(id) => statement.query(params![id.get(), owner])?,
-        DatasetRef::Name(name) => statement.query(params![name, owner])?,
+    let (column, value) = match which {
+        DatasetRef::Id(id) => ("id", Value::from(id.get())),
+        DatasetRef::Name(name) => ("name", Value::from(name.clone())),
     };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT id, name, description, created_at, updated_at, owner IS ?2 AS own FROM datasets
+         WHERE {column} = ?1 ORDER BY own DESC, id"
+    ))?;
+    let mut rows = statement.query(params![value, owner])?;
     let mut seen: Vec<(Dataset, bool, Vec<String>)> = Vec::new();
     while let Some(row) = rows.next()? {
         let (dataset, is_owner) = (dataset_of(row)?, row.get(5)?);

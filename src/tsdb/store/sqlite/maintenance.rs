@@ -73,8 +73,8 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
             let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
             let deleted = delete_all(woken, writer);
             match deleted.and_then(|()| pack_some(woken, writer, n_steps_max)) {
-                Ok(Done::All) => seen = Some(writer.n_jobs()),
-                Ok(Done::Some) => seen = Some(writer.n_jobs().wrapping_sub(1)),
+                Ok(true) => seen = Some(writer.n_jobs()),
+                Ok(false) => seen = Some(writer.n_jobs().wrapping_sub(1)),
                 Err(StoreError::Closed) => return,
                 Err(error) => {
                     // Nothing is lost: it is tried again after the next write.
@@ -89,12 +89,6 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
     }
 }
 
-/// Whether anything is left.
-enum Done {
-    All,
-    Some,
-}
-
 fn delete_all(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
     while !is_over(woken) {
         if !writer.run_blocking(0, |connection: &Connection| delete::step(connection))? {
@@ -104,21 +98,22 @@ fn delete_all(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
     Ok(())
 }
 
-/// Packs and gives back space until nothing is left, somebody writes, or so many steps are done.
-fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<Done> {
+/// Packs and gives back space until nothing is left, somebody writes, or so many steps are done;
+/// whether nothing is left.
+fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<bool> {
     let start = writer.n_jobs();
     for n_steps in 0..n_steps_max {
         let is_disturbed = writer.n_jobs() != start.wrapping_add(n_steps);
         if is_over(woken) || (n_steps_max > BUSY_STEPS && is_disturbed) {
-            return Ok(Done::Some);
+            return Ok(false);
         }
         let step = |connection: &Connection| {
             Ok(compaction::step(connection, compaction::HOT_CHUNKS)?
                 || compaction::shrink(connection)?)
         };
         if !writer.run_blocking(0, step)? {
-            return Ok(Done::All);
+            return Ok(true);
         }
     }
-    Ok(Done::Some)
+    Ok(false)
 }
