@@ -230,22 +230,19 @@ fn push_line(text: &mut String, line: &str) {
 
 fn push_value(text: &mut String, name: &str, kind: Kind, labels: &str, value: &Value) {
     let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-    let Kind::Histogram(bounds) = kind else {
-        if kind == Kind::Summary {
-            push_line(text, &format!("{name}_sum{braced} {}", value.sum));
-            push_line(text, &format!("{name}_count{braced} {}", value.n));
-        } else {
-            push_line(text, &format!("{name}{braced} {}", value.n));
-        }
-        return;
-    };
-    let comma = if labels.is_empty() { "" } else { "," };
-    let mut n_below = 0_u64;
-    for (idx, bound) in bounds.iter().enumerate() {
-        n_below += value.counts.get(idx).copied().unwrap_or_default();
-        push_line(text, &format!("{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {n_below}"));
+    if matches!(kind, Kind::Counter | Kind::Gauge) {
+        return push_line(text, &format!("{name}{braced} {}", value.n));
     }
-    push_line(text, &format!("{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", value.n));
+    if let Kind::Histogram(bounds) = kind {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut n_below = 0_u64;
+        for (idx, bound) in bounds.iter().enumerate() {
+            n_below += value.counts.get(idx).copied().unwrap_or_default();
+            push_line(text, &format!("{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {n_below}"));
+        }
+        let n = value.n;
+        push_line(text, &format!("{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {n}"));
+    }
     push_line(text, &format!("{name}_sum{braced} {}", value.sum));
     push_line(text, &format!("{name}_count{braced} {}", value.n));
 }

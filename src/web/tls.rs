@@ -1,7 +1,7 @@
 //! TLS: certificates from files.
 
 use std::{
-    io,
+    error::Error,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -30,62 +30,13 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Why TLS could not be set up.
+/// Why TLS could not be set up: which file is wrong, and how.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file could not be read.
-    #[error("read {path}", path = path.display())]
-    Read {
-        /// The file that could not be read.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// A file holds nothing of what it is to hold, as far as that can be read.
-    #[error(
-        "find a {item} in {path}: the file has none as PEM, which begins with `-----BEGIN {label}`",
-        path = path.display(),
-        label = item.to_uppercase()
-    )]
-    Missing {
-        /// The file without the item.
-        path: PathBuf,
-        /// `certificate` or `private key`.
-        item: &'static str,
-    },
-    /// A file holds what is no certificate or key.
-    #[error("use the {item} in {path}, which is damaged", path = path.display())]
-    Damaged {
-        /// The damaged file.
-        path: PathBuf,
-        /// `certificate` or `private key`.
-        item: &'static str,
-    },
-    /// The key is that of another certificate.
-    #[error(
-        "use the certificate in {certificate} with the key in {key}: they do not belong together",
-        certificate = files.certificate.display(),
-        key = files.key.display()
-    )]
-    Mismatch {
-        /// The two files that do not match.
-        files: TlsFiles,
-    },
-    /// TLS refused certificate and key for another reason.
-    #[error(
-        "use the certificate in {certificate} with the key in {key}",
-        certificate = files.certificate.display(),
-        key = files.key.display()
-    )]
-    Unfit {
-        /// The two files that were refused.
-        files: TlsFiles,
-        /// The error of the TLS library.
-        #[source]
-        source: rustls::Error,
-    },
+#[error("{what}")]
+pub struct TlsError {
+    what: String,
+    /// The error of the system or of the TLS library, where the text does not say it.
+    source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 /// What errors call the content of a file of certificates.
@@ -96,23 +47,35 @@ const KEY: &str = "private key";
 
 impl TlsError {
     /// That `item` could not be had out of `path`.
-    fn of_file(path: &Path, item: &'static str, source: pem::Error) -> Self {
-        let path = path.to_owned();
-        match source {
-            pem::Error::Io(source) => Self::Read { path, source },
-            pem::Error::NoItemsFound => Self::Missing { path, item },
-            _ => Self::Damaged { path, item },
-        }
+    fn of_file(path: &Path, item: &str, source: pem::Error) -> Self {
+        let path = path.display();
+        let what = match source {
+            pem::Error::Io(source) => {
+                return Self { what: format!("read {path}"), source: Some(source.into()) };
+            }
+            pem::Error::NoItemsFound => {
+                let label = item.to_uppercase();
+                let form = format!("PEM, which begins with `-----BEGIN {label}`");
+                format!("find a {item} in {path}: the file has none as {form}")
+            }
+            _ => format!("use the {item} in {path}, which is damaged"),
+        };
+        Self { what, source: None }
     }
 
     /// That TLS refused what is in `files`.
     fn of_pair(files: &TlsFiles, source: rustls::Error) -> Self {
+        let (certificate, key) = (files.certificate.display(), files.key.display());
+        let what = format!("use the certificate in {certificate} with the key in {key}");
         match source {
-            rustls::Error::InconsistentKeys(_) => Self::Mismatch { files: files.clone() },
-            rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => {
-                Self::Damaged { path: files.certificate.clone(), item: CERTIFICATE }
+            rustls::Error::InconsistentKeys(_) => {
+                Self { what: format!("{what}: they do not belong together"), source: None }
             }
-            source => Self::Unfit { files: files.clone(), source },
+            rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => {
+                let what = format!("use the {CERTIFICATE} in {certificate}, which is damaged");
+                Self { what, source: None }
+            }
+            source => Self { what, source: Some(source.into()) },
         }
     }
 }

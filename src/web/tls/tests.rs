@@ -109,7 +109,7 @@ fn files_that_cannot_be_used_are_named_in_one_sentence() {
     let check = |certificate: &Path, key: &Path, want: &str| {
         let files = TlsFiles { certificate: certificate.to_owned(), key: key.to_owned() };
         let error = Tls::read(&files).unwrap_err();
-        assert!(std::error::Error::source(&error).is_none(), "{error:?}");
+        assert!(Error::source(&error).is_none(), "{error:?}");
         assert!(error.to_string().contains(want), "{error}");
     };
     check(&empty, &good.key, "empty.pem: the file has none as PEM");
