@@ -72,8 +72,7 @@ struct Readers {
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
-    /// The number of readers of each key.
-    keys: HashMap<KeyId, usize>,
+    n_readers: usize,
 }
 
 /// The frames of one dataset that are published after subscribing.
@@ -107,9 +106,9 @@ impl Hub {
         readers.n_readers += 1;
         let followed = readers.datasets.entry(dataset).or_insert_with(|| Channel {
             sender: broadcast::Sender::new(LAG_FRAMES),
-            keys: HashMap::new(),
+            n_readers: 0,
         });
-        *followed.keys.entry(key).or_default() += 1;
+        followed.n_readers += 1;
         let messages = followed.sender.subscribe();
         Ok(Subscription { dataset, key, hub: self.clone(), messages })
     }
@@ -134,12 +133,10 @@ impl Hub {
         }
     }
 
-    /// Notifies the readers of `key` that their access may have ended.
+    /// Notifies the readers of `key` that their access may have ended. The others pass over it.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
-            if followed.keys.contains_key(&key) {
-                drop(followed.sender.send(HubEvent::Access(Some(key))));
-            }
+            drop(followed.sender.send(HubEvent::Access(Some(key))));
         }
     }
 
@@ -171,13 +168,8 @@ impl Drop for Subscription {
         let mut readers = self.hub.readers.lock();
         readers.n_readers = readers.n_readers.saturating_sub(1);
         let Some(followed) = readers.datasets.get_mut(&self.dataset) else { return };
-        if let Some(n_readers) = followed.keys.get_mut(&self.key) {
-            *n_readers -= 1;
-            if *n_readers == 0 {
-                followed.keys.remove(&self.key);
-            }
-        }
-        if followed.keys.is_empty() {
+        followed.n_readers = followed.n_readers.saturating_sub(1);
+        if followed.n_readers == 0 {
             readers.datasets.remove(&self.dataset);
         }
     }
@@ -192,7 +184,7 @@ mod tests {
     impl Hub {
         fn n_readers(&self, dataset: DatasetId) -> usize {
             let readers = self.readers.lock();
-            readers.datasets.get(&dataset).map_or(0, |followed| followed.keys.values().sum())
+            readers.datasets.get(&dataset).map_or(0, |followed| followed.n_readers)
         }
     }
 

@@ -113,11 +113,6 @@ impl Datasets {
         }
     }
 
-    /// The same with a download cache and other caps.
-    pub(crate) fn with_reads(self, download_cache: DownloadCache, caps: Caps) -> Self {
-        Self { download_cache, caps, ..self }
-    }
-
     /// Checks that the store can be written and read.
     ///
     /// # Errors

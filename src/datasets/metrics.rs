@@ -44,16 +44,6 @@ pub(crate) fn new() -> Metrics {
 }
 
 impl Datasets {
-    /// The same operations on a store in `file`, whose size is a metric.
-    pub(crate) fn with_file(self, file: impl Into<Arc<Path>>) -> Self {
-        Self { file: Some(file.into()), ..self }
-    }
-
-    /// The metrics of these operations and of the requests for them.
-    pub(crate) fn metrics(&self) -> Metrics {
-        self.metrics.clone()
-    }
-
     /// All metrics as Prometheus text, with those of the process.
     ///
     /// # Errors

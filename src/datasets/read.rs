@@ -26,10 +26,7 @@ use crate::{
     etag::{ETag, KnownETags},
     metrics,
     page_cache::{CachedPage, PageKey},
-    query::{
-        Position, RowsQuery, link,
-        params::{LiveQuery, Params},
-    },
+    query::{Position, RowsQuery, link, params::Params},
     run_blocking,
 };
 
@@ -42,17 +39,6 @@ const AHEAD_VALUES_MAX: usize = 16_384;
 /// Pages that are: of 250 rows, as many as two chunks have.
 const AHEAD_PAGES_MAX: usize = 8;
 
-/// Where the page after this one begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NextPage {
-    /// There is no next page.
-    End,
-    /// After this many rows.
-    Offset(u64),
-    /// After the row with this timestamp.
-    After(Timestamp),
-}
-
 /// A page of rows, and what is needed to render it.
 #[derive(Debug)]
 pub(crate) struct RowsPage<'a> {
@@ -62,7 +48,8 @@ pub(crate) struct RowsPage<'a> {
     pub(crate) count: u64,
     /// The rows, in the order request for.
     pub(crate) rows: Rows,
-    pub(crate) next: NextPage,
+    /// Where the page after this one begins, if there is one.
+    pub(crate) next: Option<Position>,
     /// The last commit that the page includes.
     pub(crate) revision: u64,
 }
@@ -107,8 +94,8 @@ pub(crate) type WritePage = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
 
 impl PageRequest {
     /// The request that the link to the next page makes; `None` if that has no cursor.
-    fn after(&self, next: NextPage) -> Option<Self> {
-        let NextPage::After(cursor) = next else { return None };
+    fn after(&self, next: Option<Position>) -> Option<Self> {
+        let Some(Position::After(cursor)) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
         let params = link::params_after(&self.params, cursor);
         Some(Self { query, params, known: KnownETags::default() })
@@ -276,19 +263,10 @@ impl Datasets {
     pub(crate) async fn newest<T: Send + 'static>(
         &self,
         key: KeyId,
-        query: LiveQuery,
+        query: RowsQuery,
         convert: impl FnOnce(&RowsPage<'_>) -> T + Send + 'static,
     ) -> Result<T> {
         let span = query.bounds.span(Resolution::Raw)?;
-        let query = RowsQuery {
-            dataset: query.dataset,
-            resolution: Resolution::Raw,
-            bounds: query.bounds,
-            order: Order::Descending,
-            limit: query.limit,
-            // The response has no count.
-            position: Position::After(Timestamp::MAX),
-        };
         let datasets = self.clone();
         run_blocking(move || {
             let store = &*datasets.store;

@@ -166,9 +166,12 @@ impl DatasetsService {
         let store = opened
             .map_err(|source| StartError::Store { path: options.store_path.clone(), source })?;
         let cache = open_download_cache(&options).await;
-        let caps = Caps { raw: options.reads.raw_span_max };
-        let datasets = Datasets::new(Arc::new(store), clock.clone(), group);
-        let datasets = datasets.with_reads(cache, caps).with_file(options.store_path);
+        let datasets = Datasets {
+            download_cache: cache,
+            caps: Caps { raw: options.reads.raw_span_max },
+            file: Some(options.store_path.into()),
+            ..Datasets::new(Arc::new(store), clock.clone(), group)
+        };
         if let Some(load) = options.load {
             group.spawn("load", load::run(datasets.clone(), load, clock.clone()));
         }
@@ -238,7 +241,7 @@ pub(crate) struct Shared {
 /// responses of the others.
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
-    let counts = app.datasets.metrics();
+    let counts = app.datasets.metrics.clone();
     let open = Router::from(open_api())
         .method_not_allowed_fallback(async || error::NO_METHOD)
         .layer(from_fn(compressed::compress))

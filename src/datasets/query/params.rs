@@ -28,16 +28,6 @@ pub(crate) struct DownloadQuery {
     pub(crate) output: Output,
 }
 
-/// A query for the newest rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LiveQuery {
-    pub(crate) dataset: DatasetRef,
-    /// Of any width.
-    pub(crate) bounds: Bounds,
-    pub(crate) limit: Limit,
-    pub(crate) output: Output,
-}
-
 /// The names and values of a query string, in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Params(pub(crate) Vec<(String, String)>);
@@ -134,15 +124,21 @@ impl Params {
         })
     }
 
+    /// The newest rows, within bounds of any width, and their form.
+    ///
     /// # Errors
     /// The first invalid parameter.
-    pub(crate) fn live(&self) -> Result<LiveQuery, Unfit> {
-        Ok(LiveQuery {
+    pub(crate) fn live(&self) -> Result<(RowsQuery, Output), Unfit> {
+        let query = RowsQuery {
             dataset: self.dataset()?,
+            resolution: Resolution::Raw,
             bounds: self.bounds()?,
+            order: Order::Descending,
             limit: self.limit(LIVE_ROWS_DEFAULT)?,
-            output: self.output(Output::Ndjson)?,
-        })
+            // The response has no count.
+            position: Position::After(Timestamp::MAX),
+        };
+        Ok((query, self.output(Output::Ndjson)?))
     }
 
     fn output(&self, default: Output) -> Result<Output, Unfit> {

@@ -90,7 +90,7 @@ fn a_wrong_parameter_is_told_by_its_name() {
 fn limits_have_a_default_and_a_maximum() {
     let limit = |query: &str| params(query).rows().unwrap().limit.get();
     assert_eq!((limit("dataset=3"), limit("dataset=3&limit=99999")), (250, 10_000));
-    assert_eq!(params("dataset=3").live().unwrap().limit.get(), 100);
+    assert_eq!(params("dataset=3").live().unwrap().0.limit.get(), 100);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tsdb::{
     store::{Count, PAGE_TEXT_BYTES_MAX, PageRead, Sight, Store, StoreError},
 };
 
-use super::{NextPage, RowsPage};
+use super::RowsPage;
 use crate::query::{Position, RowsQuery};
 
 /// Values of a page at most, those that are not there included: 10 000 rows of 64 columns. A page of
@@ -96,13 +96,13 @@ impl<'a> ReadAhead<'a> {
                         depends_on
                     }
                 };
-                (depends_on, NextPage::After(last))
+                (depends_on, Some(Position::After(last)))
             }
-            (None, _) => (self.span, NextPage::End),
+            (None, _) => (self.span, None),
             // The count depends on all of the span.
             (Some(_), Position::Offset(skip)) => {
                 let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-                (self.span, NextPage::Offset(skip.saturating_add(n_rows)))
+                (self.span, Some(Position::Offset(skip.saturating_add(n_rows))))
             }
         };
         // The rows of a bucket come after its timestamp.

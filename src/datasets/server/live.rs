@@ -27,8 +27,7 @@ const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "
     responses((status = 200, description = "Rows, one JSON object in each line", body = String,
         content_type = "application/x-ndjson")))]
 pub(super) async fn get(Caller { app, key }: Caller, uri: Uri) -> Result<Response> {
-    let query = read_params(&uri, &PARAMS)?.live()?;
-    let output = query.output;
+    let (query, output) = read_params(&uri, &PARAMS)?.live()?;
     let body = app.datasets.newest(key, query, move |page| body(page, output)).await?;
     let content_type = HeaderValue::from_static(output.content_type());
     Ok(([(CONTENT_TYPE, content_type)], body).into_response())

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     error::Unfit,
-    query::{link, params::Params},
-    read::{NextPage, PageRequest, PageResponse, RowsPage},
+    query::{self, link, params::Params},
+    read::{PageRequest, PageResponse, RowsPage},
 };
 
 /// About how long a row of a page is: seven columns of full precision have some more.
@@ -119,11 +119,10 @@ pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json
 }
 
 fn render_body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
-    let next = match page.next {
-        NextPage::End => None,
-        NextPage::Offset(offset) => Some(link::link_at_offset(paths::ROWS, params, offset)),
-        NextPage::After(cursor) => Some(link::link_after(paths::ROWS, params, cursor)),
-    };
+    let next = page.next.map(|next| match next {
+        query::Position::Offset(offset) => link::link_at_offset(paths::ROWS, params, offset),
+        query::Position::After(cursor) => link::link_after(paths::ROWS, params, cursor),
+    });
     let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
     push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), next.as_deref());
     let mut writer = Writer::new(page.dataset, page.columns);

@@ -151,8 +151,10 @@ fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
     let group = Group::default();
     let pieces = DownloadCache::open(&folder.join("pieces"), 1 << 20).unwrap();
     let app = App::from(Shared {
-        datasets: Datasets::new(Arc::new(store), clock.clone(), &group)
-            .with_reads(pieces, Caps::USUAL),
+        datasets: Datasets {
+            download_cache: pieces,
+            ..Datasets::new(Arc::new(store), clock.clone(), &group)
+        },
         gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),
         clock: clock.clone(),
         group: group.clone(),
