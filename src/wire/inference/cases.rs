@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ use utoipa::{
 };
 
 /// A decimal number, as the text it was written as.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Decimal(pub String);
 
 /// A decimal for each actor, by its name.
@@ -38,12 +38,6 @@ impl PartialSchema for Decimal {
 }
 
 impl ToSchema for Decimal {}
-
-impl Serialize for Decimal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
 
 impl<'de> Deserialize<'de> for Decimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
