@@ -3,6 +3,8 @@
 
 pub(crate) mod queue;
 
+use std::sync::Arc;
+
 use formats::write::Writer;
 use model::{
     block::Block,
@@ -67,7 +69,7 @@ impl Datasets {
         columns: &[Column],
         block: Block,
     ) -> Result<Appended> {
-        let (hub, era, page_cache) = (self.hub.clone(), self.era, self.page_cache.clone());
+        let (hub, era, page_cache) = (self.hub.clone(), self.era, Arc::clone(&self.page_cache));
         let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {
             if let (Some(first), Some(last)) = (rows.times.first(), rows.times.last()) {

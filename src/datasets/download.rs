@@ -170,7 +170,7 @@ impl Datasets {
             document: Document::new(query.output, dataset.id, &columns, query.resolution),
             encoder: Encoder::new(coding),
             plain: Vec::new(),
-            cache: self.download_cache.clone(),
+            cache: Arc::clone(&self.download_cache),
             metrics: self.metrics.clone(),
             form,
             range,
@@ -274,7 +274,7 @@ struct DownloadWriter {
     encoder: Encoder,
     /// Rendered bytes that are not compressed yet.
     plain: Vec<u8>,
-    cache: DownloadCache,
+    cache: Arc<DownloadCache>,
     metrics: Metrics,
     form: ETag,
     range: Range,

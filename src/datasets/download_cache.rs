@@ -11,7 +11,6 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     path::Path,
-    sync::Arc,
 };
 
 use formats::content_coding::{Coding, Packed};
@@ -35,14 +34,9 @@ pub(crate) struct PieceKey {
     pub(crate) coding: Coding,
 }
 
-/// The cache. Cheap to clone; all clones share it.
-#[derive(Debug, Clone)]
+/// The cache; as it is by default, disabled.
+#[derive(Debug, Default)]
 pub(crate) struct DownloadCache {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
     /// `None` if the cache is disabled.
     file: Option<File>,
     bytes_max: u64,
@@ -70,11 +64,6 @@ struct Extent {
 }
 
 impl DownloadCache {
-    /// A cache that is disabled.
-    pub(crate) fn disabled() -> Self {
-        Self { shared: Arc::new(Shared { file: None, bytes_max: 0, ring: Mutex::default() }) }
-    }
-
     /// Opens a cache of at most `bytes_max` in a file at `path`, which is unlinked; 0 disables it. Blocks
     /// shortly.
     ///
@@ -82,37 +71,36 @@ impl DownloadCache {
     /// If the file cannot be created.
     pub(crate) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
         if bytes_max == 0 {
-            return Ok(Self::disabled());
+            return Ok(Self::default());
         }
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         fs::remove_file(path)?;
-        let shared = Shared { file: Some(file), bytes_max, ring: Mutex::default() };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { file: Some(file), bytes_max, ring: Mutex::default() })
     }
 
     /// Returns the piece, if it is cached. Blocks.
     pub(crate) fn get(&self, key: PieceKey) -> Option<Packed> {
-        let file = self.shared.file.as_ref()?;
-        let extent = *self.shared.ring.lock().extents.get(&key)?;
+        let file = self.file.as_ref()?;
+        let extent = *self.ring.lock().extents.get(&key)?;
         let mut bytes = vec![0; extent.length];
-        let read = read_exact_at(file, &mut bytes, extent.at % self.shared.bytes_max);
+        let read = read_exact_at(file, &mut bytes, extent.at % self.bytes_max);
         // Meanwhile another piece may have overwritten it.
-        let is_there = self.shared.ring.lock().extents.get(&key) == Some(&extent);
+        let is_there = self.ring.lock().extents.get(&key) == Some(&extent);
         let Extent { sum, plain_bytes, .. } = extent;
         (read.is_ok() && is_there).then_some(Packed { bytes, sum, plain_bytes })
     }
 
     /// Caches a piece, unless that fails. Blocks.
     pub(crate) fn put(&self, key: PieceKey, piece: &Packed) {
-        let Some(file) = &self.shared.file else { return };
+        let Some(file) = &self.file else { return };
         let Ok(length) = u64::try_from(piece.bytes.len()) else { return };
-        let bytes_max = self.shared.bytes_max;
+        let bytes_max = self.bytes_max;
         if length == 0 || length > bytes_max / 4 {
             return;
         }
         let at = {
-            let mut ring = self.shared.ring.lock();
+            let mut ring = self.ring.lock();
             if ring.is_broken {
                 return;
             }
@@ -125,7 +113,7 @@ impl DownloadCache {
             at
         };
         let written = write_all_at(file, &piece.bytes, at % bytes_max);
-        let mut ring = self.shared.ring.lock();
+        let mut ring = self.ring.lock();
         match written {
             Ok(()) if at >= ring.head.saturating_sub(bytes_max) => {
                 let (sum, plain_bytes) = (piece.sum, piece.plain_bytes);

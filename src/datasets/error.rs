@@ -6,8 +6,6 @@ use model::timestamp::Timestamp;
 use tsdb::{catalog::Refusal, store::StoreError};
 use wire::datasets::RowRefusals;
 
-use crate::hub::HubFull;
-
 /// The result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
@@ -61,7 +59,7 @@ pub(crate) enum OperationError {
     Busy,
     /// There are too many streams.
     #[error("too many streams are open")]
-    Full(#[from] HubFull),
+    Full,
     /// There are more rows than are inserted, or merged, at once.
     #[error("at most {n_max} rows can be {done} at once")]
     TooMany { n_max: usize, done: &'static str },

@@ -171,7 +171,7 @@ impl Datasets {
             FollowFrom::After(cursor) => State::Behind(cursor),
         };
         // A full hub must be known before the response starts.
-        let placeholder = Some(self.hub.subscribe(dataset, key)?);
+        let placeholder = Some(self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?);
         let (datasets, must_recheck_access) = (self.clone(), false);
         Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, placeholder })
     }
@@ -184,7 +184,7 @@ impl Datasets {
         mut events: Vec<u8>,
     ) -> Result<(State, Bytes)> {
         // Subscribing first misses no commit, and no end of the access.
-        let live = self.hub.subscribe(dataset, key)?;
+        let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
         let era = self.era;
         let replay = self.read_store(move |store| {
             let columns = find_columns(store, key, dataset)?;
@@ -210,7 +210,7 @@ impl Datasets {
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
         };
-        let live = self.hub.subscribe(dataset, key)?;
+        let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         let missed = self.read_store(move |store| {
             let columns = find_columns(store, key, dataset)?;

@@ -38,14 +38,6 @@ pub(crate) enum HubEvent {
     Access(Option<KeyId>),
 }
 
-/// The hub has [`Hub`]'s maximum of readers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("follow another stream: {readers_max} are followed, and no more can be at once")]
-pub(crate) struct HubFull {
-    /// The maximum of readers.
-    pub(crate) readers_max: usize,
-}
-
 /// A reader lagged too far behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("keep {lag_frames} frames for a slow reader")]
@@ -90,18 +82,11 @@ impl Hub {
         Self { readers: Arc::default(), readers_max }
     }
 
-    /// Follows a dataset, which `key` sees.
-    ///
-    /// # Errors
-    /// [`HubFull`] at the maximum of readers.
-    pub(crate) fn subscribe(
-        &self,
-        dataset: DatasetId,
-        key: KeyId,
-    ) -> Result<Subscription, HubFull> {
+    /// Follows a dataset, which `key` sees; none at the maximum of readers.
+    pub(crate) fn subscribe(&self, dataset: DatasetId, key: KeyId) -> Option<Subscription> {
         let mut readers = self.readers.lock();
         if readers.n_readers >= self.readers_max {
-            return Err(HubFull { readers_max: self.readers_max });
+            return None;
         }
         readers.n_readers += 1;
         let followed = readers.datasets.entry(dataset).or_insert_with(|| Channel {
@@ -110,7 +95,7 @@ impl Hub {
         });
         followed.n_readers += 1;
         let messages = followed.sender.subscribe();
-        Ok(Subscription { dataset, key, hub: self.clone(), messages })
+        Some(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
     /// Publishes frames to the readers of a dataset. `render` is called only if there are any.
@@ -268,7 +253,7 @@ mod tests {
     fn readers_beyond_the_maximum_are_refused() {
         let hub = Hub::new(3);
         let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
-        assert_eq!(hub.subscribe(dataset(), KEY).unwrap_err(), HubFull { readers_max: 3 });
+        assert!(hub.subscribe(dataset(), KEY).is_none());
         drop(readers);
         hub.subscribe(dataset(), KEY).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Metrics of the dataset service, beside those of every HTTP service.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path};
 
 use tsdb::store::StoreError;
 use web::metrics::{Metrics, process, requests};

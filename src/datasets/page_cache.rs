@@ -59,14 +59,9 @@ pub(crate) struct CachedPage {
     pub(crate) depends_on: Span,
 }
 
-/// The caches. Cheap to clone; all clones share them.
-#[derive(Debug, Clone)]
-pub(crate) struct PageCache {
-    caches: Arc<Caches>,
-}
-
+/// The caches.
 #[derive(Debug)]
-struct Caches {
+pub(crate) struct PageCache {
     pages: Cache<PageKey, CachedPage>,
     /// What later commits touched.
     commits: Mutex<Commits>,
@@ -80,21 +75,20 @@ impl Default for PageCache {
     fn default() -> Self {
         let pages = Capacity { n_values_max: usize::MAX, bytes_max: BYTES_MAX };
         let by_number = |n_values_max| Capacity { n_values_max, bytes_max: usize::MAX };
-        let caches = Caches {
+        Self {
             pages: Cache::new(pages),
             commits: Mutex::default(),
             links: Cache::new(by_number(LINKS_MAX)),
             sights: Cache::new(by_number(SIGHTS_MAX)),
-        };
-        Self { caches: Arc::new(caches) }
+        }
     }
 }
 
 impl PageCache {
     /// Returns the page, if it is cached and valid at the dataset's commit `revision`.
     pub(crate) fn get(&self, key: &PageKey, revision: u64) -> Option<CachedPage> {
-        let page = self.caches.pages.get(key)?;
-        let commits = self.caches.commits.lock();
+        let page = self.pages.get(key)?;
+        let commits = self.commits.lock();
         let is_valid = commits.is_untouched(key.dataset, page.revision, revision, page.depends_on);
         is_valid.then_some(page)
     }
@@ -102,37 +96,37 @@ impl PageCache {
     /// Caches a page, unless it is longer than [`PAGE_BYTES_MAX`].
     pub(crate) fn put(&self, key: PageKey, page: CachedPage) {
         if page.body.len() <= PAGE_BYTES_MAX {
-            self.caches.commits.lock().begin(key.dataset, page.revision);
+            self.commits.lock().begin(key.dataset, page.revision);
             let n_bytes = page.body.len() + OVERHEAD_BYTES;
-            self.caches.pages.put(key, page, n_bytes);
+            self.pages.put(key, page, n_bytes);
         }
     }
 
     /// Records that commit `revision` of a dataset touched rows of `span` only. Commits that are not
     /// recorded count as touching everything.
     pub(crate) fn record_commit(&self, dataset: DatasetId, revision: u64, span: Span) {
-        self.caches.commits.lock().add(dataset, revision, span);
+        self.commits.lock().add(dataset, revision, span);
     }
 
     /// Records that a response linked to a page that is not cached.
     pub(crate) fn add_link(&self, page: &PageKey) {
-        self.caches.links.put(ETag::hash(page), (), 0);
+        self.links.put(ETag::hash(page), (), 0);
     }
 
     /// Whether a response linked to the page, so that its caller is probably following links.
     pub(crate) fn is_linked(&self, page: &PageKey) -> bool {
-        self.caches.links.get(&ETag::hash(page)).is_some()
+        self.links.get(&ETag::hash(page)).is_some()
     }
 
     /// Returns what a key sees, if the store is still at `version`.
     pub(crate) fn sight(&self, version: i64, who: &(KeyId, DatasetRef)) -> Option<Arc<Sight>> {
-        let (read_at, sight) = self.caches.sights.get(who)?;
+        let (read_at, sight) = self.sights.get(who)?;
         (read_at == version).then_some(sight)
     }
 
     /// Caches what a key sees. The store was at `version` before that was read.
     pub(crate) fn put_sight(&self, version: i64, who: (KeyId, DatasetRef), sight: Arc<Sight>) {
-        self.caches.sights.put(who, (version, sight), 0);
+        self.sights.put(who, (version, sight), 0);
     }
 }
 

@@ -167,7 +167,7 @@ impl DatasetsService {
             .map_err(|source| StartError::Store { path: options.store_path.clone(), source })?;
         let cache = open_download_cache(&options).await;
         let datasets = Datasets {
-            download_cache: cache,
+            download_cache: cache.into(),
             caps: Caps { raw: options.reads.raw_span_max },
             file: Some(options.store_path.into()),
             ..Datasets::new(Arc::new(store), clock.clone(), group)
@@ -210,9 +210,9 @@ async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
         Ok(Ok(cache)) => cache,
         Ok(Err(error)) => {
             warn!(%error, "failed to open the download cache; downloads are compressed each time");
-            DownloadCache::disabled()
+            DownloadCache::default()
         }
-        Err(_) => DownloadCache::disabled(),
+        Err(_) => DownloadCache::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 impl PageCache {
     pub(crate) fn n_pages(&self) -> usize {
-        self.caches.pages.n_values()
+        self.pages.n_values()
     }
 }
 

@@ -170,7 +170,7 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         OperationError::Refused(_)
         | OperationError::ColumnUsed { .. }
         | OperationError::TagHeld => StatusCode::CONFLICT,
-        OperationError::Busy | OperationError::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
+        OperationError::Busy | OperationError::Full => StatusCode::SERVICE_UNAVAILABLE,
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
     })

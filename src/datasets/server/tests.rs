@@ -152,7 +152,7 @@ fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
     let pieces = DownloadCache::open(&folder.join("pieces"), 1 << 20).unwrap();
     let app = App::from(Shared {
         datasets: Datasets {
-            download_cache: pieces,
+            download_cache: pieces.into(),
             ..Datasets::new(Arc::new(store), clock.clone(), &group)
         },
         gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),

@@ -10,8 +10,8 @@ use ::parquet::{
     basic::{
         Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
     },
-    column::writer::ColumnWriter,
-    data_type::{ByteArray, Int64Type},
+    column::writer::{ColumnWriter, ColumnWriterImpl},
+    data_type::{DataType, Int64Type},
     errors::Result as ParquetResult,
     file::{
         metadata::SortingColumn,
@@ -146,51 +146,44 @@ fn write_group(
     }
     for (field, series) in fields.iter().zip(&block.columns) {
         let Some(mut column) = group.next_column()? else { break };
-        let levels = field.is_nullable.then(|| levels(series));
-        write_series(column.untyped(), series, levels.as_deref())?;
+        write_series(column.untyped(), series, field.is_nullable)?;
         column.close()?;
     }
     group.close().map(drop)
 }
 
-/// For each row whether it has a value: 1 or 0.
-fn levels(series: &Series) -> Vec<i16> {
-    fn presence<T>(values: &[Option<T>]) -> Vec<i16> {
-        values.iter().map(|value| i16::from(value.is_some())).collect()
-    }
-    match series {
-        Series::Float(values) => presence(values),
-        Series::Integer(values) => presence(values),
-        Series::Boolean(values) => presence(values),
-        Series::String(values) => presence(values),
-    }
-}
-
 fn write_series(
     column: &mut ColumnWriter<'_>,
     series: &Series,
-    levels: Option<&[i16]>,
+    is_nullable: bool,
 ) -> ParquetResult<()> {
     match (column, series) {
         (ColumnWriter::DoubleColumnWriter(column), Series::Float(values)) => {
-            let values: Vec<f64> = values.iter().flatten().copied().collect();
-            column.write_batch(&values, levels, None)
+            write_values(column, values, is_nullable, |number| *number)
         }
         (ColumnWriter::Int64ColumnWriter(column), Series::Integer(values)) => {
-            let values: Vec<i64> = values.iter().flatten().copied().collect();
-            column.write_batch(&values, levels, None)
+            write_values(column, values, is_nullable, |number| *number)
         }
         (ColumnWriter::BoolColumnWriter(column), Series::Boolean(values)) => {
-            let values: Vec<bool> = values.iter().flatten().copied().collect();
-            column.write_batch(&values, levels, None)
+            write_values(column, values, is_nullable, |truth| *truth)
         }
         (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
-            let values: Vec<ByteArray> =
-                values.iter().flatten().map(|text| (&**text).into()).collect();
-            column.write_batch(&values, levels, None)
+            write_values(column, values, is_nullable, |text| (&**text).into())
         }
         // A file's columns are those of its fields, whose types the rows have.
-        _ => Ok(0),
+        _ => Ok(()),
     }
-    .map(drop)
+}
+
+/// Writes the values there are; where some may be missing also for each row whether it has one.
+fn write_values<T: DataType, V>(
+    column: &mut ColumnWriterImpl<'_, T>,
+    values: &[Option<V>],
+    is_nullable: bool,
+    convert: impl Fn(&V) -> T::T,
+) -> ParquetResult<()> {
+    let levels: Option<Vec<i16>> =
+        is_nullable.then(|| values.iter().map(|value| i16::from(value.is_some())).collect());
+    let values: Vec<T::T> = values.iter().flatten().map(convert).collect();
+    column.write_batch(&values, levels.as_deref(), None).map(drop)
 }
