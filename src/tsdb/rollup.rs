@@ -16,22 +16,22 @@ use model::{
 
 /// Which columns of a dataset, by their place, go into its buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fold {
-    /// Rows are bars themselves, or hold one value that matters: a bar that never moved.
-    Bars {
-        /// The place of `open`, `high`, `low` and `close`.
-        prices: [usize; 4],
-        /// The place of `volume`.
-        volume: Option<usize>,
-    },
-    /// Nothing in the rows is a number: there are no buckets.
-    Nothing,
+pub(crate) struct Fold {
+    /// The place of `open`, `high`, `low` and `close`, which are one where rows hold one value that
+    /// matters: a bar that never moved.
+    pub(crate) prices: [usize; 4],
+    /// The place of `volume`.
+    pub(crate) volume: Option<usize>,
 }
 
 impl Fold {
     /// How a dataset with these columns and metadata folds: as bars if it has `open`, `high`, `low`
     /// and `close`; else by the column that [`VALUE_COLUMN`] names, else by its first float column.
-    pub(crate) fn for_dataset(columns: &[Column], metadata: &BTreeMap<String, String>) -> Self {
+    /// None if nothing in its rows is a number: then there are no buckets.
+    pub(crate) fn for_dataset(
+        columns: &[Column],
+        metadata: &BTreeMap<String, String>,
+    ) -> Option<Self> {
         let is_number = |column: &Column| {
             matches!(column.dtype, Dtype::Float | Dtype::Integer) && !column.is_deleted()
         };
@@ -39,7 +39,7 @@ impl Fold {
             |name: &str| columns.iter().position(|column| column.name == name && is_number(column));
         let [open, high, low, close, volume] = BAR_COLUMNS.map(named);
         if let [Some(open), Some(high), Some(low), Some(close)] = [open, high, low, close] {
-            return Self::Bars { prices: [open, high, low, close], volume };
+            return Some(Self { prices: [open, high, low, close], volume });
         }
         metadata
             .get(VALUE_COLUMN)
@@ -48,31 +48,22 @@ impl Fold {
                 let is_float = |column: &Column| column.dtype == Dtype::Float && is_number(column);
                 columns.iter().position(is_float)
             })
-            .map_or(Self::Nothing, |value| {
-                Self::of_value(value, volume.filter(|volume| *volume != value))
-            })
+            .map(|value| Self::of_value(value, volume.filter(|volume| *volume != value)))
     }
 
     /// By the column at `value` alone, and that of the volume.
     pub(crate) const fn of_value(value: usize, volume: Option<usize>) -> Self {
-        Self::Bars { prices: [value; 4], volume }
+        Self { prices: [value; 4], volume }
     }
 
     /// Whether rows that lack what it takes beyond `old` fold into the same buckets by both.
     pub(crate) fn continues(self, old: Self) -> bool {
-        match (old, self) {
-            (Self::Nothing, _) => true,
-            (Self::Bars { prices: old, volume: None }, Self::Bars { prices, .. }) => old == prices,
-            _ => old == self,
-        }
+        self.prices == old.prices && (old.volume.is_none() || self.volume == old.volume)
     }
 
     /// The places of the columns that it needs.
     pub(crate) fn columns(self) -> Vec<usize> {
-        match self {
-            Self::Nothing => Vec::new(),
-            Self::Bars { prices, volume } => prices.into_iter().chain(volume).collect(),
-        }
+        self.prices.into_iter().chain(self.volume).collect()
     }
 
     /// Folds the rows of `block` into buckets of `resolution`, in order, going on from `last`.
@@ -112,14 +103,14 @@ impl Folding {
 
     /// Adds the rows of `under` and those rows of a block of `over`, which win.
     pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
-        let Some(samples) = Samples::find(self.fold, under) else { return };
+        let samples = Samples::find(self.fold, under);
         let Some((over, rows)) = over else {
             for (row_idx, timestamp) in under.times.iter().enumerate() {
                 self.add_row(&samples, row_idx, *timestamp);
             }
             return;
         };
-        let Some(over_samples) = Samples::find(self.fold, over) else { return };
+        let over_samples = Samples::find(self.fold, over);
         let timestamps = over.times.get(rows.clone()).unwrap_or_default();
         let mut left = rows.zip(timestamps).peekable();
         for (row_idx, timestamp) in under.times.iter().enumerate() {
@@ -168,15 +159,14 @@ enum Numbers<'a> {
 }
 
 impl<'a> Samples<'a> {
-    /// None if there is nothing to fold.
-    fn find(fold: Fold, block: &'a Block) -> Option<Self> {
+    fn find(fold: Fold, block: &'a Block) -> Self {
         let numbers = |place: usize| match block.columns.get(place) {
             None => Numbers::None,
             Some(Series::Float(values)) => Numbers::Floats(values),
             Some(others) => Numbers::Others(others),
         };
-        let Fold::Bars { prices, volume } = fold else { return None };
-        Some(Self { prices: prices.map(numbers), volume: volume.map_or(Numbers::None, numbers) })
+        let volume = fold.volume.map_or(Numbers::None, numbers);
+        Self { prices: fold.prices.map(numbers), volume }
     }
 
     /// Row `row_idx` as a bucket of its own, at `start`; none if it has no number.

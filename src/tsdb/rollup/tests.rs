@@ -61,13 +61,13 @@ fn bars_need_all_four_prices_and_may_have_a_volume() {
     let none = BTreeMap::new();
     assert_eq!(
         Fold::for_dataset(&bars, &none),
-        Fold::Bars { prices: [0, 1, 2, 3], volume: Some(4) }
+        Some(Fold { prices: [0, 1, 2, 3], volume: Some(4) })
     );
     assert_eq!(
         Fold::for_dataset(&bars[..4], &none),
-        Fold::Bars { prices: [0, 1, 2, 3], volume: None }
+        Some(Fold { prices: [0, 1, 2, 3], volume: None })
     );
-    assert_eq!(Fold::for_dataset(&bars[..3], &none), Fold::of_value(0, None));
+    assert_eq!(Fold::for_dataset(&bars[..3], &none), Some(Fold::of_value(0, None)));
 }
 
 #[test]
@@ -75,14 +75,14 @@ fn any_other_dataset_folds_its_value_column_or_its_first_float() {
     let mixed =
         columns(&[("name", Dtype::String), ("count", Dtype::Integer), ("load", Dtype::Float)]);
     let metadata = BTreeMap::from([(VALUE_COLUMN.to_owned(), "count".to_owned())]);
-    assert_eq!(Fold::for_dataset(&mixed, &metadata), Fold::of_value(1, None));
-    assert_eq!(Fold::for_dataset(&mixed, &BTreeMap::new()), Fold::of_value(2, None));
-    assert_eq!(Fold::for_dataset(&mixed[..2], &BTreeMap::new()), Fold::Nothing);
+    assert_eq!(Fold::for_dataset(&mixed, &metadata), Some(Fold::of_value(1, None)));
+    assert_eq!(Fold::for_dataset(&mixed, &BTreeMap::new()), Some(Fold::of_value(2, None)));
+    assert_eq!(Fold::for_dataset(&mixed[..2], &BTreeMap::new()), None);
 }
 
 #[test]
 fn bars_fold_to_first_highest_lowest_last_and_sum() {
-    let fold = Fold::Bars { prices: [0, 1, 2, 3], volume: Some(4) };
+    let fold = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
     let bar = |prices: [f64; 5]| prices.map(Some);
     check(
         fold,
@@ -108,7 +108,7 @@ fn values_fold_without_a_volume_and_rows_without_one_do_not_count() {
 
 #[test]
 fn a_bar_without_some_of_its_prices_takes_the_nearest() {
-    let fold = Fold::Bars { prices: [0, 1, 2, 3], volume: None };
+    let fold = Fold { prices: [0, 1, 2, 3], volume: None };
     check(fold, &[(0, &[Some(5.0), None, None, Some(4.0)])], &[(0, [5.0, 5.0, 4.0, 4.0, 0.0], 1)]);
 }
 

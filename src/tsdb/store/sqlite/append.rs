@@ -17,7 +17,6 @@ use super::{
     tail,
 };
 use crate::{
-    rollup::Fold,
     span::{Order, Span},
     store::Appended,
 };
@@ -60,10 +59,9 @@ pub(super) fn append(
     let fold = catalog::fold(connection, dataset)?;
     let is_after = progress.newest.is_none_or(|newest| newest < first);
     // Read before anything is written: then the engine copies chunks straight from the file.
-    let touched = if is_after || fold == Fold::Nothing {
-        None
-    } else {
-        Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?)
+    let touched = match fold.filter(|_| !is_after) {
+        Some(fold) => Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?),
+        None => None,
     };
     let held = touched.as_ref().map(|touched| touched.held.as_slice());
     rows.ids = numbers(connection, n)?;
@@ -79,10 +77,10 @@ pub(super) fn append(
     } else {
         put_many(connection, dataset, rows, chunks_end, held, &mut progress)?;
     }
-    match touched {
-        Some(touched) => touched.put(connection, dataset)?,
-        None if fold == Fold::Nothing => {}
-        None => buckets::extend(connection, dataset, fold, rows)?,
+    match (touched, fold) {
+        (Some(touched), _) => touched.put(connection, dataset)?,
+        (None, Some(fold)) => buckets::extend(connection, dataset, fold, rows)?,
+        (None, None) => {}
     }
     seal(connection, dataset, &mut progress, rows)?;
     progress.revision += 1;

@@ -228,7 +228,8 @@ fn change_column(
     let (before, after) = (Fold::for_dataset(&old, &metadata), Fold::for_dataset(&new, &metadata));
     // Rows have no value in a new column.
     let is_new = matches!(change, ColumnChange::Add(..));
-    if before != after && !(is_new && after.continues(before)) {
+    let continues = before.is_none_or(|before| after.is_some_and(|after| after.continues(before)));
+    if before != after && !(is_new && continues) {
         check_empty(connection, dataset)?;
     }
     match change {
@@ -320,7 +321,7 @@ fn metadata(connection: &Connection, dataset: DatasetId) -> Result<BTreeMap<Stri
 }
 
 /// How the dataset folds.
-pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Fold> {
+pub(super) fn fold(connection: &Connection, dataset: DatasetId) -> Result<Option<Fold>> {
     Ok(Fold::for_dataset(&columns(connection, dataset)?, &metadata(connection, dataset)?))
 }
 

@@ -12,7 +12,7 @@ use super::{
     series::SeriesId,
     tail,
 };
-use crate::{rollup::Fold, span::Span};
+use crate::span::Span;
 
 /// Records of a deleted dataset that one step removes: some 16 chunks, or as much of the tail and of
 /// buckets. It takes a few milliseconds, for which others wait.
@@ -36,8 +36,7 @@ pub(super) fn rows(
     tail::remove(connection, dataset, span)?;
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
-    let fold = catalog::fold(connection, dataset)?;
-    if fold != Fold::Nothing {
+    if let Some(fold) = catalog::fold(connection, dataset)? {
         buckets::cut(connection, dataset, fold, span, progress.kept_from)?;
     }
     progress.recount(connection, dataset)?;

@@ -97,11 +97,10 @@ impl Verifier<'_> {
                 self.report.fault(Fault::Dataset { dataset, what });
             }
         }
-        let fold = catalog::fold(self.connection, dataset)?;
-        if fold == Fold::Nothing {
-            return Ok(());
+        match catalog::fold(self.connection, dataset)? {
+            Some(fold) => self.buckets(dataset, fold, &(rows, fold.columns()), progress.kept_from),
+            None => Ok(()),
         }
-        self.buckets(dataset, fold, &(rows, fold.columns()), progress.kept_from)
     }
 
     /// Reads every chunk of a series; whether all could be read.

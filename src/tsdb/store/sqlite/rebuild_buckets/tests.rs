@@ -83,7 +83,7 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     let mut connection = Connection::open(&path).unwrap();
     let [dataset, _] = months(&mut connection);
     let rows = late(0, 7.0);
-    let fold = catalog::fold(&connection, dataset).unwrap();
+    let fold = catalog::fold(&connection, dataset).unwrap().unwrap();
     let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
     let refold = BucketRebuild { dataset, fold, columns: &columns, rows: &rows };
     let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));
