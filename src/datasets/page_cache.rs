@@ -59,7 +59,6 @@ pub(crate) struct CachedPage {
     pub(crate) depends_on: Span,
 }
 
-/// The caches.
 #[derive(Debug)]
 pub(crate) struct PageCache {
     pages: Cache<PageKey, CachedPage>,
