@@ -208,7 +208,7 @@ pub struct WorkOrderResponse {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error_message: String,
     /// Whether every node would refuse alike, so that it is of no use to ask another. Ours.
-    #[serde(rename = "final", skip_serializing_if = "is_false")]
+    #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
 }
 
@@ -400,11 +400,6 @@ fn check_id(id: &str) -> Result<(), MessageError> {
 #[expect(clippy::expect_used, reason = "these shapes hold no map with keys that are not text")]
 pub fn json(shape: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(shape).expect("a message is JSON")
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_false(switch: &bool) -> bool {
-    !switch
 }
 
 #[cfg(test)]

@@ -185,8 +185,6 @@ pub enum Event {
     Question {
         /// The peer that the event is about.
         peer: PeerId,
-        /// On which protocol.
-        protocol: String,
         /// The request, not parsed.
         bytes: Bytes,
         /// Where the answer goes. Dropped, it ends the stream without one.
@@ -196,8 +194,6 @@ pub enum Event {
     LineOpened {
         /// The peer that the event is about.
         peer: PeerId,
-        /// On which protocol.
-        protocol: String,
         /// Our sending end of it.
         line: Line,
         /// Our reading end of it.
@@ -212,7 +208,8 @@ pub struct Network {
     peer_id: PeerId,
     listening: Arc<RwLock<Vec<Multiaddr>>>,
     advertised: Arc<[Multiaddr]>,
-    n_remembered: usize,
+    /// How many peers of earlier runs it dials.
+    pub(crate) n_remembered: usize,
     guard: Guard,
     group: Group,
     answer_bytes_max: usize,
@@ -310,12 +307,6 @@ impl Network {
         let listening = self.listening.read();
         let told = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
         told.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
-    }
-
-    /// How many peers it remembered from an earlier run and began to dial.
-    #[must_use]
-    pub fn n_remembered(&self) -> usize {
-        self.n_remembered
     }
 
     /// Waits until all boot nodes are connected. Cancel-safe.

@@ -412,7 +412,7 @@ fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &W
         id = network.peer_id().as_str(),
         addresses.json = json_text(&network.addresses()),
         boot_nodes = n_boot_nodes,
-        dial_back_peers = network.n_remembered(),
+        dial_back_peers = network.n_remembered,
         "created host"
     );
     exposure::warn_of(network, role, work);

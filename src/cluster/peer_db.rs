@@ -167,23 +167,9 @@ impl PeerDb {
         records.iter().flat_map(ending).collect()
     }
 
-    /// How many peers are remembered.
-    #[must_use]
-    pub fn n_peers(&self) -> usize {
-        self.table.lock().records.len()
-    }
-
-    /// Remembers that `peer` was reached under `address`, which does not name it.
-    pub fn note_reached(&self, peer: &PeerId, address: String) {
-        self.update(peer, vec![address], true);
-    }
-
-    /// Remembers that the connected `peer` says it listens on `addresses`, which do not name it.
-    pub fn note_addresses(&self, peer: &PeerId, addresses: Vec<String>) {
-        self.update(peer, addresses, false);
-    }
-
-    fn update(&self, peer: &PeerId, addresses: Vec<String>, is_reached: bool) {
+    /// Remembers the addresses, which do not name it, of connected `peer`: the one that it was reached
+    /// under, or those that it says it listens on.
+    pub fn note(&self, peer: &PeerId, addresses: Vec<String>, is_reached: bool) {
         let mut addresses = addresses;
         addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
         let Some(first) = addresses.first().cloned() else { return };

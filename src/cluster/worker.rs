@@ -269,7 +269,7 @@ impl Worker {
         // What was given up on still takes its slot until it has ended.
         let n_all = usize::from(self.0.n_slots);
         let n_taken = n_all.saturating_sub(self.0.executor.n_free());
-        let n_ending = n_taken.saturating_sub(self.0.slots.n_held());
+        let n_ending = n_taken.saturating_sub(self.0.slots.holders.total());
         (n_slots, if is_stopping { 0 } else { n_free.saturating_sub(n_ending) })
     }
 
@@ -283,7 +283,7 @@ impl Worker {
     /// Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
         select! {
-            () = self.0.slots.wait_until_taken() => {}
+            () = self.0.slots.taken.notified() => {}
             () = self.0.changed.notified() => {}
         }
     }
@@ -334,7 +334,7 @@ impl Worker {
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
         self.0.changed.notify_one();
-        let n_running = self.0.slots.n_held();
+        let n_running = self.0.slots.holders.total();
         if n_running > 0 {
             info!(component = "node", n_running, "waiting for the functions that run");
         }

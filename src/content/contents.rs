@@ -23,9 +23,9 @@ use super::{
 pub(crate) struct Contents {
     files: ContentFiles,
     /// The name in the manifest, if there is one.
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// The archive's block, where it is beside the tree.
-    archive: Option<ContentId>,
+    pub(super) archive: Option<ContentId>,
 }
 
 #[derive(Debug, Clone)]
@@ -83,16 +83,6 @@ impl Contents {
             ContentFiles::Module(_) => None,
             ContentFiles::Folder(files) => Some(files),
         }
-    }
-
-    /// What its manifest calls it.
-    pub(super) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// The block of its archive, where that is beside the tree.
-    pub(super) const fn archive(&self) -> Option<ContentId> {
-        self.archive
     }
 
     /// How many bytes all its files have.

@@ -1,7 +1,7 @@
 //! IPFS gateways: the blocks of a function as a CAR, proved block by block, so that no gateway has
 //! to be trusted.
 
-use std::{error::Error as _, fmt, str::FromStr, time::Duration};
+use std::{error::Error as _, str::FromStr, time::Duration};
 
 use bytes::Bytes;
 use model::function::content::ContentId;
@@ -36,7 +36,8 @@ const ARCHIVE_WITHIN: Duration = Duration::from_secs(45);
 const CAR_TYPE: &str = "application/vnd.ipld.car; version=1; order=dfs; dups=n";
 
 /// An IPFS gateway: `https://<host>`, below which is `/ipfs/<content id>`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{}", _0.as_str().trim_end_matches('/'))]
 pub struct Gateway(Url);
 
 /// A text names no gateway.
@@ -73,12 +74,6 @@ impl FromStr for Gateway {
         url.set_query(None);
         url.set_fragment(None);
         Ok(Self(url))
-    }
-}
-
-impl fmt::Display for Gateway {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str().trim_end_matches('/'))
     }
 }
 

@@ -181,7 +181,7 @@ impl HostRule {
             .no_proxy()
             .referer(false)
             .connect_timeout(CONNECT_WITHIN)
-            .dns_resolver(Resolver(self.clone()))
+            .dns_resolver(self.clone())
             .user_agent("triptych")
             .build()
             .map_err(WebError::Prepare)
@@ -217,13 +217,11 @@ impl HostRule {
     }
 }
 
-/// Resolves names, and drops addresses that may not be asked.
-struct Resolver(HostRule);
-
-impl Resolve for Resolver {
+/// Resolves names to addresses that the rule allows.
+impl Resolve for HostRule {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_owned();
-        let is_free = self.0.is_free(&host);
+        let is_free = self.is_free(&host);
         Box::pin(async move {
             let found = lookup_host((host.as_str(), 0)).await?;
             let allowed: Vec<SocketAddr> =

@@ -139,7 +139,7 @@ impl VerifiedFunction {
             return Self::of_block(dag.root, label, bytes);
         }
         let contents = Contents::of_dag(&dag)?;
-        let bytes = dag.car(contents.archive())?;
+        let bytes = dag.car(contents.archive)?;
         Self::new(dag.root, label, bytes, contents)
     }
 
@@ -227,7 +227,7 @@ fn choose_names(
     if methods.len() > METHODS_MAX {
         return Err(ContentError::TooMuch { what: "modules", max: METHODS_MAX });
     }
-    let name = label.name.or_else(|| contents.name().map(tidy_name));
+    let name = label.name.or_else(|| contents.name.as_deref().map(tidy_name));
     let of_name = name.as_ref().map(|name| format!("{name}.wasm"));
     let preferred = [label.method.map(|method| method.to_string()), of_name];
     let chosen = preferred

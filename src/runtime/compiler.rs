@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use wasmtime::Engine;
 
-use self::permits::{Compilation, CompilePermits, CompileSize, Record};
+use self::permits::{Compilation, CompilePermits, CompileSize};
 use crate::{
     error::ProgramError,
     program::{Program, ProgramKey},
@@ -86,7 +86,8 @@ pub(crate) enum CompileError {
 #[derive(Debug)]
 pub(crate) struct Compiler {
     place: CompileIn,
-    within: Duration,
+    /// How long a program may take.
+    pub(crate) within: Duration,
     permits: CompilePermits,
     refused: Mutex<VecDeque<Refused>>,
 }
@@ -105,11 +106,6 @@ impl Compiler {
     /// Compiles in `place`, each program within `within`.
     pub(crate) fn new(place: CompileIn, within: Duration) -> Self {
         Self { place, within, permits: CompilePermits::default(), refused: Mutex::default() }
-    }
-
-    /// How long a program may take.
-    pub(crate) const fn within(&self) -> Duration {
-        self.within
     }
 
     /// Returns the code of `program` for `engine`, which has these `settings`, on behalf of `client`.
@@ -132,7 +128,7 @@ impl Compiler {
         let compilation = Compilation {
             client: Arc::clone(client),
             size: compile_size(program),
-            record: self.record_of(client),
+            is_suspect: self.is_suspect(client),
         };
         let _permit = self.permits.acquire(compilation, is_wanted).ok_or(CompileError::Unwanted)?;
         match &self.place {
@@ -140,8 +136,7 @@ impl Compiler {
                 .map(AuthenticCode::compiled_here)
                 .map_err(|error| CompileError::Program(refused(format!("{error:#}")))),
             CompileIn::Child { program: path } => {
-                let until = process::Until { within: self.within, is_wanted };
-                let compiled = process::compile(path, settings, program, &until);
+                let compiled = process::compile(path, settings, program, self.within, is_wanted);
                 if let Err(CompileError::Program(
                     error @ (ProgramError::CompileTime { .. } | ProgramError::CompileMemory { .. }),
                 )) = &compiled
@@ -157,16 +152,15 @@ impl Compiler {
     fn refusal(&self, program: &Program) -> Option<ProgramError> {
         let mut refused = self.refused.lock();
         refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
-        let found = refused.iter().find(|refused| refused.program == program.key());
+        let found = refused.iter().find(|refused| refused.program == program.key);
         found.map(|refused| refused.error.clone())
     }
 
     /// Whether a program of `client` took too much lately.
-    fn record_of(&self, client: &Arc<str>) -> Record {
+    fn is_suspect(&self, client: &Arc<str>) -> bool {
         let mut refused = self.refused.lock();
         refused.retain(|refused| refused.at.elapsed() < REFUSED_FOR);
-        let is_suspect = refused.iter().any(|refused| refused.client == *client);
-        if is_suspect { Record::Suspect } else { Record::Clean }
+        refused.iter().any(|refused| refused.client == *client)
     }
 
     fn note_refusal(&self, program: &Program, client: &Arc<str>, error: &ProgramError) {
@@ -175,7 +169,7 @@ impl Compiler {
             refused.pop_front();
         }
         refused.push_back(Refused {
-            program: program.key(),
+            program: program.key,
             client: Arc::clone(client),
             error: error.clone(),
             at: Instant::now(),
@@ -185,10 +179,10 @@ impl Compiler {
 
 /// How much `program` is expected to cost to compile.
 fn compile_size(program: &Program) -> CompileSize {
-    if program.bytes().len() > SMALL_PROGRAM_BYTES_MAX {
+    if program.bytes.len() > SMALL_PROGRAM_BYTES_MAX {
         return CompileSize::Large;
     }
-    match bounds::check(program.bytes()) {
+    match bounds::check(&program.bytes) {
         Ok(cost) if !cost.is_small() => CompileSize::Large,
         // One beyond the bounds is refused at once.
         Ok(_) | Err(_) => CompileSize::Small,
@@ -197,11 +191,11 @@ fn compile_size(program: &Program) -> CompileSize {
 
 /// Compiles a program that is within the bounds.
 fn compile_bounded(engine: &Engine, program: &Program) -> wasmtime::Result<Vec<u8>> {
-    bounds::check(program.bytes())?;
+    bounds::check(&program.bytes)?;
     if program.is_component() {
-        engine.precompile_component(program.bytes())
+        engine.precompile_component(&program.bytes)
     } else {
-        engine.precompile_module(program.bytes())
+        engine.precompile_module(&program.bytes)
     }
 }
 
@@ -226,8 +220,8 @@ mod tests {
         assert!(compiler.refusal(&program(0)).is_none());
         assert!(compiler.refusal(&program(1)).is_some());
         assert!(compiler.refusal(&program(REFUSED_MAX)).is_some());
-        assert_eq!(compiler.record_of(&"client".into()), Record::Suspect);
-        assert_eq!(compiler.record_of(&"other".into()), Record::Clean);
+        assert!(compiler.is_suspect(&"client".into()));
+        assert!(!compiler.is_suspect(&"other".into()));
     }
 
     /// How a compilation ends whose child runs this shell script.

@@ -71,7 +71,8 @@ pub(crate) struct Disk {
     folder: PathBuf,
     code: PathBuf,
     key: SealKey,
-    n_found: AtomicUsize,
+    /// How many programs were found here, and not compiled again.
+    pub(crate) n_found: AtomicUsize,
 }
 
 impl Disk {
@@ -90,11 +91,6 @@ impl Disk {
         private::create_folder(&code).map_err(failed)?;
         let key = open_key(&folder.join(KEY))?;
         Ok(Self { folder: folder.to_owned(), code, key, n_found: AtomicUsize::new(0) })
-    }
-
-    /// How many programs were found here, and not compiled again.
-    pub(crate) fn n_found(&self) -> usize {
-        self.n_found.load(Ordering::Relaxed)
     }
 
     /// Returns the code of `program` for `engine`, if it is here and what this user put here.
@@ -138,7 +134,7 @@ impl Disk {
             return Ok(code);
         }
         let mut hasher = DefaultHasher::new();
-        program.key().hash(&mut hasher);
+        program.key.hash(&mut hasher);
         let path = self.folder.join(format!("turn-{}", hasher.finish() % N_TURNS));
         let opened = File::options().create(true).truncate(false).write(true).open(&path);
         let turn = opened.inspect_err(|error| {
@@ -185,7 +181,7 @@ impl Disk {
 /// not used.
 fn open_key(path: &Path) -> Result<SealKey, DiskError> {
     let failed = |source| DiskError::Key { path: path.to_owned(), source };
-    match write_new(path, SealKey::random().bytes(), FileMode::Private) {
+    match write_new(path, &SealKey::random().0, FileMode::Private) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
         _ => {}
     }
@@ -196,14 +192,14 @@ fn open_key(path: &Path) -> Result<SealKey, DiskError> {
     }
     let mut bytes = [0; TAG_BYTES];
     file.read_exact(&mut bytes).map_err(failed)?;
-    Ok(SealKey::from_bytes(bytes))
+    Ok(SealKey(bytes))
 }
 
 /// The name of the entry of `program`, compiled by `engine` in its version and with its settings.
 fn entry_name(engine: &Engine, program: &Program) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    format!("{}-{:016x}", HEXLOWER.encode(&program.key()), hasher.finish())
+    format!("{}-{:016x}", HEXLOWER.encode(&program.key), hasher.finish())
 }
 
 fn discard(path: &Path) {

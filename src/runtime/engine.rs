@@ -1,6 +1,10 @@
 //! The engine: compiles programs, keeps what it compiled, and runs guests, a few at a time.
 
-use std::{convert::Infallible, error::Error as StdError, sync::Arc};
+use std::{
+    convert::Infallible,
+    error::Error as StdError,
+    sync::{Arc, atomic::Ordering},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -90,7 +94,7 @@ impl Runtime {
     pub fn compilations(&self) -> Compilations {
         let fueled = self.0.fueled.lock().as_ref().map_or(0, |machine| machine.n_prepared());
         let n_prepared = self.0.machine.n_prepared() + fueled;
-        let n_found = self.0.disk.as_ref().map_or(0, |disk| disk.n_found());
+        let n_found = self.0.disk.as_ref().map_or(0, |disk| disk.n_found.load(Ordering::Relaxed));
         Compilations { n_compiled: n_prepared.saturating_sub(n_found), n_found }
     }
 
@@ -131,7 +135,7 @@ impl Runtime {
         let (waiting, abandoned) = oneshot::channel::<Infallible>();
         let inner = Arc::clone(&self.0);
         let work = if let Some((ready, alone)) = inner.short(program, &run) {
-            let ticking = inner.machine.tick();
+            let ticking = inner.machine.ticker.tick();
             let begun = guest::begin(ready, program.clone(), run, abandoned)?;
             drop(alone);
             let rest = match begun {
@@ -174,7 +178,7 @@ impl Inner {
         let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
         let ready = machine.ready(program, &run.client, &mut is_gone)?;
         ready.check_entry(&run.entry)?;
-        let _ticking = machine.tick();
+        let _ticking = machine.ticker.tick();
         guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
     }
 

@@ -54,14 +54,14 @@ impl Exit {
         if written.is_cut {
             return Self::by_runtime(RunEnd::OutputFull);
         }
-        if memory.denied().is_some() {
+        if memory.denied.is_some() {
             return Self::by_runtime(RunEnd::OutOfMemory);
         }
         Self::by_runtime(RunEnd::Trapped(error.downcast_ref().copied()))
     }
 
     fn by_guest(code: i32, memory: &MemoryLimit) -> Self {
-        let is_starved = code != 0 && memory.denied().is_some();
+        let is_starved = code != 0 && memory.denied.is_some();
         Self { ended: if is_starved { RunEnd::OutOfMemory } else { RunEnd::Exited }, code }
     }
 
@@ -72,10 +72,10 @@ impl Exit {
 
 /// What [`RunEnd::reason`] says, and of a guest that could not start, that.
 pub(crate) fn reason(ended: RunEnd, limits: &Limits, memory: &MemoryLimit) -> Option<String> {
-    if ended == RunEnd::OutOfMemory && memory.denied() == Some(DeniedGrowth::AtStart) {
+    if ended == RunEnd::OutOfMemory && memory.denied == Some(DeniedGrowth::AtStart) {
         return Some(format!(
             "runtime: memory limit of {} bytes is below the module's first size\n",
-            memory.bytes_max()
+            memory.bytes_max
         ));
     }
     ended.reason(limits)

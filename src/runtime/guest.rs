@@ -151,13 +151,13 @@ impl Ready {
         match &self.form {
             Form::Command(command) => {
                 let instance = command.instantiate_async(&mut *store).await?;
-                store.data_mut().memory.started();
+                store.data_mut().memory.has_started = true;
                 let start = instance.get_typed_func::<(), ()>(&mut *store, entry)?;
                 start.call_async(&mut *store, ()).await.map(|()| 0)
             }
             Form::Component(component) => {
                 let command = component.instantiate_async(&mut *store).await?;
-                store.data_mut().memory.started();
+                store.data_mut().memory.has_started = true;
                 let outcome = command.wasi_cli_run().call_run(&mut *store).await?;
                 Ok(i32::from(outcome.is_err()))
             }
@@ -273,7 +273,7 @@ fn outcome(
         _ => None,
     };
     let trap = host_error.map(|error| {
-        format!("runtime: trap in a host call: {}\n", host_call::describe(error, program.bytes()))
+        format!("runtime: trap in a host call: {}\n", host_call::describe(error, &program.bytes))
     });
     if let Some(reason) = trap.or_else(|| reason(exit.ended, &limits, memory)) {
         if written.stderr.last().is_some_and(|last| *last != b'\n') {
@@ -289,7 +289,7 @@ fn outcome(
         wall: time.wall,
         cpu_user: time.cpu,
         cpu_system: Duration::ZERO,
-        memory_peak_bytes: memory.peak_bytes(),
+        memory_peak_bytes: memory.peak_bytes,
     }
 }
 
@@ -300,7 +300,7 @@ fn wasi(run: &mut Run, folder: Option<&Folder>, output: &Output) -> wasmtime::Re
     for (name, value) in &run.environment {
         wasi.env(name, value);
     }
-    match output.streams() {
+    match output.streams {
         Streams::Kept => wasi.stdin(MemoryInputPipe::new(std::mem::take(&mut run.stdin))),
         Streams::Process => wasi.inherit_stdin(),
     };

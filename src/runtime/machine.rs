@@ -26,7 +26,7 @@ use crate::{
     program::{Program, ProgramKey},
     seal::AuthenticCode,
     settings::{Fuel, MemoryPlace, Settings},
-    ticker::{Ticker, Ticking},
+    ticker::Ticker,
 };
 
 /// The size of a 32-bit address space. What a guest may really take is up to its limits; so much
@@ -52,7 +52,7 @@ pub(crate) struct Machine {
     programs: Cache<ProgramKey, Arc<Ready>>,
     pending: Pending<ProgramKey, Result<Arc<Ready>, CompileError>>,
     compiler: Arc<Compiler>,
-    ticker: Ticker,
+    pub(crate) ticker: Ticker,
     disk: Option<Arc<Disk>>,
     module_bytes_max: usize,
     short_cpu: Duration,
@@ -105,11 +105,6 @@ impl Machine {
         })
     }
 
-    /// Keeps deadlines seen until the answer is dropped.
-    pub(crate) fn tick(&self) -> Ticking {
-        self.ticker.tick()
-    }
-
     /// How many programs it was made ready for: compiled, or found compiled on the disk.
     pub(crate) fn n_prepared(&self) -> usize {
         self.n_prepared.load(Ordering::Relaxed)
@@ -129,15 +124,15 @@ impl Machine {
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
         }
-        let (n_bytes, n_bytes_max) = (program.bytes().len(), self.module_bytes_max);
+        let (n_bytes, n_bytes_max) = (program.bytes.len(), self.module_bytes_max);
         if n_bytes > n_bytes_max {
             return Err(ProgramError::TooLarge { n_bytes, n_bytes_max }.into());
         }
-        let within = self.compiler.within();
+        let within = self.compiler.within;
         let (machine, compiled, client) = (Arc::clone(self), program.clone(), Arc::clone(client));
         let work = move |wanted: &Demand<_>| machine.prepare(&compiled, &client, wanted);
         let within_all = within.saturating_add(TURN_WITHIN);
-        match self.pending.wait(program.key(), within_all, is_gone, work) {
+        match self.pending.wait(program.key, within_all, is_gone, work) {
             Ok(Ok(ready)) => Ok(ready),
             Ok(Err(CompileError::Program(error))) => Err(error.into()),
             Ok(Err(CompileError::Child(source))) => Err(RunError::Compiler { source }),
@@ -151,7 +146,7 @@ impl Machine {
 
     /// Returns `program` if it is compiled already.
     pub(crate) fn compiled_before(&self, program: &Program) -> Option<Arc<Ready>> {
-        self.programs.get(&program.key())
+        self.programs.get(&program.key)
     }
 
     fn prepare(
@@ -165,7 +160,7 @@ impl Machine {
             return Ok(ready);
         }
         // One that another process compiles is waited for half of the time that compiling may take.
-        let patience = self.compiler.within() / 2;
+        let patience = self.compiler.within / 2;
         let found = self.disk.as_ref().map(|disk| {
             disk.find_or_take_turn(&self.engine, program, patience, &|| wanted.is_wanted())
         });
@@ -175,7 +170,7 @@ impl Machine {
         };
         let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
         self.n_prepared.fetch_add(1, Ordering::Relaxed);
-        self.programs.put(program.key(), Arc::clone(&ready), ready.n_bytes());
+        self.programs.put(program.key, Arc::clone(&ready), ready.n_bytes());
         Ok(ready)
     }
 

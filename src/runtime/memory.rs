@@ -21,16 +21,20 @@ pub(crate) const INSTANCES_MAX: u32 = 16;
 /// Denies growth beyond a limit and remembers that it did.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLimit {
-    bytes_max: usize,
+    /// The most that all memories may have together.
+    pub(crate) bytes_max: usize,
     /// All memories together.
     bytes: usize,
-    peak_bytes: usize,
+    /// The largest size the memory had.
+    pub(crate) peak_bytes: usize,
     /// All tables together.
     n_elements: usize,
     /// The growth allowed last, in case the system refuses it.
     last: Growth,
-    denied: Option<DeniedGrowth>,
-    has_started: bool,
+    /// The first growth denied, if any was.
+    pub(crate) denied: Option<DeniedGrowth>,
+    /// Whether the guest has its first memory.
+    pub(crate) has_started: bool,
 }
 
 /// A growth that was denied.
@@ -51,25 +55,6 @@ struct Growth {
 impl MemoryLimit {
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, ..Self::default() }
-    }
-
-    /// Says that the guest has all it starts with.
-    pub(crate) const fn started(&mut self) {
-        self.has_started = true;
-    }
-
-    pub(crate) const fn bytes_max(&self) -> usize {
-        self.bytes_max
-    }
-
-    /// The largest size the memory had.
-    pub(crate) const fn peak_bytes(&self) -> usize {
-        self.peak_bytes
-    }
-
-    /// The first growth denied, if any was.
-    pub(crate) const fn denied(&self) -> Option<DeniedGrowth> {
-        self.denied
     }
 }
 

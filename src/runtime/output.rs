@@ -2,14 +2,12 @@
 
 use std::{
     io::{self, Write as _},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncWrite, duplex};
 use wasmtime_wasi::{
     async_trait,
     cli::{IsTerminal, StdoutStream},
@@ -32,7 +30,7 @@ pub(crate) enum Streams {
 /// The standard output and error of one guest. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
-    streams: Streams,
+    pub(crate) streams: Streams,
     written: Arc<Mutex<Written>>,
 }
 
@@ -71,11 +69,6 @@ impl Output {
     pub(crate) fn new(streams: Streams, bytes_max: usize) -> Self {
         let written = Written { bytes_left: bytes_max, ..Written::default() };
         Self { streams, written: Arc::new(Mutex::new(written)) }
-    }
-
-    /// Where it leads.
-    pub(crate) const fn streams(&self) -> Streams {
-        self.streams
     }
 
     /// The standard output.
@@ -134,8 +127,9 @@ impl IsTerminal for Sink {
 }
 
 impl StdoutStream for Sink {
+    /// What preview 3 alone asks for, which is not offered: a pipe that nobody reads.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        Box::new(self.clone())
+        Box::new(duplex(1).0)
     }
 
     fn p2_stream(&self) -> Box<dyn OutputStream> {
@@ -161,22 +155,4 @@ impl OutputStream for Sink {
 #[async_trait]
 impl Pollable for Sink {
     async fn ready(&mut self) {}
-}
-
-impl AsyncWrite for Sink {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.take(bytes).map(|()| bytes.len()).map_err(io::Error::other))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
 }

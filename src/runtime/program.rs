@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, derive_more::Debug)]
 #[debug("Program({} bytes)", bytes.len())]
 pub struct Program {
-    key: ProgramKey,
-    bytes: Arc<[u8]>,
+    pub(crate) key: ProgramKey,
+    pub(crate) bytes: Arc<[u8]>,
 }
 
 /// The SHA-256 of a module's bytes.
@@ -26,19 +26,9 @@ impl Program {
         Self { key: Sha256::digest(&bytes).into(), bytes }
     }
 
-    /// The hash that names the bytes.
-    pub(crate) const fn key(&self) -> ProgramKey {
-        self.key
-    }
-
     /// Whether it is a component, by its first bytes: after the magic, a module says version 1 in
     /// layer 0, a component is of layer 1.
     pub(crate) fn is_component(&self) -> bool {
         self.bytes.get(6..8) == Some(&[1, 0])
-    }
-
-    /// The bytes of the module or component.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 }

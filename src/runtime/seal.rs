@@ -21,7 +21,7 @@ pub(crate) type Tag = [u8; TAG_BYTES];
 /// A secret key.
 #[derive(Clone, derive_more::Debug)]
 #[debug("SealKey(secret)")]
-pub(crate) struct SealKey([u8; TAG_BYTES]);
+pub(crate) struct SealKey(pub(crate) [u8; TAG_BYTES]);
 
 /// Compiled code that this process made, or whose tag it checked. Nothing else is loaded.
 pub(crate) struct AuthenticCode(Bytes);
@@ -32,14 +32,6 @@ impl SealKey {
         let mut bytes = [0; TAG_BYTES];
         rand::rng().fill_bytes(&mut bytes);
         Self(bytes)
-    }
-
-    pub(crate) const fn from_bytes(bytes: [u8; TAG_BYTES]) -> Self {
-        Self(bytes)
-    }
-
-    pub(crate) const fn bytes(&self) -> &[u8; TAG_BYTES] {
-        &self.0
     }
 
     /// Returns the tag of `code` in `context`.
@@ -88,7 +80,7 @@ mod tests {
     use super::*;
 
     fn key(byte: u8) -> SealKey {
-        SealKey::from_bytes([byte; TAG_BYTES])
+        SealKey([byte; TAG_BYTES])
     }
 
     #[test]

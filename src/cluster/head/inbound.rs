@@ -40,7 +40,9 @@ impl Head {
             code if *code == Code::UNAVAILABLE => Reply::Busy(peer, told()),
             _ => Reply::Refused(peer, told()),
         };
-        self.0.inboxes.put_for(&request_id, &function_id, reply);
+        if self.0.inboxes.function_of(&request_id) == Some(function_id) {
+            self.0.inboxes.put(&request_id, reply);
+        }
     }
 
     /// Takes in a worker's answer to a work order, and looks at its signature.

@@ -76,15 +76,6 @@ impl Inboxes {
         }
     }
 
-    /// The same, if the request is for the function that the reply names.
-    pub(super) fn put_for(&self, request_id: &str, function_id: &str, reply: Reply) {
-        if let Some(entry) = self.0.lock().get(request_id)
-            && entry.function_id == function_id
-        {
-            entry.put(reply);
-        }
-    }
-
     /// Puts a reply into every inbox.
     pub(super) fn put_everywhere(&self, reply: impl Fn() -> Reply) {
         for entry in self.0.lock().values() {

@@ -55,11 +55,12 @@ pub struct Order {
 }
 
 /// How many nodes are to run a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NodeCount {
     /// Exactly this many workers.
     Exactly(NonZeroUsize),
     /// All that report before the wait is over, one at least.
+    #[default]
     Everyone,
 }
 

@@ -37,7 +37,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Who reported, in the order in which they did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Roster {
     wanted: NodeCount,
     /// Workers that are ready and not chosen.
@@ -54,14 +54,7 @@ pub(super) struct Roster {
 
 impl Roster {
     pub(super) fn new(wanted: NodeCount) -> Self {
-        Self {
-            wanted,
-            ready: VecDeque::new(),
-            known: BTreeSet::new(),
-            refused: BTreeMap::new(),
-            busy: BTreeSet::new(),
-            fetching: BTreeSet::new(),
-        }
+        Self { wanted, ..Self::default() }
     }
 
     /// Takes note of a reply to the roll call.

@@ -76,12 +76,6 @@ struct Rest {
     bodies: Bodies,
 }
 
-impl FromRef<Rest> for Bodies {
-    fn from_ref(rest: &Rest) -> Self {
-        rest.bodies.clone()
-    }
-}
-
 impl FromRef<Rest> for Head {
     fn from_ref(rest: &Rest) -> Self {
         rest.head.clone()

@@ -104,7 +104,7 @@ impl Actor {
                     Some(command) => { self.perform(command); None }
                     None => return,
                 },
-                () = guard.changed() => { self.look(); None }
+                () = guard.bell.notified() => { self.look(); None }
                 () = sleep_until(self.next_look) => { self.look(); None }
             };
             if let Some(event) = event
@@ -249,7 +249,7 @@ impl Actor {
         };
         if let (Some(db), Some(address)) = (&self.db, &address) {
             let address = super::dialer::without_peer(address.clone());
-            db.note_reached(&model_peer_id(peer), address.to_string());
+            db.note(&model_peer_id(peer), vec![address.to_string()], true);
         }
         self.dialer.note_connected(peer, address, Instant::now());
         for (protocol, opened) in self.waiting.remove(&peer).unwrap_or_default() {

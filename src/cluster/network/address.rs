@@ -1,6 +1,6 @@
 //! Addresses of nodes: the ones to dial, and the ones to tell others. Parsing alone, no I/O.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{net::IpAddr, str::FromStr};
 
 use libp2p::{Multiaddr, multiaddr::Protocol};
 use model::node::PeerId;
@@ -12,7 +12,8 @@ const ADDRESS_BYTES_MAX: usize = 512;
 
 /// A node to connect to: `/ip4/<address>/tcp/<port>/p2p/<peer id>`, also with `ip6`, `dns`, `dns4` or
 /// `dns6`, and with `/ws` after the port for a websocket (`/wss` or `/tls/ws` for one in TLS).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
+#[display("{address}/p2p/{peer}")]
 pub struct BootNode {
     pub(super) peer: libp2p::PeerId,
     pub(super) address: Multiaddr,
@@ -47,15 +48,9 @@ impl FromStr for BootNode {
     }
 }
 
-impl fmt::Display for BootNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/p2p/{}", self.address, self.peer)
-    }
-}
-
 /// An address under which others reach a node that is behind NAT or a name:
 /// `/ip4|ip6|dns/<address>/tcp/<port>`, with `/ws` for its websocket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
 pub struct Advertised(pub(super) Multiaddr);
 
 /// A text is no host under which a node could be reached.
@@ -92,12 +87,6 @@ impl Advertised {
     /// As [`Self::tcp`].
     pub fn websocket(host: &str, port: u16) -> Result<Self, AdvertisedError> {
         Self::tcp(host, port).map(|Self(address)| Self(address.with(Protocol::Ws("/".into()))))
-    }
-}
-
-impl fmt::Display for Advertised {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

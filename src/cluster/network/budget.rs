@@ -33,8 +33,8 @@ pub(super) struct Crowded;
 /// Handle to the budget. Cheap to clone; all clones share one.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
-    guard: Arc<Guard>,
-    bytes: Tally<PeerId>,
+    pub(super) guard: Arc<Guard>,
+    pub(super) bytes: Tally<PeerId>,
 }
 
 /// What one message holds of the budget. Gives it back when dropped.
@@ -52,16 +52,6 @@ impl Budget {
     /// A share of `peer`, empty so far.
     pub(super) fn share(&self, peer: PeerId) -> Share {
         Share { guard: Arc::clone(&self.guard), bytes: self.bytes.none(peer) }
-    }
-
-    /// The guard that counts offenses.
-    pub(super) fn guard(&self) -> &Guard {
-        &self.guard
-    }
-
-    #[cfg(test)]
-    pub(super) fn n_bytes(&self) -> usize {
-        self.bytes.total()
     }
 }
 
@@ -123,13 +113,13 @@ mod tests {
         let guard = Guard::new(None, [friend], ALLOWANCES);
         let budget = Budget::new(&guard);
         let held: Vec<Vec<Share>> = (0..8).map(|_| greedy(&budget, PeerId::random())).collect();
-        assert!(budget.n_bytes() <= unnamed(BYTES_MAX), "{}", budget.n_bytes());
+        assert!(budget.bytes.total() <= unnamed(BYTES_MAX), "{}", budget.bytes.total());
         let mut honest = budget.share(PeerId::random());
         assert_eq!(honest.grow_to(4 * STEP), Ok(()));
         let mut named = budget.share(friend);
         assert_eq!(named.grow_to(60 * STEP), Ok(()), "a part is kept for it");
         drop((held, honest, named));
-        assert_eq!(budget.n_bytes(), 0);
+        assert_eq!(budget.bytes.total(), 0);
     }
 
     #[tokio::test]

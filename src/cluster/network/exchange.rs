@@ -107,20 +107,20 @@ pub(super) async fn read_all(
     let reading = Arc::new(Semaphore::new(READING_MAX));
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
-            let Inbound { peer, protocol, stream, slot } = inbound;
+            let Inbound { peer, stream, slot, .. } = inbound;
             // The reader of the event sees to it that no peer has many.
             drop(slot);
             let share = Some(budget.share(peer));
             let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
-            let (peer, protocol) = (model_peer_id(peer), protocol.to_string());
+            let peer = model_peer_id(peer);
             // Without a reader the node is stopping.
-            drop(events.send(Event::LineOpened { peer, protocol, line, frames }).await);
+            drop(events.send(Event::LineOpened { peer, line, frames }).await);
             continue;
         }
         let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
         let is_asked = protocols.questions.contains(&inbound.protocol.as_ref());
         let (events, told_bytes_max) = (events.clone(), (!is_asked).then_some(message_bytes_max));
-        let (guard, share) = (budget.guard().clone(), budget.share(inbound.peer));
+        let (guard, share) = (Arc::clone(&budget.guard), budget.share(inbound.peer));
         group.spawn("stream", async move {
             let peer = inbound.peer;
             if let Err(error) = read_one(inbound, told_bytes_max, share, &events).await {
@@ -159,7 +159,7 @@ async fn read_one(
     if is_asked {
         let (answer, answered) = oneshot::channel();
         // Without a reader the node is stopping, and nobody will answer.
-        drop(events.send(Event::Question { peer, protocol, bytes, answer }).await);
+        drop(events.send(Event::Question { peer, bytes, answer }).await);
         let answering = async {
             if let Ok(answer) = answered.await {
                 stream.write_all(&answer.head).await?;
@@ -281,9 +281,9 @@ mod tests {
         let sent = vec![b'x'; 3 * CHUNK_BYTES];
         let mut message = Cursor::new(&sent);
         let whole = read(&mut message, None, sent.len(), Some(&mut share)).await.unwrap();
-        assert!(budget.n_bytes() >= whole.capacity(), "{}", budget.n_bytes());
+        assert!(budget.bytes.total() >= whole.capacity(), "{}", budget.bytes.total());
         drop(share);
-        assert_eq!(budget.n_bytes(), 0);
+        assert_eq!(budget.bytes.total(), 0);
     }
 
     proptest::proptest! {

@@ -18,10 +18,7 @@ use std::{
 use libp2p::PeerId;
 use lru::LruCache;
 use parking_lot::{Mutex, RwLock};
-use tokio::{
-    sync::{Notify, futures::Notified},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 use tracing::warn;
 use web::rate_limit::{Bucket, LogLimit, Rate};
 
@@ -118,7 +115,8 @@ pub(super) struct Guard {
     pub(super) allowances: Allowances,
     state: Arc<Mutex<State>>,
     /// Rung when a peer is cut off.
-    bell: Arc<Notify>,
+    /// Rings when a peer is cut off.
+    pub(super) bell: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -285,11 +283,6 @@ impl Guard {
     /// Whether `peer` is cut off now.
     pub(super) fn is_cut_off(&self, peer: PeerId) -> bool {
         self.state.lock().is_cut_off(peer, Instant::now())
-    }
-
-    /// Waits until a peer is cut off. Cancel-safe.
-    pub(super) fn changed(&self) -> Notified<'_> {
-        self.bell.notified()
     }
 
     /// Returns the peers cut off since the last call, and those whose time is over.

@@ -419,10 +419,10 @@ mod tests {
         }
         assert_eq!(buffered.n_bytes, 2 * body.len());
         assert_eq!(buffered.grow_share(), Ok(()));
-        assert_eq!(budget.n_bytes(), 2 * body.len() - UNCOUNTED_BYTES);
+        assert_eq!(budget.bytes.total(), 2 * body.len() - UNCOUNTED_BYTES);
         buffered.remove(1, body.len());
-        assert_eq!(budget.n_bytes(), body.len() - UNCOUNTED_BYTES);
+        assert_eq!(budget.bytes.total(), body.len() - UNCOUNTED_BYTES);
         buffered.close(3);
-        assert_eq!((buffered.n_bytes, budget.n_bytes()), (0, 0));
+        assert_eq!((buffered.n_bytes, budget.bytes.total()), (0, 0));
     }
 }

@@ -40,22 +40,20 @@ impl Connectivity {
     /// That of a node for which nothing is configured: no websocket, no memory, and everybody is heard.
     #[must_use]
     pub const fn for_role(role: Role) -> Self {
+        let (wanted_peers, ping_every) = match role {
+            Role::Head => (WANTED_PEERS_OF_HEAD, PING_EVERY_OF_HEAD),
+            Role::Worker => (WANTED_PEERS, PING_EVERY),
+        };
         Self {
             websocket: None,
             advertised: Vec::new(),
             connections: Some(CONNECTIONS),
-            wanted_peers: match role {
-                Role::Head => WANTED_PEERS_OF_HEAD,
-                Role::Worker => WANTED_PEERS,
-            },
+            wanted_peers,
             is_local_discovery_on: false,
             peer_db: None,
             is_dialing_back: true,
             must_reach_boot_nodes: false,
-            ping_every: match role {
-                Role::Head => PING_EVERY_OF_HEAD,
-                Role::Worker => PING_EVERY,
-            },
+            ping_every,
             heeded: None,
             answer_bytes_max: MESSAGE_BYTES_MAX,
         }

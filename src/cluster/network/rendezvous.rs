@@ -94,7 +94,7 @@ pub(super) enum Step {
 }
 
 /// The topics and when they were last provided and looked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Rendezvous {
     topics: Vec<Topic>,
     wanted: usize,
@@ -124,15 +124,10 @@ impl Rendezvous {
     /// Looks for peers until there are `wanted`.
     pub(super) fn new(wanted: usize) -> Self {
         Self {
-            topics: Vec::new(),
             wanted,
-            is_table_new: false,
-            provided: None,
             wait: FIRST_LOOK_AGAIN,
-            n_peers: 0,
-            n_invitations: 0,
             settle_for: rand::random_range(SETTLE.0..SETTLE.1),
-            settled_at: None,
+            ..Self::default()
         }
     }
 
@@ -143,11 +138,6 @@ impl Rendezvous {
         } else if self.settled_at.is_none() {
             self.settled_at = Some(now + self.settle_for);
         }
-    }
-
-    /// Whether there is no rendezvous at all.
-    pub(super) const fn is_off(&self) -> bool {
-        self.wanted == 0
     }
 
     /// Adds a topic, which is provided and looked for from now on.
@@ -222,7 +212,7 @@ impl Rendezvous {
             |topic: &Topic| is_settled && topic.looked.is_none_or(|at| now - at >= wait);
         let is_topic_due = |topic: &Topic| !topic.is_provided || is_look_due(topic);
         let is_due = is_provided_again || self.topics.iter().any(is_topic_due);
-        if self.is_off() || !is_due || n_routed() == 0 {
+        if self.wanted == 0 || !is_due || n_routed() == 0 {
             return Vec::new();
         }
         if is_provided_again {

@@ -29,6 +29,7 @@ use super::{
     muxer::{Multiplex, NEGOTIATING_MAX},
     rendezvous,
     resolve::{Names, Resolve},
+    site,
     streams::{self, Gate},
     table::Table,
 };
@@ -276,7 +277,7 @@ pub(super) async fn listen(
             match timeout(patience, swarm.select_next_some()).await {
                 Ok(SwarmEvent::NewListenAddr { address, .. }) => {
                     found.push(address);
-                    if !is_unspecified(wanted) {
+                    if site::ip(wanted).is_none_or(|ip| !ip.is_unspecified()) {
                         break;
                     }
                 }
@@ -294,13 +295,4 @@ pub(super) async fn listen(
         }
     }
     Ok(found)
-}
-
-fn is_unspecified(address: &Multiaddr) -> bool {
-    use Protocol::{Ip4, Ip6};
-    address.iter().any(|part| match part {
-        Ip4(ip) => ip.is_unspecified(),
-        Ip6(ip) => ip.is_unspecified(),
-        _ => false,
-    })
 }

@@ -22,7 +22,7 @@ use crate::{
     peers::WorkProtocol,
     worker::Worker,
 };
-use content::{Answer, FUNCTION_PROTOCOL};
+use content::Answer;
 
 /// Roll calls, and apart from them work orders, handled at once, waiting ones among them. More are
 /// dropped, and their heads time out. More than a worker admits, so that it can say no.
@@ -95,9 +95,7 @@ impl Dispatch {
                     head.note_long_answer(&peer, &start);
                 }
                 (Event::TooLong { peer, .. }, _) => self.parts.network.blame_too_long(&peer),
-                (Event::Question { peer, protocol, bytes, answer }, _)
-                    if protocol == FUNCTION_PROTOCOL =>
-                {
+                (Event::Question { peer, bytes, answer }, _) => {
                     self.answer_function_request(&peer, bytes, answer);
                 }
                 (Event::LineOpened { peer, line, frames, .. }, _) => {

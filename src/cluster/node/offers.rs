@@ -100,7 +100,7 @@ impl Offers {
                 .map(|(peer, offer)| self.tell(peer, offer))
                 .buffer_unordered(TELLING_MAX)
                 .collect::<Vec<Option<(PeerId, Offer)>>>();
-            let mut is_settled = !self.is_busy();
+            let mut is_settled = !self.node_role.worker().is_some_and(Worker::is_busy);
             for reached in reached.await {
                 match reached {
                     Some((peer, offer)) => drop(told.insert(peer, (offer, now))),
@@ -111,11 +111,6 @@ impl Offers {
                 if is_settled { self.next_due(&told, &offer, now) } else { now + LOOK_EVERY };
             self.wait_for_change(next).await;
         }
-    }
-
-    /// Whether the offer may change without notice.
-    fn is_busy(&self) -> bool {
-        self.node_role.worker().is_some_and(Worker::is_busy)
     }
 
     /// When the next offer of those in `told` is due again, where `offer` is the current one.

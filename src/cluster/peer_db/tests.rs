@@ -23,9 +23,9 @@ fn a_peer_is_found_again_where_it_was_reached_first() {
     let dir = tempdir().unwrap();
     let folder = dir.path().join("peers");
     let db = opened(&folder);
-    db.note_addresses(&id(1), vec!["/ip4/127.0.0.1/tcp/1".into(), "/dns4/head/tcp/1".into()]);
-    db.note_reached(&id(2), ADDRESS.into());
-    db.note_addresses(&id(2), vec!["/ip4/127.0.0.1/tcp/1".into(), ADDRESS.into()]);
+    db.note(&id(1), vec!["/ip4/127.0.0.1/tcp/1".into(), "/dns4/head/tcp/1".into()], false);
+    db.note(&id(2), vec![ADDRESS.into()], true);
+    db.note(&id(2), vec!["/ip4/127.0.0.1/tcp/1".into(), ADDRESS.into()], false);
     db.write().unwrap();
     let want = [
         format!("{ADDRESS}/p2p/{}", id(2)),
@@ -33,14 +33,14 @@ fn a_peer_is_found_again_where_it_was_reached_first() {
         format!("/ip4/127.0.0.1/tcp/1/p2p/{}", id(1)),
         format!("/dns4/head/tcp/1/p2p/{}", id(1)),
     ];
-    assert_eq!((opened(&folder).addresses(), db.n_peers()), (want.to_vec(), 2));
+    assert_eq!((opened(&folder).addresses(), db.table.lock().records.len()), (want.to_vec(), 2));
 }
 
 #[test]
 fn the_file_has_the_fields_of_b7s() {
     let dir = tempdir().unwrap();
     let db = opened(dir.path());
-    db.note_reached(&id(1), ADDRESS.into());
+    db.note(&id(1), vec![ADDRESS.into()], true);
     db.write().unwrap();
     let written: serde_json::Value =
         serde_json::from_slice(&fs::read(dir.path().join(FILE)).unwrap()).unwrap();
@@ -56,19 +56,19 @@ fn the_file_has_the_fields_of_b7s() {
 fn at_most_a_hundred_peers_are_kept_and_reached_ones_longest() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
-    db.note_reached(&id(0), ADDRESS.into());
+    db.note(&id(0), vec![ADDRESS.into()], true);
     for n in 1..=PEERS_MAX + 5 {
         clock.advance(Duration::from_secs(1));
-        db.note_addresses(&id(n), vec![ADDRESS.into()]);
+        db.note(&id(n), vec![ADDRESS.into()], false);
     }
     let listed = db.addresses();
-    assert_eq!((listed.len(), db.n_peers()), (PEERS_MAX, PEERS_MAX));
+    assert_eq!((listed.len(), db.table.lock().records.len()), (PEERS_MAX, PEERS_MAX));
     assert!(listed[0].ends_with(id(0).as_str()), "it was reached");
     assert!(listed[1].ends_with(id(PEERS_MAX + 5).as_str()), "then the newest");
     assert!(!listed.iter().any(|address| address.ends_with(&format!("/{}", id(3)))));
     clock.advance(KEPT_FOR + Duration::from_secs(1));
-    db.note_addresses(&id(1), vec![ADDRESS.into()]);
-    assert_eq!(db.n_peers(), 1, "all others were not seen for a month");
+    db.note(&id(1), vec![ADDRESS.into()], false);
+    assert_eq!(db.table.lock().records.len(), 1, "all others were not seen for a month");
 }
 
 #[test]
@@ -76,31 +76,31 @@ fn a_leap_of_the_clock_forgets_no_peer() {
     let (dir, clock) = (tempdir().unwrap(), clock());
     let leap = KEPT_FOR + Duration::from_hours(48);
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
-    db.note_reached(&id(1), ADDRESS.into());
+    db.note(&id(1), vec![ADDRESS.into()], true);
     clock.set(clock.now() + leap);
-    db.note_reached(&id(2), ADDRESS.into());
+    db.note(&id(2), vec![ADDRESS.into()], true);
     db.write().unwrap();
-    assert_eq!(db.n_peers(), 2);
+    assert_eq!(db.table.lock().records.len(), 2);
     clock.set(clock.now() - leap);
-    db.note_reached(&id(3), ADDRESS.into());
+    db.note(&id(3), vec![ADDRESS.into()], true);
     db.write().unwrap();
     clock.set(clock.now() + leap);
     let db = PeerDb::open(dir.path(), clock.clone()).unwrap();
-    assert_eq!(db.n_peers(), 3);
-    db.note_reached(&id(3), ADDRESS.into());
-    assert_eq!(db.n_peers(), 3);
+    assert_eq!(db.table.lock().records.len(), 3);
+    db.note(&id(3), vec![ADDRESS.into()], true);
+    assert_eq!(db.table.lock().records.len(), 3);
     clock.advance(FORGET_HOLD);
-    db.note_reached(&id(3), ADDRESS.into());
-    assert_eq!(db.n_peers(), 1, "the date has held");
+    db.note(&id(3), vec![ADDRESS.into()], true);
+    assert_eq!(db.table.lock().records.len(), 1, "the date has held");
 }
 
 #[test]
 fn addresses_of_peers_are_bounded() {
     let dir = tempdir().unwrap();
     let db = opened(dir.path());
-    db.note_addresses(&id(1), vec!["x".repeat(ADDRESS_BYTES_MAX + 1)]);
-    assert_eq!(db.n_peers(), 0);
-    db.note_addresses(&id(1), (1..100).map(|n| format!("/ip4/10.0.0.1/tcp/{n}")).collect());
+    db.note(&id(1), vec!["x".repeat(ADDRESS_BYTES_MAX + 1)], false);
+    assert_eq!(db.table.lock().records.len(), 0);
+    db.note(&id(1), (1..100).map(|n| format!("/ip4/10.0.0.1/tcp/{n}")).collect(), false);
     assert_eq!(db.addresses().len(), ADDRESSES_MAX);
 }
 
@@ -109,9 +109,9 @@ fn a_broken_file_is_set_aside() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(FILE), b"[{\"id\":").unwrap();
     let db = opened(dir.path());
-    assert_eq!(db.n_peers(), 0);
+    assert_eq!(db.table.lock().records.len(), 0);
     assert!(dir.path().join("peers.json.broken").exists());
-    db.note_reached(&id(1), ADDRESS.into());
+    db.note(&id(1), vec![ADDRESS.into()], true);
     db.write().unwrap();
     assert_eq!(opened(dir.path()).n_peers(), 1);
 }
@@ -121,7 +121,7 @@ async fn unsaved_changes_are_written_when_the_node_stops() {
     let (dir, group) = (tempdir().unwrap(), Group::default());
     let db = opened(dir.path());
     db.keep(&group);
-    db.note_reached(&id(1), ADDRESS.into());
+    db.note(&id(1), vec![ADDRESS.into()], true);
     group.shutdown().await;
     assert_eq!(opened(dir.path()).n_peers(), 1);
 }

@@ -190,12 +190,12 @@ impl Inner {
         let module = self.module(run)?;
         let place = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(unusable(&self.workspace))?;
-        let files = place.path().join("fs");
+        let files = place.0.join("fs");
         fs::create_dir(&files).map_err(unusable(&files))?;
         let mut command = Command::new(&self.program);
         command.args(self.arguments(run, module, files)).env_clear();
         if self.is_own {
-            let path = place.path().join(VARIABLES_FILE);
+            let path = place.0.join(VARIABLES_FILE);
             private::create_file(&path)
                 .and_then(|()| fs::write(&path, variables_text(&run.call.environment)))
                 .map_err(unusable(&path))?;
@@ -203,7 +203,7 @@ impl Inner {
         } else {
             command.envs(environment::with_listed(&run.call.environment));
         }
-        command.current_dir(place.path()).process_group(0);
+        command.current_dir(&place.0).process_group(0);
         command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command

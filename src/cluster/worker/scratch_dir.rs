@@ -53,7 +53,7 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
 
 /// A folder that is removed, with all in it, when this is dropped. That blocks.
 #[derive(Debug)]
-pub(super) struct ScratchDir(PathBuf);
+pub(super) struct ScratchDir(pub(super) PathBuf);
 
 impl ScratchDir {
     /// Makes a folder for request `request_id`. Blocks.
@@ -74,11 +74,6 @@ impl ScratchDir {
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
-    }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.0
     }
 }
 
@@ -127,9 +122,9 @@ mod tests {
         let workspace = tempfile::tempdir().unwrap();
         let first = ScratchDir::make(workspace.path(), "7").unwrap();
         let second = ScratchDir::make(workspace.path(), "7").unwrap();
-        assert_ne!(first.path(), second.path());
-        fs::create_dir_all(first.path().join("a/b/c")).unwrap();
-        let paths = [first.path().to_owned(), second.path().to_owned()];
+        assert_ne!(first.0, second.0);
+        fs::create_dir_all(first.0.join("a/b/c")).unwrap();
+        let paths = [first.0.to_owned(), second.0.to_owned()];
         drop((first, second));
         assert!(paths.iter().all(|path| !path.exists()));
     }

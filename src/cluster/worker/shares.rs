@@ -37,9 +37,10 @@ pub(super) struct Shares {
     strangers: Arc<Semaphore>,
     /// The part of each head that was not named, as long as it holds any of it or waits.
     heads: Mutex<BTreeMap<PeerId, Weak<Semaphore>>>,
-    holders: Tally<PeerId>,
+    pub(super) holders: Tally<PeerId>,
     /// Rung when a place is taken.
-    taken: Notify,
+    /// Rings when a place is taken, for one caller.
+    pub(super) taken: Notify,
 }
 
 /// A place that a head holds. Given back when dropped.
@@ -71,11 +72,6 @@ impl Shares {
         let n_others = self.holders.total().saturating_sub(self.holders.count(head));
         let part = part_of(standing, self.n_places);
         (part, part.min(self.n_places.saturating_sub(n_others)))
-    }
-
-    /// How many places are held.
-    pub(super) fn n_held(&self) -> usize {
-        self.holders.total()
     }
 
     /// Whether `head` would be given a place now.
@@ -112,11 +108,6 @@ impl Shares {
         };
         let permits = timeout(within, taking).await.ok()??;
         self.hold(head, permits)
-    }
-
-    /// Waits until a place is taken, for one caller. Cancel-safe.
-    pub(super) async fn wait_until_taken(&self) {
-        self.taken.notified().await;
     }
 
     /// Waits until nobody holds a place. Cancel-safe.
@@ -181,9 +172,9 @@ mod tests {
         assert_eq!(shares.places_for(&head(0), Standing::Named), (10, 5));
         assert!(!shares.has_room(&head(2), Standing::Stranger));
         let named = take_all(&shares, &head(0), Standing::Named);
-        assert_eq!((named.len(), shares.places(), shares.n_held()), (5, (10, 0), 10));
+        assert_eq!((named.len(), shares.places(), shares.holders.total()), (5, (10, 0), 10));
         drop((held, named));
-        assert_eq!((shares.places(), shares.n_held()), ((10, 10), 0));
+        assert_eq!((shares.places(), shares.holders.total()), ((10, 10), 0));
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn the_files_of_a_package_s_archive_count_as_its_own() {
         Contents::of_dag(&package(&archive, "/a.tar.gz", &[("a.tar.gz", &archive)])).unwrap();
     assert_eq!(contents.module(&method("greet.wasm")).unwrap(), "\0asm greet");
     assert_eq!(contents.module(&method("a.tar.gz")), None);
-    assert_eq!((contents.name(), contents.archive()), (Some("greeter"), None));
+    assert_eq!((contents.name.as_deref(), contents.archive), (Some("greeter"), None));
     let paths: Vec<&str> =
         contents.folder().unwrap().iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["a.tar.gz", "manifest.json", "data/x", "greet.wasm"]);
@@ -57,7 +57,7 @@ fn a_package_s_archive_may_be_beside_it_and_is_known_by_its_checksum() {
     }
     dag.blocks.insert(block, archive.into());
     let contents = Contents::of_dag(&dag).unwrap();
-    assert_eq!(contents.archive(), Some(block));
+    assert_eq!(contents.archive, Some(block));
     assert!(contents.module(&method("greet.wasm")).is_some());
 }
 

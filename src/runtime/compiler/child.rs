@@ -48,7 +48,8 @@ pub(super) struct Header {
 }
 
 /// How a compilation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
 pub(super) enum Status {
     Compiled = 1,
     Refused = 2,
@@ -65,7 +66,7 @@ impl Header {
             u64::from(memory == MemoryPlace::OnDemand),
         ];
         let numbers = numbers.map(u64::to_le_bytes);
-        [&MAGIC[..], numbers.as_flattened(), self.key.bytes()].concat()
+        [&MAGIC[..], numbers.as_flattened(), &self.key.0].concat()
     }
 
     fn read(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
@@ -85,23 +86,15 @@ impl Header {
                 fuel: if is_counted { Fuel::Counted } else { Fuel::Free },
                 memory: if is_on_demand { MemoryPlace::OnDemand } else { MemoryPlace::Reserved },
             },
-            key: SealKey::from_bytes(*key),
+            key: SealKey(*key),
         })
     }
 }
 
 impl Status {
-    pub(super) const fn of_byte(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Self::Compiled),
-            2 => Some(Self::Refused),
-            _ => None,
-        }
-    }
-
     /// What a tag covers beside the output: this, and the program.
     pub(super) fn context(self, program: &Program) -> Vec<u8> {
-        [&[self as u8][..], &program.key()].concat()
+        [&[self as u8][..], &program.key].concat()
     }
 }
 
@@ -154,7 +147,7 @@ mod tests {
             let header = Header { limits, settings, key: key.clone() };
             let mut bytes: [u8; HEADER_BYTES] = header.bytes().try_into().unwrap();
             let read = Header::read(&bytes).unwrap();
-            assert_eq!((read.settings, read.key.bytes()), (settings, key.bytes()));
+            assert_eq!((read.settings, read.key.0), (settings, key.0));
             assert_eq!((read.limits.address_space_bytes, read.limits.cpu_s), (1 << 40, 7));
             bytes[0] ^= 1;
             assert!(Header::read(&bytes).is_none());

@@ -28,22 +28,15 @@ pub(super) enum CompileSize {
     Large,
 }
 
-/// How a client's programs have compiled lately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Record {
-    /// All of them in time.
-    Clean,
-    /// One took too much: large programs of this client are compiled one at a time.
-    Suspect,
-}
-
 /// What a permit is asked for.
 #[derive(Debug, Clone)]
 pub(super) struct Compilation {
     /// Who has it compiled.
     pub(super) client: Arc<str>,
     pub(super) size: CompileSize,
-    pub(super) record: Record,
+    /// Whether a program of the client took too much lately: its large ones are compiled one at a
+    /// time.
+    pub(super) is_suspect: bool,
 }
 
 /// The permits, and the threads that wait for them.
@@ -137,10 +130,7 @@ impl State {
         let n_own = self.of_client(&compilation.client).count();
         let own = self.of_client(&compilation.client);
         let n_large = own.filter(|running| running.size == CompileSize::Large).count();
-        let n_large_max = match compilation.record {
-            Record::Clean => LARGE_OF_CLIENT_MAX,
-            Record::Suspect => 1,
-        };
+        let n_large_max = if compilation.is_suspect { 1 } else { LARGE_OF_CLIENT_MAX };
         n_own + 1 < CHILDREN_MAX
             && (compilation.size == CompileSize::Small || n_large < n_large_max)
     }
@@ -185,7 +175,7 @@ mod tests {
     use super::*;
 
     fn compilation(client: &str, size: CompileSize) -> Compilation {
-        Compilation { client: client.into(), size, record: Record::Clean }
+        Compilation { client: client.into(), size, is_suspect: false }
     }
 
     fn try_take<'a>(
@@ -220,7 +210,7 @@ mod tests {
         assert!(take("other", CompileSize::Large).is_some());
         drop(own);
         let suspect =
-            || Compilation { record: Record::Suspect, ..compilation("bombs", CompileSize::Large) };
+            || Compilation { is_suspect: true, ..compilation("bombs", CompileSize::Large) };
         let first = permits.acquire(suspect(), &|| false);
         assert!(first.is_some() && permits.acquire(suspect(), &|| false).is_none());
         drop(first);

@@ -42,24 +42,17 @@ const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The variable that tells the compiler how many threads to use.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
-/// When a compilation is given up.
-pub(super) struct Until<'a> {
-    /// The longest time that the child may take.
-    pub(super) within: Duration,
-    /// Whether a caller still waits; polled.
-    pub(super) is_wanted: &'a dyn Fn() -> bool,
-}
-
-/// Compiles `program` in a child of the program at `path`, and kills it as `until` says. The child is gone when this returns.
+/// Compiles `program` in a child of the program at `path`, and kills it after `within`, or once
+/// `is_wanted` returns false. The child is gone when this returns.
 pub(super) fn compile(
     path: &Path,
     settings: Settings,
     program: &Program,
-    until: &Until<'_>,
+    within: Duration,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<AuthenticCode, CompileError> {
-    let within = until.within;
     let n_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
-    let n_bytes = u64::try_from(program.bytes().len()).unwrap_or(u64::MAX);
+    let n_bytes = u64::try_from(program.bytes.len()).unwrap_or(u64::MAX);
     let address_space_bytes =
         ADDRESS_SPACE_BYTES.saturating_add(n_bytes.saturating_mul(ADDRESS_SPACE_BY_BYTE));
     let header = Header {
@@ -81,7 +74,7 @@ pub(super) fn compile(
         .stderr(Stdio::null())
         .spawn()
         .map_err(failed)?;
-    let (status, output) = converse(&mut child, &header.bytes(), program, until)?;
+    let (status, output) = converse(&mut child, &header.bytes(), program, within, is_wanted)?;
     if let Some(code) = read_output(&header, program, output)? {
         return Ok(code);
     }
@@ -102,9 +95,9 @@ fn converse(
     child: &mut Child,
     header: &[u8],
     program: &Program,
-    until: &Until<'_>,
+    within: Duration,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<(ExitStatus, Vec<u8>), CompileError> {
-    let Until { within, is_wanted } = *until;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let started = Instant::now();
     thread::scope(|scope| {
@@ -112,7 +105,7 @@ fn converse(
         let write = move || {
             let Some(mut stdin) = stdin else { return };
             if let Err(error) =
-                stdin.write_all(header).and_then(|()| stdin.write_all(program.bytes()))
+                stdin.write_all(header).and_then(|()| stdin.write_all(&program.bytes))
             {
                 tracing::debug!(%error, "a compiler ended before it read its program");
             }
@@ -174,7 +167,7 @@ fn read_output(
 ) -> Result<Option<AuthenticCode>, CompileError> {
     let Some((status, rest)) = output.split_first() else { return Ok(None) };
     let Some((tag, _)) = rest.split_first_chunk::<TAG_BYTES>() else { return Ok(None) };
-    let Some(status) = Status::of_byte(*status) else { return Ok(None) };
+    let Some(status) = Status::from_repr(*status) else { return Ok(None) };
     let tag = *tag;
     let opened = header.key.open(&status.context(program), &tag, output, PREFIX_BYTES);
     match (status, opened) {

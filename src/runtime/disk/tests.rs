@@ -74,7 +74,7 @@ fn a_compilation_of_another_process_is_waited_for() {
     assert!(matches!(unwanted, Err(None)));
     thread::scope(|scope| {
         let waiting = scope.spawn(|| other.find_or_take_turn(&engine, &program, long, &|| true));
-        let code = engine.precompile_module(program.bytes()).unwrap();
+        let code = engine.precompile_module(&program.bytes).unwrap();
         one.keep(&engine, &program, &AuthenticCode::compiled_here(code));
         assert!(waiting.join().unwrap().is_ok());
     });

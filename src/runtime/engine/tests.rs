@@ -92,7 +92,7 @@ fn module(fields: &str) -> Program {
 
 /// `command` as a preview 2 component, by way of the adapter that compilers use.
 fn component(command: &Program) -> Program {
-    let mut encoder = ComponentEncoder::default().module(command.bytes()).unwrap();
+    let mut encoder = ComponentEncoder::default().module(&command.bytes).unwrap();
     encoder = encoder
         .adapter(
             adapter::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME,

@@ -41,15 +41,11 @@ struct Vectors {
     n: u32,
 }
 
-/// Where a call stores how much it wrote.
-#[derive(Clone, Copy)]
-struct NWritten(u32);
-
 /// What a call is charged for.
 #[derive(Clone, Copy)]
 enum Charge {
-    /// Bytes, as many as it says in the guest's memory.
-    Written(NWritten),
+    /// Bytes, as many as it says at this address of the guest's memory.
+    Written(u32),
     /// Bytes, up to as many.
     Bytes(u64),
     /// An entry of a folder.
@@ -114,13 +110,13 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         linker,
         fd_write(file: i32, vectors: i32, n_vectors: i32, n_written: i32),
         Some(Vectors::new(vectors, n_vectors)),
-        Charge::Written(NWritten(n_written.cast_unsigned()))
+        Charge::Written(n_written.cast_unsigned())
     );
     charged!(
         linker,
         fd_pwrite(file: i32, vectors: i32, n_vectors: i32, at: i64, n_written: i32),
         Some(Vectors::new(vectors, n_vectors)),
-        Charge::Written(NWritten(n_written.cast_unsigned()))
+        Charge::Written(n_written.cast_unsigned())
     );
     charged!(
         linker,
@@ -190,7 +186,7 @@ fn shorten(memory: &mut GuestMemory<'_>, vectors: Vectors) -> Option<(GuestPtr<u
 fn charge(guest: &mut Guest, memory: &GuestMemory<'_>, added: Charge) -> wasmtime::Result<()> {
     let Some(quota) = &guest.quota else { return Ok(()) };
     match added {
-        Charge::Written(NWritten(at)) => {
+        Charge::Written(at) => {
             let n_bytes = memory.read(GuestPtr::<u32>::new(at))?;
             quota.wrote(n_bytes.into())?;
         }

@@ -16,9 +16,8 @@ use wire::{
 };
 
 use super::{
-    super::{Client, Execution, Head},
-    answer,
-    bodies::Bodies,
+    super::{Client, Execution},
+    Rest, answer,
     error::{Refused, accepted},
 };
 use crate::message::Code;
@@ -36,19 +35,18 @@ const PREFER: &str = "prefer";
     responses((status = 200, description = "The outcome", body = ExecuteResponse),
         (status = 202, description = "It goes on", body = ExecuteResponse)))]
 pub(super) async fn execute(
-    State(head): State<Head>,
-    State(bodies): State<Bodies>,
+    State(rest): State<Rest>,
     request: Request,
 ) -> Result<Response, Refused> {
     let client = client(&request);
     let prefers_async = prefers_async(request.headers());
-    let request: ExecuteRequest = bodies.read(request).await?;
-    let order = head.read_order(&request).map_err(|wrong| Refused::invalid(&wrong))?;
+    let request: ExecuteRequest = rest.bodies.read(request).await?;
+    let order = rest.head.read_order(&request).map_err(|wrong| Refused::invalid(&wrong))?;
     if !prefers_async && request.config.is_async != Some(true) {
-        let execution = head.execute(&client, order).await?;
+        let execution = rest.head.execute(&client, order).await?;
         return Ok(answer(&response(&execution)));
     }
-    let request_id = head.execute_soon(&client, order)?;
+    let request_id = rest.head.execute_soon(&client, order)?;
     let location = paths::EXECUTION.replace("{id}", &request_id);
     let mut response = accepted(&under_way(request_id));
     if let Ok(location) = HeaderValue::from_str(&location) {

@@ -14,12 +14,8 @@ use wire::{
 };
 
 use super::{
-    super::{
-        Head,
-        order::{parsed, subgroup},
-    },
-    answer,
-    bodies::Bodies,
+    super::order::{parsed, subgroup},
+    Rest, answer,
     error::Refused,
 };
 use crate::message::InstallFunction;
@@ -31,13 +27,12 @@ use crate::message::InstallFunction;
     request_body = InstallRequest,
     responses((status = 200, description = "The outcome", body = InstallResponse)))]
 pub(super) async fn install(
-    State(head): State<Head>,
-    State(bodies): State<Bodies>,
+    State(rest): State<Rest>,
     request: Request,
 ) -> Result<Response, Refused> {
-    let request: InstallRequest = bodies.read(request).await?;
+    let request: InstallRequest = rest.bodies.read(request).await?;
     let (function, subgroup) = checked(&request).map_err(|wrong| Refused::invalid(&wrong))?;
-    Ok(answer(&head.install(function, subgroup.as_ref()).await?))
+    Ok(answer(&rest.head.install(function, subgroup.as_ref()).await?))
 }
 
 /// Reads what is to be installed: by a content id, or by the address of its manifest, whose SHA-256

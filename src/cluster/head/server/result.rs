@@ -9,13 +9,7 @@ use wire::{
     paths,
 };
 
-use super::{
-    super::{ExecutionStatus, Head},
-    answer,
-    bodies::Bodies,
-    error::Refused,
-    execute,
-};
+use super::{super::ExecutionStatus, Rest, answer, error::Refused, execute};
 
 /// The answer to an earlier execution.
 ///
@@ -25,15 +19,14 @@ use super::{
     responses((status = 200, description = "The answer", body = ExecuteResponse),
         (status = 404, description = "It is not remembered")))]
 pub(super) async fn result(
-    State(head): State<Head>,
-    State(bodies): State<Bodies>,
+    State(rest): State<Rest>,
     request: Request,
 ) -> Result<Response, Refused> {
-    let ResultRequest { id } = bodies.read(request).await?;
+    let ResultRequest { id } = rest.bodies.read(request).await?;
     if id.is_empty() {
         return Err(Refused::MISSING_ID);
     }
-    match head.executions().find(&id) {
+    match rest.head.executions().find(&id) {
         Some(ExecutionStatus::Ended(execution)) => Ok(answer(&execute::response(&execution))),
         Some(ExecutionStatus::UnderWay) => Ok(answer(&execute::under_way(id))),
         None => Err(Refused::UNKNOWN_RESULT),

@@ -154,7 +154,7 @@ impl Actor {
         }
         if let Some(db) = &self.db {
             let addresses = addresses.iter().map(ToString::to_string).collect();
-            db.note_addresses(&model_peer_id(peer), addresses);
+            db.note(&model_peer_id(peer), addresses, false);
         }
     }
 

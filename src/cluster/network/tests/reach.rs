@@ -62,14 +62,14 @@ async fn a_head_that_only_the_peer_store_knows_is_found_and_again_after_its_rest
     let (network, at_head) = started(&first, head(0)).await;
     let early = group.child();
     let (before, mut at_before) = started(&early, worker(vec![boot_node(&network)], true)).await;
-    assert_eq!(before.n_remembered(), 0);
+    assert_eq!(before.n_remembered, 0);
     connected(&mut at_before, identity.peer_id()).await;
     early.shutdown().await;
 
     let (deaf, _at_deaf) = started(&group, worker(vec![], false)).await;
-    assert_eq!(deaf.n_remembered(), 0, "told not to dial back");
+    assert_eq!(deaf.n_remembered, 0, "told not to dial back");
     let (worker, mut at_worker) = started(&group, worker(vec![], true)).await;
-    assert_eq!(worker.n_remembered(), 1);
+    assert_eq!(worker.n_remembered, 1);
     connected(&mut at_worker, identity.peer_id()).await;
 
     let port = port(&network);
