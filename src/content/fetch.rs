@@ -42,20 +42,9 @@ const HEAD_BYTES_MAX: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// No connected peer gives functions.
-    #[error("find a peer that gives functions")]
-    NoPeer,
-    /// None of the peers asked had it.
-    #[error("find {id} at any of {n_peers} peers")]
+    /// Neither a peer nor a gateway had it, or there is none.
+    #[error("{}", describe_nowhere(*id, *n_peers, *n_gateways))]
     Nowhere {
-        /// The function that was asked for.
-        id: FunctionId,
-        /// How many were asked.
-        n_peers: usize,
-    },
-    /// Neither a peer nor a gateway had it.
-    #[error("find {id} at any of {n_peers} peers and {n_gateways} gateways")]
-    NowhereElse {
         /// The function that was asked for.
         id: FunctionId,
         /// How many peers were asked.
@@ -190,11 +179,15 @@ impl Functions {
             return self.keep(checked).await.map_err(FetchError::Keep);
         }
         let (n_peers, n_gateways) = (to_ask.len().min(PEERS_MAX), self.0.gateways.len());
-        Err(match (n_peers, n_gateways) {
-            (0, 0) => FetchError::NoPeer,
-            (_, 0) => FetchError::Nowhere { id: id.into(), n_peers },
-            _ => FetchError::NowhereElse { id: id.into(), n_peers, n_gateways },
-        })
+        Err(FetchError::Nowhere { id: id.into(), n_peers, n_gateways })
+    }
+}
+
+fn describe_nowhere(id: FunctionId, n_peers: usize, n_gateways: usize) -> String {
+    match (n_peers, n_gateways) {
+        (0, 0) => "find a peer that gives functions".to_owned(),
+        (_, 0) => format!("find {id} at any of {n_peers} peers"),
+        _ => format!("find {id} at any of {n_peers} peers and {n_gateways} gateways"),
     }
 }
 

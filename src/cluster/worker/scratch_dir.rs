@@ -124,7 +124,7 @@ mod tests {
         let second = ScratchDir::make(workspace.path(), "7").unwrap();
         assert_ne!(first.0, second.0);
         fs::create_dir_all(first.0.join("a/b/c")).unwrap();
-        let paths = [first.0.to_owned(), second.0.to_owned()];
+        let paths = [first.0.clone(), second.0.clone()];
         drop((first, second));
         assert!(paths.iter().all(|path| !path.exists()));
     }

@@ -38,7 +38,6 @@ pub(super) struct Shares {
     /// The part of each head that was not named, as long as it holds any of it or waits.
     heads: Mutex<BTreeMap<PeerId, Weak<Semaphore>>>,
     pub(super) holders: Tally<PeerId>,
-    /// Rung when a place is taken.
     /// Rings when a place is taken, for one caller.
     pub(super) taken: Notify,
 }
