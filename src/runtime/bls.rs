@@ -35,9 +35,6 @@ pub const LIST_VARS: &str = "BLS_LIST_VARS";
 /// What stands between the names in [`LIST_VARS`].
 pub const LIST_SEPARATOR: char = ';';
 
-/// The unit of `--limited-memory`: a page of WebAssembly.
-pub const PAGE_BYTES: usize = 64 * 1024;
-
 /// The flag that names a file of variables for the guest, as [`variables_text`] writes it. Ours: a
 /// node passes them so, since the environment of a process is also read by what runs in it, and its
 /// arguments by every user of the machine.

@@ -4,10 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use wasmtime::Trap;
 
-use crate::{bls::PAGE_BYTES, files::Files};
+use crate::files::Files;
 
 /// The function that a WASI command exports, and where a guest starts unless told otherwise.
 pub const START: &str = "_start";
+
+/// The unit in which requests limit memory: a page of WebAssembly.
+pub const PAGE_BYTES: usize = 64 * 1024;
 
 /// What a guest is given.
 #[derive(Debug, Clone)]

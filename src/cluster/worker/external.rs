@@ -32,11 +32,11 @@ use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
 use runtime::{
     bls::{
-        COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, FUNCTION_FILES_FLAG, MIB_BITS, PAGE_BYTES,
-        VARIABLES_FLAG, variables_text,
+        COMPILED_FOLDER_FLAG, FILES_LIMIT_FLAG, FUNCTION_FILES_FLAG, MIB_BITS, VARIABLES_FLAG,
+        variables_text,
     },
     files,
-    run::{Limits, RunEnd, RunOutcome, START},
+    run::{Limits, PAGE_BYTES, RunEnd, RunOutcome, START},
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use task::{
