@@ -202,7 +202,7 @@ impl Gate {
         network: Option<Network>,
     ) -> Result<Verified, Refusal> {
         let strangers = &self.shared.strangers;
-        let limited = |wait| Refusal::Limited(Exceeded::Strangers { wait });
+        let limited = |wait| Refusal::Limited(Exceeded::by_strangers(wait));
         let charge = |network: Option<Network>| match network {
             Some(network) => strangers.take(network).map(drop).map_err(limited),
             None => Ok(()),
@@ -304,7 +304,7 @@ impl GateMessages {
 
     fn respond(&self, refusal: Refusal) -> Response {
         let (limit, wait_seconds) = match &refusal {
-            Refusal::Limited(exceeded) => (exceeded.limit(), Some(retry_seconds(exceeded.wait()))),
+            Refusal::Limited(exceeded) => (exceeded.limit, Some(retry_seconds(exceeded.wait))),
             Refusal::Failed(AccountsError::Unreachable(_) | AccountsError::Replaced) => {
                 (None, Some(UNKNOWN_RETRY_SECONDS))
             }

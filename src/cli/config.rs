@@ -15,16 +15,13 @@ use clap::Args;
 use client::transport::Token;
 use model::key::ApiKey;
 use serde::{Deserialize, Deserializer, de::Error as _};
-use stack::data_dir::project_dirs;
+use stack::{data_dir::project_dirs, start::KEY_VARIABLE};
 use toml::Spanned;
 
 use crate::cli::parse::read_optional;
 
 /// The environment variable that holds the token of a head's REST API.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_REST_TOKEN";
-
-/// The environment variable that holds the API key.
-pub(crate) const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
 
 /// The name of the configuration file in the configuration folder.
 const FILE_NAME: &str = "config.toml";

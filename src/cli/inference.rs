@@ -24,7 +24,7 @@ use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
 };
 use model::topic::TopicId;
-use stack::data_dir::DataDir;
+use stack::{data_dir::DataDir, start::KEY_VARIABLE};
 use task::{clock::Clock, group::Group};
 use tracing::warn;
 
@@ -41,7 +41,7 @@ use self::{
     work::WorkCommand,
 };
 use crate::cli::{
-    config::{self, AddressFlags, KEY_VARIABLE},
+    config::{self, AddressFlags},
     gate::GateFlags,
     log, output, secret,
     services::{KeyFlag, Services, key_of},

@@ -34,7 +34,7 @@ use tracing::Level;
 
 use self::print::PrintFlags;
 use crate::cli::{
-    config::{self, AddressFlags, ChosenProfile, KEY_VARIABLE, ScreenOptions},
+    config::{self, AddressFlags, ChosenProfile, ScreenOptions},
     log,
     own_files::OwnFiles,
     profiles::{self, Keeper},
@@ -154,7 +154,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     }
     let term = printing_refused()?;
     let taste = Taste::read(command.theme)?;
-    let session = if command.forget { None } else { session_file() };
+    let session = state_path("session.json").filter(|_| !command.forget);
     let last = session.as_deref().and_then(|path| fs::read_to_string(path).ok());
     let (chosen, mut profiles) =
         config::choose_profile(command.addresses, last.as_deref().and_then(session::profile))?;
@@ -179,7 +179,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
     let keeper = Keys::of_user().ok().map(|keys| Box::new(Keeper::new(profiles, keys)) as _);
     // The screen owns the terminal: its own log goes to a file, and without a home to none.
-    let log_folder = log_folder();
+    let log_folder = state_path("log");
     let logging =
         log_folder.as_deref().map(|folder| log::to_folder(folder, Level::INFO)).transpose()?;
     let options = TuiOptions {
@@ -228,15 +228,14 @@ fn local_processes(data_dir: Option<PathBuf>) -> Processes {
         data_dir,
         // A head that does not understand it says so itself.
         head_token: config::head_token().ok().flatten(),
-        key_variable: KEY_VARIABLE,
     };
     Processes::new(options, Arc::new(OwnFiles))
 }
 
-/// The folder of the screen's own log; none without a home.
-fn log_folder() -> Option<PathBuf> {
+/// The path of `name`, which outlives the program; none without a home.
+fn state_path(name: &str) -> Option<PathBuf> {
     let folders = project_dirs().ok()?;
-    Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join("log"))
+    Some(folders.state_dir().unwrap_or_else(|| folders.data_local_dir()).join(name))
 }
 
 /// Returns the terminal's name (`TERM`), unless it only prints: then what prints is named.
@@ -246,13 +245,6 @@ fn printing_refused() -> anyhow::Result<String> {
         return Err(RunError::NoCursor.into());
     }
     Ok(term)
-}
-
-/// The file of what outlives the program; none without a home folder.
-fn session_file() -> Option<PathBuf> {
-    let folders = project_dirs().ok()?;
-    let folder = folders.state_dir().unwrap_or_else(|| folders.data_local_dir());
-    Some(folder.join("session.json"))
 }
 
 /// How many colors the terminal shows, as the environment tells.

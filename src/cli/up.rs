@@ -17,12 +17,7 @@ use task::group::Group;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Level, warn};
 
-use crate::cli::{
-    config::{self, KEY_VARIABLE},
-    log, output,
-    own_files::OwnFiles,
-    stop,
-};
+use crate::cli::{config, log, output, own_files::OwnFiles, stop};
 
 /// Log lines of the processes that may wait to be printed; where printing stalls, further ones are
 /// dropped rather than stalling a service.
@@ -67,7 +62,6 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
         ports,
         log_level: command.process.log_level,
         head_token: config::head_token()?,
-        key_variable: KEY_VARIABLE,
     };
     let group = Group::default();
     let printing = Group::default();

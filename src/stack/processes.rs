@@ -49,8 +49,6 @@ pub struct ProcessesOptions {
     pub data_dir: Option<PathBuf>,
     /// The token of the head, which its process takes from the environment.
     pub head_token: Option<Token>,
-    /// The environment variable by which services take their API key.
-    pub key_variable: &'static str,
 }
 
 /// A local stack that the screen starts and stops, and nodes that it starts beside it.
@@ -89,13 +87,12 @@ impl Processes {
     }
 
     async fn try_start(&self, events: &mpsc::Sender<LocalEvent>) -> anyhow::Result<()> {
-        let ProcessesOptions { data_dir, head_token, key_variable } = self.options.clone();
+        let ProcessesOptions { data_dir, head_token } = self.options.clone();
         let options = StackOptions {
             claim: StackClaim::acquire(data_dir)?,
             ports: Ports::default(),
             log_level: tracing::Level::INFO,
             head_token,
-            key_variable,
         };
         let lines = self.forward_lines(events);
         let progress = |progress: Progress<'_>| {

@@ -37,6 +37,9 @@ use crate::{
     running,
 };
 
+/// The environment variable by which services and commands take their API key.
+pub const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
+
 /// The name of a node's private key in its folder.
 pub(crate) const KEY_FILE: &str = "key";
 
@@ -79,8 +82,6 @@ pub struct StackOptions {
     pub log_level: Level,
     /// The token of the head, which its process takes from the environment.
     pub head_token: Option<Token>,
-    /// The environment variable by which services take their API key.
-    pub key_variable: &'static str,
 }
 
 /// Ports on loopback, 0 for any free one.
@@ -308,7 +309,7 @@ impl Starter<'_> {
     fn start_inference(&self, head: &str, datasets: &str, key: &ApiKey) -> anyhow::Result<Running> {
         let mut arguments = self.service_arguments("inference", self.options.ports.inference);
         arguments.extend(["--head", head, "--datasets", datasets].map(str::to_owned));
-        let environment = vec![(self.options.key_variable, key.reveal().to_owned())];
+        let environment = vec![(KEY_VARIABLE, key.reveal().to_owned())];
         self.start_process("inference", arguments, environment)
     }
 

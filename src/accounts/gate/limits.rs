@@ -58,41 +58,14 @@ pub(super) struct NearestLimit {
 }
 
 /// Why there may not be another request now. The text may be shown to the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Exceeded {
-    /// They come too fast.
-    #[error("rate limit exceeded: at most {rate} requests per second and {burst} at once; retry in {} s", retry_seconds(*.wait))]
-    Rate {
-        /// Requests in a second.
-        rate: u32,
-        /// Requests at once.
-        burst: u32,
-        /// How long until there may be another.
-        wait: Duration,
-    },
-    /// There were too many today.
-    #[error("daily quota exceeded: at most {limit} requests per day; retry in {} s", retry_seconds(*.wait))]
-    Requests {
-        /// Requests in a day.
-        limit: u64,
-        /// How long until midnight, UTC.
-        wait: Duration,
-    },
-    /// Too much went over the line today.
-    #[error("daily quota exceeded: at most {limit} bytes per day; retry in {} s", retry_seconds(*.wait))]
-    Bytes {
-        /// Bytes in a day.
-        limit: u64,
-        /// How long until midnight, UTC.
-        wait: Duration,
-    },
-    /// The network sent too much without a good key.
-    #[error("too many requests without a valid API key; retry in {} s", retry_seconds(*.wait))]
-    Strangers {
-        /// How long until there may be another.
-        wait: Duration,
-    },
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}; retry in {} s", retry_seconds(*.wait))]
+pub struct Exceeded {
+    /// How long until there may be another.
+    pub(super) wait: Duration,
+    /// The limit on requests that was hit, for the `RateLimit` headers; none for other limits.
+    pub(super) limit: Option<u64>,
+    reason: String,
 }
 
 impl Limits {
@@ -134,10 +107,13 @@ impl Usage {
         let wait = Duration::from_secs(left_of_day.unsigned_abs());
         let Limits { rate, requests_per_day, bytes_per_day, .. } = limits;
         if requests_per_day > 0 && self.n_requests >= requests_per_day {
-            return Err(Exceeded::Requests { limit: requests_per_day, wait });
+            let reason =
+                format!("daily quota exceeded: at most {requests_per_day} requests per day");
+            return Err(Exceeded { wait, limit: Some(requests_per_day), reason });
         }
         if bytes_per_day > 0 && self.n_bytes.load(Ordering::Relaxed) >= bytes_per_day {
-            return Err(Exceeded::Bytes { limit: bytes_per_day, wait });
+            let reason = format!("daily quota exceeded: at most {bytes_per_day} bytes per day");
+            return Err(Exceeded { wait, limit: None, reason });
         }
         let of_rate = if rate == 0 { None } else { Some(self.take(limits, now)?) };
         self.n_requests += 1;
@@ -157,8 +133,14 @@ impl Usage {
     fn take(&mut self, limits: Limits, now: Instant) -> Result<NearestLimit, Exceeded> {
         let (rate, burst) = (limits.rate, limits.burst());
         let every = Duration::from_secs(1) / rate;
-        let taken = take(self.full_at, now, Rate { every, burst })
-            .map_err(|wait| Exceeded::Rate { rate, burst, wait })?;
+        let exceeded = |wait| Exceeded {
+            wait,
+            limit: Some(burst.into()),
+            reason: format!(
+                "rate limit exceeded: at most {rate} requests per second and {burst} at once"
+            ),
+        };
+        let taken = take(self.full_at, now, Rate { every, burst }).map_err(exceeded)?;
         self.full_at = Some(taken.full_at);
         let (limit, n_left) = (burst.into(), taken.n_left.into());
         Ok(NearestLimit { limit, n_left, full_in: taken.full_in })
@@ -166,23 +148,9 @@ impl Usage {
 }
 
 impl Exceeded {
-    /// How long to wait.
-    #[must_use]
-    pub const fn wait(&self) -> Duration {
-        match self {
-            Self::Rate { wait, .. }
-            | Self::Requests { wait, .. }
-            | Self::Bytes { wait, .. }
-            | Self::Strangers { wait } => *wait,
-        }
-    }
-
-    /// The limit on requests that was hit, for the `RateLimit` headers; none for other limits.
-    pub(super) fn limit(&self) -> Option<u64> {
-        match self {
-            Self::Rate { burst, .. } => Some((*burst).into()),
-            Self::Requests { limit, .. } => Some(*limit),
-            Self::Bytes { .. } | Self::Strangers { .. } => None,
-        }
+    /// The caller's network sent too much without a good key.
+    pub(super) fn by_strangers(wait: Duration) -> Self {
+        let reason = "too many requests without a valid API key".to_owned();
+        Self { wait, limit: None, reason }
     }
 }

@@ -4,10 +4,11 @@ use anyhow::bail;
 use clap::Args;
 use client::datasets::Datasets;
 use model::{dataset::Dataset, resolution::Resolution, timestamp::Timestamp};
+use stack::start::KEY_VARIABLE;
 use transfer::find::find_dataset;
 
 use crate::cli::{
-    config::{AddressFlags, KEY_VARIABLE},
+    config::AddressFlags,
     parse::parse_timestamp,
     services::{KeyFlag, Services},
 };

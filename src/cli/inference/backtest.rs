@@ -26,7 +26,6 @@ use stack::program::Program;
 use task::group::Group;
 use transfer::history;
 
-use self::demo::DemoSize;
 use super::upstream::{Series, flat};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::{
@@ -105,8 +104,7 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
         if command.topic != "demo" {
             bail!("use --seeds with {}: it is for demo alone", command.topic);
         }
-        let size = DemoSize { n_seeds, n_epochs: command.epochs };
-        return demo::run(size, command.json).await;
+        return demo::run(n_seeds, command.epochs, command.json).await;
     }
     let (from, to) = command.from.zip(command.to).context("find --from and --to")?;
     if from >= to {

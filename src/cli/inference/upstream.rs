@@ -30,23 +30,6 @@ const NAMED_DATASETS: usize = 100;
 /// How many datasets are named to a caller who asks for one that does not exist.
 const SHOWN_NAMES: usize = 20;
 
-/// The answer is not what was asked for.
-#[derive(Debug, thiserror::Error)]
-enum AnswerError {
-    /// The head refused, or too few workers answered.
-    #[error("run {method}: the head answered {code}: {message}")]
-    Head { method: String, code: String, message: String },
-    /// No function of that name.
-    #[error("find function `{name}` on the head")]
-    Function { name: String },
-    /// No dataset of that name, or none that the key may see.
-    #[error("find dataset `{name}`, or see it with this key")]
-    Dataset { name: String },
-    /// Several datasets of that name, and not one of the key's own.
-    #[error("choose among the datasets called `{name}`: set dataset_id to one of {ids}")]
-    Datasets { name: String, ids: String },
-}
-
 /// A cluster behind its head.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -73,7 +56,8 @@ impl Cluster {
         }
         let functions = self.head.functions().await?;
         let found = functions.into_iter().find(|f| f.name == name.0 && f.method == name.1);
-        let id = found.ok_or_else(|| AnswerError::Function { name: name.0.clone() })?.function_id;
+        let missing = || format!("find function `{}` on the head", name.0);
+        let id = found.ok_or_else(missing)?.function_id;
         self.known.put(name, id.clone(), id.len());
         Ok(id)
     }
@@ -100,7 +84,8 @@ impl Runs for Cluster {
         // Part of the workers is better than none: each is an inferer of its own.
         if response.code != CODE_OK && response.results.is_empty() {
             let ExecuteResponse { code, message, .. } = response;
-            return Err(AnswerError::Head { method: job.method, code, message }.into());
+            let method = job.method;
+            return Err(format!("run {method}: the head answered {code}: {message}").into());
         }
         let mut outputs = Vec::new();
         for group in response.results {
@@ -161,10 +146,12 @@ impl Rows for Series {
         let ids = self.named(name).await?;
         match ids.as_slice() {
             [id] => Ok(*id),
-            [] => Err(AnswerError::Dataset { name: name.to_owned() }.into()),
+            [] => Err(format!("find dataset `{name}`, or see it with this key").into()),
             _ => {
                 let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-                Err(AnswerError::Datasets { name: name.to_owned(), ids: ids.join(", ") }.into())
+                let ids = ids.join(", ");
+                let choice = format!("set dataset_id to one of {ids}");
+                Err(format!("choose among the datasets called `{name}`: {choice}").into())
             }
         }
     }

@@ -6,8 +6,9 @@ use ::tui::state::profiles::NO_PROFILE;
 use anyhow::Context as _;
 use clap::Args;
 use model::key::ApiKey;
+use stack::start::KEY_VARIABLE;
 
-use crate::cli::{config::KEY_VARIABLE, output::print, password, secret::Keys};
+use crate::cli::{output::print, password, secret::Keys};
 
 /// The profile whose key is meant.
 #[derive(Debug, Args)]

@@ -41,15 +41,6 @@ const EPOCH_ROWS: u32 = 12;
 /// Rows beyond the last truth, since a row may be missing. Fewer than an epoch has.
 const SPARE_ROWS: u32 = 5;
 
-/// How many seeds and epochs there are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DemoSize {
-    /// Seeds, from 1 on.
-    pub(super) n_seeds: u64,
-    /// Epochs that are learned from.
-    pub(super) n_epochs: u32,
-}
-
 /// One topic over the rows of one seed.
 struct Trial {
     topic: Topic,
@@ -100,24 +91,24 @@ impl Model for Guest {
     }
 }
 
-/// Runs both topics over the rows of each seed, several at once, and prints a line for each, in
+/// Runs both topics over the rows of each seed, from 1 to `n_seeds`, in `n_epochs` to learn from, several at once, and prints a line for each, in
 /// their order: JSON if `is_json`.
 ///
 /// # Errors
 /// If a predictor cannot be run, or an epoch cannot be combined.
-pub(super) async fn run(size: DemoSize, is_json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(n_seeds: u64, n_epochs: u32, is_json: bool) -> anyhow::Result<()> {
     let n_threads = available_parallelism().map_or(1, usize::from);
     let runs_max = u32::try_from(n_threads).ok().and_then(NonZeroU32::new);
     let runtime = engine(runs_max.unwrap_or(NonZeroU32::MIN))?;
     let mut trials = Vec::new();
-    for seed in 1..=size.n_seeds {
+    for seed in 1..=n_seeds {
         for topic in demo_topics() {
             let predictor = topic.predictor.clone().context("find the topic's predictor")?;
             let function = demo::FUNCTIONS.iter().find(|f| f.name == predictor.function);
             let function = function.context("find the predictor's function")?;
             let program = Program::new(function.module);
             let guest = Guest { runtime: runtime.clone(), program, predictor: predictor.into() };
-            trials.push(Trial { topic, seed, n_epochs: size.n_epochs, guest });
+            trials.push(Trial { topic, seed, n_epochs, guest });
         }
     }
     let n_trials = trials.len();
