@@ -18,8 +18,8 @@ use tracing::{debug, info, warn};
 
 use crate::{
     CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
-    flight::Flight,
     peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers},
+    single_flight::Flight,
     verify::{NameHints, VerifiedFunction},
 };
 

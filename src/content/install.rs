@@ -19,11 +19,11 @@ use super::{
     archive::unpack,
     blocking,
     files::InstallSource,
-    flight::Flight,
     http::{ReadLimits, WebError},
     manifest::{self, Manifest},
     pack::Entry,
     peers::Peers,
+    single_flight::Flight,
     verify::{NameHints, VerifiedFunction},
 };
 

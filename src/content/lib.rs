@@ -20,7 +20,6 @@ mod dag_pb;
 mod error;
 mod fetch;
 mod files;
-mod flight;
 mod gateway;
 mod http;
 mod install;
@@ -28,6 +27,7 @@ mod manifest;
 mod pack;
 mod peers;
 mod read_path;
+mod single_flight;
 mod varint;
 mod verify;
 

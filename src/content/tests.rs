@@ -3,7 +3,7 @@ use std::{fs, path::Path};
 use model::node::PeerId;
 use tempfile::TempDir;
 
-use super::{fetch::FetchError, flight::Flight, pack::tests::content, *};
+use super::{fetch::FetchError, pack::tests::content, single_flight::Flight, *};
 /// A network with nobody on it.
 struct NoPeers;
 
