@@ -9,6 +9,7 @@
 
 mod actor;
 mod address;
+mod address_scope;
 mod budget;
 mod dialer;
 mod error;
@@ -21,7 +22,6 @@ mod options;
 mod providers;
 mod rendezvous;
 mod resolve;
-mod site;
 mod streams;
 mod swarm;
 mod table;
@@ -48,13 +48,13 @@ use tokio::{
 
 use self::{
     actor::{Actor, Command},
+    address_scope::Scope,
     budget::Budget,
     dialer::Dialer,
     guard::{Allowances, Guard, Offense},
     line::{Frames, Line},
     rendezvous::Rendezvous,
     resolve::Names,
-    site::Site,
     streams::Gate,
 };
 pub use self::{
@@ -388,7 +388,10 @@ impl Network {
     #[must_use]
     pub fn is_exposed(&self) -> bool {
         let listening = self.listening.read();
-        self.advertised.iter().chain(&*listening).any(|at| Site::from_address(at) != Site::Loopback)
+        self.advertised
+            .iter()
+            .chain(&*listening)
+            .any(|at| Scope::from_address(at) != Scope::Loopback)
     }
 
     /// Replaces the set of peers that are heeded.

@@ -13,7 +13,9 @@ use libp2p::{
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{WANTED_PEERS_OF_HEAD, dialer::ADDRESSES_MAX, providers::ProviderStore, site::Site};
+use super::{
+    WANTED_PEERS_OF_HEAD, address_scope::Scope, dialer::ADDRESSES_MAX, providers::ProviderStore,
+};
 
 /// The protocol of the public table, which b7s nodes use too.
 pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
@@ -63,13 +65,13 @@ pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<ProviderStore> {
     kad
 }
 
-/// Keeps what a peer at `site` provides, with a bounded number of addresses.
+/// Keeps what a peer at `scope` provides, with a bounded number of addresses.
 pub(super) fn keep(
     kad: &mut kad::Behaviour<ProviderStore>,
     mut record: kad::ProviderRecord,
-    site: Site,
+    scope: Scope,
 ) {
-    record.addresses.retain(|address| site.may_name(address));
+    record.addresses.retain(|address| scope.may_name(address));
     record.addresses.truncate(ADDRESSES_MAX);
     // Full, the table keeps what it has, and the peer provides again later.
     drop(kad.store_mut().add_provider(record));

@@ -25,7 +25,7 @@ use libp2p::{
 use parking_lot::Mutex;
 use tokio::net::lookup_host;
 
-use super::site::Site;
+use super::address_scope::Scope;
 
 /// Addresses of one name that are tried, one after the other.
 const TRIED_MAX: usize = 4;
@@ -44,9 +44,9 @@ pub(super) struct Names(Arc<Mutex<KnownNames>>);
 #[derive(Debug, Default)]
 struct KnownNames {
     /// The hosts that were named to this node, and where each led last; none before it is dialed.
-    own: BTreeMap<String, Option<Site>>,
-    /// The nearest site to which other names may lead; none for public addresses alone.
-    nearest: Option<Site>,
+    own: BTreeMap<String, Option<Scope>>,
+    /// The nearest scope to which other names may lead; none for public addresses alone.
+    nearest: Option<Scope>,
 }
 
 impl Names {
@@ -57,27 +57,27 @@ impl Names {
     }
 
     /// Where `address` is, which was dialed or from which a peer came.
-    pub(super) fn site_of(&self, address: &Multiaddr) -> Site {
+    pub(super) fn scope_of(&self, address: &Multiaddr) -> Scope {
         let led_to = host_name(address)
             .and_then(|(host, _)| self.0.lock().own.get(&host).copied().flatten());
-        led_to.unwrap_or_else(|| Site::from_address(address))
+        led_to.unwrap_or_else(|| Scope::from_address(address))
     }
 
     /// Takes note of where the farthest connected peer is, if any is connected.
-    pub(super) fn set_farthest_peer(&self, site: Option<Site>) {
-        self.0.lock().nearest = site;
+    pub(super) fn set_farthest_peer(&self, scope: Option<Scope>) {
+        self.0.lock().nearest = scope;
     }
 
     /// Whether `host`, which leads to `ip`, may be dialed there.
     fn admits(&self, host: &str, ip: IpAddr) -> bool {
-        let (site, mut names) = (Site::of_ip(ip), self.0.lock());
-        let nearest = names.nearest.unwrap_or(Site::Public);
+        let (scope, mut names) = (Scope::of_ip(ip), self.0.lock());
+        let nearest = names.nearest.unwrap_or(Scope::Public);
         match names.own.get_mut(host) {
             Some(led_to) => {
-                *led_to = Some(site);
+                *led_to = Some(scope);
                 true
             }
-            None => site >= nearest,
+            None => scope >= nearest,
         }
     }
 }
@@ -187,17 +187,17 @@ mod tests {
         let of_others = Names::default();
         for (farthest, is_dialed) in [
             (None, false),
-            (Some(Site::Public), false),
-            (Some(Site::Private), false),
-            (Some(Site::Loopback), true),
+            (Some(Scope::Public), false),
+            (Some(Scope::Private), false),
+            (Some(Scope::Loopback), true),
         ] {
             of_others.set_farthest_peer(farthest);
             assert_eq!(dial(&of_others).await.is_ok(), is_dialed, "{farthest:?}");
         }
         let own = Names::new([&address]);
-        assert_eq!(own.site_of(&address), Site::Public, "it is not known yet");
+        assert_eq!(own.scope_of(&address), Scope::Public, "it is not known yet");
         dial(&own).await.unwrap();
-        assert_eq!(own.site_of(&address), Site::Loopback);
+        assert_eq!(own.scope_of(&address), Scope::Loopback);
     }
 
     #[test]

@@ -22,14 +22,13 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::{
-    Connectivity, GOSSIP_BYTES_MAX, NetworkError,
+    Connectivity, GOSSIP_BYTES_MAX, NetworkError, address_scope,
     budget::Budget,
     guard::Guard,
     handshake::Handshakes,
     muxer::{Multiplex, NEGOTIATING_MAX},
     rendezvous,
     resolve::{Names, Resolve},
-    site,
     streams::{self, Gate},
     table::Table,
 };
@@ -277,7 +276,7 @@ pub(super) async fn listen(
             match timeout(patience, swarm.select_next_some()).await {
                 Ok(SwarmEvent::NewListenAddr { address, .. }) => {
                     found.push(address);
-                    if site::ip(wanted).is_none_or(|ip| !ip.is_unspecified()) {
+                    if address_scope::ip(wanted).is_none_or(|ip| !ip.is_unspecified()) {
                         break;
                     }
                 }

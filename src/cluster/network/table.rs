@@ -26,7 +26,7 @@ use libp2p::{
 use tokio::time::Instant;
 use web::rate_limit::{Bucket, Rate};
 
-use super::{address, providers::ProviderStore, site::Site};
+use super::{address, address_scope::Scope, providers::ProviderStore};
 
 /// Addresses dialed of one peer that the table names. An honest node has one or two.
 const PER_PEER_MAX: usize = 4;
@@ -79,7 +79,7 @@ pub(super) struct Table {
     /// The bootstrap that is being skipped.
     bootstrap: Option<kad::QueryId>,
     /// How many connections stand, by where the peer is.
-    sites: HashMap<ConnectionId, Site>,
+    scopes: HashMap<ConnectionId, Scope>,
     /// Peers that are not dialed for a while, and until when.
     resting: HashMap<PeerId, Instant>,
 }
@@ -95,7 +95,7 @@ impl Table {
             queried: None,
             is_bootstrap_due: false,
             bootstrap: None,
-            sites: HashMap::new(),
+            scopes: HashMap::new(),
             resting: HashMap::new(),
         }
     }
@@ -124,8 +124,8 @@ impl Table {
     /// Whether a query may dial now.
     fn may_query_dial(&self) -> bool {
         let is_young = self.young_until.is_some_and(|until| until > Instant::now());
-        let has_enough = self.has_head || is_young || self.sites.len() >= self.n_enough;
-        self.sites.is_empty() || !has_enough
+        let has_enough = self.has_head || is_young || self.scopes.len() >= self.n_enough;
+        self.scopes.is_empty() || !has_enough
     }
 
     /// Skips the bootstrap that Kademlia starts by itself half a second after it has taken a peer in, and
@@ -150,7 +150,7 @@ impl Table {
 
     /// Keeps the addresses that may be dialed.
     fn choose(&self, addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
-        let farthest = self.sites.values().max().copied().unwrap_or(Site::Public);
+        let farthest = self.scopes.values().max().copied().unwrap_or(Scope::Public);
         let is_meant = |address: &Multiaddr| {
             farthest.may_name(address)
                 && address::is_dialable(&super::dialer::without_peer(address.clone()))
@@ -214,12 +214,12 @@ impl NetworkBehaviour for Table {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match &event {
             FromSwarm::ConnectionEstablished(established) => {
-                let site = Site::from_address(established.endpoint.get_remote_address());
-                self.sites.insert(established.connection_id, site);
+                let scope = Scope::from_address(established.endpoint.get_remote_address());
+                self.scopes.insert(established.connection_id, scope);
                 self.young_until.get_or_insert_with(|| Instant::now() + YOUNG_FOR);
             }
             FromSwarm::ConnectionClosed(closed) => {
-                self.sites.remove(&closed.connection_id);
+                self.scopes.remove(&closed.connection_id);
             }
             _ => {}
         }
@@ -281,18 +281,18 @@ mod tests {
         let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
         let n_chosen = |table: &Table| table.choose(addresses(&named)).len();
         assert_eq!(n_chosen(&table), 1);
-        table.sites.insert(ConnectionId::new_unchecked(1), Site::Loopback);
+        table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
         assert_eq!(n_chosen(&table), 3);
-        table.sites.insert(ConnectionId::new_unchecked(2), Site::Private);
+        table.scopes.insert(ConnectionId::new_unchecked(2), Scope::Private);
         assert_eq!(n_chosen(&table), 2);
-        table.sites.insert(ConnectionId::new_unchecked(3), Site::Public);
+        table.scopes.insert(ConnectionId::new_unchecked(3), Scope::Public);
         assert_eq!(n_chosen(&table), 1);
     }
 
     #[tokio::test]
     async fn a_new_peer_starts_no_bootstrap() {
         let mut table = table();
-        table.sites.insert(ConnectionId::new_unchecked(1), Site::Loopback);
+        table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
         for _ in 0..3 {
             table.kad().add_address(&PeerId::random(), "/ip4/127.0.0.1/tcp/1".parse().unwrap());
             let dialed = poll_fn(|context| {
@@ -311,7 +311,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn dials_are_bounded_per_peer_and_per_second() {
         let mut table = table();
-        table.sites.insert(ConnectionId::new_unchecked(1), Site::Loopback);
+        table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
         let peers: Vec<PeerId> = (0..200).map(|_| PeerId::random()).collect();
         let mut n_dialed = 0;
         for peer in &peers {
@@ -334,7 +334,7 @@ mod tests {
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), None, "a head is connected");
         table.set_has_head(false);
-        table.sites.insert(ConnectionId::new_unchecked(2), Site::Loopback);
+        table.scopes.insert(ConnectionId::new_unchecked(2), Scope::Loopback);
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), None, "a query");
         assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "another reason");

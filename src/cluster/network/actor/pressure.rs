@@ -7,8 +7,8 @@ use web::address::Network as HostNetwork;
 
 use super::{
     super::{
+        address_scope::{Scope, host_network},
         resolve::Names,
-        site::{Site, host_network},
     },
     Actor,
 };
@@ -31,7 +31,7 @@ pub(in super::super) struct Standing {
     pub(in super::super) peer: PeerId,
     /// The host that it comes from or goes to.
     pub(in super::super) host: HostNetwork,
-    pub(in super::super) site: Site,
+    pub(in super::super) scope: Scope,
     is_inbound: bool,
 }
 
@@ -41,7 +41,7 @@ impl Standing {
         Self {
             peer,
             host: host_network(address),
-            site: names.site_of(address),
+            scope: names.scope_of(address),
             is_inbound: endpoint.is_listener(),
         }
     }
@@ -49,14 +49,14 @@ impl Standing {
 
 impl Actor {
     /// Where `peer` is, as its farthest connection tells.
-    pub(super) fn site_of(&self, peer: PeerId) -> Site {
+    pub(super) fn scope_of(&self, peer: PeerId) -> Scope {
         let own = self.standing.values().filter(|standing| standing.peer == peer);
-        own.map(|standing| standing.site).max().unwrap_or(Site::Public)
+        own.map(|standing| standing.scope).max().unwrap_or(Scope::Public)
     }
 
     /// Takes note of where the farthest peer is: names that others tell may lead as near.
     pub(super) fn note_farthest_peer(&self) {
-        self.names.set_farthest_peer(self.standing.values().map(|standing| standing.site).max());
+        self.names.set_farthest_peer(self.standing.values().map(|standing| standing.scope).max());
     }
 
     /// Closes connections where too many stand: of `host`, from which the newest one comes, or of all.

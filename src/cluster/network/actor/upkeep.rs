@@ -130,13 +130,13 @@ impl Actor {
 
     /// Takes note of what a peer says of itself.
     pub(super) fn on_identify(&mut self, peer: PeerId, info: &identify::Info) {
-        let site = self.site_of(peer);
+        let scope = self.scope_of(peer);
         let addresses: Vec<_> = info
             .listen_addrs
             .iter()
             .cloned()
             .map(dialer::without_peer)
-            .filter(|address| address::is_dialable(address) && site.may_name(address))
+            .filter(|address| address::is_dialable(address) && scope.may_name(address))
             .take(dialer::ADDRESSES_MAX)
             .collect();
         self.dialer.add_addresses(peer, &addresses);
@@ -193,9 +193,9 @@ impl Actor {
             kad::Event::InboundRequest {
                 request: InboundRequest::AddProvider { record: Some(record) },
             } => {
-                let site = self.site_of(record.provider);
+                let scope = self.scope_of(record.provider);
                 if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
-                    rendezvous::keep(table.kad(), record, site);
+                    rendezvous::keep(table.kad(), record, scope);
                 }
             }
             _ => {}

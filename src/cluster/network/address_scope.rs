@@ -7,7 +7,7 @@ use web::address::Network as HostNetwork;
 
 /// How far an address reaches, from the nearest to the farthest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Site {
+pub(super) enum Scope {
     Loopback,
     /// A private or link-local network.
     Private,
@@ -15,7 +15,7 @@ pub(super) enum Site {
     Public,
 }
 
-impl Site {
+impl Scope {
     /// Where `address` is.
     pub(super) fn from_address(address: &Multiaddr) -> Self {
         ip(address).map_or(Self::Public, Self::of_ip)
@@ -32,7 +32,7 @@ impl Site {
         }
     }
 
-    /// Whether a peer at this site may name `address`: one that is not nearer to this node than the
+    /// Whether a peer at this scope may name `address`: one that is not nearer to this node than the
     /// peer itself. A stranger far away knows nothing of what is near, and would have this node dial
     /// services of its own network.
     pub(super) fn may_name(self, address: &Multiaddr) -> bool {
@@ -66,33 +66,33 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(address: &str, want: Site) {
+    fn check(address: &str, want: Scope) {
         let address: Multiaddr = address.parse().unwrap();
-        assert_eq!(Site::from_address(&address), want, "{address}");
+        assert_eq!(Scope::from_address(&address), want, "{address}");
     }
 
     #[test]
     fn addresses_are_here_near_or_far() {
-        check("/ip4/127.0.0.1/tcp/1", Site::Loopback);
-        check("/ip4/0.0.0.0/tcp/1", Site::Loopback);
-        check("/ip6/::1/tcp/1", Site::Loopback);
-        check("/ip6/::ffff:127.0.0.1/tcp/1", Site::Loopback);
-        check("/ip4/10.1.2.3/tcp/1", Site::Private);
-        check("/ip4/169.254.169.254/tcp/80", Site::Private);
-        check("/ip4/100.64.0.1/tcp/1", Site::Private);
-        check("/ip6/fd00::1/tcp/1", Site::Private);
-        check("/ip4/8.8.8.8/tcp/1", Site::Public);
-        check("/dns/example.com/tcp/1", Site::Public);
+        check("/ip4/127.0.0.1/tcp/1", Scope::Loopback);
+        check("/ip4/0.0.0.0/tcp/1", Scope::Loopback);
+        check("/ip6/::1/tcp/1", Scope::Loopback);
+        check("/ip6/::ffff:127.0.0.1/tcp/1", Scope::Loopback);
+        check("/ip4/10.1.2.3/tcp/1", Scope::Private);
+        check("/ip4/169.254.169.254/tcp/80", Scope::Private);
+        check("/ip4/100.64.0.1/tcp/1", Scope::Private);
+        check("/ip6/fd00::1/tcp/1", Scope::Private);
+        check("/ip4/8.8.8.8/tcp/1", Scope::Public);
+        check("/dns/example.com/tcp/1", Scope::Public);
     }
 
     #[test]
     fn a_peer_names_nothing_nearer_than_itself() {
-        let named = |site: Site, address: &str| site.may_name(&address.parse().unwrap());
-        assert!(named(Site::Loopback, "/ip4/127.0.0.1/tcp/1"));
-        assert!(named(Site::Private, "/ip4/10.0.0.1/tcp/1"));
-        assert!(!named(Site::Private, "/ip4/127.0.0.1/tcp/1"));
-        assert!(!named(Site::Public, "/ip4/10.0.0.1/tcp/1"));
-        assert!(named(Site::Public, "/ip4/8.8.8.8/tcp/1"));
+        let named = |scope: Scope, address: &str| scope.may_name(&address.parse().unwrap());
+        assert!(named(Scope::Loopback, "/ip4/127.0.0.1/tcp/1"));
+        assert!(named(Scope::Private, "/ip4/10.0.0.1/tcp/1"));
+        assert!(!named(Scope::Private, "/ip4/127.0.0.1/tcp/1"));
+        assert!(!named(Scope::Public, "/ip4/10.0.0.1/tcp/1"));
+        assert!(named(Scope::Public, "/ip4/8.8.8.8/tcp/1"));
     }
 
     #[test]
