@@ -62,7 +62,7 @@ use self::{
 use crate::{
     message::{Code, NodeResult},
     metrics,
-    parts::Parts,
+    node_context::NodeContext,
     peers::Peer,
     result_groups::{ResultGroup, group},
 };
@@ -159,7 +159,7 @@ pub struct Head(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    parts: Parts,
+    context: NodeContext,
     /// The groups it belongs to itself, beside the general one.
     subgroups: Vec<Subgroup>,
     signatures: SignaturePolicy,
@@ -183,15 +183,15 @@ impl Head {
     /// `answer_within` to answer a work order, usually [`ANSWER_WITHIN`].
     #[must_use]
     pub fn new(
-        parts: Parts,
+        context: NodeContext,
         subgroups: &[Subgroup],
         signatures: SignaturePolicy,
         answer_within: Duration,
     ) -> Self {
-        let events = Events::new(parts.clock.clone());
+        let events = Events::new(context.clock.clone());
         let head = Self(Arc::new(Inner {
-            lines: Lines::new(parts.network.clone(), parts.group.clone()),
-            parts,
+            lines: Lines::new(context.network.clone(), context.group.clone()),
+            context,
             subgroups: subgroups.to_vec(),
             signatures,
             answer_within,
@@ -205,7 +205,7 @@ impl Head {
             client_tags: RandomState::new(),
             is_stopping: AtomicBool::new(false),
         }));
-        head.0.parts.group.spawn("pings", head.clone().watch_workers());
+        head.0.context.group.spawn("pings", head.clone().watch_workers());
         head
     }
 
@@ -214,7 +214,7 @@ impl Head {
     /// # Errors
     /// As [`Order::read`].
     pub fn read_order(&self, request: &ExecuteRequest) -> Result<Order, Vec<String>> {
-        Order::read(request, |id| self.0.parts.functions.get(id).is_some())
+        Order::read(request, |id| self.0.context.functions.get(id).is_some())
     }
 
     /// Executes `order` of `client`, and returns how it went, also where it failed.
@@ -240,7 +240,7 @@ impl Head {
     pub fn execute_soon(&self, client: &Client, order: Order) -> Result<String, Unavailable> {
         let admission = self.admit(client, order)?;
         let (head, request_id) = (self.clone(), admission.track.request_id().to_owned());
-        self.0.parts.group.spawn("execution", async move {
+        self.0.context.group.spawn("execution", async move {
             head.run(admission).await;
         });
         Ok(request_id)
@@ -254,7 +254,7 @@ impl Head {
     /// Returns the peers it knows, by id.
     #[must_use]
     pub fn peers(&self) -> Vec<(PeerId, Peer)> {
-        self.0.parts.peers.list()
+        self.0.context.peers.list()
     }
 
     /// How many slots worker `peer` has, and how many of them are free, if it offers any.
@@ -266,9 +266,13 @@ impl Head {
     #[must_use]
     pub fn metrics_text(&self) -> String {
         let n_under_way = EXECUTIONS_MAX as usize - self.0.permits.available_permits();
-        self.0.parts.metrics.set(metrics::EXECUTING, &[], n_under_way);
-        self.0.parts.metrics.set(metrics::PEERS_CONNECTED, &[], self.0.parts.peers.n_connected());
-        self.0.parts.metrics.text()
+        self.0.context.metrics.set(metrics::EXECUTING, &[], n_under_way);
+        self.0.context.metrics.set(
+            metrics::PEERS_CONNECTED,
+            &[],
+            self.0.context.peers.n_connected(),
+        );
+        self.0.context.metrics.text()
     }
 
     /// Whether it starts no more executions.
@@ -308,14 +312,14 @@ impl Head {
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
         let order = Order { client_tag, ..order };
-        let track = self.0.executions.begin(&request_id, &order, self.0.parts.clock.now());
+        let track = self.0.executions.begin(&request_id, &order, self.0.context.clock.now());
         Ok(Admission { track, order, share, _permit: permit })
     }
 
     async fn run(&self, admission: Admission) -> Arc<Execution> {
         let Admission { track, order, share, _permit } = admission;
         let function = order.function.to_string();
-        self.0.parts.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
+        self.0.context.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
         let (execution, is_whole) = select! {
             execution = self.outcome(&track, &order, share.holder()) => (execution, true),
             cause = track.canceled() => {
@@ -325,8 +329,8 @@ impl Head {
         let (request, code) = (track.request_id(), execution.code.as_str());
         let (cluster_size, responded) = (execution.peers.len(), execution.runs.len());
         info!(request, function, cluster_size, responded, code, "received execution responses");
-        self.0.parts.metrics.add(metrics::ANSWERS, &[code]);
-        self.0.parts.metrics.observe(metrics::EXECUTE_TIME, &[], track.elapsed());
+        self.0.context.metrics.add(metrics::ANSWERS, &[code]);
+        self.0.context.metrics.observe(metrics::EXECUTE_TIME, &[], track.elapsed());
         if is_whole { track.ended(execution) } else { track.cut_short(execution) }
     }
 
@@ -336,7 +340,7 @@ impl Head {
         let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,
             Err(Shortage { roster, position }) => {
-                let listening = self.0.parts.peers.listening(rollcall::topic(order));
+                let listening = self.0.context.peers.listening(rollcall::topic(order));
                 let message = match position {
                     Some(position) => report::still_queued(order, &roster, position),
                     None => report::too_few(order, &roster, &listening),
@@ -355,7 +359,7 @@ impl Head {
         let outcome =
             |(peer, run): (&PeerId, &mut NodeResult)| (peer.clone(), take(&mut run.result));
         let groups = group(runs.iter_mut().map(outcome));
-        self.0.parts.peers.count_runs(&groups);
+        self.0.context.peers.count_runs(&groups);
         self.0.slots.judge(&groups);
         Execution { code, request_id, message, groups, peers, runs }
     }
@@ -371,7 +375,7 @@ impl Head {
         let end = Instant::now() + order.wait_within;
         let warm = |leases: Vec<Lease>| {
             track.note_warm();
-            self.0.parts.metrics.add(metrics::WARM, &[]);
+            self.0.context.metrics.add(metrics::WARM, &[]);
             Selection { leases, roster: Roster::new(order.nodes) }
         };
         match self.0.take_slots(order, client, false) {
@@ -399,7 +403,7 @@ impl Inner {
     fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> SlotGrant {
         match order.nodes {
             NodeCount::Exactly(n) if order.attributes.is_none() => {
-                let can_fetch = can_fetch && self.parts.functions.get(order.function).is_some();
+                let can_fetch = can_fetch && self.context.functions.get(order.function).is_some();
                 self.slots.take(client, SlotRequest { can_fetch, ..order.slot_request(n.get()) })
             }
             _ => SlotGrant::Unknown,

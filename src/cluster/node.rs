@@ -37,7 +37,7 @@ use crate::{
         AllowedPeers, BootNode, Connectivity, Network, NetworkError, NetworkOptions, Protocols,
         PublishError,
     },
-    parts::Parts,
+    node_context::NodeContext,
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max},
 };
@@ -314,7 +314,7 @@ impl Node {
         let listener = bind_api(&role, &work).await?;
         let (network, events) = Network::start(working, network_options).await?;
         log_host(&network, n_boot_nodes, &role, &work);
-        let parts = Parts {
+        let context = NodeContext {
             network,
             functions,
             peers: Peers::new(clock.clone()),
@@ -328,20 +328,20 @@ impl Node {
         let worker_options = WorkerOptions { concurrency, limits, execution, attributes };
         let node_role = match role {
             RoleOptions::Head { .. } => {
-                NodeRole::Head(Head::new(parts.clone(), &subgroups, signatures, answer_within))
+                NodeRole::Head(Head::new(context.clone(), &subgroups, signatures, answer_within))
             }
-            RoleOptions::Worker => NodeRole::Worker(Worker::new(parts.clone(), worker_options)?),
+            RoleOptions::Worker => NodeRole::Worker(Worker::new(context.clone(), worker_options)?),
         };
-        let role = count_node(&parts, &node_role, &subgroups);
+        let role = count_node(&context, &node_role, &subgroups);
         let identified = Arc::new(offers::Identified::default());
-        let dispatch = Dispatch::new(&node_role, &parts, &identified, is_open);
+        let dispatch = Dispatch::new(&node_role, &context, &identified, is_open);
         working.spawn("dispatch", dispatch.run(events));
         let api_address = listener
             .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, rest, serving));
         info!(role, "node starting");
-        join(&parts.network, &subgroups, must_reach_boot_nodes).await?;
+        join(&context.network, &subgroups, must_reach_boot_nodes).await?;
         let offers = offers::Offers {
-            parts: parts.clone(),
+            context: context.clone(),
             node_role: node_role.clone(),
             subgroups,
             identified,
@@ -349,8 +349,8 @@ impl Node {
         working.spawn("offers", offers.run());
         info!(component = "node", concurrency, "starting node main loop");
         Ok(Self {
-            network: parts.network,
-            functions: parts.functions,
+            network: context.network,
+            functions: context.functions,
             role: node_role,
             api_address,
             drain_within,
@@ -398,9 +398,9 @@ const fn protocols(role: &RoleOptions) -> Protocols {
 }
 
 /// Counts the node itself, and returns its role.
-fn count_node(parts: &Parts, node_role: &NodeRole, subgroups: &[Subgroup]) -> String {
+fn count_node(context: &NodeContext, node_role: &NodeRole, subgroups: &[Subgroup]) -> String {
     let role = node_role.role().to_string();
-    let Parts { network, metrics, .. } = parts;
+    let NodeContext { network, metrics, .. } = context;
     let labels = [network.peer_id().as_str(), env!("CARGO_PKG_VERSION"), &role];
     metrics.set(metrics::NODE_INFO, &labels, 1);
     metrics.add_n(metrics::TOPIC_SUBSCRIPTIONS, &[], topics(subgroups).len());

@@ -57,7 +57,7 @@ use crate::{
         json,
     },
     metrics,
-    parts::Parts,
+    node_context::NodeContext,
     peers::WorkProtocol,
 };
 use content::{FUNCTION_PROTOCOL, FetchError, Function, InstallError};
@@ -122,7 +122,7 @@ pub struct Worker(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    parts: Parts,
+    context: NodeContext,
     executor: Executor,
     attributes: BTreeMap<String, String>,
     n_slots: u16,
@@ -215,13 +215,13 @@ impl Worker {
     ///
     /// # Errors
     /// [`StartError`] if the runtime cannot be set up.
-    pub fn new(parts: Parts, options: WorkerOptions) -> Result<Self, StartError> {
+    pub fn new(context: NodeContext, options: WorkerOptions) -> Result<Self, StartError> {
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
         Ok(Self(Arc::new(Inner {
-            executor: Executor::new(parts.functions.clone(), concurrency, limits, execution)?,
-            parts,
+            executor: Executor::new(context.functions.clone(), concurrency, limits, execution)?,
+            context,
             attributes,
             n_slots,
             slots: Shares::new(n_slots.into()),
@@ -240,7 +240,7 @@ impl Worker {
     /// Returns the peers it knows, by id.
     #[cfg(test)]
     pub(crate) fn peers(&self) -> Vec<(PeerId, crate::peers::Peer)> {
-        self.0.parts.peers.list()
+        self.0.context.peers.list()
     }
 
     /// How many functions it runs at once, and how many more it could run now.
@@ -253,15 +253,15 @@ impl Worker {
     /// Returns its counts as Prometheus text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.0.parts.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
-        self.0.parts.metrics.text()
+        self.0.context.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
+        self.0.context.metrics.text()
     }
 
     /// How many functions it runs at once for `head`, and how many of these slots are not taken by
     /// others: none once it is stopping. It has none at all for a head that it does not obey.
     #[must_use]
     pub fn slots_for(&self, head: &PeerId) -> (usize, usize) {
-        if !self.0.parts.network.hears(head) {
+        if !self.0.context.network.hears(head) {
             return (0, 0);
         }
         let (n_slots, n_free) = self.0.slots.places_for(head, self.standing(head));
@@ -295,7 +295,7 @@ impl Worker {
 
     /// How much of this worker `head` may take up.
     fn standing(&self, head: &PeerId) -> Standing {
-        let network = &self.0.parts.network;
+        let network = &self.0.context.network;
         if network.knows_by_name(head) {
             Standing::Named
         } else if network.has_names() {
@@ -314,7 +314,7 @@ impl Worker {
             Some(_) => self.answer(&head, &order).await,
             None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
-        let own_id = self.0.parts.network.peer_id().to_string();
+        let own_id = self.0.context.network.peer_id().to_string();
         let message = match version {
             WorkProtocol::B7sV1 => Message::ExecuteResponse(ExecuteResponse {
                 request_id,
@@ -350,7 +350,7 @@ impl Worker {
     /// Runs a work order, and returns the answer to it.
     async fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
         let began = Instant::now();
-        self.0.parts.metrics.add(metrics::WORK_ORDERS, &[&order.function_id]);
+        self.0.context.metrics.add(metrics::WORK_ORDERS, &[&order.function_id]);
         let response = match self.outcome(head, order).await {
             Ok(response) => response,
             Err(refusal) => refusal.answer(head, order),
@@ -362,14 +362,14 @@ impl Worker {
 
     /// Sees to it that function `id` is kept.
     async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), Refusal> {
-        if self.0.parts.functions.get(id).is_some() {
+        if self.0.context.functions.get(id).is_some() {
             return Ok(());
         }
         let asked = self.sources(author, id);
         let began = Instant::now();
-        let peers = FunctionPeers { network: &self.0.parts.network, peers: &asked };
-        let obtained = self.0.parts.functions.obtain(id, &peers).await;
-        self.0.parts.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
+        let peers = FunctionPeers { network: &self.0.context.network, peers: &asked };
+        let obtained = self.0.context.functions.obtain(id, &peers).await;
+        self.0.context.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
         self.count_installed(obtained.as_ref().ok());
         obtained?;
         Ok(())
@@ -377,7 +377,7 @@ impl Worker {
 
     /// Counts an attempt to get a function, with what was got.
     fn count_installed(&self, obtained: Option<&Function>) {
-        let metrics = &self.0.parts.metrics;
+        let metrics = &self.0.context.metrics;
         metrics.add(metrics::INSTALLED, &[]);
         match obtained {
             Some(function) => {
@@ -390,7 +390,7 @@ impl Worker {
 
     /// Whom to ask for function `id`: `author` first, then peers that say they hold it, then the rest.
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
-        let peers = &self.0.parts.peers;
+        let peers = &self.0.context.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
         // One that has just connected may not have said yet what it speaks.
         let is_asked = |peer: &PeerId| speaking.contains(peer) || peers.is_silent(peer);
@@ -429,13 +429,13 @@ impl Worker {
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
         info!(function = %id, request, code = code.as_str(), "execution complete");
-        let result = result.sign((request, &order.function_id), &self.0.parts.identity);
+        let result = result.sign((request, &order.function_id), &self.0.context.identity);
         let request_id = request.clone();
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }
 
     fn count(&self, function: &str, result: &NodeResult) {
-        let (metrics, usage) = (&self.0.parts.metrics, result.usage);
+        let (metrics, usage) = (&self.0.context.metrics, result.usage);
         metrics.add(metrics::RUNS, &[function]);
         let outcome = if result.code == Code::OK { metrics::RUNS_OK } else { metrics::RUNS_ERR };
         metrics.add(outcome, &[function]);
@@ -455,12 +455,12 @@ impl Worker {
     ) -> Result<NodeResult, Refusal> {
         for _ in 0..2 {
             self.ensure_fetched(head, id).await?;
-            let Some(function) = self.0.parts.functions.get(id) else { continue };
+            let Some(function) = self.0.context.functions.get(id) else { continue };
             if !function.runs(&call.method) {
                 return Err(Refusal::Method { has: function.method, wanted: call.method.clone() });
             }
             let (executor, call, request_id) = (&self.0.executor, call.clone(), &order.request_id);
-            let (client, peer_id) = (self.client_of(head, order), self.0.parts.network.peer_id());
+            let (client, peer_id) = (self.client_of(head, order), self.0.context.network.peer_id());
             let result = executor.run(&function, call, request_id, client, peer_id).await?;
             if let Some(result) = result {
                 return Ok(result);
@@ -479,8 +479,8 @@ impl Worker {
 
     async fn tell(&self, peer: &PeerId, message: &Message) {
         let bytes = json(message);
-        metrics::count_sent(&self.0.parts.metrics, WORK_PROTOCOL, message.kind(), bytes.len());
-        if let Err(error) = self.0.parts.network.tell(peer, WORK_PROTOCOL, &bytes).await {
+        metrics::count_sent(&self.0.context.metrics, WORK_PROTOCOL, message.kind(), bytes.len());
+        if let Err(error) = self.0.context.network.tell(peer, WORK_PROTOCOL, &bytes).await {
             warn!(%peer, %error, "an answer did not reach its head");
         }
     }

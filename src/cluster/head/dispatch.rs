@@ -32,14 +32,14 @@ impl Order {
             parameters: Some(self.call.parameters()),
             config: ExecuteConfig { number_of_nodes, ..self.call.config() },
             request_id: request_id.to_owned(),
-            timestamp: head.0.parts.clock.now().to_string(),
+            timestamp: head.0.context.clock.now().to_string(),
             client: String::new(),
         };
         match protocol {
             WorkProtocol::Line => json(&WorkOrder { client: self.client_tag.clone(), ..order }),
             WorkProtocol::B7sV2 => json(&Message::WorkOrder(order)),
             WorkProtocol::B7sV1 => {
-                let from = head.0.parts.network.peer_id().to_string();
+                let from = head.0.context.network.peer_id().to_string();
                 json(&Message::Execute(Execute { order, from, ..Execute::default() }))
             }
         }
@@ -59,9 +59,9 @@ impl Head {
             WorkProtocol::B7sV2 => (WORK_PROTOCOL, "MsgWorkOrder"),
             WorkProtocol::B7sV1 => (WORK_PROTOCOL, "MsgExecute"),
         };
-        metrics::count_sent(&self.0.parts.metrics, protocol_id, kind, message.len());
+        metrics::count_sent(&self.0.context.metrics, protocol_id, kind, message.len());
         if protocol != WorkProtocol::Line {
-            return self.0.parts.network.tell(peer, WORK_PROTOCOL, &message).await.map(|()| None);
+            return self.0.context.network.tell(peer, WORK_PROTOCOL, &message).await.map(|()| None);
         }
         let frame = Frame { kind: frame::ORDER, content: message };
         let head = self.clone();
@@ -75,7 +75,7 @@ impl Head {
         loop {
             sleep(PING_EVERY).await;
             for peer in self.0.slots.slow_workers(PING_EVERY) {
-                if self.0.parts.peers.work_protocol(&peer) != WorkProtocol::Line {
+                if self.0.context.peers.work_protocol(&peer) != WorkProtocol::Line {
                     continue;
                 }
                 if self.0.slots.note_ping(&peer) {
@@ -90,7 +90,7 @@ impl Head {
 
     /// Has a worker of ours end the run of a request.
     pub(super) fn cancel_at(&self, peer: &PeerId, request_id: &str) {
-        if self.0.parts.peers.work_protocol(peer) == WorkProtocol::Line {
+        if self.0.context.peers.work_protocol(peer) == WorkProtocol::Line {
             let content = Bytes::copy_from_slice(request_id.as_bytes());
             self.0.lines.send_soon(peer, Frame { kind: frame::CANCEL, content });
         }

@@ -199,19 +199,19 @@ impl Work<'_> {
         self.track.note_dispatched(&peer);
         let open = Open { seat, since, until, hedge_at, line: None, _lease: lease };
         self.open.insert(peer.clone(), open);
-        if head.0.parts.peers.is_silent(&peer) {
+        if head.0.context.peers.is_silent(&peer) {
             // One that has just connected: only on a line could it be told to end the run.
             let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
             self.sending.push(Box::pin(async move {
-                head.0.parts.peers.wait_until_identified(&peer, IDENTIFIED_WITHIN).await;
-                let protocol = head.0.parts.peers.work_protocol(&peer);
+                head.0.context.peers.wait_until_identified(&peer, IDENTIFIED_WITHIN).await;
+                let protocol = head.0.context.peers.work_protocol(&peer);
                 let message = order.message(&head, &request_id, protocol).into();
                 let sent = head.send(&peer, protocol, message).await;
                 (peer, sent)
             }));
             return;
         }
-        let protocol = head.0.parts.peers.work_protocol(&peer);
+        let protocol = head.0.context.peers.work_protocol(&peer);
         let made = || self.order.message(&head, self.track.request_id(), protocol).into();
         let message = self.messages.entry(protocol).or_insert_with(made).clone();
         self.sending.push(Box::pin(async move {
@@ -411,7 +411,7 @@ impl Work<'_> {
             // a worker is demoted once another one has answered what it refused.
             Failure::Refused(..) | Failure::Hopeless(..) => {}
             // One that is gone is forgotten.
-            _ if head.parts.peers.is_connected(peer) => head.slots.note_silent(peer),
+            _ if head.context.peers.is_connected(peer) => head.slots.note_silent(peer),
             _ => {}
         }
     }
@@ -462,7 +462,7 @@ impl Work<'_> {
             return;
         }
         let tried = self.tried();
-        let listening = self.head.0.parts.peers.listening(topic(self.order));
+        let listening = self.head.0.context.peers.listening(topic(self.order));
         let is_heard =
             |peer: &PeerId| tried.contains(peer) || self.roster.refused.contains_key(peer);
         if listening.iter().all(is_heard) {

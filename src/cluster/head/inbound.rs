@@ -29,7 +29,7 @@ impl Head {
     /// Takes in a worker's answer to a roll call.
     pub(crate) fn note_roll_call_reply(&self, peer: PeerId, response: RollCallResponse) {
         let RollCallResponse { code, function_id, request_id, message, from } = response;
-        self.0.parts.peers.note_version(&peer, !from.is_empty());
+        self.0.context.peers.note_version(&peer, !from.is_empty());
         let told = || {
             let told = if message.is_empty() { format!("code {}", code.as_str()) } else { message };
             reason(&told)
@@ -58,7 +58,7 @@ impl Head {
     pub(crate) fn note_long_answer(&self, peer: &PeerId, start: &[u8]) {
         let request_id = request_id_in(start);
         if request_id.is_none_or(|id| self.0.inboxes.function_of(id).is_none()) {
-            self.0.parts.network.blame_too_long(peer);
+            self.0.context.network.blame_too_long(peer);
         }
         match request_id {
             Some(request_id) => self.0.inboxes.put(request_id, Reply::TooLong(peer.clone())),
@@ -84,7 +84,7 @@ impl Head {
     /// Takes in what a peer says it is and has.
     pub(crate) fn note_offer(&self, peer: &PeerId, offer: &Offer) {
         // One that has gone meanwhile would never be forgotten.
-        if offer.slots > 0 && self.0.parts.peers.is_connected(peer) {
+        if offer.slots > 0 && self.0.context.peers.is_connected(peer) {
             self.0.slots.note_offer(peer, offer, NAMES_MAX);
         }
     }
@@ -129,10 +129,10 @@ impl Head {
             }
         };
         let execution = execution.unwrap_or_else(Arc::new);
-        let from = self.0.parts.network.peer_id().to_string();
+        let from = self.0.context.network.peer_id().to_string();
         let message = json(&Message::ExecuteResponse(response_to_client(&execution, from)));
-        self.0.parts.metrics.add(metrics::SENT, &["MsgExecuteResponse"]);
-        if let Err(error) = self.0.parts.network.tell(&client, WORK_PROTOCOL, &message).await {
+        self.0.context.metrics.add(metrics::SENT, &["MsgExecuteResponse"]);
+        if let Err(error) = self.0.context.network.tell(&client, WORK_PROTOCOL, &message).await {
             warn!(peer = %client, %error, "an answer did not reach its client");
         }
     }
@@ -153,11 +153,11 @@ impl Head {
             if frame.kind != frame::ANSWER {
                 continue;
             }
-            self.0.parts.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+            self.0.context.metrics.add(metrics::DIRECT_MESSAGES, &[]);
             match serde_json::from_slice::<WorkOrderResponse>(&frame.content) {
                 Ok(response) => self.note_answer(peer.clone(), response),
                 Err(error) => {
-                    self.0.parts.network.blame(&peer);
+                    self.0.context.network.blame(&peer);
                     debug!(%peer, %error, "dropped an answer");
                 }
             }

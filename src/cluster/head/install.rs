@@ -76,7 +76,7 @@ impl Head {
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
         let published = self.publish_install(function.clone(), topic).await;
         let mut waited: BTreeSet<PeerId> = match published {
-            Ok(()) => self.0.parts.peers.listening(topic).into_iter().collect(),
+            Ok(()) => self.0.context.peers.listening(topic).into_iter().collect(),
             Err(PublishError::Unheard) => BTreeSet::new(),
             Err(error) => return Err(error),
         };
@@ -139,13 +139,13 @@ impl Head {
     ) -> oneshot::Receiver<Result<Function, InstallError>> {
         let (done, outcome) = oneshot::channel();
         let head = self.clone();
-        self.0.parts.group.spawn("install a function", async move {
+        self.0.context.group.spawn("install a function", async move {
             let id = FunctionId::parse_any(&function.cid);
-            let was_here = id.is_ok_and(|id| head.0.parts.functions.get(id).is_some());
-            let peers = head.0.parts.peers.speaking(FUNCTION_PROTOCOL);
-            let peers = FunctionPeers { network: &head.0.parts.network, peers: &peers };
+            let was_here = id.is_ok_and(|id| head.0.context.functions.get(id).is_some());
+            let peers = head.0.context.peers.speaking(FUNCTION_PROTOCOL);
+            let peers = FunctionPeers { network: &head.0.context.network, peers: &peers };
             let (cid, address) = (&function.cid, &function.manifest_url);
-            let got = head.0.parts.functions.install(cid, address, &peers).await;
+            let got = head.0.context.functions.install(cid, address, &peers).await;
             match &got {
                 Ok(_) if !was_here => {
                     if let Err(error) = head.publish_install(function, &topic).await {
@@ -173,8 +173,8 @@ impl Head {
         function: InstallFunction,
         topic: &str,
     ) -> Result<(), PublishError> {
-        self.0.parts.metrics.add(metrics::PUBLISHED, &["MsgInstallFunction", topic]);
-        self.0.parts.network.publish(topic, json(&Message::InstallFunction(function))).await
+        self.0.context.metrics.add(metrics::PUBLISHED, &["MsgInstallFunction", topic]);
+        self.0.context.network.publish(topic, json(&Message::InstallFunction(function))).await
     }
 }
 

@@ -181,7 +181,7 @@ pub(super) async fn call(
     // Workers that hold the function report at once. Others may fetch it from this head.
     let mut can_fetch = false;
     loop {
-        let listening = || head.parts.peers.listening(topic);
+        let listening = || head.context.peers.listening(topic);
         if roster.is_filled(listening) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
@@ -259,7 +259,7 @@ impl Calls {
             request_id: request_id.clone(),
             consensus: 0,
             attributes: order.attributes.clone(),
-            origin: head.parts.network.peer_id().to_string(),
+            origin: head.context.network.peer_id().to_string(),
         }));
         Self {
             request_id,
@@ -274,7 +274,7 @@ impl Calls {
     }
 
     pub(super) async fn publish_if_due(&mut self, head: &Inner) {
-        let (now, n_joins) = (Instant::now(), head.parts.peers.n_joins());
+        let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (&self.request_id, &self.topic);
         self.look_at = now + LOOK_EVERY;
         let is_due = self
@@ -284,16 +284,16 @@ impl Calls {
             return;
         }
         self.n_joins = n_joins;
-        match head.parts.network.publish(topic, self.message.clone()).await {
+        match head.context.network.publish(topic, self.message.clone()).await {
             Ok(()) => info!(request, topic, "roll call published"),
             // As soon as somebody listens, it is due.
             Err(PublishError::Unheard) => return,
             Err(error) => warn!(request, topic, %error, "failed to publish a roll call"),
         }
-        head.parts.metrics.add(metrics::ROLLCALLS_PUBLISHED, &[&self.function]);
-        head.parts.metrics.add(metrics::MESSAGES_PUBLISHED, &[topic]);
-        head.parts.metrics.add(metrics::PUBLISHED, &["MsgRollCall", topic]);
-        head.parts.metrics.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], self.message.len());
+        head.context.metrics.add(metrics::ROLLCALLS_PUBLISHED, &[&self.function]);
+        head.context.metrics.add(metrics::MESSAGES_PUBLISHED, &[topic]);
+        head.context.metrics.add(metrics::PUBLISHED, &["MsgRollCall", topic]);
+        head.context.metrics.add_n(metrics::MESSAGES_PUBLISHED_BYTES, &[], self.message.len());
         if self.published_at.replace(now).is_some() {
             self.again_after *= 2;
         }

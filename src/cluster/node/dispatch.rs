@@ -18,7 +18,7 @@ use crate::{
     },
     metrics,
     network::Event,
-    parts::Parts,
+    node_context::NodeContext,
     peers::WorkProtocol,
     worker::Worker,
 };
@@ -46,7 +46,7 @@ const NOT_ACCEPTED: &str =
 /// The dispatching task's state.
 pub(super) struct Dispatch {
     node_role: NodeRole,
-    parts: Parts,
+    context: NodeContext,
     identified: Arc<Identified>,
     /// Whether it executes for all peers, not only for those it accepts.
     is_open: bool,
@@ -60,13 +60,13 @@ pub(super) struct Dispatch {
 impl Dispatch {
     pub(super) fn new(
         node_role: &NodeRole,
-        parts: &Parts,
+        context: &NodeContext,
         identified: &Arc<Identified>,
         is_open: bool,
     ) -> Self {
         Self {
             node_role: node_role.clone(),
-            parts: parts.clone(),
+            context: context.clone(),
             identified: Arc::clone(identified),
             is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
@@ -80,10 +80,10 @@ impl Dispatch {
     /// Runs until the network ends.
     pub(super) async fn run(self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
-            self.parts.peers.note(&event);
+            self.context.peers.note(&event);
             match (event, self.node_role.head()) {
                 (Event::Gossip { author, topic, bytes }, _) => {
-                    self.parts.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
+                    self.context.metrics.add(metrics::TOPIC_MESSAGES, &[&topic]);
                     self.handle_gossip(author, &bytes);
                 }
                 (Event::Message { peer, protocol, bytes }, _) => {
@@ -94,14 +94,14 @@ impl Dispatch {
                 {
                     head.note_long_answer(&peer, &start);
                 }
-                (Event::TooLong { peer, .. }, _) => self.parts.network.blame_too_long(&peer),
+                (Event::TooLong { peer, .. }, _) => self.context.network.blame_too_long(&peer),
                 (Event::Question { peer, bytes, answer }, _) => {
                     self.answer_function_request(&peer, bytes, answer);
                 }
                 (Event::LineOpened { peer, line, frames, .. }, _) => {
                     if let NodeRole::Worker(worker) = self.node_role.clone() {
                         let work = async move { worker.serve_line(peer, line, frames).await };
-                        self.parts.group.spawn("line", work);
+                        self.context.group.spawn("line", work);
                     }
                 }
                 (Event::Identified { peer, .. }, _) => self.identified.add(peer),
@@ -130,7 +130,7 @@ impl Dispatch {
     }
 
     fn handle_message(&self, peer: PeerId, protocol: &str, bytes: &[u8]) {
-        self.parts.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+        self.context.metrics.add(metrics::DIRECT_MESSAGES, &[]);
         match protocol {
             WORK_PROTOCOL => {
                 if let Some(message) = self.read(&peer, bytes) {
@@ -139,13 +139,13 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
-                    self.parts.network.vouch(&peer);
+                    self.context.network.vouch(&peer);
                     let is_worker = offer.role.parse() == Ok(Role::Worker);
                     if is_worker && self.node_role.role() == Role::Worker {
-                        self.parts.network.neighbor(&peer);
+                        self.context.network.neighbor(&peer);
                     }
-                    let was_worker = self.parts.peers.is_worker(&peer);
-                    self.parts.peers.note_offer(&peer, &offer);
+                    let was_worker = self.context.peers.is_worker(&peer);
+                    self.context.peers.note_offer(&peer, &offer);
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
                         // It may have been told of slots, as a head is.
                         self.identified.add(peer.clone());
@@ -155,7 +155,7 @@ impl Dispatch {
                     }
                 }
                 Err(error) => {
-                    self.parts.network.blame(&peer);
+                    self.context.network.blame(&peer);
                     debug!(%peer, %error, "dropped an offer");
                 }
             },
@@ -199,7 +199,7 @@ impl Dispatch {
 
     /// Whether a head executes what `client` asks for.
     fn serves(&self, client: &PeerId) -> bool {
-        self.is_open || self.parts.network.trusts(client)
+        self.is_open || self.context.network.trusts(client)
     }
 
     /// Tells `client` that nothing is executed for it.
@@ -209,10 +209,10 @@ impl Dispatch {
             request_id,
             code: Code::FORBIDDEN,
             message: NOT_ACCEPTED.to_owned(),
-            from: self.parts.network.peer_id().to_string(),
+            from: self.context.network.peer_id().to_string(),
             ..ExecuteResponse::default()
         });
-        let network = self.parts.network.clone();
+        let network = self.context.network.clone();
         self.start("refusal", &self.orders, async move {
             if let Err(error) = network.tell(&client, WORK_PROTOCOL, &json(&message)).await {
                 debug!(peer = %client, %error, "a refusal did not reach its client");
@@ -238,21 +238,21 @@ impl Dispatch {
     fn read(&self, peer: &PeerId, bytes: &[u8]) -> Option<Message> {
         match Message::read(bytes) {
             Ok(message) => {
-                self.parts.network.vouch(peer);
-                self.parts.metrics.add(metrics::PROCESSED, &[message.kind()]);
-                self.parts.metrics.add(metrics::PROCESSED_OK, &[message.kind()]);
+                self.context.network.vouch(peer);
+                self.context.metrics.add(metrics::PROCESSED, &[message.kind()]);
+                self.context.metrics.add(metrics::PROCESSED_OK, &[message.kind()]);
                 Some(message)
             }
             Err(error) => {
                 let kind = match &error {
                     MessageError::Unknown => "unknown",
                     MessageError::Malformed(_) | MessageError::LongId { .. } => {
-                        self.parts.network.blame(peer);
+                        self.context.network.blame(peer);
                         "malformed"
                     }
                 };
-                self.parts.metrics.add(metrics::PROCESSED, &[kind]);
-                self.parts.metrics.add(metrics::PROCESSED_ERR, &[kind]);
+                self.context.metrics.add(metrics::PROCESSED, &[kind]);
+                self.context.metrics.add(metrics::PROCESSED_ERR, &[kind]);
                 debug!(%peer, %error, "dropped a message");
                 None
             }
@@ -269,8 +269,8 @@ impl Dispatch {
             debug!(%peer, "gave no function: too many ask for one");
             return;
         };
-        let (functions, giving) = (self.parts.functions.clone(), Arc::clone(&self.giving));
-        self.parts.group.spawn("give a function", async move {
+        let (functions, giving) = (self.context.functions.clone(), Arc::clone(&self.giving));
+        self.context.group.spawn("give a function", async move {
             let Ok(_permit) = giving.acquire().await else { return };
             let found = functions.answer(&question).await;
             // The peer may be gone.
@@ -289,7 +289,7 @@ impl Dispatch {
             warn!("dropped a {name}: too many are being handled");
             return;
         };
-        self.parts.group.spawn(name, async move {
+        self.context.group.spawn(name, async move {
             work.await;
             drop(permit);
         });

@@ -20,7 +20,7 @@ use tracing::debug;
 use super::NodeRole;
 use crate::{
     message::{OFFER_PROTOCOL, Offer, json},
-    parts::Parts,
+    node_context::NodeContext,
     worker::Worker,
 };
 
@@ -69,7 +69,7 @@ impl Identified {
 
 /// The offering task's state.
 pub(super) struct Offers {
-    pub(super) parts: Parts,
+    pub(super) context: NodeContext,
     pub(super) node_role: NodeRole,
     pub(super) subgroups: Vec<Subgroup>,
     pub(super) identified: Arc<Identified>,
@@ -82,10 +82,10 @@ impl Offers {
         loop {
             let (offer, now) = (self.offer(), Instant::now());
             let new = self.identified.take();
-            let speaking = self.parts.peers.speaking(OFFER_PROTOCOL);
+            let speaking = self.context.peers.speaking(OFFER_PROTOCOL);
             told.retain(|peer, _| speaking.contains(peer) && !new.contains(peer));
             let due = speaking.into_iter().filter_map(|peer| {
-                let offer = if self.parts.peers.is_worker(&peer) {
+                let offer = if self.context.peers.is_worker(&peer) {
                     offer.clone()
                 } else {
                     self.offer_for(&peer, &offer)
@@ -122,7 +122,7 @@ impl Offers {
     ) -> Instant {
         let next = told.iter().map(|(peer, (last, at))| {
             // Heads have received every change just now.
-            let is_same = last == offer || !self.parts.peers.is_worker(peer);
+            let is_same = last == offer || !self.context.peers.is_worker(peer);
             *at + self.wait_before(peer, is_same)
         });
         next.min().unwrap_or(now + AGAIN_AFTER)
@@ -130,7 +130,7 @@ impl Offers {
 
     /// How long after an offer to `peer` the next one is sent: the same one, or another.
     fn wait_before(&self, peer: &PeerId, is_same: bool) -> Duration {
-        match (self.parts.peers.is_worker(peer), is_same) {
+        match (self.context.peers.is_worker(peer), is_same) {
             (true, true) => AGAIN_AFTER_TO_WORKERS,
             (true, false) => CHANGE_AFTER_TO_WORKERS,
             (false, true) => AGAIN_AFTER,
@@ -143,9 +143,9 @@ impl Offers {
     async fn wait_for_change(&self, end: Instant) {
         let changed = async {
             match &self.node_role {
-                NodeRole::Head(_) => self.parts.functions.changed().await,
+                NodeRole::Head(_) => self.context.functions.changed().await,
                 NodeRole::Worker(worker) => select! {
-                    () = self.parts.functions.changed() => {}
+                    () = self.context.functions.changed() => {}
                     () = worker.slots_changed() => {}
                 },
             }
@@ -160,7 +160,7 @@ impl Offers {
     }
 
     async fn tell(&self, peer: PeerId, offer: Offer) -> Option<(PeerId, Offer)> {
-        match self.parts.network.tell(&peer, OFFER_PROTOCOL, &json(&offer)).await {
+        match self.context.network.tell(&peer, OFFER_PROTOCOL, &json(&offer)).await {
             Ok(()) => Some((peer, offer)),
             Err(error) => {
                 debug!(%peer, %error, "an offer did not reach a peer");
@@ -172,7 +172,7 @@ impl Offers {
     /// The offer as workers receive it: without slots, which they have no use for, and which change
     /// with each run.
     fn offer(&self) -> Offer {
-        let functions = self.parts.functions.list();
+        let functions = self.context.functions.list();
         Offer {
             role: self.node_role.role().to_string(),
             subgroups: self.subgroups.iter().map(Subgroup::to_string).collect(),

@@ -17,12 +17,12 @@ impl Worker {
     /// Gets the function that `author` wants installed, and tells it how that went. A worker of b7s
     /// says nothing where it failed. Cancel-safe.
     pub async fn install(&self, author: PeerId, install: InstallFunction) {
-        let mut peers = self.0.parts.peers.speaking(FUNCTION_PROTOCOL);
+        let mut peers = self.0.context.peers.speaking(FUNCTION_PROTOCOL);
         // The peer that wants it installed most likely has it.
         peers.sort_by_key(|peer| *peer != author);
-        let peers = FunctionPeers { network: &self.0.parts.network, peers: &peers };
+        let peers = FunctionPeers { network: &self.0.context.network, peers: &peers };
         let (cid, address) = (&install.cid, &install.manifest_url);
-        let got = self.0.parts.functions.install(cid, address, &peers).await;
+        let got = self.0.context.functions.install(cid, address, &peers).await;
         self.count_installed(got.as_ref().ok());
         let (code, message) = match got.map_err(Refusal::from) {
             Ok(_) => {

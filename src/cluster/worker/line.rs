@@ -64,7 +64,7 @@ impl Worker {
                 }
                 Some(Incoming::Whole(_)) => {}
                 Some(Incoming::Cut(_)) => {
-                    self.0.parts.network.blame_too_long(&head);
+                    self.0.context.network.blame_too_long(&head);
                     break;
                 }
                 None => break,
@@ -85,11 +85,11 @@ impl Worker {
     }
 
     async fn ordered(&self, head: &PeerId, content: &[u8], line: &Line, runs: &Runs) {
-        self.0.parts.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+        self.0.context.metrics.add(metrics::DIRECT_MESSAGES, &[]);
         let order = match WorkOrder::read(content) {
             Ok(order) => order,
             Err(error) => {
-                self.0.parts.network.blame(head);
+                self.0.context.network.blame(head);
                 return debug!(peer = %head, %error, "dropped a work order");
             }
         };
@@ -101,7 +101,7 @@ impl Worker {
         runs.lock().insert(order.request_id.clone(), cancel);
         let (worker, head, line) = (self.clone(), head.clone(), line.clone());
         let runs = Arc::clone(runs);
-        self.0.parts.group.spawn("work order", async move {
+        self.0.context.group.spawn("work order", async move {
             select! {
                 response = worker.answer(&head, &order) => {
                     runs.lock().remove(&order.request_id);
@@ -118,7 +118,7 @@ impl Worker {
 
     async fn send(&self, line: &Line, response: Vec<u8>) {
         let (kind, n_bytes) = ("MsgWorkOrderResponse", response.len());
-        metrics::count_sent(&self.0.parts.metrics, LINE_PROTOCOL, kind, n_bytes);
+        metrics::count_sent(&self.0.context.metrics, LINE_PROTOCOL, kind, n_bytes);
         let frame = Frame { kind: frame::ANSWER, content: response.into() };
         if line.send(frame).await.is_err() {
             debug!("an answer did not reach its head: the line has ended");

@@ -36,19 +36,19 @@ impl Worker {
     pub async fn roll_call(&self, author: PeerId, call: RollCall) {
         let RollCall { function_id, request_id, .. } = &call;
         let id = FunctionId::parse_any(function_id);
-        let is_here = id.is_ok_and(|id| self.0.parts.functions.get(id).is_some());
+        let is_here = id.is_ok_and(|id| self.0.context.functions.get(id).is_some());
         let is_logged = is_here || self.admit_to_log(&author);
         if is_logged {
             info!(function = function_id, request = request_id, peer = %author, "received roll call request");
         }
         // Names that anybody makes up are counted together.
         let counted_as = if is_here { function_id } else { OTHER };
-        self.0.parts.metrics.add(metrics::ROLLCALLS_SEEN, &[counted_as]);
+        self.0.context.metrics.add(metrics::ROLLCALLS_SEEN, &[counted_as]);
         if !self.declares(call.attributes.as_ref()) {
             debug!(request = request_id, peer = %author, "ignored a roll call: this node is not meant");
             return;
         }
-        let is_named = self.0.parts.network.knows_by_name(&author);
+        let is_named = self.0.context.network.knows_by_name(&author);
         let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
         // Published again meanwhile, a roll call is not handled twice.
         let (calls, authors) = &self.0.calls;
@@ -71,12 +71,12 @@ impl Worker {
             );
         }
         if code == Code::ACCEPTED {
-            self.0.parts.metrics.add(metrics::ROLLCALLS_APPLIED, &[function_id]);
+            self.0.context.metrics.add(metrics::ROLLCALLS_APPLIED, &[function_id]);
         }
         // A b7s head of version 1 names itself, and expects the same.
         let is_older = !call.origin.is_empty();
         let from =
-            if is_older { self.0.parts.network.peer_id().to_string() } else { String::new() };
+            if is_older { self.0.context.network.peer_id().to_string() } else { String::new() };
         let response = Message::RollCallResponse(RollCallResponse {
             code,
             function_id: call.function_id,
@@ -125,7 +125,7 @@ impl Worker {
         }
         let id = FunctionId::parse_any(&call.function_id)?;
         self.check_free(author)?;
-        if self.0.parts.functions.get(id).is_none() {
+        if self.0.context.functions.get(id).is_none() {
             let request = &call.request_id;
             if is_logged {
                 info!(function = %id, request, "roll call but function not installed, installing now");
@@ -138,7 +138,7 @@ impl Worker {
 
     /// Tells a head of ours that this node will be ready once it has fetched the function.
     async fn tell_fetching(&self, author: &PeerId, call: &RollCall) {
-        if !self.0.parts.peers.speaking(OFFER_PROTOCOL).contains(author) {
+        if !self.0.context.peers.speaking(OFFER_PROTOCOL).contains(author) {
             return;
         }
         let response = Message::RollCallResponse(RollCallResponse {

@@ -23,7 +23,7 @@ pub(super) async fn function(
     State(head): State<Head>,
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
-    let detail = head.0.parts.functions.detail(find(&head, &id)?.id).await?;
+    let detail = head.0.context.functions.detail(find(&head, &id)?.id).await?;
     Ok(answer(&detail.ok_or(Refused::UNKNOWN_FUNCTION)?))
 }
 
@@ -36,12 +36,12 @@ pub(super) async fn remove(
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
     let function = find(&head, &id)?;
-    head.0.parts.functions.remove(function.id).await?;
+    head.0.context.functions.remove(function.id).await?;
     Ok(answer(&function.body()))
 }
 
 /// The function by the id that the path names.
 fn find(head: &Head, id: &str) -> Result<Function, Refused> {
     let id = FunctionId::parse_any(id).map_err(|_| Refused::UNKNOWN_FUNCTION)?;
-    head.0.parts.functions.get(id).ok_or(Refused::UNKNOWN_FUNCTION)
+    head.0.context.functions.get(id).ok_or(Refused::UNKNOWN_FUNCTION)
 }

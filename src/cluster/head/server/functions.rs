@@ -44,7 +44,7 @@ pub(super) struct Label {
 #[utoipa::path(get, path = paths::FUNCTIONS, tag = "functions",
     responses((status = 200, description = "Functions", body = FunctionsResponse)))]
 pub(super) async fn functions(State(head): State<Head>) -> Response {
-    answer(&FunctionsResponse { functions: head.0.parts.functions.bodies() })
+    answer(&FunctionsResponse { functions: head.0.context.functions.bodies() })
 }
 
 /// Gives the head a function: its blocks as a CAR, or, with `method`, one module.
@@ -67,9 +67,9 @@ pub(super) async fn upload(
     let added = match (kind.as_str(), method) {
         (CAR, method) => {
             let names = NameHints { name: Some(name), method };
-            head.0.parts.functions.add_car(names, bytes).await
+            head.0.context.functions.add_car(names, bytes).await
         }
-        (WASM, Some(method)) => head.0.parts.functions.add(method, bytes.to_vec()).await,
+        (WASM, Some(method)) => head.0.context.functions.add(method, bytes.to_vec()).await,
         (WASM, None) => return Err(invalid("method is required: ?method=<file>.wasm".to_owned())),
         _ => return Err(invalid(format!("content type must be {CAR} or {WASM}"))),
     };

@@ -23,7 +23,7 @@ pub(super) async fn nodes(State(head): State<Head>) -> Response {
 }
 
 fn own_node(head: &Head) -> NodeBody {
-    let network = &head.0.parts.network;
+    let network = &head.0.context.network;
     NodeBody {
         peer_id: network.peer_id().to_string(),
         role: Some(Role::Head.to_string()),
@@ -32,7 +32,7 @@ fn own_node(head: &Head) -> NodeBody {
         connected: true,
         functions: head
             .0
-            .parts
+            .context
             .functions
             .list()
             .iter()

@@ -8,7 +8,7 @@ use crate::{identity::Identity, network::Network, peers::Peers};
 
 /// What a head or a worker works with.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct NodeContext {
     /// Where its peers are.
     pub network: Network,
     /// The functions it holds.
