@@ -25,6 +25,8 @@ chmod 1777 "$root/tmp"
 buildah=(buildah --root "$work/store" --runroot "$work/run" --storage-driver vfs)
 "${buildah[@]}" build --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" \
     --file "$here/Containerfile" --tag triptych "$work" >/dev/null
-rm -f "$archive"
-"${buildah[@]}" push --quiet triptych "oci-archive:$archive:triptych" >/dev/null
+# Its own archives hold the time at which they are written.
+"${buildah[@]}" push --quiet triptych "oci:$work/layout:triptych" >/dev/null
+tar --create --directory "$work/layout" --sort name --owner 0 --group 0 --numeric-owner \
+    --mtime "@$SOURCE_DATE_EPOCH" --mode u=rwX,go=rX --file "$archive" blobs index.json oci-layout
 "${buildah[@]}" rmi --all >/dev/null
