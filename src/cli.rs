@@ -37,6 +37,7 @@ use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::Resettable,
 };
 use model::node::Role;
+use tokio::runtime::{Builder, Runtime};
 
 /// A function cluster, a dataset service, an inference network, and one screen to live in.
 ///
@@ -193,8 +194,8 @@ fn without_empty(command: clap::Command) -> clap::Command {
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     web::open_files::raise_limit();
     let done = match cli.command {
-        None => block_on(tui::run(cli.screen)),
-        Some(Command::Tui(command)) => block_on(tui::run(command)),
+        None => block_on_one_worker(tui::run(cli.screen)),
+        Some(Command::Tui(command)) => block_on_one_worker(tui::run(command)),
         Some(Command::Up(command)) => block_on(up::run(command)),
         Some(Command::Env) => env::print(),
         Some(Command::Node(command)) if command.role == Role::Worker => {
@@ -217,19 +218,22 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    finish(tokio::runtime::Builder::new_multi_thread().enable_all().build()?, work)
+    finish(Builder::new_multi_thread().enable_all().build()?, work)
 }
 
 /// For what has little to do but wait, beside what it does on threads of its own: the fewer threads
 /// there are, the fewer are woken for one request.
 fn block_on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    finish(tokio::runtime::Builder::new_current_thread().enable_all().build()?, work)
+    finish(Builder::new_current_thread().enable_all().build()?, work)
 }
 
-fn finish<T>(
-    runtime: tokio::runtime::Runtime,
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
+/// For the screen, which is drawn on this thread: what it asks services for is read on another one, so
+/// that a long answer delays no key, and on no more than one, so that a short one wakes no third.
+fn block_on_one_worker<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    finish(Builder::new_multi_thread().worker_threads(1).enable_all().build()?, work)
+}
+
+fn finish<T>(runtime: Runtime, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let result = runtime.block_on(work);
     // What still blocks a thread (a read of a terminal, say) must not hold up the end.
     runtime.shutdown_background();

@@ -39,8 +39,9 @@ const TAPE_ROWS: usize = 200;
 /// Datasets whose sparklines are kept.
 const SPARKS_MAX: usize = 32;
 
-/// How often the newest rows of each of the other datasets are read, one after another.
-const ROWS_EVERY: Duration = Duration::from_secs(5);
+/// How often the newest rows of each of the other datasets are read, one after another: each answer is
+/// parsed whole for the few values that are new, which costs a live screen more than its stream.
+const ROWS_EVERY: Duration = Duration::from_secs(10);
 
 /// The shortest wait between two such reads, however many datasets there are: two a second are
 /// little for a service, also for a remote one.
