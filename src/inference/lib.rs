@@ -390,7 +390,7 @@ impl Inference {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
 
-    /// Returns `topic`.
+    /// Returns the topic of this id.
     ///
     /// # Errors
     /// [`InferenceError::UnknownTopic`] if there is none.

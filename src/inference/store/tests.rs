@@ -38,7 +38,7 @@ fn open() -> (tempfile::TempDir, Store, Topic) {
 }
 
 /// Opens a file that was in use just now: its writing thread closes it after the store is dropped, and
-/// whoever opens it again tries until it has.
+/// until then opening it is refused as busy.
 async fn reopen(path: &Path) -> Result<Store, StoreError> {
     retry_while_busy(|| ready(Store::open(path)), StoreError::is_busy).await
 }

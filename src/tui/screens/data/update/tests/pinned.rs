@@ -103,11 +103,11 @@ fn pins(state: &State) -> Vec<(&str, bool)> {
     state.pins.iter().map(|pin| (pin.name.as_str(), pin.details.value().is_some())).collect()
 }
 
-fn told(name: &str, n: i64) -> DataEvent {
+fn details_of(name: &str, n: i64) -> DataEvent {
     DataEvent::Pinned { dataset: id(n), result: Ok(Box::new(dataset(n, name))) }
 }
 
-fn refused(n: i64, status: Option<u16>) -> DataEvent {
+fn refusal_of(n: i64, status: Option<u16>) -> DataEvent {
     let why = Failure { status, ..Failure::default() };
     DataEvent::Pinned { dataset: id(n), result: Err(why) }
 }
@@ -122,8 +122,8 @@ fn restored_pins_are_followed_once_each() {
     let n_follows = |n| effects.iter().filter(|effect| **effect == follow(n)).count();
     assert_eq!([1, 2, 99].map(n_follows), [1, 1, 0]);
     assert_eq!(pins(&state), [("cpu", true), ("market", true), ("pin 99", false)]);
-    assert_eq!(take(&mut state, told("far", 99), 0), [follow(99)]);
-    assert_eq!(take(&mut state, told("far", 99), 0), []);
+    assert_eq!(take(&mut state, details_of("far", 99), 0), [follow(99)]);
+    assert_eq!(take(&mut state, details_of("far", 99), 0), []);
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::LoadPinned { .. })));
 }
@@ -136,13 +136,13 @@ fn pins_survive_an_outage_and_end_with_their_dataset() {
     state.on(DataEvent::Datasets { search: DatasetSearch::ALL, result: away }, at(1));
     assert_eq!(pins(&state), [("pin 1", false), ("pin 2", false), ("pin 99", false)]);
     found(&mut state, &[dataset(1, "cpu")]);
-    state.on(refused(2, None), at(2));
-    state.on(refused(99, Some(404)), at(2));
+    state.on(refusal_of(2, None), at(2));
+    state.on(refusal_of(99, Some(404)), at(2));
     assert_eq!(pins(&state), [("cpu", true), ("pin 2", false)]);
     assert_eq!(state.pins[1].details.note(at(3)), "failed");
     let effects = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(9)));
     assert!(effects.contains(&Effect::LoadPinned { dataset: id(2) }), "{effects:?}");
-    state.on(told("market", 2), at(10));
+    state.on(details_of("market", 2), at(10));
     // The same service again, with another key.
     state.connected(at(11));
     assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
