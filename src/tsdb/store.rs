@@ -7,6 +7,7 @@
 //! The engine is in a folder of its own; the promises are tested once, against the trait.
 
 pub mod row_batch;
+mod series;
 pub mod sqlite;
 
 #[cfg(test)]

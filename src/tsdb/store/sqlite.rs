@@ -20,7 +20,6 @@ mod rows_since;
 mod scan;
 mod search;
 mod search_texts;
-mod series;
 mod tables;
 mod tags;
 mod tail;
@@ -48,11 +47,12 @@ use task::{file::remove_stale, private};
 
 use self::{
     bucket_reader::Page, chunk_index::ChunkIndexCache, maintenance::Maintenance, readers::Readers,
-    series::SeriesId,
 };
 use super::{
     AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since, Store,
-    StoreError, row_batch::VisitBatch,
+    StoreError,
+    row_batch::VisitBatch,
+    series::{self, SeriesId},
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},

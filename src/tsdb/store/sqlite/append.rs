@@ -13,8 +13,8 @@ use super::{
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
     progress::{self, Progress},
     scan,
-    series::{self, SeriesId},
-    tail,
+    series::SeriesId,
+    tables, tail,
 };
 use crate::{
     span::{Order, Span},
@@ -206,7 +206,7 @@ fn seal(
 /// Lays some late rows of a dataset that has many over their chunks; whether there was one.
 pub(super) fn settle_some(connection: &Connection) -> Result<bool> {
     let sql = "SELECT dataset FROM progress WHERE n_late >= 2048 LIMIT 1";
-    let found = connection.find(sql, [], series::dataset_id)?;
+    let found = connection.find(sql, [], tables::dataset_id)?;
     let Some(dataset) = found else { return Ok(false) };
     let mut progress = Progress::read(connection, dataset)?;
     settle_late(connection, dataset, &mut progress, LATE_ROWS_STEP)?;

@@ -19,7 +19,8 @@ use super::{
     Result,
     chunk_index::{ChunkIndex, ChunkIndexCache, to_u64},
     chunks::{self, Chunk, ChunkTimes},
-    series::{self, KEPT, SeriesId, next_if},
+    series::{self, KEPT, SeriesId},
+    tables::next_if,
 };
 use crate::{
     codec::decode_rows,

@@ -18,7 +18,7 @@ use super::{
     postings::{self, Term},
     progress::{self, Progress},
     search_texts::SearchTexts,
-    series::{checked_id, dataset_id},
+    tables::{checked_id, dataset_id},
     tags,
 };
 use crate::{

@@ -8,7 +8,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{
     Result, StoreError,
-    series::{SeriesId, checked_id, direction},
+    series::{SeriesId, direction},
+    tables::checked_id,
 };
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},

@@ -14,7 +14,8 @@ use super::{
     chunk_index::ChunkIndex,
     chunks::{self, Chunk},
     progress,
-    series::{SeriesId, next_if},
+    series::SeriesId,
+    tables::next_if,
     tail::{self, Cursor, TailRow},
 };
 use crate::{

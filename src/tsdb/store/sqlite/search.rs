@@ -12,7 +12,7 @@ use super::{
     Result, catalog,
     postings::{self, Ids, Term},
     search_texts::hex,
-    series::checked_id,
+    tables::checked_id,
     tags,
 };
 use crate::catalog::{Filter, Listed};

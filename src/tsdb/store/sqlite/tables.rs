@@ -1,9 +1,12 @@
 //! Every table of the dataset store, and the number of their format.
 
-use std::time::Duration;
+use std::{iter::Peekable, time::Duration};
 
 use db::connection::Schema;
-use rusqlite::Connection;
+use model::dataset::DatasetId;
+use rusqlite::{Connection, Row};
+
+use super::Result;
 
 /// The store. Its version, the number of the format, grows with each change of the tables or of the
 /// bytes of chunks.
@@ -199,4 +202,23 @@ INSERT INTO tags (name, is_public) VALUES ('public', 1);
 /// The store's era: another number after it was restored from a backup.
 pub(super) fn era(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT value FROM counters WHERE name = 'era'", [], |row| row.get(0))
+}
+
+/// The dataset's number in the first column.
+pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
+    checked_id(row.get(0)?)
+}
+
+/// The dataset of a stored number.
+pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
+    DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
+}
+
+/// Takes the next of `rows`, if `is_wanted`.
+pub(super) fn next_if<T>(
+    rows: &mut Peekable<impl Iterator<Item = rusqlite::Result<T>>>,
+    is_wanted: impl Fn(&T) -> bool,
+) -> Result<Option<T>> {
+    let next = rows.next_if(|next| next.as_ref().map_or(true, &is_wanted));
+    Ok(next.transpose()?)
 }

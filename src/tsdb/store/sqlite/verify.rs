@@ -16,7 +16,7 @@ use super::{
     progress,
     rebuild_buckets::fold_rows,
     scan::{self, Projection},
-    series::{self, ALL, KEPT, SeriesId},
+    series::{ALL, KEPT, SeriesId},
     tables, tail,
 };
 use crate::{
@@ -49,7 +49,7 @@ pub(crate) fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<
         Verifier { connection: &read, report, progress, n_done: 0, n_all: 2 * n_rows };
     let mut last = 0;
     let next = "SELECT id FROM datasets WHERE id > ?1 ORDER BY id LIMIT 1";
-    while let Some(dataset) = read.find(next, [last], series::dataset_id)? {
+    while let Some(dataset) = read.find(next, [last], tables::dataset_id)? {
         last = dataset.get();
         verifier.dataset(dataset)?;
     }

@@ -1,11 +1,7 @@
 //! Which rows and buckets of a dataset are stored, and under which numbers.
 
-use std::iter::Peekable;
-
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
-use rusqlite::Row;
 
-use super::Result;
 use crate::{
     codec::Packing,
     span::{Order, Span},
@@ -75,23 +71,4 @@ pub(super) fn micros(resolution: Resolution) -> i64 {
 pub(super) fn span(resolution: Resolution, start: Timestamp) -> Span {
     let last = start.micros().saturating_add(micros(resolution) - 1);
     Span { first: start, last: Timestamp::from_micros(last) }
-}
-
-/// The dataset's number in the first column.
-pub(super) fn dataset_id(row: &Row<'_>) -> rusqlite::Result<DatasetId> {
-    checked_id(row.get(0)?)
-}
-
-/// The dataset of a stored number.
-pub(super) fn checked_id(number: i64) -> rusqlite::Result<DatasetId> {
-    DatasetId::new(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
-}
-
-/// Takes the next of `rows`, if `is_wanted`.
-pub(super) fn next_if<T>(
-    rows: &mut Peekable<impl Iterator<Item = rusqlite::Result<T>>>,
-    is_wanted: impl Fn(&T) -> bool,
-) -> Result<Option<T>> {
-    let next = rows.next_if(|next| next.as_ref().map_or(true, &is_wanted));
-    Ok(next.transpose()?)
 }
