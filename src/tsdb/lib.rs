@@ -1,7 +1,7 @@
 //! Rows, kept: a store of time series, the buckets made of them, and the catalog that names them.
 //!
-//! [`Store`](store::Store) is what the dataset service needs of an engine; `store/sqlite/` is the
-//! one there is. Rows are sealed in chunks, whose bytes are the matter of `codec`; `rollup` folds
+//! [`Store`](store::Store) is what the dataset service needs of an engine: `store/sqlite/` keeps it in
+//! a file, `store/postgres/` in a database that several services share. Rows are sealed in chunks, whose bytes are the matter of `codec`; `rollup` folds
 //! rows into buckets. [`admin`] verifies, copies and restores a store's file. Absent on purpose:
 //! HTTP, how rows look in files and bodies, and what a key is: its number is enough here.
 

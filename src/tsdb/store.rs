@@ -4,8 +4,9 @@
 //! change. Each read sees one snapshot of the store and never wait for a writer. Reads block their
 //! thread, so that callers take them to one that may block.
 //!
-//! The engine is in a folder of its own; the promises are tested once, against the trait.
+//! Each engine is in a folder of its own; the promises are tested once, against the trait.
 
+pub mod postgres;
 pub mod row_batch;
 mod series;
 pub mod sqlite;
@@ -216,6 +217,12 @@ pub enum StoreError {
         /// The earliest timestamp it keeps.
         kept_from: Timestamp,
     },
+    /// The database cannot be reached, or takes no writes for now. What was being written is stored as a
+    /// whole or not at all.
+    #[error(
+        "reach the dataset store's database, which is down, overloaded or changing its leader; what was being written may be stored or not, so send it again"
+    )]
+    Unreachable(#[source] Cause),
     /// The store is closed, or the program is stopping.
     #[error("reach the dataset store, which is closed")]
     Closed,

@@ -1,6 +1,7 @@
 //! Prints the figures of the store, each beside its bar: `figures [--rows N] [--folder PATH]
-//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART]`, of which the parts are `ingest`, `writers`,
-//! `reads`, `packed` and `late`. A Python that has `duckdb` and `chdb` adds those to `ingest`.
+//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART] [--postgres URL]`, of which the parts are
+//! `ingest`, `writers`, `reads`, `packed` and `late`. An address of an empty database adds the store in
+//! it, beside a plain table of rows there. A Python that has `duckdb` and `chdb` adds those to `ingest`.
 //!
 //! One dataset of one-minute bars with full mantissas, as hard to pack as real ones; batches of 1000,
 //! each on the disk before the next. Rows in SQLite, with buckets kept by upserts, are the yardstick.
@@ -12,6 +13,8 @@ mod bars;
 mod disk;
 #[path = "figures/peer.rs"]
 mod peer;
+#[path = "figures/postgres.rs"]
+mod postgres;
 #[path = "figures/rivals.rs"]
 mod rivals;
 #[path = "figures/store.rs"]
@@ -54,6 +57,8 @@ struct Asked {
     n_peer_rows: usize,
     folder: Option<PathBuf>,
     peers: Option<PathBuf>,
+    /// The address of an empty database.
+    postgres: Option<String>,
     /// What is measured; all if it is empty. Rows are ingested in any case.
     parts: Vec<String>,
 }
@@ -81,6 +86,7 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
         n_peer_rows: 1_000_000,
         folder: None,
         peers: None,
+        postgres: None,
         parts: Vec::new(),
     };
     while let Some(argument) = arguments.next() {
@@ -92,6 +98,7 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
             "--peer-rows" => asked.n_peer_rows = value()?.parse()?,
             "--folder" => asked.folder = Some(value()?.into()),
             "--peers" => asked.peers = Some(value()?.into()),
+            "--postgres" => asked.postgres = Some(value()?),
             "--parts" => asked.parts = value()?.split(',').map(str::to_owned).collect(),
             _ => return Err(format!("{argument} is not known").into()),
         }
@@ -134,6 +141,9 @@ async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()>
                 _ => table.say(&name, rate / theirs, "x"),
             }
         }
+    }
+    if let Some(url) = &asked.postgres {
+        postgres::measure(url, &store, id, n, table).await?;
     }
     if asked.wants("writers") {
         let rate = writers(&folder.join("writers.sqlite"), n / 5).await?;

@@ -63,12 +63,19 @@ const FENCES: &[Fence] = &[
         why: "a store's engine stays inside the store",
     },
     Fence {
+        word: "sqlx",
+        within: "src/",
+        only: &["src/tsdb/store/postgres", "src/tsdb/benches/figures/postgres.rs"],
+        why: "a store's engine stays inside the store",
+    },
+    Fence {
         word: "CREATE TABLE",
         within: "src/",
         only: &[
             "src/tsdb/store/sqlite/tables.rs",
+            "src/tsdb/store/postgres/tables.rs",
             "src/tsdb/benches/figures/peer.rs",
-            "src/datasets/benches/http/postgres.rs",
+            "src/tsdb/benches/figures/postgres.rs",
             "src/datasets/benches/http/postgres.rs",
             "src/accounts/store/tables.rs",
             "src/inference/store/tables.rs",

@@ -12,8 +12,13 @@ use model::{
 use tsdb::{
     catalog::{DatasetRef, NewDataset},
     span::{Order, Span},
-    store::{AppendMode, Count, PageRead, Store as _, StoreError, sqlite::SqliteStore},
+    store::{
+        AppendMode, Count, PageRead, Store, StoreError, postgres::PostgresStore,
+        sqlite::SqliteStore,
+    },
 };
+
+use crate::Outcome;
 
 /// The columns of a bar, as document 2 shows them.
 const COLUMNS: [&str; 7] =
@@ -22,10 +27,10 @@ const COLUMNS: [&str; 7] =
 /// A row: the minute since 1970, and a number for each column.
 pub(crate) type Bar = (i64, [f64; 7]);
 
-/// The embedded store.
+/// A store.
 #[derive(Debug)]
 pub(crate) struct Figures {
-    store: SqliteStore,
+    store: Box<dyn Store>,
 }
 
 /// Which page of rows is read.
@@ -40,12 +45,20 @@ pub(crate) enum Page {
 }
 
 impl Figures {
-    /// Opens the store.
+    /// Opens the embedded store.
     ///
     /// # Errors
     /// [`StoreError`].
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { store: SqliteStore::open(path)? })
+        Ok(Self { store: Box::new(SqliteStore::open(path)?) })
+    }
+
+    /// Opens the store in a database.
+    ///
+    /// # Errors
+    /// [`StoreError`], or the address is none.
+    pub(crate) fn open_database(url: &str) -> Outcome<Self> {
+        Ok(Self { store: Box::new(PostgresStore::open(&url.parse()?)?) })
     }
 
     /// Creates a dataset, or finds it.
@@ -135,6 +148,23 @@ impl Figures {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok((n_rows, sum))
+    }
+
+    /// Reads all buckets of a day; how many there are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) fn days(&self, dataset: DatasetId) -> Result<usize, StoreError> {
+        let span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+        let read = PageRead {
+            resolution: Resolution::Day,
+            span,
+            order: Order::Ascending,
+            skip: 0,
+            limit: usize::MAX,
+            count: Count::Nothing,
+        };
+        Ok(self.store.page(dataset, &read)?.rows.len())
     }
 
     /// Makes all that is old small, now.

@@ -1,0 +1,399 @@
+//! The shared store: a PostgreSQL database, which several services may serve at once.
+//!
+//! Rows are in chunks, a tail and buckets as in the embedded store, by the same codec. A write locks
+//! the dataset's row of `head` until it commits, so that revisions are in the order of commits
+//! whichever service made them, and a row's number counts within its dataset. Statements are for many
+//! rows each: a round trip costs as much as a hundred rows.
+//!
+//! The connections live on a small runtime of their own. So reads can block any thread, as the contract
+//! has it, and a write goes on when its caller is gone.
+
+mod append;
+mod buckets;
+mod catalog;
+mod chunks;
+mod connections;
+mod delete;
+mod fault;
+mod first_page;
+mod head;
+mod maintenance;
+mod pages;
+mod scan;
+mod search;
+mod since;
+mod singles;
+mod tables;
+mod tags;
+mod tail;
+mod texts;
+
+use std::{future::Future, str::FromStr, sync::Arc};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use model::{
+    block::{Block, Rows},
+    dataset::{Dataset, DatasetId},
+    key::KeyId,
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+use sqlx::{PgConnection, postgres::PgConnectOptions};
+use task::group::Group;
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::{Mutex, oneshot},
+    task::unconstrained,
+};
+
+use self::{
+    connections::{Connections, Snapshot},
+    maintenance::Unsettled,
+    pages::{StoredSeries, Wanted},
+};
+use super::{
+    AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since, Store,
+    StoreError, row_batch::VisitBatch, series::SeriesId,
+};
+use crate::{
+    catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
+    span::Span,
+};
+
+/// Threads of the runtime: packing chunks is most of what a writer does, and the database the rest.
+const THREADS: usize = 2;
+
+/// Queues of writers. Those of one dataset are in one, so that they wait for each other here and not in
+/// the database, each with a connection.
+const QUEUES: usize = 64;
+
+/// The address of a database, such as `postgres://user@host:5432/name`.
+///
+/// What it leaves out comes from the variables and the password file that `psql` reads. It may hold a
+/// password, which neither `Debug` nor `Display` shows.
+#[derive(Clone, derive_more::Debug, derive_more::Display)]
+#[debug("{self}")]
+#[display(
+    "postgres://{}:{}/{}",
+    _0.get_host(),
+    _0.get_port(),
+    _0.get_database().unwrap_or(_0.get_username())
+)]
+pub struct DatabaseUrl(Arc<PgConnectOptions>);
+
+/// A text is no address of a database. It does not say which text, which may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read the address of a database, such as postgres://user@host:5432/name")]
+pub struct DatabaseUrlError;
+
+impl FromStr for DatabaseUrl {
+    type Err = DatabaseUrlError;
+
+    fn from_str(text: &str) -> Result<Self, DatabaseUrlError> {
+        let is_url = ["postgres://", "postgresql://"].iter().any(|start| text.starts_with(start));
+        if !is_url {
+            return Err(DatabaseUrlError);
+        }
+        text.parse().map(Arc::new).map(Self).map_err(|_| DatabaseUrlError)
+    }
+}
+
+/// The shared store.
+#[derive(Debug)]
+pub struct PostgresStore {
+    connections: Connections,
+    queues: Arc<[Mutex<()>]>,
+    /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
+    era: i64,
+    group: Group,
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl PostgresStore {
+    /// Opens the store in the database at `url`, and creates its tables if they are missing. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the database cannot be reached, or another version of the program made its
+    /// tables.
+    pub fn open(url: &DatabaseUrl) -> Result<Self> {
+        let options = PgConnectOptions::clone(&url.0);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("datasets-postgres")
+            .enable_all()
+            .build()
+            .map_err(StoreError::Prepare)?;
+        let connections = Connections::new(options, runtime.handle().clone());
+        let queues = (0..QUEUES).map(|_| Mutex::default()).collect();
+        let group = Group::default();
+        let mut store = Self { connections, queues, era: 0, group, runtime: Some(runtime) };
+        store.era = store.wait(store.connections.write(|c| tables::open(c).boxed()))?;
+        let maintenance = maintenance::run(store.connections.clone());
+        store.within(|| store.group.spawn("dataset store", maintenance));
+        Ok(store)
+    }
+
+    /// Runs `work` in the context of the runtime.
+    fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _context = self.runtime.as_ref().map(Runtime::enter);
+        work()
+    }
+
+    /// Blocks until `work` is done, on any thread: also on one of a runtime, whose budget for a task is
+    /// not to end the wait.
+    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.within(|| futures::executor::block_on(unconstrained(work)))
+    }
+
+    /// Runs `read`. Blocks.
+    fn read<T>(
+        &self,
+        snapshot: Snapshot,
+        read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
+    ) -> Result<T> {
+        self.wait(self.connections.read(snapshot, read))
+    }
+
+    /// Runs `work` in a transaction, behind others of its dataset, and returns its result once that is
+    /// durable and `on_commit` was called.
+    fn write<T: Send + 'static>(
+        &self,
+        dataset: Option<DatasetId>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        on_commit: impl FnOnce(&T) + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
+        let (reply, answer) = oneshot::channel();
+        let (connections, queues) = (self.connections.clone(), Arc::clone(&self.queues));
+        let write = async move {
+            let place = dataset.map_or(0, |id| id.get().unsigned_abs());
+            let queue = usize::try_from(place).unwrap_or(0) % QUEUES;
+            let _turn = match (dataset, queues.get(queue)) {
+                (Some(_), Some(queue)) => Some(queue.lock().await),
+                _ => None,
+            };
+            let result = connections.write(work).await;
+            if let Ok(done) = &result {
+                on_commit(done);
+            }
+            // The caller may be gone.
+            drop(reply.send(result));
+        };
+        self.within(|| self.group.spawn_to_end("write", write));
+        async move { answer.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.group.stop();
+        // What is under way is undone by the database.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Store for PostgresStore {
+    fn create(
+        &self,
+        datasets: Vec<NewDataset>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
+        self.write(
+            None,
+            move |c| async move { catalog::create(c, &datasets, now).await }.boxed(),
+            |_| {},
+        )
+    }
+
+    fn change(
+        &self,
+        dataset: DatasetId,
+        change: DatasetChange,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Sight>> {
+        self.write(
+            Some(dataset),
+            move |c| async move { catalog::change(c, dataset, &change, now).await }.boxed(),
+            |_| {},
+        )
+    }
+
+    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
+        self.write(None, move |c| async move { tags::change(c, &change).await }.boxed(), |_| {})
+    }
+
+    fn append(
+        &self,
+        mode: AppendMode,
+        dataset: DatasetId,
+        mut rows: Block,
+        now: Timestamp,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>> {
+        let write = self.write(
+            Some(dataset),
+            move |c| {
+                let append =
+                    async move { (append::append(c, dataset, mode, &mut rows, now).await, rows) };
+                append.map(|(appended, rows)| Ok((appended?, rows))).boxed()
+            },
+            move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
+        );
+        async move { Ok(write.await?.0) }.boxed()
+    }
+
+    fn prune(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        limit_rows: usize,
+    ) -> BoxFuture<'_, Result<u64>> {
+        self.write(
+            Some(dataset),
+            move |c| append::prune(c, dataset, before, limit_rows).boxed(),
+            |_| {},
+        )
+    }
+
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64>> {
+        self.write(Some(dataset), move |c| delete::rows(c, dataset, span, now).boxed(), |_| {})
+    }
+
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
+        self.write(Some(dataset), move |c| delete::dataset(c, dataset).boxed(), |_| {})
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<()>> {
+        let (reply, answer) = oneshot::channel();
+        let connections = self.connections.clone();
+        let settle = async move {
+            drop(reply.send(maintenance::settle_all(&connections, Unsettled::Any).await));
+        };
+        self.within(|| self.group.spawn("settle", settle));
+        async move { answer.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
+    }
+
+    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
+        let which = Arc::new(which.clone());
+        self.read(Snapshot::Statement, |c| {
+            let which = Arc::clone(&which);
+            async move { catalog::sight(c, key, &which).await }.boxed()
+        })
+    }
+
+    fn version(&self) -> Option<i64> {
+        // To learn of the commits of other services takes a round trip.
+        None
+    }
+
+    fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
+        let filter = Arc::new(filter.clone());
+        self.read(Snapshot::Transaction, |c| {
+            let filter = Arc::clone(&filter);
+            async move { search::list(c, key, &filter, skip, limit).await }.boxed()
+        })
+    }
+
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
+        let tag: Arc<str> = tag.into();
+        self.read(Snapshot::Statement, |c| {
+            let tag = Arc::clone(&tag);
+            async move { tags::holders(c, owner, &tag).await }.boxed()
+        })
+    }
+
+    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
+        self.read(Snapshot::Statement, |c| tags::list(c, filter).boxed())
+    }
+
+    fn retained(&self) -> Result<Vec<Dataset>> {
+        self.read(Snapshot::Transaction, |c| catalog::retained(c).boxed())
+    }
+
+    fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
+        self.read(Snapshot::Statement, |c| {
+            pages::newest_within(c, SeriesId::rows(dataset), n_bytes).boxed()
+        })
+    }
+
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
+        let read = *read;
+        let is_plain = read.count == Count::Nothing && read.skip == 0;
+        if is_plain && read.resolution == Resolution::Raw {
+            let find = self.read(Snapshot::Statement, |c| {
+                async move { first_page::read(c, dataset, &read).await }.boxed()
+            });
+            if let Some(page) = find? {
+                return Ok(page);
+            }
+        }
+        self.read(Snapshot::Transaction, |c| read_page(c, dataset, read).boxed())
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<()>> {
+        let sql = "UPDATE format SET version = version WHERE false";
+        self.write(
+            None,
+            move |c| async move { Ok(sqlx::query(sql).execute(c).await.map(drop)?) }.boxed(),
+            |()| {},
+        )
+    }
+
+    #[cfg(any(test, feature = "faults"))]
+    fn limit_pages(&self, _: u32) -> BoxFuture<'_, Result<()>> {
+        // The disk is the server's.
+        futures::future::ready(Ok(())).boxed()
+    }
+
+    fn era(&self) -> i64 {
+        self.era
+    }
+
+    fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
+        self.read(Snapshot::Transaction, |c| since::read_since(c, dataset, after, limit).boxed())
+    }
+
+    fn scan(
+        &self,
+        dataset: DatasetId,
+        resolution: Resolution,
+        span: Span,
+        visit: VisitBatch<'_>,
+    ) -> Result<()> {
+        scan::scan(self, SeriesId { dataset, resolution }, span, visit)
+    }
+}
+
+/// Reads a page, and counts if that is asked for.
+async fn read_page(c: &mut PgConnection, dataset: DatasetId, read: PageRead) -> Result<PageOfRows> {
+    let PageRead { resolution, span, order, skip, limit, count } = read;
+    let (revision, empty) = catalog::columns(c, dataset).await?;
+    let mut wanted = Wanted { span, order, skip, limit };
+    let is_counted = count == Count::All;
+    let id = SeriesId { dataset, resolution };
+    let stored = StoredSeries { id, empty };
+    let mut count = None;
+    if is_counted || skip > 0 {
+        let (n, rest) = match resolution {
+            Resolution::Raw => stored.count(c, &wanted).await?,
+            _ => pages::count_buckets(c, id, &wanted).await?,
+        };
+        wanted = rest;
+        count = is_counted.then_some(n);
+    }
+    let rows = match resolution {
+        Resolution::Raw => Rows::Raw(stored.read(c, &wanted).await?),
+        _ => Rows::Buckets(pages::buckets(c, id, &wanted).await?),
+    };
+    Ok(PageOfRows { count, rows, revision })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+//! Chunks in their table: the long runs of rows, and of buckets.
+
+use std::ops::Range;
+
+use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::{Result, StoreError, fault::unsigned, tail::bounds};
+use crate::{
+    codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
+    span::{Order, Span},
+    store::series::{SeriesId, direction},
+};
+
+/// Rows of a new chunk, as in the embedded store.
+pub(super) const CHUNK_ROWS: usize = 1024;
+
+/// Rows that are worth a chunk. Fewer wait in the tail for more to come.
+pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
+
+/// Bytes of chunks that one statement reads at most, give or take one chunk: a page may be of chunks
+/// full of long texts.
+const READ_BYTES_MAX: i64 = 4 << 20;
+
+/// Where a chunk is and what it covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) id: i64,
+    pub(super) span: Span,
+    pub(super) n: usize,
+}
+
+/// A chunk that was read, packed as it is.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) place: Place,
+    times: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// The columns of a chunk, from `id` to `body`.
+pub(super) type Columns = (i64, i64, i64, i64, Vec<u8>, Vec<u8>);
+
+/// The same, and how many chunks were found in all.
+type Counted = (i64, i64, i64, i64, Vec<u8>, Vec<u8>, i64);
+
+impl Place {
+    fn new(columns: (i64, i64, i64, i64)) -> Result<Self> {
+        let (id, first, last, n) = columns;
+        let span =
+            Span { first: Timestamp::from_micros(first), last: Timestamp::from_micros(last) };
+        Ok(Self { id, span, n: unsigned(n)? })
+    }
+}
+
+impl Chunk {
+    pub(super) fn new(columns: Columns) -> Result<Self> {
+        let (id, first, last, n, times, body) = columns;
+        Ok(Self { place: Place::new((id, first, last, n))?, times, body })
+    }
+
+    /// Adds the rows of a span to `block`, with values of some columns alone if they are `wanted`.
+    pub(super) fn decode(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        block: &mut Block,
+        wanted: Option<&[usize]>,
+    ) -> Result<()> {
+        let mut read = || {
+            let timestamps = self.timestamps()?;
+            let rows = within(&timestamps, span);
+            if rows.is_empty() {
+                return Ok(());
+            }
+            decode_rows(block, &timestamps, &self.body, rows, wanted)
+        };
+        read().map_err(|source| StoreError::Damaged { dataset, source })
+    }
+
+    fn timestamps(&self) -> Result<Timestamps<'_>, DecodeError> {
+        let Place { span, n, .. } = self.place;
+        let timestamps = Timestamps::read(&self.times, n)?;
+        let ends = timestamps.get(0).zip(n.checked_sub(1).and_then(|last| timestamps.get(last)));
+        let is_it = ends == Some((span.first, span.last));
+        if is_it { Ok(timestamps) } else { Err(DecodeError::MISSING) }
+    }
+}
+
+/// The places of the timestamps that lie in `span`.
+fn within(timestamps: &Timestamps<'_>, span: Span) -> Range<usize> {
+    let start = timestamps.partition_point(|timestamp| timestamp < span.first);
+    let end = timestamps.partition_point(|timestamp| timestamp <= span.last);
+    start..end.max(start)
+}
+
+/// The condition for chunks of series `$1`, `$2` that touch the span from `$3` to `$4`. The last line
+/// keeps a walk through the index from going on to its end.
+pub(super) const TOUCHES: &str =
+    "dataset = $1 AND resolution = $2 AND t_last >= $3 AND t_first <= $4
+     AND t_last <= coalesce((SELECT min(t_last) FROM chunks
+         WHERE dataset = $1 AND resolution = $2 AND t_last >= $4), 9223372036854775807)";
+
+/// The timestamp at which the last chunk ends.
+pub(super) async fn end(c: &mut PgConnection, series: SeriesId) -> Result<Option<Timestamp>> {
+    let (dataset, resolution) = series.key();
+    let sql = "SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = $2";
+    let end: Option<i64> =
+        sqlx::query_scalar(sql).bind(dataset).bind(resolution).fetch_one(c).await?;
+    Ok(end.map(Timestamp::from_micros))
+}
+
+/// The places of the first `limit` chunks that touch a span, oldest first.
+pub(super) async fn places(
+    c: &mut PgConnection,
+    series: SeriesId,
+    span: Span,
+    limit: i64,
+) -> Result<Vec<Place>> {
+    let (dataset, resolution, first, last) = series.within(span);
+    let sql = format!(
+        "SELECT id, t_first, t_last, n FROM chunks WHERE {TOUCHES} ORDER BY t_last LIMIT $5"
+    );
+    let rows: Vec<(i64, i64, i64, i64)> = sqlx::query_as(AssertSqlSafe(sql))
+        .bind(dataset)
+        .bind(resolution)
+        .bind(first)
+        .bind(last)
+        .bind(limit)
+        .fetch_all(c)
+        .await?;
+    rows.into_iter().map(Place::new).collect()
+}
+
+/// The first chunks of those that touch a span, in the given order: at most `limit`, and at least one if
+/// there is any. Also whether they are all there are.
+pub(super) async fn read(
+    c: &mut PgConnection,
+    series: SeriesId,
+    span: Span,
+    order: Order,
+    limit: i64,
+) -> Result<(Vec<Chunk>, bool)> {
+    let (dataset, resolution, first, last) = series.within(span);
+    let order = direction(order);
+    let sql = format!(
+        "SELECT id, t_first, t_last, n, times, body, n_found FROM (
+             SELECT *, count(*) OVER () AS n_found,
+                 sum(octet_length(body)) OVER (ORDER BY t_last {order}) - octet_length(body) AS passed
+             FROM (SELECT * FROM chunks WHERE {TOUCHES} ORDER BY t_last {order} LIMIT $5) AS first_ones
+         ) AS sized WHERE passed <= $6 ORDER BY t_last {order}"
+    );
+    let rows: Vec<Counted> = sqlx::query_as(AssertSqlSafe(sql))
+        .bind(dataset)
+        .bind(resolution)
+        .bind(first)
+        .bind(last)
+        .bind(limit)
+        .bind(READ_BYTES_MAX)
+        .fetch_all(c)
+        .await?;
+    let n_found = rows.first().map_or(0, |(.., n_found)| *n_found);
+    let chunks: Vec<Chunk> = rows
+        .into_iter()
+        .map(|(id, first, last, n, times, body, _)| Chunk::new((id, first, last, n, times, body)))
+        .collect::<Result<_>>()?;
+    let is_all = n_found < limit && chunks.len() == unsigned::<usize>(n_found)?;
+    Ok((chunks, is_all))
+}
+
+/// Reads one chunk by its number.
+pub(super) async fn read_one(c: &mut PgConnection, series: SeriesId, id: i64) -> Result<Chunk> {
+    let sql = "SELECT id, t_first, t_last, n, times, body FROM chunks WHERE id = $1";
+    let found: Option<Columns> = sqlx::query_as(sql).bind(id).fetch_optional(c).await?;
+    let missing = || StoreError::Damaged { dataset: series.dataset, source: DecodeError::MISSING };
+    Chunk::new(found.ok_or_else(missing)?)
+}
+
+/// All chunks that touch any of some spans, oldest first.
+pub(super) async fn read_spans(
+    c: &mut PgConnection,
+    series: SeriesId,
+    spans: &[Span],
+) -> Result<Vec<Chunk>> {
+    let (dataset, resolution) = series.key();
+    let (first, last) = bounds(spans);
+    let sql = "SELECT id, t_first, t_last, n, times, body FROM chunks WHERE id IN (
+             SELECT touched.id FROM unnest($3::bigint[], $4::bigint[]) AS s (first, last)
+             CROSS JOIN LATERAL (
+                 SELECT id FROM chunks WHERE dataset = $1 AND resolution = $2
+                 AND t_last >= s.first AND t_first <= s.last
+                 AND t_last <= coalesce((SELECT min(t_last) FROM chunks
+                     WHERE dataset = $1 AND resolution = $2 AND t_last >= s.last),
+                     9223372036854775807)
+             ) AS touched
+         ) ORDER BY t_last";
+    let rows: Vec<Columns> = sqlx::query_as(sql)
+        .bind(dataset)
+        .bind(resolution)
+        .bind(first)
+        .bind(last)
+        .fetch_all(c)
+        .await?;
+    rows.into_iter().map(Chunk::new).collect()
+}
+
+/// The chunks that `times`, which are in order, fall into: each the first that does not end before it.
+/// Their bodies are left out unless they are asked for.
+pub(super) async fn covering(
+    c: &mut PgConnection,
+    series: SeriesId,
+    times: &[Timestamp],
+    has_bodies: bool,
+) -> Result<Vec<Chunk>> {
+    let (dataset, resolution) = series.key();
+    let times: Vec<i64> = times.iter().map(|time| time.micros()).collect();
+    let sql = "SELECT id, t_first, t_last, n, times, CASE WHEN $4 THEN body ELSE '' END FROM chunks
+         WHERE id IN (
+             SELECT covering.id FROM unnest($3::bigint[]) AS s (t) CROSS JOIN LATERAL (
+                 SELECT id FROM chunks WHERE dataset = $1 AND resolution = $2 AND t_last >= s.t
+                 ORDER BY t_last LIMIT 1
+             ) AS covering
+         ) ORDER BY t_last";
+    let rows: Vec<Columns> = sqlx::query_as(sql)
+        .bind(dataset)
+        .bind(resolution)
+        .bind(times)
+        .bind(has_bodies)
+        .fetch_all(c)
+        .await?;
+    rows.into_iter().map(Chunk::new).collect()
+}
+
+/// Those of `times`, which are in order, at which chunks have rows.
+pub(super) async fn find_held(
+    c: &mut PgConnection,
+    series: SeriesId,
+    times: &[Timestamp],
+) -> Result<Vec<Timestamp>> {
+    if times.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dataset = series.dataset;
+    let mut held = Vec::new();
+    for chunk in covering(c, series, times, false).await? {
+        let Span { first, last } = chunk.place.span;
+        let timestamps =
+            chunk.timestamps().map_err(|source| StoreError::Damaged { dataset, source })?;
+        let from = times.partition_point(|time| *time < first);
+        let to = times.partition_point(|time| *time <= last);
+        let here = times.get(from..to).unwrap_or_default().iter();
+        held.extend(here.filter(|time| timestamps.contains(**time)));
+    }
+    Ok(held)
+}
+
+/// How many rows a chunk has in a span.
+pub(super) async fn n_within(
+    c: &mut PgConnection,
+    series: SeriesId,
+    place: Place,
+    span: Span,
+) -> Result<usize> {
+    if span.first <= place.span.first && place.span.last <= span.last {
+        return Ok(place.n);
+    }
+    let dataset = series.dataset;
+    let chunk = read_one(c, series, place.id).await?;
+    let timestamps =
+        chunk.timestamps().map_err(|source| StoreError::Damaged { dataset, source })?;
+    Ok(within(&timestamps, span).len())
+}
+
+/// Writes all of `block` as chunks of about [`CHUNK_ROWS`].
+pub(super) async fn insert(c: &mut PgConnection, series: SeriesId, block: &Block) -> Result<()> {
+    let n = block.len();
+    if n == 0 {
+        return Ok(());
+    }
+    let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
+    let mut firsts = Vec::with_capacity(n_chunks);
+    let (mut lasts, mut lengths, mut last_rows) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut times, mut bodies) = (Vec::new(), Vec::new());
+    for chunk_idx in 0..n_chunks {
+        let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
+        let timestamps = block.times.get(rows.clone()).unwrap_or_default();
+        let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else { continue };
+        firsts.push(first.micros());
+        lasts.push(last.micros());
+        lengths.push(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+        let ids = block.ids.get(rows.clone()).unwrap_or_default();
+        last_rows.push(ids.iter().max().copied().unwrap_or_default());
+        let encoded = encode(block, rows, Packing::Small);
+        times.push(encoded.times);
+        bodies.push(encoded.body);
+    }
+    let (dataset, resolution) = series.key();
+    sqlx::query(
+        "INSERT INTO chunks (dataset, resolution, t_first, t_last, n, last_row, times, body)
+         SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+             $7::bytea[], $8::bytea[])",
+    )
+    .bind(dataset)
+    .bind(resolution)
+    .bind(firsts)
+    .bind(lasts)
+    .bind(lengths)
+    .bind(last_rows)
+    .bind(times)
+    .bind(bodies)
+    .execute(c)
+    .await?;
+    Ok(())
+}
+
+/// Removes the chunks of these numbers.
+pub(super) async fn remove(c: &mut PgConnection, ids: Vec<i64>) -> Result<()> {
+    if !ids.is_empty() {
+        sqlx::query("DELETE FROM chunks WHERE id = ANY($1)").bind(ids).execute(c).await?;
+    }
+    Ok(())
+}
+
+/// Lays `late` over the chunks that cover its timestamps. Each of its rows is at the end of the last
+/// chunk or before it.
+pub(super) async fn overlay(c: &mut PgConnection, series: SeriesId, late: &Block) -> Result<()> {
+    let covering = covering(c, series, &late.times, true).await?;
+    remove(c, covering.iter().map(|chunk| chunk.place.id).collect()).await?;
+    let mut start = 0;
+    for chunk in covering {
+        let end = late.first_after(chunk.place.span.last);
+        let mut under = late.empty_like();
+        chunk.decode(series.dataset, chunk.place.span, &mut under, None)?;
+        insert(c, series, &under.merge(&late.part(start..end))).await?;
+        start = end;
+    }
+    if start == late.len() {
+        return Ok(());
+    }
+    Err(StoreError::Damaged { dataset: series.dataset, source: DecodeError::MISSING })
+}
+
+/// Removes the rows of a span. What a chunk has outside of it becomes chunks of their own.
+pub(super) async fn cut(
+    c: &mut PgConnection,
+    series: SeriesId,
+    span: Span,
+    empty: &Block,
+) -> Result<()> {
+    if span.first > span.last {
+        return Ok(());
+    }
+    let (dataset, resolution, first, last) = series.within(span);
+    sqlx::query(
+        "DELETE FROM chunks WHERE dataset = $1 AND resolution = $2
+         AND t_first >= $3 AND t_last BETWEEN $3 AND $4",
+    )
+    .bind(dataset)
+    .bind(resolution)
+    .bind(first)
+    .bind(last)
+    .execute(&mut *c)
+    .await?;
+    // Those at the ends of the span, or one around it.
+    let ends = read_spans(c, series, &[span]).await?;
+    remove(c, ends.iter().map(|chunk| chunk.place.id).collect()).await?;
+    for chunk in ends {
+        let mut rows = empty.clone();
+        chunk.decode(series.dataset, chunk.place.span, &mut rows, None)?;
+        for left in [0..rows.first_not_before(span.first), rows.first_after(span.last)..rows.len()]
+        {
+            insert(c, series, &rows.part(left)).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Connections to the database: a few, each used by one transaction at a time.
+//!
+//! A connection that broke while it was idle is replaced without the caller's notice, since nothing
+//! was asked of it yet. One that breaks later fails its transaction, and is not used again.
+
+use std::{
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use sqlx::{
+    PgConnection, PgPool, Postgres,
+    pool::PoolConnection,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tokio::{runtime::Handle, time::timeout};
+
+use super::{
+    Result, StoreError,
+    fault::{is_lost, timed_out},
+};
+
+/// Connections at most. The server takes a hundred by default, of which several services have to
+/// live; long readers are bounded on their own, below this number.
+const CONNECTIONS_MAX: u32 = 16;
+
+/// How long a caller waits for a connection: longer than a busy service needs to get to it, shorter
+/// than its client waits.
+const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a transaction may take from end to end. The server ends a statement sooner; this is for a
+/// server that does not respond at all.
+const DONE_WITHIN: Duration = Duration::from_secs(40);
+
+/// The settings of a connection: what the server may take for a statement, and to wait for a lock, in
+/// milliseconds. Every statement finds its rows by an index, whatever its parameters are: to plan it
+/// again, or to compile it, takes longer than to run it.
+const SETTINGS: [(&str, &str); 5] = [
+    ("search_path", "datasets"),
+    ("statement_timeout", "30000"),
+    ("lock_timeout", "10000"),
+    ("plan_cache_mode", "force_generic_plan"),
+    ("jit", "off"),
+];
+
+/// Idle connections are closed after this, so that a quiet service leaves its places to others.
+const IDLE_FOR: Duration = Duration::from_mins(10);
+
+/// Starts a transaction that writes. The row lock on `head` puts those of a dataset in order, and
+/// what is read after it is what the one before committed.
+const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+/// Starts a transaction that sees one snapshot.
+const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// Handle to the connections. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Connections {
+    pool: PgPool,
+    runtime: Handle,
+}
+
+/// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`] is called.
+pub(super) struct Transaction {
+    connection: Option<PoolConnection<Postgres>>,
+    runtime: Handle,
+    /// Whether there is more than single statements.
+    is_open: bool,
+    is_clean: bool,
+}
+
+/// What sees one snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Snapshot {
+    /// Each statement: for work that is one alone, which saves two round trips.
+    Statement,
+    /// All statements of the work.
+    Transaction,
+}
+
+impl Connections {
+    /// Connects as they are needed, on `runtime`.
+    pub(super) fn new(options: PgConnectOptions, runtime: Handle) -> Self {
+        let options = options.application_name("triptych").options(SETTINGS);
+        let _context = runtime.enter();
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS_MAX)
+            .acquire_timeout(ACQUIRE_WITHIN)
+            .idle_timeout(IDLE_FOR)
+            // `begin` tells as well, without a round trip more.
+            .test_before_acquire(false)
+            .connect_lazy_with(options);
+        Self { pool, runtime }
+    }
+
+    /// Runs `work`, which sees one snapshot; again on another connection where one was lost.
+    pub(super) async fn read<T>(
+        &self,
+        snapshot: Snapshot,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
+    ) -> Result<T> {
+        let begin = match snapshot {
+            Snapshot::Statement => None,
+            Snapshot::Transaction => Some(BEGIN_READ),
+        };
+        for _ in 0..CONNECTIONS_MAX {
+            match self.run(begin, &work).await {
+                Err(StoreError::Unreachable(cause))
+                    if cause.downcast_ref().is_some_and(is_lost) => {}
+                result => return result,
+            }
+        }
+        self.run(begin, work).await
+    }
+
+    /// Runs `work`, whose writes are durable on return.
+    pub(super) async fn write<T>(
+        &self,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>>,
+    ) -> Result<T> {
+        self.run(Some(BEGIN_WRITE), work).await
+    }
+
+    /// Starts a transaction that sees one snapshot.
+    pub(super) async fn snapshot(&self) -> Result<Transaction> {
+        self.begin(Some(BEGIN_READ)).await
+    }
+
+    async fn run<T>(
+        &self,
+        begin: Option<&'static str>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>>,
+    ) -> Result<T> {
+        let done = async {
+            let mut transaction = self.begin(begin).await?;
+            let result = work(&mut transaction).await;
+            transaction.finish(result).await
+        };
+        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out()))
+    }
+
+    async fn begin(&self, sql: Option<&'static str>) -> Result<Transaction> {
+        // Each of the idle connections may have been lost with the server.
+        let mut n_left = CONNECTIONS_MAX;
+        loop {
+            let connection = Some(self.pool.acquire().await?);
+            let runtime = self.runtime.clone();
+            let is_open = sql.is_some();
+            let mut transaction = Transaction { connection, runtime, is_open, is_clean: false };
+            let Some(sql) = sql else { return Ok(transaction) };
+            match sqlx::raw_sql(sql).execute(&mut *transaction).await {
+                Ok(_) => return Ok(transaction),
+                Err(error) if n_left > 0 && is_lost(&error) => n_left -= 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Transaction {
+    /// Commits if `result` is well, else undoes all; returns it, unless the commit fails.
+    pub(super) async fn finish<T>(mut self, result: Result<T>) -> Result<T> {
+        match &result {
+            Ok(_) if !self.is_open => self.is_clean = true,
+            Ok(_) => {
+                sqlx::raw_sql("COMMIT").execute(&mut *self).await?;
+                self.is_clean = true;
+            }
+            // Also of a server that takes no writes any more: the next connection may find another.
+            Err(StoreError::Unreachable(_)) => {}
+            Err(_) if !self.is_open => self.is_clean = true,
+            Err(_) => self.is_clean = sqlx::raw_sql("ROLLBACK").execute(&mut *self).await.is_ok(),
+        }
+        result
+    }
+}
+
+impl Deref for Transaction {
+    type Target = PgConnection;
+
+    #[expect(clippy::expect_used, reason = "the connection is there until the drop")]
+    fn deref(&self) -> &PgConnection {
+        self.connection.as_deref().expect("a connection until the drop")
+    }
+}
+
+impl DerefMut for Transaction {
+    #[expect(clippy::expect_used, reason = "the connection is there until the drop")]
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        self.connection.as_deref_mut().expect("a connection until the drop")
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // A task returns or closes the connection.
+        let _context = self.runtime.enter();
+        if let Some(mut connection) = self.connection.take()
+            && !self.is_clean
+        {
+            connection.close_on_drop();
+        }
+    }
+}

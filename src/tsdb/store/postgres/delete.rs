@@ -1,0 +1,77 @@
+//! Deletes rows of a span at once, and a dataset in two steps: it is invisible at once, and its space is
+//! freed in small steps.
+
+use model::{dataset::DatasetId, timestamp::Timestamp};
+use sqlx::PgConnection;
+
+use super::{
+    Result, buckets, chunks,
+    head::Head,
+    pages::{StoredSeries, Wanted},
+    tail,
+};
+use crate::span::Span;
+
+/// Records of each table that one step removes: as many chunks take a few milliseconds.
+const STEP_RECORDS: i64 = 256;
+
+/// Deletes the rows of a span; how many that were.
+pub(super) async fn rows(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    span: Span,
+    now: Timestamp,
+) -> Result<u64> {
+    let mut head = Head::lock(c, dataset).await?;
+    if span.first > span.last {
+        return Ok(0);
+    }
+    let stored = StoredSeries { id: head.rows(), empty: head.empty.clone() };
+    let (n_gone, _) = stored.count(c, &Wanted::all(span)).await?;
+    tail::remove(c, dataset, span).await?;
+    chunks::cut(c, head.rows(), span, &head.empty).await?;
+    buckets::cut(c, &mut head, span).await?;
+    head.recount(c).await?;
+    head.commit(c, 0, now).await?;
+    Ok(n_gone)
+}
+
+/// Takes a dataset out of the catalog and leaves its rows to [`step`]; whether there was one.
+pub(super) async fn dataset(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
+    // A writer that holds the row finishes first.
+    let sql = "SELECT dataset FROM head WHERE dataset = $1 FOR UPDATE";
+    let found: Option<i64> =
+        sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
+    if found.is_none() {
+        return Ok(false);
+    }
+    for sql in ["DELETE FROM datasets WHERE id = $1", "INSERT INTO doomed (dataset) VALUES ($1)"] {
+        sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
+    }
+    Ok(true)
+}
+
+/// Removes some records of a deleted dataset; whether there may be more.
+pub(super) async fn step(c: &mut PgConnection) -> Result<bool> {
+    let sql = "SELECT dataset FROM doomed LIMIT 1 FOR UPDATE SKIP LOCKED";
+    let doomed: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
+    let Some(doomed) = doomed else { return Ok(false) };
+    let mut n_gone = 0;
+    for sql in [
+        "DELETE FROM chunks WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM chunks WHERE dataset = $1 LIMIT $2))",
+        "DELETE FROM tail WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM tail WHERE dataset = $1 LIMIT $2))",
+        "DELETE FROM buckets WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM buckets WHERE dataset = $1 LIMIT $2))",
+        "DELETE FROM feed WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM feed WHERE dataset = $1 LIMIT $2))",
+    ] {
+        let done = sqlx::query(sql).bind(doomed).bind(STEP_RECORDS).execute(&mut *c).await?;
+        n_gone += done.rows_affected();
+    }
+    if n_gone == 0 {
+        sqlx::query("DELETE FROM doomed WHERE dataset = $1").bind(doomed).execute(c).await?;
+    }
+    Ok(true)
+}

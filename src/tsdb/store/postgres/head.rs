@@ -1,0 +1,195 @@
+//! The state of a dataset, which its writers lock and save.
+
+use std::collections::BTreeMap;
+
+use model::{
+    block::Block,
+    dataset::{Column, DatasetId, Dtype},
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+use sqlx::PgConnection;
+
+use super::{Result, StoreError, chunks, fault::unsigned, tail, texts};
+use crate::{
+    catalog::VALUE_COLUMN,
+    rollup::Fold,
+    span::Span,
+    store::series::{self, ALL, SETTLED, SeriesId},
+};
+
+/// The state of a dataset whose row of `head` is locked until the transaction ends.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) dataset: DatasetId,
+    pub(super) revision: u64,
+    /// The last row number given.
+    pub(super) last_row: i64,
+    pub(super) newest: Option<Timestamp>,
+    pub(super) kept_from: Option<Timestamp>,
+    /// Rows of the tail after the last chunk, about.
+    pub(super) n_fresh: usize,
+    /// Rows of the tail before the end of the last chunk, about.
+    pub(super) n_late: usize,
+    /// Buckets written since they were last packed.
+    pub(super) n_loose: usize,
+    /// The end of the last chunk of rows.
+    pub(super) chunks_end: Option<Timestamp>,
+    /// The ends of the last chunks of buckets, of each of [`SETTLED`].
+    bucket_ends: Vec<Option<i64>>,
+    /// A block of the dataset's columns without rows.
+    pub(super) empty: Block,
+    /// How rows fold into buckets; none if nothing in them is a number.
+    pub(super) fold: Option<Fold>,
+    /// When it was last changed.
+    pub(super) updated_at: Timestamp,
+}
+
+/// The numbers of a row of `head`, from `revision` to `n_loose` and the time of the last change.
+type Numbers = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64);
+
+/// The ends of the chunks of rows and of buckets, the column to fold, and the names and types of all
+/// columns.
+type Facts = (Option<i64>, Vec<Option<i64>>, Option<String>, Vec<String>, Vec<String>);
+
+impl Head {
+    /// Locks the state of a dataset and reads it.
+    ///
+    /// # Errors
+    /// [`StoreError::NoDataset`].
+    pub(super) async fn lock(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
+        let sql = "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose,
+             updated_at FROM head WHERE dataset = $1 FOR NO KEY UPDATE";
+        let found: Option<Numbers> =
+            sqlx::query_as(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
+        let Some((revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, updated_at)) =
+            found
+        else {
+            return Err(StoreError::NoDataset { dataset });
+        };
+        // In a statement of its own: one that waits for a lock sees everything else as it was before.
+        let (chunks_end, bucket_ends, value_column, names, dtypes): Facts = sqlx::query_as(
+            "SELECT (SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = 0),
+             ARRAY(SELECT (SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = r)
+                 FROM unnest($3::bigint[]) WITH ORDINALITY AS settled (r, place) ORDER BY place),
+             (SELECT value FROM metadata WHERE dataset = $1 AND field = $2),
+             ARRAY(SELECT name FROM columns WHERE dataset = $1 ORDER BY ordinal),
+             ARRAY(SELECT dtype FROM columns WHERE dataset = $1 ORDER BY ordinal)",
+        )
+        .bind(dataset.get())
+        .bind(VALUE_COLUMN)
+        .bind(SETTLED.map(series::code))
+        .fetch_one(c)
+        .await?;
+        let dtypes: Vec<Dtype> =
+            dtypes.iter().map(|dtype| texts::dtype(dtype)).collect::<Result<_>>()?;
+        let column = |(name, dtype): (String, &Dtype)| Column {
+            id: 0,
+            dataset_id: dataset,
+            name: texts::shown_name(name),
+            dtype: *dtype,
+            created_at: Timestamp::default(),
+        };
+        let columns: Vec<Column> = names.into_iter().zip(&dtypes).map(column).collect();
+        let metadata = value_column.map(|value| (VALUE_COLUMN.to_owned(), value));
+        let fold = Fold::for_dataset(&columns, &BTreeMap::from_iter(metadata));
+        Ok(Self {
+            dataset,
+            revision: unsigned(revision)?,
+            last_row,
+            newest: newest.map(Timestamp::from_micros),
+            kept_from: kept_from.map(Timestamp::from_micros),
+            n_fresh: unsigned(n_fresh)?,
+            n_late: unsigned(n_late)?,
+            n_loose: unsigned(n_loose)?,
+            chunks_end: chunks_end.map(Timestamp::from_micros),
+            bucket_ends,
+            empty: Block::new(&dtypes),
+            fold,
+            updated_at: Timestamp::from_micros(updated_at),
+        })
+    }
+
+    pub(super) const fn rows(&self) -> SeriesId {
+        SeriesId::rows(self.dataset)
+    }
+
+    /// The end of the last chunk of buckets.
+    pub(super) fn bucket_end(&self, resolution: Resolution) -> Option<Timestamp> {
+        let place = SETTLED.iter().position(|settled| *settled == resolution)?;
+        self.bucket_ends.get(place).copied()?.map(Timestamp::from_micros)
+    }
+
+    /// The first timestamp after all chunks.
+    pub(super) fn fresh_from(&self) -> Timestamp {
+        let after = |end: Timestamp| Timestamp::from_micros(end.micros().saturating_add(1));
+        self.chunks_end.map_or(Timestamp::MIN, after)
+    }
+
+    /// Gives new rows their numbers and creation times.
+    pub(super) fn number(&mut self, rows: &mut Block, now: Timestamp) {
+        let n = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+        rows.ids = (self.last_row + 1..=self.last_row + n).collect();
+        rows.created = vec![now; rows.len()];
+        self.last_row += n;
+    }
+
+    /// Counts one commit more, of `n_rows` new rows, and saves the state with the commit's entry in
+    /// the feed.
+    pub(super) async fn commit(
+        &mut self,
+        c: &mut PgConnection,
+        n_rows: usize,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.revision += 1;
+        let n_rows = i64::try_from(n_rows).unwrap_or(i64::MAX);
+        sqlx::query(
+            "WITH fed AS (INSERT INTO feed (dataset, revision, first_row_id, rows, at)
+                 VALUES ($1, $2, $9, $10, $11))
+             UPDATE head SET revision = $2, last_row = $3, newest = $4, kept_from = $5,
+                 n_fresh = $6, n_late = $7, n_loose = $8, updated_at = $11
+             WHERE dataset = $1",
+        )
+        .bind(self.dataset.get())
+        .bind(self.revision.cast_signed())
+        .bind(self.last_row)
+        .bind(self.newest.map(Timestamp::micros))
+        .bind(self.kept_from.map(Timestamp::micros))
+        .bind(count(self.n_fresh))
+        .bind(count(self.n_late))
+        .bind(count(self.n_loose))
+        .bind(self.last_row - n_rows + 1)
+        .bind(n_rows)
+        .bind(now.micros())
+        .execute(c)
+        .await?;
+        Ok(())
+    }
+
+    /// Saves how much there is to pack, which is no commit.
+    pub(super) async fn save_counts(&self, c: &mut PgConnection) -> Result<()> {
+        sqlx::query("UPDATE head SET n_fresh = $2, n_late = $3, n_loose = $4 WHERE dataset = $1")
+            .bind(self.dataset.get())
+            .bind(count(self.n_fresh))
+            .bind(count(self.n_late))
+            .bind(count(self.n_loose))
+            .execute(c)
+            .await?;
+        Ok(())
+    }
+
+    /// Looks at the rows themselves for what follows from them: after some were removed.
+    pub(super) async fn recount(&mut self, c: &mut PgConnection) -> Result<()> {
+        self.chunks_end = chunks::end(c, self.rows()).await?;
+        let fresh = Span { first: self.fresh_from(), last: Timestamp::MAX };
+        self.n_fresh = tail::count(c, self.dataset, fresh).await?;
+        self.n_late = tail::count(c, self.dataset, ALL).await? - self.n_fresh;
+        self.newest = tail::newest(c, self.dataset).await?.max(self.chunks_end);
+        Ok(())
+    }
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,92 @@
+//! Background maintenance in small transactions between writes: frees the space of deleted datasets, packs
+//! buckets and late rows, and lets go of old entries of the feed.
+//!
+//! Every service on the database does it; a dataset that one of them has locked is left to that one.
+
+use std::{error::Error, time::Duration};
+
+use futures::FutureExt as _;
+use model::dataset::DatasetId;
+use sqlx::PgConnection;
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use super::{Result, StoreError, append, buckets, connections::Connections, delete, head::Head};
+
+/// How often it looks for work. Rows grow old slowly.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How long entries of the feed are kept: a replica that was away for longer reads the rows instead.
+const FEED_MICROS: i64 = 24 * 3_600 * 1_000_000;
+
+/// Entries of the feed that one step removes at most.
+const FEED_STEP: i64 = 10_000;
+
+/// Looks for work until it is dropped.
+pub(super) async fn run(connections: Connections) {
+    loop {
+        sleep(LOOK_EVERY).await;
+        match settle_all(&connections, Unsettled::Much).await {
+            Ok(()) => {}
+            // Callers learn that, too.
+            Err(error @ StoreError::Unreachable(_)) => {
+                debug!(error = &error as &dyn Error, "maintenance of the dataset store waits");
+            }
+            Err(error) => {
+                warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");
+            }
+        }
+    }
+}
+
+/// Which datasets are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsettled {
+    /// Those with so much to pack that it is worth it.
+    Much,
+    /// All with something to pack.
+    Any,
+}
+
+/// Does all there is to do.
+pub(super) async fn settle_all(connections: &Connections, unsettled: Unsettled) -> Result<()> {
+    while connections.write(|c| delete::step(c).boxed()).await? {}
+    while connections.write(move |c| step(c, unsettled).boxed()).await? {}
+    connections.write(|c| trim_feed(c).boxed()).await
+}
+
+/// Packs some of what a dataset has to pack; whether there may be more.
+async fn step(c: &mut PgConnection, unsettled: Unsettled) -> Result<bool> {
+    // The index `head_unsettled` is for the first condition.
+    let sql = match unsettled {
+        Unsettled::Much => {
+            "SELECT dataset FROM head WHERE n_late >= 2048 OR n_loose >= 4096
+             LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
+        }
+        Unsettled::Any => {
+            "SELECT dataset FROM head WHERE n_late > 0 OR n_loose > 0
+             LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
+        }
+    };
+    let found: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
+    let Some(dataset) = found.and_then(DatasetId::new) else { return Ok(false) };
+    let mut head = Head::lock(c, dataset).await?;
+    if head.n_late > 0 {
+        append::settle_some(c, &mut head).await?;
+    }
+    let more = buckets::settle(c, &mut head).await?;
+    head.save_counts(c).await?;
+    Ok(more || head.n_late > 0 || unsettled == Unsettled::Any || head.n_loose == 0)
+}
+
+async fn trim_feed(c: &mut PgConnection) -> Result<()> {
+    sqlx::query(
+        "DELETE FROM feed WHERE ctid = ANY(ARRAY(SELECT ctid FROM feed
+             WHERE at < (SELECT max(updated_at) FROM head) - $1 LIMIT $2))",
+    )
+    .bind(FEED_MICROS)
+    .bind(FEED_STEP)
+    .execute(c)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Showing all rows or buckets of a span to a visitor, batch by batch, in one snapshot.
+
+use std::ops::ControlFlow;
+
+use model::{
+    block::{Block, Rows},
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+
+use super::{
+    PostgresStore, Result, StoreError, catalog,
+    chunks::{self, Place},
+    connections::Transaction,
+    pages, tail,
+};
+use crate::{
+    span::{Order, Span},
+    store::{
+        row_batch::{ChunkId, RowBatch, VisitBatch},
+        series::SeriesId,
+    },
+};
+
+/// Chunks whose places are read at a time, with the rows of the tail among them.
+const PLACES: i64 = 1024;
+
+/// Shows `visit` all rows or buckets of a span, oldest first. Blocks.
+pub(super) fn scan(
+    store: &PostgresStore,
+    id: SeriesId,
+    span: Span,
+    visit: VisitBatch<'_>,
+) -> Result<()> {
+    let mut c = store.wait(store.connections.snapshot())?;
+    let result = match id.resolution {
+        Resolution::Raw => rows(store, &mut c, id, span, visit),
+        _ => buckets(store, &mut c, id, span, visit),
+    };
+    store.wait(c.finish(result))
+}
+
+fn buckets(
+    store: &PostgresStore,
+    c: &mut Transaction,
+    id: SeriesId,
+    mut span: Span,
+    visit: VisitBatch<'_>,
+) -> Result<()> {
+    store.wait(catalog::columns(c, id.dataset))?;
+    while let Some((rows, left)) = store.wait(pages::next_buckets(c, id, span))? {
+        if visit(RowBatch::of_rows(rows))?.is_break() {
+            break;
+        }
+        span = left;
+    }
+    Ok(())
+}
+
+fn rows(
+    store: &PostgresStore,
+    c: &mut Transaction,
+    id: SeriesId,
+    mut span: Span,
+    visit: VisitBatch<'_>,
+) -> Result<()> {
+    let (_, empty) = store.wait(catalog::columns(c, id.dataset))?;
+    while span.first <= span.last {
+        let places = store.wait(chunks::places(c, id, span, PLACES))?;
+        let is_last = i64::try_from(places.len()).unwrap_or(PLACES) < PLACES;
+        let end = places.last().map(|place| place.span.last).filter(|_| !is_last);
+        let here = Span { last: end.unwrap_or(span.last).min(span.last), ..span };
+        let tail =
+            store.wait(tail::read(c, &empty, id.dataset, here, Order::Ascending, i64::MAX))?;
+        let mut run = Run { store, id, span: here, empty: &empty, tail, n_passed: 0 };
+        for place in places {
+            if run.chunk(c, place, visit)?.is_break() {
+                return Ok(());
+            }
+        }
+        if run.tail_before(None, visit)?.is_break() || end.is_none() {
+            return Ok(());
+        }
+        span.first = Timestamp::from_micros(here.last.micros().saturating_add(1));
+    }
+    Ok(())
+}
+
+/// Some chunks, one after another, and the rows of the tail among them.
+struct Run<'a> {
+    store: &'a PostgresStore,
+    id: SeriesId,
+    span: Span,
+    empty: &'a Block,
+    tail: Block,
+    /// Rows of the tail that were handed on.
+    n_passed: usize,
+}
+
+impl Run<'_> {
+    /// Hands on a chunk and the rows of the tail before it and within it.
+    fn chunk(
+        &mut self,
+        c: &mut Transaction,
+        place: Place,
+        visit: VisitBatch<'_>,
+    ) -> Result<ControlFlow<()>> {
+        if self.tail_before(Some(place.span.first), visit)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let end = self.tail.first_after(place.span.last).max(self.n_passed);
+        let over = self.n_passed..end;
+        self.n_passed = end;
+        let (store, id, dataset) = (self.store, self.id, self.id.dataset);
+        let is_whole = self.span.first <= place.span.first && place.span.last <= self.span.last;
+        let within = self.span;
+        let read = |c: &mut Transaction| {
+            let mut rows = self.empty.clone();
+            let chunk = store.wait(chunks::read_one(c, id, place.id))?;
+            chunk.decode(dataset, within, &mut rows, None)?;
+            Ok::<_, StoreError>(rows)
+        };
+        if is_whole && over.is_empty() {
+            let chunk_id = ChunkId { era: store.era, number: place.id };
+            return visit(RowBatch::new(Some(chunk_id), place.n, || read(c).map(Rows::Raw)));
+        }
+        let mut rows = read(c)?;
+        if !over.is_empty() {
+            rows = rows.merge(&self.tail.part(over));
+        }
+        if rows.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        visit(RowBatch::of_rows(Rows::Raw(rows)))
+    }
+
+    /// Hands on the next rows of the tail, up to `end` or all.
+    fn tail_before(
+        &mut self,
+        end: Option<Timestamp>,
+        visit: VisitBatch<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let end = end.map_or(self.tail.len(), |end| self.tail.first_not_before(end));
+        let rows = self.n_passed..end.max(self.n_passed);
+        self.n_passed = rows.end;
+        if rows.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        visit(RowBatch::of_rows(Rows::Raw(self.tail.part(rows))))
+    }
+}

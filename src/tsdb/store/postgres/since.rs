@@ -1,0 +1,75 @@
+//! The rows committed after a certain one, in the order of their numbers.
+//!
+//! Row numbers count up through all commits of a dataset, and a row that replaces another gets a new one,
+//! so that "after number n" means "committed after it".
+
+use std::collections::HashSet;
+
+use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use sqlx::PgConnection;
+
+use super::{Result, catalog, chunks, tail};
+use crate::store::{
+    Since,
+    series::{ALL, SeriesId},
+};
+
+/// Chunks that are looked through at most: half a million rows. A reader that has missed more does better
+/// to download it.
+const CHUNKS_MAX: i64 = 512;
+
+/// The rows of a dataset with numbers above `after`, the lowest first, at most `limit`; none if that
+/// number is not known, or too far back.
+pub(super) async fn read_since(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    after: i64,
+    limit: usize,
+) -> Result<Option<Since>> {
+    let (revision, empty) = catalog::columns(c, dataset).await?;
+    let (last, n_chunks): (i64, i64) = sqlx::query_as(
+        "SELECT last_row, (SELECT count(*) FROM (SELECT FROM chunks
+             WHERE dataset = $1 AND last_row > $2 AND resolution = 0 LIMIT $3) AS touched)
+         FROM head WHERE dataset = $1",
+    )
+    .bind(dataset.get())
+    .bind(after)
+    .bind(CHUNKS_MAX + 1)
+    .fetch_one(&mut *c)
+    .await?;
+    if !(0..=last).contains(&after) || n_chunks > CHUNKS_MAX {
+        return Ok(None);
+    }
+    let mut found = tail::read_after(c, &empty, dataset, after).await?;
+    let replaced: HashSet<Timestamp> = found.times.iter().copied().collect();
+    let sql = "SELECT id FROM chunks WHERE dataset = $1 AND last_row > $2 AND resolution = 0";
+    let ids: Vec<i64> =
+        sqlx::query_scalar(sql).bind(dataset.get()).bind(after).fetch_all(&mut *c).await?;
+    for id in ids {
+        let chunk = chunks::read_one(c, SeriesId::rows(dataset), id).await?;
+        let mut rows = empty.clone();
+        chunk.decode(dataset, ALL, &mut rows, None)?;
+        for (row_idx, (number, time)) in rows.ids.iter().zip(&rows.times).enumerate() {
+            if *number > after && !replaced.contains(time) {
+                found.extend_from(&rows, row_idx..row_idx + 1);
+            }
+        }
+        // One row more than wanted tells that there are more.
+        if found.len() > 4 * limit + 1 {
+            found = lowest(&found, limit + 1);
+        }
+    }
+    let is_all = found.len() <= limit;
+    Ok(Some(Since { rows: lowest(&found, limit), is_all, revision }))
+}
+
+/// The rows with the lowest numbers, in the order of these.
+fn lowest(rows: &Block, limit: usize) -> Block {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|row_idx| rows.ids.get(*row_idx).copied());
+    let mut lowest = rows.empty_like();
+    for row_idx in order.into_iter().take(limit) {
+        lowest.extend_from(rows, row_idx..row_idx + 1);
+    }
+    lowest
+}

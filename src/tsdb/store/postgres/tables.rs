@@ -1,0 +1,209 @@
+//! Every table of the shared dataset store, and the number of their format.
+
+use sqlx::PgConnection;
+
+use super::{Result, StoreError};
+
+/// The number of the format: it grows with each change of the tables or of the bytes of chunks.
+const VERSION: i32 = 1;
+
+/// The key of the lock under which one service of several creates the tables: any number will do, and
+/// this one is the letters `tript`.
+const CREATE_LOCK: i64 = 0x74_72_69_70_74;
+
+/// The tables, in a schema of their own.
+///
+/// Timestamps are microseconds since 1970. A key is a number of the accounts. All texts are compared
+/// by their bytes, so that their order is the same on every server.
+///
+/// - `format`: one row. `era` is a random number: row numbers of another store mean nothing here.
+/// - `datasets`, `metadata`, `columns`, `tags`, `dataset_tags`, `key_tags`: the catalog, as in the
+///   embedded store. `searched` is the description in lower case.
+/// - `head`: the state of a dataset; a writer locks its row until it commits. `revision` counts its
+///   commits, `last_row` its row numbers; `newest` is its newest row; `kept_from` the timestamp
+///   before which rows were pruned. `n_fresh` and `n_late` bound from above how many rows of `tail`
+///   are after and before the end of the last chunk, `n_loose` how many buckets were written since
+///   they were last packed. `generation` is the number of its place among several servers.
+/// - `chunks`: about 1024 rows each, as `codec` writes them; `resolution` is the length of a bucket in
+///   seconds, 0 for rows. Spans of one dataset and resolution do not overlap. `last_row` is the
+///   highest row number in it, 0 for buckets. A number is never given twice. What is packed already
+///   is stored without another compression.
+/// - `tail`: single rows, which win over a chunk's row at the same timestamp; `replaces` says whether
+///   there is one.
+/// - `buckets`: single ones, which win over those of `chunks` at the same timestamps.
+/// - `feed`: what each of the last commits appended.
+/// - `doomed`: deleted datasets, of which some records are still to be removed.
+///
+/// The views are for people: `overview` has a line for each dataset, `bars` the single buckets. The
+/// columns of chunks are packed bit by bit, which SQL alone cannot undo.
+const TABLES: &str = r#"
+CREATE TABLE format (version integer NOT NULL, era bigint NOT NULL);
+
+CREATE TABLE datasets (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    folded text COLLATE "C" NOT NULL,
+    description text COLLATE "C" NOT NULL,
+    searched text COLLATE "C" NOT NULL,
+    owner bigint,
+    created_at bigint NOT NULL
+);
+CREATE UNIQUE INDEX datasets_name ON datasets (name, coalesce(owner, 0));
+CREATE INDEX datasets_owner ON datasets (owner, id);
+
+CREATE TABLE metadata (
+    dataset bigint NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    field text COLLATE "C" NOT NULL,
+    value text COLLATE "C" NOT NULL,
+    PRIMARY KEY (dataset, field)
+);
+CREATE INDEX metadata_value ON metadata (field, md5(value), dataset);
+CREATE INDEX metadata_keep ON metadata (dataset) WHERE field IN ('keep_days', 'keep_bytes');
+
+CREATE TABLE columns (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    dataset bigint NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    ordinal integer NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    dtype text NOT NULL,
+    created_at bigint NOT NULL,
+    UNIQUE (dataset, ordinal),
+    UNIQUE (dataset, name)
+);
+
+CREATE TABLE tags (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    is_public boolean NOT NULL,
+    owner bigint
+);
+CREATE UNIQUE INDEX tags_name ON tags (name, coalesce(owner, 0));
+CREATE TABLE dataset_tags (
+    dataset bigint NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    tag bigint NOT NULL REFERENCES tags,
+    PRIMARY KEY (dataset, tag)
+);
+CREATE INDEX dataset_tags_tag ON dataset_tags (tag, dataset);
+CREATE TABLE key_tags (
+    key bigint NOT NULL,
+    tag bigint NOT NULL REFERENCES tags,
+    PRIMARY KEY (key, tag)
+);
+CREATE INDEX key_tags_tag ON key_tags (tag, key);
+
+CREATE TABLE head (
+    dataset bigint PRIMARY KEY REFERENCES datasets ON DELETE CASCADE,
+    revision bigint NOT NULL DEFAULT 0,
+    last_row bigint NOT NULL DEFAULT 0,
+    newest bigint,
+    kept_from bigint,
+    n_fresh bigint NOT NULL DEFAULT 0,
+    n_late bigint NOT NULL DEFAULT 0,
+    n_loose bigint NOT NULL DEFAULT 0,
+    generation bigint NOT NULL DEFAULT 1,
+    updated_at bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX head_unsettled ON head (dataset) WHERE n_late >= 2048 OR n_loose >= 4096;
+
+CREATE TABLE chunks (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    dataset bigint NOT NULL,
+    resolution bigint NOT NULL,
+    t_first bigint NOT NULL,
+    t_last bigint NOT NULL,
+    n bigint NOT NULL,
+    last_row bigint NOT NULL,
+    times bytea NOT NULL,
+    body bytea NOT NULL
+);
+ALTER TABLE chunks ALTER times SET STORAGE EXTERNAL, ALTER body SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX chunks_span ON chunks (dataset, resolution, t_last) INCLUDE (t_first, n, id);
+CREATE INDEX chunks_last_row ON chunks (dataset, last_row);
+
+CREATE TABLE tail (
+    dataset bigint NOT NULL,
+    t bigint NOT NULL,
+    id bigint NOT NULL,
+    replaces boolean NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (dataset, t)
+);
+
+CREATE TABLE buckets (
+    dataset bigint NOT NULL,
+    resolution bigint NOT NULL,
+    t bigint NOT NULL,
+    open double precision NOT NULL,
+    high double precision NOT NULL,
+    low double precision NOT NULL,
+    close double precision NOT NULL,
+    volume double precision NOT NULL,
+    count bigint NOT NULL,
+    PRIMARY KEY (dataset, resolution, t)
+) WITH (fillfactor = 80);
+
+CREATE TABLE feed (
+    dataset bigint NOT NULL,
+    revision bigint NOT NULL,
+    first_row_id bigint NOT NULL,
+    rows bigint NOT NULL,
+    at bigint NOT NULL,
+    PRIMARY KEY (dataset, revision)
+);
+CREATE INDEX feed_at ON feed USING brin (at);
+
+CREATE TABLE doomed (dataset bigint PRIMARY KEY);
+
+CREATE FUNCTION at(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+    RETURN 'epoch'::timestamptz + micros * interval '1 microsecond';
+
+CREATE VIEW overview AS
+SELECT d.id, d.name, d.description, d.owner, h.revision, datasets.at(h.newest) AS newest,
+    coalesce(c.n, 0) + (SELECT count(*) FROM tail WHERE dataset = d.id AND NOT replaces) AS rows,
+    coalesce(c.bytes, 0) AS bytes_in_chunks, datasets.at(h.updated_at) AS updated_at
+FROM datasets d JOIN head h ON h.dataset = d.id LEFT JOIN LATERAL (
+    SELECT sum(n) AS n, sum(octet_length(times) + octet_length(body)) AS bytes
+    FROM chunks WHERE dataset = d.id AND resolution = 0
+) c ON true;
+
+CREATE VIEW bars AS
+SELECT d.name, b.dataset, make_interval(secs => b.resolution) AS length, datasets.at(b.t) AS t,
+    b.open, b.high, b.low, b.close, b.volume, b.count
+FROM buckets b JOIN datasets d ON d.id = b.dataset;
+
+INSERT INTO tags (name, is_public) VALUES ('public', true);
+"#;
+
+/// Creates the tables if there are none, and checks their version; the store's era.
+pub(super) async fn open(connection: &mut PgConnection) -> Result<i64> {
+    sqlx::query("SELECT pg_advisory_xact_lock($1)")
+        .bind(CREATE_LOCK)
+        .execute(&mut *connection)
+        .await?;
+    let (has_schema, has_tables): (bool, bool) = sqlx::query_as(
+        "SELECT to_regnamespace('datasets') IS NOT NULL,
+         to_regclass('datasets.format') IS NOT NULL",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if !has_schema {
+        sqlx::raw_sql("CREATE SCHEMA datasets").execute(&mut *connection).await?;
+    }
+    if !has_tables {
+        sqlx::raw_sql(TABLES).execute(&mut *connection).await?;
+        sqlx::query(
+            "INSERT INTO format (version, era)
+             VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))",
+        )
+        .bind(VERSION)
+        .execute(&mut *connection)
+        .await?;
+    }
+    let (found, era): (i32, i64) =
+        sqlx::query_as("SELECT version, era FROM format").fetch_one(connection).await?;
+    if found == VERSION {
+        Ok(era)
+    } else {
+        Err(StoreError::Format { found: found.into(), known: VERSION.into() })
+    }
+}

@@ -1,0 +1,195 @@
+//! The shared store keeps the contract of every store, and its own promises.
+//!
+//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`; `tests/interop/postgres/run.sh`
+//! starts one and runs them.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+};
+
+use sqlx::{AssertSqlSafe, Connection as _};
+
+use super::*;
+use crate::store::tests as contract;
+
+/// Counts the databases of this run.
+static N_DATABASES: AtomicU32 = AtomicU32::new(0);
+
+/// The address of a new database on the server.
+fn new_database() -> String {
+    let server = server();
+    let nth = N_DATABASES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("store_{}_{nth}", std::process::id());
+    run(&format!("{server}/postgres"), &format!("CREATE DATABASE {name} TEMPLATE template0"));
+    format!("{server}/{name}")
+}
+
+fn server() -> String {
+    std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server")
+}
+
+/// Connects to a database, also out of a task.
+fn with_connection<T: Send>(url: &str, work: impl AsyncFnOnce(PgConnection) -> T + Send) -> T {
+    let connect = || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { work(PgConnection::connect(url).await.unwrap()).await })
+    };
+    thread::scope(|scope| scope.spawn(connect).join().unwrap())
+}
+
+fn run(url: &str, sql: &str) {
+    with_connection(url, async |mut c| {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut c).await.unwrap();
+    });
+}
+
+fn number(url: &str, sql: &str) -> i64 {
+    with_connection(url, async |mut c| {
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut c).await.unwrap()
+    })
+}
+
+fn open(url: &str) -> PostgresStore {
+    PostgresStore::open(&url.parse().unwrap()).unwrap()
+}
+
+fn open_any(url: &str) -> Box<dyn Store> {
+    Box::new(open(url))
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn it_keeps_the_contract() {
+    let url = new_database();
+    contract::check_all(&|| open_any(&url)).await;
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
+    let url = new_database();
+    contract::random::check(&|| open_any(&url), 32);
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn any_order_of_sharing_shows_each_key_what_it_may_see() {
+    let url = new_database();
+    contract::catalog::check_random_sharing(&|| open_any(&url), 16);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn commits_of_several_services_are_in_one_order_without_gaps() {
+    let url = new_database();
+    let stores = [open(&url), open(&url), open(&url)];
+    let id = contract::create(&stores[0], contract::new_dataset("shared")).await;
+    let append = async |idx: usize| {
+        let mut revisions = Vec::new();
+        for n in 0..30_i64 {
+            let second = n * 3 + i64::try_from(idx).unwrap();
+            let rows = contract::block([(second, 1.0)]);
+            revisions.push(contract::append(&stores[idx], id, rows).await.revision);
+        }
+        assert!(revisions.is_sorted(), "{revisions:?}");
+        revisions
+    };
+    let (a, b, c) = tokio::join!(append(0), append(1), append(2));
+    let all: BTreeSet<u64> = [a, b, c].concat().into_iter().collect();
+    assert_eq!(all, (1..=90).collect(), "each number once");
+    let since = stores[1].since(id, 0, 999).unwrap().unwrap();
+    assert_eq!((since.rows.ids, since.revision), ((1..=90).collect(), 90));
+    let sql = "SELECT count(*) FROM datasets.feed f JOIN datasets.tail t
+         ON t.dataset = f.dataset AND t.id = f.first_row_id WHERE f.rows = 1";
+    assert_eq!(number(&url, sql), 90, "the feed has each commit with its row");
+    contract::compare(&stores[2], id, &(0..90).map(|second| (second, 1.0)).collect(), &[]);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("lost")).await;
+    for second in 0..5 {
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE application_name = 'triptych' AND datname = current_database()";
+        run(&url, sql);
+        assert_eq!(contract::newest(&store, id, 9).0.len(), usize::try_from(second).unwrap());
+        run(&url, sql);
+        contract::append(&store, id, contract::block([(second, 1.0)])).await;
+    }
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn services_that_start_at_once_make_one_store() {
+    let url = new_database();
+    let eras = thread::scope(|scope| {
+        let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&url).era())).collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect::<BTreeSet<_>>()
+    });
+    assert_eq!(eras.len(), 1);
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn a_store_of_another_format_is_refused() {
+    let url = new_database();
+    drop(open(&url));
+    run(&url, "UPDATE datasets.format SET version = 99");
+    let error = PostgresStore::open(&url.parse().unwrap()).unwrap_err();
+    assert!(matches!(error, StoreError::Format { found: 99, .. }), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_deleted_dataset_leaves_nothing_behind() {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("doomed")).await;
+    for rows in [contract::block((0..9000).map(|n| (n * 99, 1.0))), contract::block([(3, 1.0)])] {
+        contract::append(&store, id, rows).await;
+    }
+    assert!(store.delete(id).await.unwrap());
+    store.settle().await.unwrap();
+    for table in
+        ["datasets", "metadata", "columns", "head", "chunks", "tail", "buckets", "feed", "doomed"]
+    {
+        let sql = format!("SELECT count(*) FROM datasets.{table}");
+        assert_eq!(number(&url, &sql), 0, "{table}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn people_see_datasets_and_buckets_in_views() {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("seen")).await;
+    contract::append(&store, id, contract::block((0..3000).map(|n| (n, 1.0)))).await;
+    contract::append(&store, id, contract::block([(7, 2.0), (9000, 2.0)])).await;
+    let sql = "SELECT rows::bigint FROM datasets.overview
+         WHERE name = 'seen' AND newest = 'epoch'::timestamptz + interval '9000 s'";
+    assert_eq!(number(&url, sql), 3001);
+    let sql = "SELECT count FROM datasets.bars WHERE name = 'seen' AND length = '1 day'";
+    assert_eq!(number(&url, sql), 3001);
+}
+
+#[test]
+#[ignore = "takes as long as a caller waits for a connection"]
+fn a_server_that_is_not_there_is_unreachable() {
+    let error = PostgresStore::open(&"postgres://127.0.0.1:1/x".parse().unwrap()).unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+}
+
+#[test]
+fn an_address_shows_no_password() {
+    let url: DatabaseUrl = "postgres://user:secret@host/rows".parse().unwrap();
+    assert_eq!(format!("{url} {url:?}"), "postgres://host:5432/rows postgres://host:5432/rows");
+    for text in ["host/rows", "mysql://host/rows", ""] {
+        assert_eq!(text.parse::<DatabaseUrl>().unwrap_err(), DatabaseUrlError);
+    }
+}
