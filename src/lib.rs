@@ -10,8 +10,8 @@
 //!    by gossip, sends work orders to workers over libp2p, and groups what they return. Document 1 is
 //!    *b7s*, a Go node for such clusters: its wire protocol in both versions, so that heads and
 //!    workers of either program work together, and its REST API.
-//! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, with buckets written in the
-//!    same commit, read page by page, in bulk, or as a stream. Document 2 is a REST API for time
+//! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, or in PostgreSQL where several
+//!    services share them, with buckets written in the same commit, read page by page, in bulk, or as a stream. Document 2 is a REST API for time
 //!    series: catalog, rows, buckets, tags, and Server-Sent Events.
 //! 3. **Network inference service** ([`inference`]). Epochs of a prediction network; each ends in a
 //!    bundle of combined, naive and left-out values. Document 3 is *the chain*, allora-chain, which
@@ -55,7 +55,7 @@
 //! - [`tui`] knows no service, only the [`client`]. Local processes are started through
 //!   [`LocalStack`](stack::local::LocalStack).
 //! - libp2p is named in `cluster/network` and `cluster/identity.rs` alone, wasmtime in [`runtime`],
-//!   SQLite below the stores, ratatui in [`tui`].
+//!   SQLite and PostgreSQL below the stores, ratatui in [`tui`].
 //! - No task outlives its [`Group`](task::group::Group), no queue is unbounded, no handler sees a
 //!   store, no secret reaches a log or an argument of a process.
 //!

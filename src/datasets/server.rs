@@ -41,7 +41,11 @@ use model::key::KeyId;
 use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
-use tsdb::store::{StoreError, sqlite::SqliteStore};
+use tsdb::store::{
+    Store, StoreError,
+    postgres::{DatabaseUrl, PostgresStore},
+    sqlite::SqliteStore,
+};
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,
@@ -90,8 +94,11 @@ pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 pub struct DatasetsOptions {
     /// Where to listen, such as `127.0.0.1:0` or `:8081`.
     pub listen: String,
-    /// The store's file, created if it is missing.
+    /// The store's file, created if it is missing. Beside it are temporary files and caches, also where
+    /// a database keeps the rows.
     pub store_path: PathBuf,
+    /// The database that keeps the rows in place of the file.
+    pub database: Option<DatabaseUrl>,
     /// Authenticates callers, and limits their rates.
     pub gate: Gate,
     /// Served beside the paths of document 2, and outside the gate: accounts and their page.
@@ -125,10 +132,10 @@ pub enum MetadataFilters {
 #[non_exhaustive]
 pub enum StartError {
     /// The store did not open.
-    #[error("open the store in {}", path.display())]
+    #[error("open the store in {place}")]
     Store {
-        /// The path of the store's file.
-        path: PathBuf,
+        /// The path of the store's file, or the address of its database.
+        place: String,
         /// The store's error.
         #[source]
         source: StoreError,
@@ -161,16 +168,13 @@ impl DatasetsService {
     ) -> Result<Self, StartError> {
         let listener = bind(&options.listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
-        let path = options.store_path.clone();
-        let opened = run_blocking(move || SqliteStore::open(&path)).await.and_then(|opened| opened);
-        let store = opened
-            .map_err(|source| StartError::Store { path: options.store_path.clone(), source })?;
+        let store = open_store(&options).await?;
         let cache = open_download_cache(&options).await;
         let datasets = Datasets {
             download_cache: cache.into(),
             caps: Caps { raw: options.reads.raw_span_max },
             file: Some(options.store_path.into()),
-            ..Datasets::new(Arc::new(store), clock.clone(), group)
+            ..Datasets::new(store, clock.clone(), group)
         };
         if let Some(load) = options.load {
             group.spawn("load", load::run(datasets.clone(), load, clock.clone()));
@@ -200,6 +204,21 @@ impl DatasetsService {
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+/// Opens the database of the store, or its file.
+async fn open_store(options: &DatasetsOptions) -> Result<Arc<dyn Store>, StartError> {
+    let (path, database) = (options.store_path.clone(), options.database.clone());
+    let place = match &database {
+        Some(database) => database.to_string(),
+        None => path.display().to_string(),
+    };
+    let open = move || match database {
+        Some(database) => PostgresStore::open(&database).map(|store| Arc::new(store) as _),
+        None => SqliteStore::open(&path).map(|store| Arc::new(store) as _),
+    };
+    let opened = run_blocking(open).await.and_then(|opened| opened);
+    opened.map_err(|source| StartError::Store { place, source })
 }
 
 /// Opens the cache of compressed pieces; without a place for it they are compressed each time.

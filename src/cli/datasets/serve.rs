@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
+use tsdb::store::postgres::DatabaseUrl;
 use web::cors::ReaderSites;
 
 use crate::cli::{
@@ -26,6 +27,10 @@ pub(crate) struct ServeCommand {
     /// Keep all state in this folder [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Keep datasets in this PostgreSQL database, which several services may share, in place of a file:
+    /// `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
+    #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
+    store: Option<DatabaseUrl>,
     /// Fill datasets with live data: this machine's own load, and a synthetic market
     #[arg(long)]
     demo: bool,
@@ -84,6 +89,7 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let options = DatasetsOptions {
         listen: command.listen,
         store_path: data_dir.datasets(),
+        database: command.store,
         gate,
         portal,
         load: command.demo.then_some(LoadOptions::USUAL),

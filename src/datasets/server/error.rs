@@ -13,7 +13,7 @@ use axum::{
 };
 use serde_json::json;
 use task::causes::chain;
-use tracing::error;
+use tracing::{error, warn};
 use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
 use web::{auth::NoKey, extract::BodyError};
 use wire::error::{DatasetsError, KeyError};
@@ -28,6 +28,9 @@ const FULL: &str = "the service's disk is full: nothing was stored; retry once t
 
 /// The text when the store's file was replaced.
 const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
+
+/// The text when the store's database cannot be reached.
+const UNREACHABLE: &str = "the service's database cannot be reached now: what was sent may be stored or not; send it again";
 
 /// The result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
@@ -107,6 +110,10 @@ impl ApiError {
             }
             Some(StoreError::Replaced) => {
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, REPLACED));
+            }
+            Some(StoreError::Unreachable(_)) => {
+                warn!(causes = causes(self), "failed to {self}");
+                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE));
             }
             _ => {}
         }

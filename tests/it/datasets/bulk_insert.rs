@@ -23,8 +23,17 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Starts the service alone on a folder.
 pub(super) fn serve(data_dir: &str, key: &str) -> (Started, Http) {
+    serve_with(data_dir, key, &[])
+}
+
+/// Starts it with more in its environment.
+pub(super) fn serve_with(
+    data_dir: &str,
+    key: &str,
+    environment: &[(&str, &str)],
+) -> (Started, Http) {
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
-    let service = Started::start(&arguments);
+    let service = Started::with_environment(&arguments, environment);
     let address = service.logged("dataset service listening", "address", LISTENS_WITHIN);
     (service, Http::new(&format!("http://{address}"), Some(key)))
 }

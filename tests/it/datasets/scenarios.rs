@@ -7,10 +7,10 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::bulk_insert::{new_key, serve};
+use super::bulk_insert::{new_key, serve_with};
 use crate::support::{
     http::Http,
-    scenarios::{Known, check},
+    scenarios::{Known, check, read_file},
 };
 
 /// Scenarios there are at least: a file that is cut short must not pass.
@@ -122,13 +122,47 @@ fn golden() -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_is_answered_to_the_byte() {
+    check_on(&[], &read_file("datasets")).await;
+}
+
+/// `tests/interop/postgres/run.sh` starts the server, and creates the database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a PostgreSQL server"]
+async fn every_call_is_answered_to_the_byte_from_a_database() {
+    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    let text = numbered_by_dataset(&read_file("datasets"));
+    check_on(&[("TRIPTYCH_STORE", &format!("{server}/scenarios"))], &text).await;
+}
+
+/// The scenarios with rows that are numbered within their dataset, as a database does, which several
+/// services write to. A file numbers all of its rows.
+fn numbered_by_dataset(text: &str) -> String {
+    let row = "{\"id\":";
+    let mut parts = text.split(row);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |before, part| {
+        let (number, rest) = part.split_once(',').unwrap();
+        let n_before = [(2, 0), (3, 4), (4, 1447)].into_iter().find_map(|(dataset, n_before)| {
+            let start = format!("\"dataset_id\":{dataset},\"timestamp\"");
+            rest.starts_with(&start).then_some(n_before)
+        });
+        let number = number.parse::<i64>().ok().zip(n_before).map_or_else(
+            || number.to_owned(),
+            |(number, n_before)| (number - n_before).to_string(),
+        );
+        format!("{before}{row}{number},{rest}")
+    })
+}
+
+/// Checks a service with this in its environment.
+async fn check_on(environment: &[(&str, &str)], scenarios: &str) {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let mut known = Known::new();
     for name in ["owner", "reader", "nobody"] {
         known.insert(name.to_owned(), new_key(&data_dir, name));
     }
-    let (_service, owner) = serve(&data_dir, &known["owner"]);
+    let (_service, owner) = serve_with(&data_dir, &known["owner"], environment);
     seed(&owner).await;
-    check("datasets", owner.base(), known, N_SCENARIOS_MIN).await;
+    check(scenarios, owner.base(), known, N_SCENARIOS_MIN).await;
 }

@@ -2,7 +2,7 @@
 //! to the byte.
 
 use crate::support::{
-    scenarios::{Known, check},
+    scenarios::{Known, check, read_file},
     up::Up,
 };
 
@@ -15,5 +15,5 @@ async fn every_call_is_answered_to_the_byte() {
     let (hello, method) = up.function("hello");
     let known = [("hello", hello), ("method", method)];
     let known: Known = known.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    check("cluster", up.head().base(), known, N_SCENARIOS_MIN).await;
+    check(&read_file("cluster"), up.head().base(), known, N_SCENARIOS_MIN).await;
 }

@@ -175,11 +175,15 @@ async fn read(mut response: Response, n_lines: Option<usize>) -> Result<String, 
     Ok(lines.concat().trim_end_matches('\n').to_owned())
 }
 
-/// Runs the scenarios of `tests/data/<folder>` from top to bottom against the service at `base`. There
-/// are `n_min` at least: a file that is cut short must not pass.
-pub(crate) async fn check(folder: &str, base: &str, mut known: Known, n_min: usize) {
-    let text = fs::read_to_string(format!("{ROOT}/tests/data/{folder}/scenarios.http")).unwrap();
-    let scenarios = scenarios(&text);
+/// The scenarios of `tests/data/<folder>`.
+pub(crate) fn read_file(folder: &str) -> String {
+    fs::read_to_string(format!("{ROOT}/tests/data/{folder}/scenarios.http")).unwrap()
+}
+
+/// Runs the scenarios of `text` from top to bottom against the service at `base`. There are `n_min` at
+/// least: a file that is cut short must not pass.
+pub(crate) async fn check(text: &str, base: &str, mut known: Known, n_min: usize) {
+    let scenarios = scenarios(text);
     assert!(scenarios.len() >= n_min, "{} scenarios", scenarios.len());
     let client = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
     let mut wrong = String::new();

@@ -92,6 +92,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
     let options = DatasetsOptions {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.join("datasets.sqlite"),
+        database: None,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         portal: None,
         load: None,
