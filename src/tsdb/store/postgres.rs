@@ -28,7 +28,7 @@ mod tags;
 mod tail;
 mod texts;
 
-use std::{future::Future, str::FromStr, sync::Arc};
+use std::{future::Future, str::FromStr, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{
@@ -44,10 +44,12 @@ use tokio::{
     runtime::{Builder, Runtime},
     sync::{Mutex, oneshot},
     task::unconstrained,
+    time::timeout,
 };
 
 use self::{
     connections::{Connections, Snapshot},
+    fault::timed_out,
     maintenance::Unsettled,
     pages::{StoredSeries, Wanted},
 };
@@ -62,6 +64,10 @@ use crate::{
 
 /// Threads of the runtime: packing chunks is most of what a writer does, and the database the rest.
 const THREADS: usize = 2;
+
+/// How long a step of a long read may take, such as reading a chunk. The server ends a statement sooner;
+/// this is for one that does not respond at all.
+const STEP_WITHIN: Duration = Duration::from_secs(40);
 
 /// Queues of writers. Those of one dataset are in one, so that they wait for each other here and not in
 /// the database, each with a connection.
@@ -144,6 +150,11 @@ impl PostgresStore {
     /// not to end the wait.
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.within(|| futures::executor::block_on(unconstrained(work)))
+    }
+
+    /// Blocks until one step of a long read is done, or its time is up.
+    fn step<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.wait(async { timeout(STEP_WITHIN, work).await.unwrap_or_else(|_| Err(timed_out())) })
     }
 
     /// Runs `read`. Blocks.

@@ -18,6 +18,13 @@ use crate::{
     store::series::{self, ALL, SETTLED, SeriesId},
 };
 
+/// Late rows in the tail that are worth laying over their chunks. A read takes them all into account, so
+/// they cost reads little and spare writers much.
+const LATE_MAX: i64 = 2048;
+
+/// Buckets written since they were last packed that are worth packing.
+const LOOSE_MAX: i64 = 4096;
+
 /// The state of a dataset whose row of `head` is locked until the transaction ends.
 #[derive(Debug)]
 pub(super) struct Head {
@@ -146,7 +153,10 @@ impl Head {
         let n_rows = i64::try_from(n_rows).unwrap_or(i64::MAX);
         sqlx::query(
             "WITH fed AS (INSERT INTO feed (dataset, revision, first_row_id, rows, at)
-                 VALUES ($1, $2, $9, $10, $11))
+                 VALUES ($1, $2, $9, $10, $11)),
+             marked AS (INSERT INTO unsettled (dataset)
+                 SELECT $1::bigint WHERE $7::bigint >= $12::bigint OR $8::bigint >= $13::bigint
+                 ON CONFLICT DO NOTHING)
              UPDATE head SET revision = $2, last_row = $3, newest = $4, kept_from = $5,
                  n_fresh = $6, n_late = $7, n_loose = $8, updated_at = $11
              WHERE dataset = $1",
@@ -162,6 +172,8 @@ impl Head {
         .bind(self.last_row - n_rows + 1)
         .bind(n_rows)
         .bind(now.micros())
+        .bind(LATE_MAX)
+        .bind(LOOSE_MAX)
         .execute(c)
         .await?;
         Ok(())

@@ -22,11 +22,18 @@ const FEED_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Entries of the feed that one step removes at most.
 const FEED_STEP: i64 = 10_000;
 
+/// Looks for old entries of the feed each time that it has looked for other work so often.
+const LOOKS_PER_TRIM: u32 = 60;
+
 /// Looks for work until it is dropped.
 pub(super) async fn run(connections: Connections) {
-    loop {
+    for n_looks in 1_u32.. {
         sleep(LOOK_EVERY).await;
-        match settle_all(&connections, Unsettled::Much).await {
+        let mut done = settle_all(&connections, Unsettled::Much).await;
+        if done.is_ok() && n_looks % LOOKS_PER_TRIM == 0 {
+            done = connections.write(|c| trim_feed(c).boxed()).await;
+        }
+        match done {
             Ok(()) => {}
             // Callers learn that, too.
             Err(error @ StoreError::Unreachable(_)) => {
@@ -52,17 +59,13 @@ pub(super) enum Unsettled {
 pub(super) async fn settle_all(connections: &Connections, unsettled: Unsettled) -> Result<()> {
     while connections.write(|c| delete::step(c).boxed()).await? {}
     while connections.write(move |c| step(c, unsettled).boxed()).await? {}
-    connections.write(|c| trim_feed(c).boxed()).await
+    Ok(())
 }
 
 /// Packs some of what a dataset has to pack; whether there may be more.
 async fn step(c: &mut PgConnection, unsettled: Unsettled) -> Result<bool> {
-    // The index `head_unsettled` is for the first condition.
     let sql = match unsettled {
-        Unsettled::Much => {
-            "SELECT dataset FROM head WHERE n_late >= 2048 OR n_loose >= 4096
-             LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
-        }
+        Unsettled::Much => "SELECT dataset FROM unsettled LIMIT 1 FOR UPDATE SKIP LOCKED",
         Unsettled::Any => {
             "SELECT dataset FROM head WHERE n_late > 0 OR n_loose > 0
              LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
@@ -74,15 +77,20 @@ async fn step(c: &mut PgConnection, unsettled: Unsettled) -> Result<bool> {
     if head.n_late > 0 {
         append::settle_some(c, &mut head).await?;
     }
-    let more = buckets::settle(c, &mut head).await?;
+    let is_more = buckets::settle(c, &mut head).await? || head.n_late > 0;
     head.save_counts(c).await?;
-    Ok(more || head.n_late > 0 || unsettled == Unsettled::Any || head.n_loose == 0)
+    if !is_more {
+        let sql = "DELETE FROM unsettled WHERE dataset = $1";
+        sqlx::query(sql).bind(dataset.get()).execute(c).await?;
+    }
+    // There may be another dataset.
+    Ok(true)
 }
 
 async fn trim_feed(c: &mut PgConnection) -> Result<()> {
     sqlx::query(
         "DELETE FROM feed WHERE ctid = ANY(ARRAY(SELECT ctid FROM feed
-             WHERE at < (SELECT max(updated_at) FROM head) - $1 LIMIT $2))",
+             WHERE at < (extract(epoch FROM now()) * 1000000)::bigint - $1 LIMIT $2))",
     )
     .bind(FEED_MICROS)
     .bind(FEED_STEP)

@@ -32,7 +32,7 @@ pub(super) fn scan(
     span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
-    let mut c = store.wait(store.connections.snapshot())?;
+    let mut c = store.step(store.connections.snapshot())?;
     let result = match id.resolution {
         Resolution::Raw => rows(store, &mut c, id, span, visit),
         _ => buckets(store, &mut c, id, span, visit),
@@ -47,8 +47,8 @@ fn buckets(
     mut span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
-    store.wait(catalog::columns(c, id.dataset))?;
-    while let Some((rows, left)) = store.wait(pages::next_buckets(c, id, span))? {
+    store.step(catalog::columns(c, id.dataset))?;
+    while let Some((rows, left)) = store.step(pages::next_buckets(c, id, span))? {
         if visit(RowBatch::of_rows(rows))?.is_break() {
             break;
         }
@@ -64,14 +64,14 @@ fn rows(
     mut span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
-    let (_, empty) = store.wait(catalog::columns(c, id.dataset))?;
+    let (_, empty) = store.step(catalog::columns(c, id.dataset))?;
     while span.first <= span.last {
-        let places = store.wait(chunks::places(c, id, span, PLACES))?;
+        let places = store.step(chunks::places(c, id, span, PLACES))?;
         let is_last = i64::try_from(places.len()).unwrap_or(PLACES) < PLACES;
         let end = places.last().map(|place| place.span.last).filter(|_| !is_last);
         let here = Span { last: end.unwrap_or(span.last).min(span.last), ..span };
         let tail =
-            store.wait(tail::read(c, &empty, id.dataset, here, Order::Ascending, i64::MAX))?;
+            store.step(tail::read(c, &empty, id.dataset, here, Order::Ascending, i64::MAX))?;
         let mut run = Run { store, id, span: here, empty: &empty, tail, n_passed: 0 };
         for place in places {
             if run.chunk(c, place, visit)?.is_break() {
@@ -116,7 +116,7 @@ impl Run<'_> {
         let within = self.span;
         let read = |c: &mut Transaction| {
             let mut rows = self.empty.clone();
-            let chunk = store.wait(chunks::read_one(c, id, place.id))?;
+            let chunk = store.step(chunks::read_one(c, id, place.id))?;
             chunk.decode(dataset, within, &mut rows, None)?;
             Ok::<_, StoreError>(rows)
         };

@@ -24,6 +24,8 @@ const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 ///   before which rows were pruned. `n_fresh` and `n_late` bound from above how many rows of `tail`
 ///   are after and before the end of the last chunk, `n_loose` how many buckets were written since
 ///   they were last packed. `generation` is the number of its place among several servers.
+/// - `unsettled`: the datasets that have so much to pack that it is worth it: an index of `head` would
+///   make each of its updates several.
 /// - `chunks`: about 1024 rows each, as `codec` writes them; `resolution` is the length of a bucket in
 ///   seconds, 0 for rows. Spans of one dataset and resolution do not overlap. `last_row` is the
 ///   highest row number in it, 0 for buckets. A number is never given twice. What is packed already
@@ -103,7 +105,7 @@ CREATE TABLE head (
     generation bigint NOT NULL DEFAULT 1,
     updated_at bigint NOT NULL
 ) WITH (fillfactor = 50);
-CREATE INDEX head_unsettled ON head (dataset) WHERE n_late >= 2048 OR n_loose >= 4096;
+CREATE TABLE unsettled (dataset bigint PRIMARY KEY REFERENCES datasets ON DELETE CASCADE);
 
 CREATE TABLE chunks (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -4,7 +4,7 @@
 //! starts one and runs them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicU32, Ordering},
     thread,
 };
@@ -155,12 +155,43 @@ async fn a_deleted_dataset_leaves_nothing_behind() {
     }
     assert!(store.delete(id).await.unwrap());
     store.settle().await.unwrap();
-    for table in
-        ["datasets", "metadata", "columns", "head", "chunks", "tail", "buckets", "feed", "doomed"]
-    {
+    for table in [
+        "datasets",
+        "metadata",
+        "columns",
+        "head",
+        "chunks",
+        "tail",
+        "buckets",
+        "feed",
+        "doomed",
+        "unsettled",
+    ] {
         let sql = format!("SELECT count(*) FROM datasets.{table}");
         assert_eq!(number(&url, &sql), 0, "{table}");
     }
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn late_rows_and_loose_buckets_are_packed_in_the_background() {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("late")).await;
+    let mut want: BTreeMap<i64, f64> = (0..4096).map(|n| (n * 600, 1.0)).collect();
+    contract::append(&store, id, contract::block(want.clone())).await;
+    for part in 0..50_i64 {
+        let late: BTreeMap<i64, f64> = (0..60).map(|n| ((n * 50 + part) * 700 + 7, 2.0)).collect();
+        contract::append(&store, id, contract::block(late.clone())).await;
+        want.extend(late);
+    }
+    assert_eq!(number(&url, "SELECT count(*) FROM datasets.unsettled"), 1);
+    maintenance::settle_all(&store.connections, Unsettled::Much).await.unwrap();
+    assert_eq!(number(&url, "SELECT count(*) FROM datasets.unsettled"), 0);
+    assert_eq!(number(&url, "SELECT count(*) FROM datasets.tail"), 0);
+    let sql = "SELECT count(*) FROM datasets.buckets WHERE resolution = 300";
+    assert!(number(&url, sql) < 64, "what the next rows need stays single");
+    contract::compare(&store, id, &want, &[(9, 99, 3_000, 200_000)]);
 }
 
 #[tokio::test]
