@@ -7,6 +7,7 @@ mod completion;
 mod config;
 mod datasets;
 mod demo;
+mod doctor;
 mod env;
 mod function;
 mod gate;
@@ -86,6 +87,9 @@ enum Command {
     /// Manage API keys and accounts of the services on this machine, and keys of nodes
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    /// Check the configuration, every address in it, the data folder and ports; say what to do
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::DoctorCommand),
     /// Print what completes this program's commands in a shell
     Completions {
         /// The shell to complete in
@@ -208,6 +212,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Datasets(command)) => block_on(datasets::run(command)),
         Some(Command::Inference(command)) => block_on(inference::run(command)),
         Some(Command::Keys(command)) => block_on(keys::run(command)),
+        Some(Command::Doctor(command)) => block_on(doctor::run(command)),
         Some(Command::Completions { shell }) => shell::completions(shell),
         Some(Command::Man { guide: Some(guide), .. }) => output::print(guide.text().trim_end()),
         Some(Command::Man { guide: None, output }) => {

@@ -1,6 +1,6 @@
 //! `triptych node`: a head or a worker of a function cluster.
 
-mod allowed_peers;
+pub(crate) mod allowed_peers;
 mod flags;
 pub(crate) mod layers;
 mod state;
@@ -103,7 +103,10 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
 
 /// Makes sure that nobody listens on `port`. Nodes let their port be used again, so that the system
 /// would give two of them on one port each a part of the connections.
-fn free(address: IpAddr, port: u16) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If somebody does.
+pub(crate) fn free(address: IpAddr, port: u16) -> anyhow::Result<()> {
     if port == 0 {
         return Ok(());
     }

@@ -152,7 +152,11 @@ pub(crate) fn numbered(name: &str) -> impl Iterator<Item = String> {
     std::iter::once(name.to_owned()).chain(others)
 }
 
-fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+/// Returns the folder of services run by hand, which may not be there: `data_dir`, else the platform's.
+///
+/// # Errors
+/// If neither is known.
+pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match data_dir {
         Some(folder) => Ok(folder),
         None => Ok(project_dirs()?.data_local_dir().join("services")),

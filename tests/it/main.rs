@@ -14,6 +14,7 @@ mod accounts;
 mod answers;
 mod completion;
 mod datasets;
+mod doctor;
 mod functions;
 mod hostile;
 mod inference;

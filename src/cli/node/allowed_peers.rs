@@ -49,7 +49,7 @@ fn whole_id(text: &str) -> Result<PeerId, String> {
 ///
 /// # Errors
 /// If a file cannot be read, or a line of it is no id: with its number.
-pub(super) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
+pub(crate) fn read(flags: &[AllowedPeer]) -> anyhow::Result<AllowedPeers> {
     if flags.is_empty() {
         return Ok(None);
     }

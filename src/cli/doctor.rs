@@ -1,0 +1,130 @@
+//! `triptych doctor`: what is wrong with what is configured on this machine, and what to do about it.
+//!
+//! Nothing is changed: services are asked what anyone may ask, and files are opened as services do.
+
+mod node;
+mod services;
+mod state;
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+use model::count::counted;
+use serde_json::json;
+
+use crate::cli::{config::AddressFlags, output, services::KeyFlag};
+
+/// Shown below the help.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  triptych doctor                                    what this user's commands and services use
+  triptych doctor --listen :8081                     also whether that address is free to serve at
+  triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
+  triptych doctor --json | jq 'select(.state != \"ok\")'
+
+Exit codes: 0 nothing is wrong, warnings aside; 1 something is, and the list says what to do.";
+
+/// The flags of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorCommand {
+    /// The services' data folder [default: the platform's folder for data]
+    #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// An address that a service of this machine is to be served at, such as :8081; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<String>,
+    /// A file of options of a node, as for `triptych node --config`
+    #[arg(long, value_name = "FILE")]
+    node_config: Option<PathBuf>,
+    /// Print a line of JSON for each check
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    addresses: AddressFlags,
+    #[command(flatten)]
+    key: KeyFlag,
+}
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+enum State {
+    /// As it should be.
+    Ok,
+    /// It works, and somebody should know.
+    Warning,
+    /// Something does not work.
+    Wrong,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding {
+    what: String,
+    state: State,
+    /// What was seen.
+    seen: String,
+    /// What to do; empty where there is nothing to do.
+    next: String,
+}
+
+impl Finding {
+    fn ok(what: impl Into<String>, seen: impl Into<String>) -> Self {
+        Self { what: what.into(), state: State::Ok, seen: seen.into(), next: String::new() }
+    }
+
+    fn warning(what: impl Into<String>, seen: impl Into<String>, next: impl Into<String>) -> Self {
+        let (seen, next) = (seen.into(), next.into());
+        Self { what: what.into(), state: State::Warning, seen, next }
+    }
+
+    fn wrong(what: impl Into<String>, seen: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { state: State::Wrong, ..Self::warning(what, seen, next) }
+    }
+
+    /// What failed with `error`, whose text says the rest.
+    fn failed(what: impl Into<String>, error: &anyhow::Error, next: &str) -> Self {
+        Self::wrong(what, format!("cannot {error:#}"), next)
+    }
+}
+
+/// Prints what is found.
+///
+/// # Errors
+/// If something is wrong.
+pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
+    let DoctorCommand { data_dir, listen, node_config, json, addresses, key } = command;
+    let mut findings = services::check(addresses, key).await;
+    findings.extend(state::check(data_dir).await);
+    for address in &listen {
+        findings.push(state::check_address(address).await);
+    }
+    if let Some(path) = node_config {
+        findings.extend(node::check(&path).await);
+    }
+    if json {
+        for Finding { what, state, seen, next } in &findings {
+            let state: &str = state.into();
+            let line = json!({ "what": what, "state": state, "seen": seen, "next": next });
+            output::print(&line.to_string())?;
+        }
+    } else {
+        output::print(&text(&findings))?;
+    }
+    let n_wrong = findings.iter().filter(|it| it.state == State::Wrong).count();
+    if n_wrong > 0 {
+        bail!("find everything well: {}, listed above", counted(n_wrong, "fault"));
+    }
+    Ok(())
+}
+
+/// A line for each finding, and one below it for what to do.
+fn text(findings: &[Finding]) -> String {
+    let lines = findings.iter().map(|Finding { what, state, seen, next }| {
+        let state: &str = state.into();
+        let next = if next.is_empty() { String::new() } else { format!("\n         {next}") };
+        format!("{state:<7}  {what}: {seen}{next}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,94 @@
+//! The file of options of a node: its key, certificate, lists of peers, ports and boot nodes.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Context as _;
+use cluster::{identity::Identity, network::BootNode};
+use futures::future::join_all;
+use tokio::{net::TcpStream, time::timeout};
+use web::tls::{Tls, TlsFiles};
+
+use super::Finding;
+use crate::cli::{
+    Command, NODE,
+    node::{NodeCommand, allowed_peers, free},
+    parse,
+};
+
+/// How long a boot node may take to accept a connection: a round trip to the other side of the world,
+/// and a packet lost.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Checks the options of the node in the file `path`.
+pub(super) async fn check(path: &Path) -> Vec<Finding> {
+    let what = format!("node options {}", path.display());
+    let arguments = ["triptych".into(), NODE.into(), "--config".into(), path.into()];
+    let node = match parse(arguments.to_vec()) {
+        Ok(cli) => match cli.command {
+            Some(Command::Node(node)) => node,
+            _ => return Vec::new(),
+        },
+        Err(error) => {
+            let next = "correct the file; `triptych node --help` lists the options";
+            return vec![Finding::failed(what, &error, next)];
+        }
+    };
+    let mut findings = vec![Finding::ok(what, format!("those of a {}", node.role))];
+    findings.extend(check_files(&node));
+    let ports = [node.network.port, node.network.websocket.websocket_port];
+    for port in ports.into_iter().filter(|port| *port != 0) {
+        let what = format!("port {port}");
+        findings.push(match free(node.network.address, port) {
+            Ok(()) => Finding::ok(what, "is free"),
+            Err(error) => Finding::failed(what, &error, "stop that node, or give another --port"),
+        });
+    }
+    findings.extend(join_all(node.boot_nodes.iter().map(check_boot_node)).await);
+    findings
+}
+
+fn check_files(node: &NodeCommand) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut note = |what: &str, read: anyhow::Result<String>, next: &str| {
+        findings.push(match read {
+            Ok(seen) => Finding::ok(what, seen),
+            Err(error) => Finding::failed(what, &error, next),
+        });
+    };
+    if let Some(path) = &node.private_key {
+        let read = Identity::load(path).context("read the identity");
+        let next = "make one with `triptych keys node -o FOLDER`";
+        note("private key", read.map(|it| format!("is that of {}", it.peer_id())), next);
+    }
+    if let (Some(certificate), Some(key)) = (&node.head.tls_certificate, &node.head.tls_key) {
+        let files = TlsFiles { certificate: certificate.clone(), key: key.clone() };
+        let read = Tls::read(&files).context("use the certificate").map(|_| "can be used".into());
+        note("certificate", read, "`triptych node --help` says how to make one");
+    }
+    for (what, flags) in [("--accept", &node.head.accept), ("--obey", &node.runs.obey)] {
+        if !flags.is_empty() {
+            let read = allowed_peers::read(flags);
+            let seen = read.map(|it| format!("names {} nodes", it.map_or(0, |it| it.len())));
+            note(what, seen, "correct the list");
+        }
+    }
+    findings
+}
+
+/// Whether the boot node's address accepts connections; who is behind it is not asked.
+async fn check_boot_node(node: &BootNode) -> Finding {
+    let what = format!("boot node {node}");
+    let text = node.to_string();
+    let mut parts = text.split('/').skip(2);
+    let (Some(host), Some("tcp"), Some(port)) = (parts.next(), parts.next(), parts.next()) else {
+        return Finding::warning(what, "is reached by other than an address and a port", "");
+    };
+    let next = "check that the node runs, its --port, and what is between";
+    let Ok(port) = port.parse::<u16>() else { return Finding::wrong(what, "has no port", next) };
+    let connect = TcpStream::connect((host, port));
+    match timeout(CONNECT_WITHIN, connect).await {
+        Ok(Ok(_)) => Finding::ok(what, "accepts connections"),
+        Ok(Err(error)) => Finding::wrong(what, format!("cannot connect to it: {error}"), next),
+        Err(_) => Finding::wrong(what, "does not answer", next),
+    }
+}

@@ -1,0 +1,116 @@
+//! `triptych doctor`: what it says of configurations, addresses, folders, ports and nodes.
+
+use std::net::TcpListener;
+
+use crate::support::{
+    command::{Home, Said},
+    up::Up,
+};
+
+/// The configuration file in a home of Linux.
+const CONFIG: &str = ".config/triptych/config.toml";
+
+/// An address where nobody listens: port 1 is nobody's.
+const NOBODY: &str = "http://127.0.0.1:1";
+
+/// Checks that `said` has a line that begins with `state` and has all of `parts`, and ends with `code`.
+#[track_caller]
+fn check(said: &Said, code: i32, state: &str, parts: &[&str]) {
+    let lines = said.out.replace("\n         ", " ");
+    let is_it = |line: &str| line.starts_with(state) && parts.iter().all(|it| line.contains(it));
+    assert!(lines.lines().any(is_it), "{state} {parts:?}: {said:?}");
+    assert_eq!(said.code, code, "{said:?}");
+}
+
+#[test]
+fn a_machine_without_configuration_is_well() {
+    let said = Home::new().run(&["doctor"]);
+    check(&said, 0, "ok", &["services", "starts its own"]);
+    check(&said, 0, "ok", &["data folder", "the first service makes it"]);
+}
+
+#[test]
+fn services_that_answer_are_well_and_those_that_do_not_are_named_with_what_to_do() {
+    let up = Up::shared();
+    let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
+    let config = format!(
+        "[profiles.near]\nhead = \"{}\"\ndatasets = \"{}\"\ninference = \"{}\"\n",
+        up.text("head"),
+        up.text("datasets"),
+        up.text("inference")
+    );
+    home.write(CONFIG, config.as_bytes());
+    let said = home.run(&["doctor"]);
+    check(&said, 0, "ok", &["head of near", "3 workers"]);
+    check(&said, 0, "ok", &["datasets of near", "takes the key"]);
+    check(&said, 0, "ok", &["inference of near", "topics"]);
+    home.write(CONFIG, format!("{config}[profiles.far]\ndatasets = \"{NOBODY}/api\"\n").as_bytes());
+    let said = home.run(&["doctor"]);
+    check(&said, 1, "wrong", &["datasets of far", NOBODY, "check that the service runs"]);
+    check(&said, 1, "ok", &["head of near"]);
+    let said = Home::new().run(&["doctor", "--datasets", up.text("datasets")]);
+    check(&said, 1, "wrong", &["datasets of this command", "401", "triptych keys create"]);
+}
+
+#[test]
+fn a_faulty_configuration_is_named_by_its_line() {
+    let home = Home::new();
+    home.write(CONFIG, b"[profiles.a]\nhed = \"x\"\n");
+    check(&home.run(&["doctor"]), 1, "wrong", &["config.toml:2", "hed", "--print-config"]);
+}
+
+#[test]
+fn files_of_services_are_opened_unless_a_service_has_them() {
+    let home = Home::new();
+    let folder = home.path("data");
+    home.done(&["keys", "create", "me", "--data-dir", &folder]);
+    let doctor = ["doctor", "--data-dir", &folder];
+    check(&home.run(&doctor), 0, "ok", &["accounts.db", "opens"]);
+    let serve = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &folder];
+    let service = home.start(&serve);
+    assert!(service.lines(1)[0].contains("dataset service listening"));
+    check(&home.run(&doctor), 0, "ok", &["datasets.db", "in use"]);
+    drop(service);
+    home.write("data/inference.db", b"this is no database, and was never one; it is a text");
+    check(&home.run(&doctor), 1, "wrong", &["inference.db", "restore a backup"]);
+}
+
+#[test]
+fn an_address_that_is_taken_is_wrong() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let home = Home::new();
+    let said = home.run(&["doctor", "--listen", &address]);
+    check(&said, 1, "wrong", &["address 127.0.0.1:", "another address"]);
+    check(&home.run(&["doctor", "--listen", "127.0.0.1:0"]), 0, "ok", &["is free"]);
+}
+
+#[test]
+fn the_file_of_a_node_is_checked_with_what_it_names() {
+    let boot = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = boot.local_addr().unwrap().port();
+    let home = Home::new();
+    let id = home.done(&["keys", "node", "-o", "key"]);
+    let node = |port: u16, key: &str| {
+        let boot = format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", id.trim());
+        let text = format!("boot-nodes: [{boot}]\nprivate-key: {key}\n");
+        let path = home.write("node.yaml", text.as_bytes());
+        home.run(&["doctor", "--node-config", &path])
+    };
+    let said = node(port, "key/priv.bin");
+    check(&said, 0, "ok", &["boot node", "accepts connections"]);
+    check(&said, 0, "ok", &["private key", id.trim()]);
+    check(&node(1, "key/priv.bin"), 1, "wrong", &["boot node", "cannot connect"]);
+    check(&node(port, "nothing.bin"), 1, "wrong", &["private key", "triptych keys node"]);
+    home.write("node.yaml", b"prot: 3\n");
+    let said = home.run(&["doctor", "--node-config", "node.yaml"]);
+    check(&said, 1, "wrong", &["node.yaml", "prot", "triptych node --help"]);
+}
+
+#[test]
+fn each_check_is_a_line_of_json() {
+    let out = Home::new().done(&["doctor", "--json"]);
+    let lines: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() >= 3 && lines.iter().all(|line| line["state"] == "ok"), "{out}");
+}
