@@ -4,6 +4,42 @@ use model::key::ApiKey;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// The paths of accounts; `{…}` marks a part that the request fills in.
+pub mod paths {
+    /// Signs up: makes an account, and logs it in. Ours, as all of accounts.
+    pub const ACCOUNTS_SIGN_UP: &str = "/api/accounts/sign_up";
+    /// Logs in: begins a session, whose cookie the other paths of accounts want.
+    pub const ACCOUNTS_LOG_IN: &str = "/api/accounts/log_in";
+    /// Logs out: ends the session.
+    pub const ACCOUNTS_LOG_OUT: &str = "/api/accounts/log_out";
+    /// The account that is logged in; deleting it revokes its keys.
+    pub const ACCOUNTS_ME: &str = "/api/accounts/me";
+    /// Changes the password, and ends every other session.
+    pub const ACCOUNTS_PASSWORD: &str = "/api/accounts/password";
+    /// Lists the account's sessions; deleting ends all but the one that asks.
+    pub const ACCOUNTS_SESSIONS: &str = "/api/accounts/sessions";
+    /// One session; deleting ends it.
+    pub const ACCOUNTS_SESSION: &str = "/api/accounts/sessions/{id}";
+    /// Lists the account's keys; creates one.
+    pub const ACCOUNTS_KEYS: &str = "/api/accounts/keys";
+    /// One key: gives it another name; deleting revokes it.
+    pub const ACCOUNTS_KEY: &str = "/api/accounts/keys/{id}";
+    /// Gives a key a new secret.
+    pub const ACCOUNTS_KEY_RENEW: &str = "/api/accounts/keys/{id}/renew";
+    /// Tells a service of another machine what a key is good for. Wants the operator's token.
+    pub const ACCOUNTS_VERIFY: &str = "/api/accounts/verify";
+    /// Describes the paths of accounts, as `OpenAPI`.
+    pub const ACCOUNTS_OPENAPI: &str = "/api/accounts/openapi.json";
+    /// Shows the paths of accounts as a page for people. Needs no session.
+    pub const ACCOUNTS_DOCS: &str = "/api/accounts/docs/";
+    /// The page for accounts and keys.
+    pub const PORTAL: &str = "/portal";
+    /// What the page looks like.
+    pub const PORTAL_STYLE: &str = "/portal/style.css";
+    /// What the page does.
+    pub const PORTAL_SCRIPT: &str = "/portal/script.js";
+}
+
 /// A text that is sent once and never shown: a password, or a new key. Its `Debug` is `…`.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[debug("…")]

@@ -12,6 +12,42 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+/// The paths of datasets; `{…}` marks a part that the request fills in.
+pub mod paths {
+    /// Acquires a tag (document 2).
+    pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
+    /// Lists all tags.
+    pub const TAGS: &str = "/api/tags/";
+    /// Lists the keys that hold one of the caller's tags; grants it to a key.
+    pub const TAG_HOLDERS: &str = "/api/tags/{tag_name}/holders/";
+    /// One key that holds a tag; deleting it takes the tag away.
+    pub const TAG_HOLDER: &str = "/api/tags/{tag_name}/holders/{key}/";
+    /// Lists the visible datasets; creates one, or several.
+    pub const DATASETS: &str = "/api/datasets/";
+    /// One dataset; changes and deletes it.
+    pub const DATASET: &str = "/api/datasets/{id}/";
+    /// Filters the visible datasets by one metadata field.
+    pub const DATASETS_SEARCH: &str = "/api/datasets/search/";
+    /// Lists a dataset's tags; adds one.
+    pub const DATASET_TAGS: &str = "/api/datasets/{id}/tags/";
+    /// One tag of a dataset; deleting it takes it away.
+    pub const DATASET_TAG: &str = "/api/datasets/{id}/tags/{tag_name}/";
+    /// Lists a dataset's columns; adds one.
+    pub const COLUMNS: &str = "/api/columns/";
+    /// Reads rows or buckets, page by page; deletes rows.
+    pub const ROWS: &str = "/api/rows/";
+    /// Appends rows; those at existing timestamps are replaced.
+    pub const ROWS_BULK_INSERT: &str = "/api/rows/bulk_insert/";
+    /// Reads a whole range in one answer.
+    pub const ROWS_BULK_DOWNLOAD: &str = "/api/rows/bulk_download/";
+    /// Reads the newest rows as NDJSON.
+    pub const ROWS_LIVE: &str = "/api/rows/live/";
+    /// Follows new rows as server-sent events.
+    pub const ROWS_STREAM: &str = "/api/rows/stream/";
+    /// Tells what a key may do with a dataset.
+    pub const ACCESS_CHECK: &str = "/api/access/check/";
+}
+
 /// The envelope of every list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Page)]

@@ -5,6 +5,16 @@ use utoipa::ToSchema;
 
 use crate::functions::{ResultGroupBody, is_default};
 
+/// The paths of executions and events; `{…}` marks a part that the request fills in.
+pub mod paths {
+    /// Lists the executions a head remembers, the newest first; `?limit=` of them.
+    pub const EXECUTIONS: &str = "/api/v1/executions";
+    /// One execution; deleting it cancels it.
+    pub const EXECUTION: &str = "/api/v1/executions/{id}";
+    /// Follows what happens in a cluster, as server-sent events.
+    pub const EVENTS: &str = "/api/v1/events";
+}
+
 /// The answer to `GET /api/v1/executions`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionsResponse {

@@ -5,6 +5,26 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// The paths of functions and nodes; `{…}` marks a part that the request fills in.
+pub mod paths {
+    /// Runs a function on nodes of the cluster (document 1).
+    pub const FUNCTIONS_EXECUTE: &str = "/api/v1/functions/execute";
+    /// Has the nodes of a group install a function.
+    pub const FUNCTIONS_INSTALL: &str = "/api/v1/functions/install";
+    /// The answer to an earlier execution.
+    pub const FUNCTIONS_RESULT: &str = "/api/v1/functions/requests/result";
+    /// Describes a head's REST API, as `OpenAPI`.
+    pub const HEAD_OPENAPI: &str = "/api/v1/openapi.json";
+    /// Lists the nodes a head knows, itself first.
+    pub const NODES: &str = "/api/v1/nodes";
+    /// Lists the functions a head holds; gives it one more.
+    pub const FUNCTIONS: &str = "/api/v1/functions";
+    /// One function that a head holds; deleting it has the head forget it.
+    pub const FUNCTION: &str = "/api/v1/functions/{id}";
+    /// Says that a head serves.
+    pub const HEAD_HEALTH: &str = "/api/v1/health";
+}
+
 /// The body of `POST /api/v1/functions/execute`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteRequest {

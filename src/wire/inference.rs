@@ -4,6 +4,7 @@
 pub mod cases;
 pub mod chain;
 pub mod consumer;
+pub mod emissions;
 pub mod leaderboard;
 pub mod network;
 
@@ -13,6 +14,53 @@ use derive_more::{From, Into};
 use model::topic::{Address, BlockHeight, TopicId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
+
+/// The paths of inference; `{…}` marks a part that the request fills in.
+pub mod paths {
+    /// The newest bundle of a topic (document 3).
+    pub const LATEST_NETWORK_INFERENCES: &str =
+        "/emissions/{version}/latest_network_inferences/{topic_id}";
+    /// A topic's settings.
+    pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
+    /// The number the next topic will get: one more than there are topics.
+    pub const NEXT_TOPIC_ID: &str = "/emissions/{version}/next_topic_id";
+    /// A topic's past bundles; `?from=&to=&limit=`. Ours.
+    pub const NETWORK_INFERENCES: &str = "/emissions/{version}/network_inferences/{topic_id}";
+    /// Every topic with its clock and its actors; creates one. Ours, as all that follow.
+    pub const TOPICS: &str = "/api/v1/topics";
+    /// A topic's settings, to replace.
+    pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
+    /// Whether a topic's epochs open, to change.
+    pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
+    /// The account that signs values for contracts.
+    pub const SIGNER: &str = "/api/v1/signer";
+    /// Whether a topic works, and what it keeps.
+    pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
+    /// Has a topic learn again from past epochs.
+    pub const TOPIC_RELEARN: &str = "/api/v1/topics/{topic_id}/relearn";
+    /// One worker of a topic's whitelist, to add or to take away.
+    pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";
+    /// Takes a worker's payload for an epoch.
+    pub const TOPIC_SUBMISSIONS: &str = "/api/v1/topics/{topic_id}/submissions";
+    /// The newest bundle with weights and confidence intervals.
+    pub const TOPIC_LATEST: &str = "/api/v1/topics/{topic_id}/latest";
+    /// One number of the newest bundle; `?label=` on a topic with several.
+    pub const TOPIC_VALUE: &str = "/api/v1/topics/{topic_id}/value";
+    /// Follows new bundles, as server-sent events.
+    pub const TOPIC_STREAM: &str = "/api/v1/topics/{topic_id}/stream";
+    /// One past epoch with all that led to it and came of it.
+    pub const TOPIC_EPOCH: &str = "/api/v1/topics/{topic_id}/epochs/{nonce}";
+    /// A topic's newest value, signed for the contract on a chain; `?allora_topic_id=`.
+    pub const CONSUMER: &str = "/v2/allora/consumer/{chain_id}";
+    /// A price, signed likewise.
+    pub const CONSUMER_PRICE: &str = "/v2/allora/consumer/price/{chain_id}/{asset}/{timeframe}";
+    /// Topics, page by page; `?continuation_token=`.
+    pub const CONSUMER_TOPICS: &str = "/v2/allora/{network}/topics";
+    /// A topic's newest past epochs, oldest first; `?limit=` of them.
+    pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
+    /// A topic's actors by their mean loss, and the losses of its values; `?epochs=` to average.
+    pub const TOPIC_LEADERBOARD: &str = "/api/v1/topics/{topic_id}/leaderboard";
+}
 
 /// One labelled value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
