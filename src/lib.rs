@@ -30,7 +30,7 @@
 //! | [`model`] | words: values and rules of the three documents | nobody |
 //! | [`wire`] | shapes: the JSON of the documents, and every path | `model` |
 //! | [`task`] | groups of tasks, backoff, the clock, waiting | `model` |
-//! | [`db`] | SQLite as all stores use it: opening, shared commits, full disks | `task` |
+//! | [`db`] | SQLite and PostgreSQL as all stores use them: opening, shared commits, full disks | `task` |
 //! | [`tsdb`] | rows, kept: chunks and their codec, buckets, the catalog | `model`, `db` |
 //! | [`formats`] | rows, written: CSV, NDJSON, JSON, Parquet, Arrow, in and out | `model` |
 //! | [`web`] | serving HTTP: limits, keys, refusals | `wire`, `task` |

@@ -37,15 +37,12 @@ use axum::{
     middleware::from_fn,
     response::{IntoResponse as _, Response},
 };
+use db::postgres::DatabaseUrl;
 use model::key::KeyId;
 use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
-use tsdb::store::{
-    Store, StoreError,
-    postgres::{DatabaseUrl, PostgresStore},
-    sqlite::SqliteStore,
-};
+use tsdb::store::{Store, StoreError, postgres::PostgresStore, sqlite::SqliteStore};
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,

@@ -1,15 +1,17 @@
-//! SQLite, as every store of this program uses it.
+//! SQLite and PostgreSQL, as every store of this program uses them.
 //!
-//! [`connection`] opens a file with its pragmas and its one schema, [`Writer`](writer::Writer) shares
+//! Of SQLite, [`connection`] opens a file with its pragmas and its one schema, [`Writer`](writer::Writer) shares
 //! a commit among the writers that wait for one, [`DatabaseFiles`](files::DatabaseFiles) notices that
 //! the files of an open database were replaced, [`space`] tracks whether the disk has room,
 //! [`Statements`](statement::Statements) runs statements that are prepared once, and
-//! [`DatabaseFault`](fault::DatabaseFault) says what an error means. Deliberately absent: tables and
-//! queries, which belong to the stores, and migrations: a file of another version is refused.
+//! [`DatabaseFault`](fault::DatabaseFault) says what an error means. [`postgres`] is its counterpart for a
+//! server. Deliberately absent: tables and
+//! queries, which belong to the stores, and migrations: a file or a schema of another version is refused.
 
 pub mod connection;
 pub mod fault;
 pub mod files;
+pub mod postgres;
 pub mod space;
 pub mod statement;
 pub mod writer;

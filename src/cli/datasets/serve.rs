@@ -8,9 +8,9 @@ use ::datasets::{
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use db::postgres::DatabaseUrl;
 use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
-use tsdb::store::postgres::DatabaseUrl;
 use web::cors::ReaderSites;
 
 use crate::cli::{

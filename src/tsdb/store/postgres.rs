@@ -12,7 +12,6 @@ mod append;
 mod buckets;
 mod catalog;
 mod chunks;
-mod connections;
 mod delete;
 mod fault;
 mod first_page;
@@ -28,8 +27,13 @@ mod tags;
 mod tail;
 mod texts;
 
-use std::{future::Future, str::FromStr, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
+use db::postgres::{
+    DatabaseUrl,
+    connections::{Connections, ConnectionsOptions, Snapshot},
+    fault::timed_out,
+};
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{
     block::{Block, Rows},
@@ -38,7 +42,7 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-use sqlx::{PgConnection, postgres::PgConnectOptions};
+use sqlx::PgConnection;
 use task::group::Group;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -48,8 +52,6 @@ use tokio::{
 };
 
 use self::{
-    connections::{Connections, Snapshot},
-    fault::timed_out,
     maintenance::Unsettled,
     pages::{StoredSeries, Wanted},
 };
@@ -62,6 +64,10 @@ use crate::{
     span::Span,
 };
 
+/// The connections: long readers are bounded on their own, below this number.
+const CONNECTIONS: ConnectionsOptions =
+    ConnectionsOptions { schema: tables::SCHEMA.name, n_max: 16 };
+
 /// Threads of the runtime: packing chunks is most of what a writer does, and the database the rest.
 const THREADS: usize = 2;
 
@@ -72,37 +78,6 @@ const STEP_WITHIN: Duration = Duration::from_secs(40);
 /// Queues of writers. Those of one dataset are in one, so that they wait for each other here and not in
 /// the database, each with a connection.
 const QUEUES: usize = 64;
-
-/// The address of a database, such as `postgres://user@host:5432/name`.
-///
-/// What it leaves out comes from the variables and the password file that `psql` reads. It may hold a
-/// password, which neither `Debug` nor `Display` shows.
-#[derive(Clone, derive_more::Debug, derive_more::Display)]
-#[debug("{self}")]
-#[display(
-    "postgres://{}:{}/{}",
-    _0.get_host(),
-    _0.get_port(),
-    _0.get_database().unwrap_or(_0.get_username())
-)]
-pub struct DatabaseUrl(Arc<PgConnectOptions>);
-
-/// A text is no address of a database. It does not say which text, which may hold a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read the address of a database, such as postgres://user@host:5432/name")]
-pub struct DatabaseUrlError;
-
-impl FromStr for DatabaseUrl {
-    type Err = DatabaseUrlError;
-
-    fn from_str(text: &str) -> Result<Self, DatabaseUrlError> {
-        let is_url = ["postgres://", "postgresql://"].iter().any(|start| text.starts_with(start));
-        if !is_url {
-            return Err(DatabaseUrlError);
-        }
-        text.parse().map(Arc::new).map(Self).map_err(|_| DatabaseUrlError)
-    }
-}
 
 /// The shared store.
 #[derive(Debug)]
@@ -123,18 +98,17 @@ impl PostgresStore {
     /// [`StoreError`]: the database cannot be reached, or another version of the program made its
     /// tables.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
-        let options = PgConnectOptions::clone(&url.0);
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("datasets-postgres")
             .enable_all()
             .build()
             .map_err(StoreError::Prepare)?;
-        let connections = Connections::new(options, runtime.handle().clone());
+        let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
         let queues = (0..QUEUES).map(|_| Mutex::default()).collect();
         let group = Group::default();
         let mut store = Self { connections, queues, era: 0, group, runtime: Some(runtime) };
-        store.era = store.wait(store.connections.write(|c| tables::open(c).boxed()))?;
+        store.era = store.wait(store.connections.write(|c| tables::SCHEMA.open(c).boxed()))?;
         let maintenance = maintenance::run(store.connections.clone());
         store.within(|| store.group.spawn("dataset store", maintenance));
         Ok(store)
@@ -154,7 +128,9 @@ impl PostgresStore {
 
     /// Blocks until one step of a long read is done, or its time is up.
     fn step<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.wait(async { timeout(STEP_WITHIN, work).await.unwrap_or_else(|_| Err(timed_out())) })
+        self.wait(async {
+            timeout(STEP_WITHIN, work).await.unwrap_or_else(|_| Err(timed_out().into()))
+        })
     }
 
     /// Runs `read`. Blocks.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use db::postgres::fault::unsigned;
 use model::{
     block::Block,
     dataset::{Column, Dataset, DatasetId, Dtype},
@@ -12,7 +13,6 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
     Result, StoreError,
-    fault::unsigned,
     head::Head,
     tags,
     texts::{dtype, shown_name, sought},

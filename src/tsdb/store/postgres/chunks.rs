@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use db::postgres::fault::unsigned;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Result, StoreError, fault::unsigned, tail::bounds};
+use super::{Result, StoreError, tail::bounds};
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
     span::{Order, Span},

@@ -3,6 +3,7 @@
 //! Defended by the row "page of 250 in PostgreSQL" of the bench `figures`. It finds most pages: those out
 //! of two chunks at most, and the tail. The others are read by `pages`.
 
+use db::postgres::fault::unsigned;
 use model::{
     block::{Block, Rows},
     dataset::{DatasetId, Dtype},
@@ -13,7 +14,6 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use super::{
     Result, StoreError,
     chunks::{Chunk, TOUCHES},
-    fault::unsigned,
     tail, texts,
 };
 use crate::{

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use db::postgres::fault::unsigned;
 use model::{
     block::Block,
     dataset::{Column, DatasetId, Dtype},
@@ -10,7 +11,7 @@ use model::{
 };
 use sqlx::PgConnection;
 
-use super::{Result, StoreError, chunks, fault::unsigned, tail, texts};
+use super::{Result, StoreError, chunks, tail, texts};
 use crate::{
     catalog::VALUE_COLUMN,
     rollup::Fold,

@@ -5,13 +5,14 @@
 
 use std::{error::Error, time::Duration};
 
+use db::postgres::connections::Connections;
 use futures::FutureExt as _;
 use model::dataset::DatasetId;
 use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{Result, StoreError, append, buckets, connections::Connections, delete, head::Head};
+use super::{Result, StoreError, append, buckets, delete, head::Head};
 
 /// How often it looks for work. Rows grow old slowly.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

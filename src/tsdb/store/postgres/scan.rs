@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use db::postgres::connections::Transaction;
 use model::{
     block::{Block, Rows},
     resolution::Resolution,
@@ -11,7 +12,6 @@ use model::{
 use super::{
     PostgresStore, Result, StoreError, catalog,
     chunks::{self, Place},
-    connections::Transaction,
     pages, tail,
 };
 use crate::{
@@ -32,7 +32,7 @@ pub(super) fn scan(
     span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
-    let mut c = store.step(store.connections.snapshot())?;
+    let mut c = store.step(async { Ok(store.connections.snapshot().await?) })?;
     let result = match id.resolution {
         Resolution::Raw => rows(store, &mut c, id, span, visit),
         _ => buckets(store, &mut c, id, span, visit),

@@ -3,10 +3,11 @@
 //! The texts of all datasets that a key sees are looked through: an index of parts of words would take an
 //! extension of the database.
 
+use db::postgres::fault::unsigned;
 use model::key::KeyId;
 use sqlx::PgConnection;
 
-use super::{Result, catalog, fault::unsigned, texts::sought};
+use super::{Result, catalog, texts::sought};
 use crate::catalog::{Filter, Listed};
 
 /// The datasets that key `$1` sees and that match: all fields and values of `$2` and `$3`, and every word

@@ -1,9 +1,10 @@
 //! Single buckets in their table, which win over those in chunks.
 
+use db::postgres::fault::unsigned;
 use model::{row::Bucket, timestamp::Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Result, fault::unsigned, tail::bounds};
+use super::{Result, tail::bounds};
 use crate::{
     span::{Order, Span},
     store::series::{SeriesId, direction},

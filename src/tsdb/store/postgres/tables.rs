@@ -1,22 +1,18 @@
 //! Every table of the shared dataset store, and the number of their format.
 
-use sqlx::PgConnection;
+use db::postgres::schema::Schema;
 
-use super::{Result, StoreError};
-
-/// The number of the format: it grows with each change of the tables or of the bytes of chunks.
-const VERSION: i32 = 1;
-
-/// The key of the lock under which one service of several creates the tables: any number will do, and
-/// this one is the letters `tript`.
-const CREATE_LOCK: i64 = 0x74_72_69_70_74;
+/// The tables and the number of their format, which grows with each change of them or of the bytes of
+/// chunks.
+pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 1, tables: TABLES };
 
 /// The tables, in a schema of their own.
 ///
 /// Timestamps are microseconds since 1970. A key is a number of the accounts. All texts are compared
 /// by their bytes, so that their order is the same on every server.
 ///
-/// - `format`: one row. `era` is a random number: row numbers of another store mean nothing here.
+/// - `format`, made with the schema: one row. Row numbers of a store with another `era` mean nothing
+///   here.
 /// - `datasets`, `metadata`, `columns`, `tags`, `dataset_tags`, `key_tags`: the catalog, as in the
 ///   embedded store. `searched` is the description in lower case.
 /// - `head`: the state of a dataset; a writer locks its row until it commits. `revision` counts its
@@ -39,8 +35,6 @@ const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 /// The views are for people: `overview` has a line for each dataset, `bars` the single buckets. The
 /// columns of chunks are packed bit by bit, which SQL alone cannot undo.
 const TABLES: &str = r#"
-CREATE TABLE format (version integer NOT NULL, era bigint NOT NULL);
-
 CREATE TABLE datasets (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text COLLATE "C" NOT NULL,
@@ -175,37 +169,3 @@ FROM buckets b JOIN datasets d ON d.id = b.dataset;
 
 INSERT INTO tags (name, is_public) VALUES ('public', true);
 "#;
-
-/// Creates the tables if there are none, and checks their version; the store's era.
-pub(super) async fn open(connection: &mut PgConnection) -> Result<i64> {
-    sqlx::query("SELECT pg_advisory_xact_lock($1)")
-        .bind(CREATE_LOCK)
-        .execute(&mut *connection)
-        .await?;
-    let (has_schema, has_tables): (bool, bool) = sqlx::query_as(
-        "SELECT to_regnamespace('datasets') IS NOT NULL,
-         to_regclass('datasets.format') IS NOT NULL",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if !has_schema {
-        sqlx::raw_sql("CREATE SCHEMA datasets").execute(&mut *connection).await?;
-    }
-    if !has_tables {
-        sqlx::raw_sql(TABLES).execute(&mut *connection).await?;
-        sqlx::query(
-            "INSERT INTO format (version, era)
-             VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))",
-        )
-        .bind(VERSION)
-        .execute(&mut *connection)
-        .await?;
-    }
-    let (found, era): (i32, i64) =
-        sqlx::query_as("SELECT version, era FROM format").fetch_one(connection).await?;
-    if found == VERSION {
-        Ok(era)
-    } else {
-        Err(StoreError::Format { found: found.into(), known: VERSION.into() })
-    }
-}

@@ -1,9 +1,10 @@
 //! The tail in its table: single rows, which win over the chunks' rows at the same timestamps.
 
+use db::postgres::fault::unsigned;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Result, StoreError, fault::unsigned};
+use super::{Result, StoreError};
 use crate::{
     codec::{Packing, decode_body, encode_body},
     span::{Order, Span},
@@ -151,7 +152,7 @@ pub(super) async fn count(c: &mut PgConnection, dataset: DatasetId, span: Span) 
         .bind(span.last.micros())
         .fetch_one(c)
         .await?;
-    unsigned(n)
+    Ok(unsigned(n)?)
 }
 
 /// The timestamp of the newest row of the tail.

@@ -17,13 +17,9 @@ use sqlx::{
 use tokio::{runtime::Handle, time::timeout};
 
 use super::{
-    Result, StoreError,
-    fault::{is_lost, timed_out},
+    DatabaseUrl,
+    fault::{WorkError, is_lost, timed_out},
 };
-
-/// Connections at most. The server takes a hundred by default, of which several services have to
-/// live; long readers are bounded on their own, below this number.
-const CONNECTIONS_MAX: u32 = 16;
 
 /// How long a caller waits for a connection: longer than a busy service needs to get to it, shorter
 /// than its client waits.
@@ -36,8 +32,7 @@ const DONE_WITHIN: Duration = Duration::from_secs(40);
 /// The settings of a connection: what the server may take for a statement, and to wait for a lock, in
 /// milliseconds. Every statement finds its rows by an index, whatever its parameters are: to plan it
 /// again, or to compile it, takes longer than to run it.
-const SETTINGS: [(&str, &str); 5] = [
-    ("search_path", "datasets"),
+const SETTINGS: [(&str, &str); 4] = [
     ("statement_timeout", "30000"),
     ("lock_timeout", "10000"),
     ("plan_cache_mode", "force_generic_plan"),
@@ -56,13 +51,25 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// Handle to the connections. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Connections {
+pub struct Connections {
     pool: PgPool,
     runtime: Handle,
+    n_max: u32,
+}
+
+/// What the connections of a store are for.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionsOptions {
+    /// The schema in which statements find their tables.
+    pub schema: &'static str,
+    /// Connections at most. The server takes a hundred by default, of which several services have to
+    /// live.
+    pub n_max: u32,
 }
 
 /// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`] is called.
-pub(super) struct Transaction {
+#[derive(Debug)]
+pub struct Transaction {
     connection: Option<PoolConnection<Postgres>>,
     runtime: Handle,
     /// Whether there is more than single statements.
@@ -72,7 +79,7 @@ pub(super) struct Transaction {
 
 /// What sees one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Snapshot {
+pub enum Snapshot {
     /// Each statement: for work that is one alone, which saves two round trips.
     Statement,
     /// All statements of the work.
@@ -80,69 +87,83 @@ pub(super) enum Snapshot {
 }
 
 impl Connections {
-    /// Connects as they are needed, on `runtime`.
-    pub(super) fn new(options: PgConnectOptions, runtime: Handle) -> Self {
-        let options = options.application_name("triptych").options(SETTINGS);
+    /// Connects to the database at `url` as connections are needed, on `runtime`.
+    #[must_use]
+    pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
+        let ConnectionsOptions { schema, n_max } = options;
+        let connect = PgConnectOptions::clone(&url.0)
+            .application_name("triptych")
+            .options([("search_path", schema)])
+            .options(SETTINGS);
         let _context = runtime.enter();
         let pool = PgPoolOptions::new()
-            .max_connections(CONNECTIONS_MAX)
+            .max_connections(n_max)
             .acquire_timeout(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
             // `begin` tells as well, without a round trip more.
             .test_before_acquire(false)
-            .connect_lazy_with(options);
-        Self { pool, runtime }
+            .connect_lazy_with(connect);
+        Self { pool, runtime, n_max }
     }
 
     /// Runs `work`, which sees one snapshot; again on another connection where one was lost.
-    pub(super) async fn read<T>(
+    ///
+    /// # Errors
+    /// That of `work`, or of the database.
+    pub async fn read<T, E: WorkError>(
         &self,
         snapshot: Snapshot,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
-    ) -> Result<T> {
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
+    ) -> Result<T, E> {
         let begin = match snapshot {
             Snapshot::Statement => None,
             Snapshot::Transaction => Some(BEGIN_READ),
         };
-        for _ in 0..CONNECTIONS_MAX {
-            match self.run(begin, &work).await {
-                Err(StoreError::Unreachable(cause))
-                    if cause.downcast_ref().is_some_and(is_lost) => {}
-                result => return result,
+        for _ in 0..self.n_max {
+            match timeout(DONE_WITHIN, self.run(begin, &work)).await {
+                Ok(Err(error)) if error.unreachable_cause().is_some_and(is_lost) => {}
+                Ok(result) => return result,
+                Err(_) => return Err(timed_out().into()),
             }
         }
-        self.run(begin, work).await
+        timeout(DONE_WITHIN, self.run(begin, work))
+            .await
+            .unwrap_or_else(|_| Err(timed_out().into()))
     }
 
     /// Runs `work`, whose writes are durable on return.
-    pub(super) async fn write<T>(
+    ///
+    /// # Errors
+    /// That of `work`, or of the database.
+    pub async fn write<T, E: WorkError>(
         &self,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>>,
-    ) -> Result<T> {
-        self.run(Some(BEGIN_WRITE), work).await
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
+    ) -> Result<T, E> {
+        let done = self.run(Some(BEGIN_WRITE), work);
+        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
     /// Starts a transaction that sees one snapshot.
-    pub(super) async fn snapshot(&self) -> Result<Transaction> {
+    ///
+    /// # Errors
+    /// That of the database.
+    pub async fn snapshot(&self) -> Result<Transaction, sqlx::Error> {
         self.begin(Some(BEGIN_READ)).await
     }
 
-    async fn run<T>(
+    async fn run<T, E: WorkError>(
         &self,
         begin: Option<&'static str>,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>>,
-    ) -> Result<T> {
-        let done = async {
-            let mut transaction = self.begin(begin).await?;
-            let result = work(&mut transaction).await;
-            transaction.finish(result).await
-        };
-        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out()))
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
+    ) -> Result<T, E> {
+        let mut transaction = self.begin(begin).await?;
+        let result = work(&mut transaction).await;
+        transaction.finish(result).await
     }
 
-    async fn begin(&self, sql: Option<&'static str>) -> Result<Transaction> {
+    async fn begin(&self, sql: Option<&'static str>) -> Result<Transaction, sqlx::Error> {
         // Each of the idle connections may have been lost with the server.
-        let mut n_left = CONNECTIONS_MAX;
+        let mut n_left = self.n_max;
         loop {
             let connection = Some(self.pool.acquire().await?);
             let runtime = self.runtime.clone();
@@ -152,7 +173,7 @@ impl Connections {
             match sqlx::raw_sql(sql).execute(&mut *transaction).await {
                 Ok(_) => return Ok(transaction),
                 Err(error) if n_left > 0 && is_lost(&error) => n_left -= 1,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -160,7 +181,10 @@ impl Connections {
 
 impl Transaction {
     /// Commits if `result` is well, else undoes all; returns it, unless the commit fails.
-    pub(super) async fn finish<T>(mut self, result: Result<T>) -> Result<T> {
+    ///
+    /// # Errors
+    /// That of `result`, or of the commit.
+    pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         match &result {
             Ok(_) if !self.is_open => self.is_clean = true,
             Ok(_) => {
@@ -168,7 +192,7 @@ impl Transaction {
                 self.is_clean = true;
             }
             // Also of a server that takes no writes any more: the next connection may find another.
-            Err(StoreError::Unreachable(_)) => {}
+            Err(error) if error.unreachable_cause().is_some() => {}
             Err(_) if !self.is_open => self.is_clean = true,
             Err(_) => self.is_clean = sqlx::raw_sql("ROLLBACK").execute(&mut *self).await.is_ok(),
         }

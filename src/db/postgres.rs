@@ -1,0 +1,58 @@
+//! PostgreSQL, as every store of this program uses it: one database for all rooms, a schema for each.
+//!
+//! [`Connections`](connections::Connections) are few and bounded in time, [`Schema`](schema::Schema)
+//! creates tables once whichever service comes first, and [`Fault`](fault::Fault) says what an error
+//! means.
+
+pub mod connections;
+pub mod fault;
+pub mod schema;
+
+use std::{str::FromStr, sync::Arc};
+
+use sqlx::postgres::PgConnectOptions;
+
+/// The address of a database, such as `postgres://user@host:5432/name`.
+///
+/// What it leaves out comes from the variables and the password file that `psql` reads. It may hold a
+/// password, which neither `Debug` nor `Display` shows.
+#[derive(Clone, derive_more::Debug, derive_more::Display)]
+#[debug("{self}")]
+#[display(
+    "postgres://{}:{}/{}",
+    _0.get_host(),
+    _0.get_port(),
+    _0.get_database().unwrap_or(_0.get_username())
+)]
+pub struct DatabaseUrl(Arc<PgConnectOptions>);
+
+/// A text is no address of a database. It does not say which text, which may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read the address of a database, such as postgres://user@host:5432/name")]
+pub struct DatabaseUrlError;
+
+impl FromStr for DatabaseUrl {
+    type Err = DatabaseUrlError;
+
+    fn from_str(text: &str) -> Result<Self, DatabaseUrlError> {
+        let is_url = ["postgres://", "postgresql://"].iter().any(|start| text.starts_with(start));
+        if !is_url {
+            return Err(DatabaseUrlError);
+        }
+        text.parse().map(Arc::new).map(Self).map_err(|_| DatabaseUrlError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_shows_no_password() {
+        let url: DatabaseUrl = "postgres://user:secret@host/rows".parse().unwrap();
+        assert_eq!(format!("{url} {url:?}"), "postgres://host:5432/rows postgres://host:5432/rows");
+        for text in ["host/rows", "mysql://host/rows", ""] {
+            assert_eq!(text.parse::<DatabaseUrl>().unwrap_err(), DatabaseUrlError);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The tables of a room, in a schema of their own, and the number of their format.
+
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::fault::{Fault, WorkError};
+
+/// The key of the lock under which one service of several creates the tables: any number will do, and
+/// this one is the letters `tript`.
+const CREATE_LOCK: i64 = 0x74_72_69_70_74;
+
+/// The tables of a room.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    /// The schema that holds them, such as `datasets`.
+    pub name: &'static str,
+    /// The number of their format, kept in a table `format` beside them; any other is refused.
+    pub version: i32,
+    /// The statements that create them in an empty schema.
+    pub tables: &'static str,
+}
+
+/// Why tables were not opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// The database failed.
+    #[error("open the tables of the database")]
+    Database(#[from] sqlx::Error),
+    /// Another version of the program made them.
+    #[error("read tables of format {found}, where this program knows format {known} alone")]
+    Version {
+        /// The format of the tables.
+        found: i64,
+        /// The program's format, by [`Schema::version`].
+        known: i64,
+    },
+}
+
+impl WorkError for SchemaError {
+    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
+        match self {
+            Self::Database(error) => Some(error).filter(|&e| Fault::from(e) == Fault::Unreachable),
+            Self::Version { .. } => None,
+        }
+    }
+}
+
+impl Schema {
+    /// Creates the tables if there are none, and checks their format, in the transaction of
+    /// `connection`; a random number that is that of these tables.
+    ///
+    /// # Errors
+    /// [`SchemaError`]: the database failed, or another version of the program made the tables.
+    pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
+        let Self { name, version, tables } = *self;
+        sqlx::query("SELECT pg_advisory_xact_lock($1)")
+            .bind(CREATE_LOCK)
+            .execute(&mut *connection)
+            .await?;
+        let (has_schema, has_tables): (bool, bool) = sqlx::query_as(
+            "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.format') IS NOT NULL",
+        )
+        .bind(name)
+        .fetch_one(&mut *connection)
+        .await?;
+        if !has_schema {
+            let create = AssertSqlSafe(format!("CREATE SCHEMA {name}"));
+            sqlx::raw_sql(create).execute(&mut *connection).await?;
+        }
+        if !has_tables {
+            let format = "CREATE TABLE format (version integer NOT NULL, era bigint NOT NULL)";
+            sqlx::raw_sql(format).execute(&mut *connection).await?;
+            sqlx::raw_sql(tables).execute(&mut *connection).await?;
+            sqlx::query(
+                "INSERT INTO format (version, era)
+                 VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))",
+            )
+            .bind(version)
+            .execute(&mut *connection)
+            .await?;
+        }
+        let (found, era): (i32, i64) =
+            sqlx::query_as("SELECT version, era FROM format").fetch_one(connection).await?;
+        if found == version {
+            Ok(era)
+        } else {
+            Err(SchemaError::Version { found: found.into(), known: version.into() })
+        }
+    }
+}
