@@ -14,7 +14,7 @@ use model::{
 use tokio::time::Instant;
 use tsdb::{
     span::Span,
-    store::{AppendMode, Appended, OnCommit},
+    store::{Append, AppendMode, Appended, OnCommit},
 };
 
 use crate::{
@@ -79,7 +79,8 @@ impl Datasets {
             hub.publish(dataset, || render_frames(&mut writer, rows, appended.revision, era));
         });
         let began = Instant::now();
-        let appended = self.store.append(mode, dataset, block, self.clock.now(), on_commit).await?;
+        let append = Append { mode, rows: block, now: self.clock.now() };
+        let appended = self.store.append(dataset, append, on_commit).await?;
         self.metrics.observe(metrics::COMMIT, &[], began.elapsed());
         self.metrics.add_n(metrics::ROWS_IN, &[], appended.n_rows);
         Ok(appended)

@@ -115,6 +115,17 @@ pub enum AppendMode {
     Merge,
 }
 
+/// Rows to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Append {
+    /// What they do to stored rows of their timestamps.
+    pub mode: AppendMode,
+    /// Sorted by unique timestamp. The store fills in their numbers and creation times.
+    pub rows: Block,
+    /// When they are created.
+    pub now: Timestamp,
+}
+
 /// What an append left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
@@ -253,16 +264,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Changes which datasets have a tag, or which keys hold it. Returns whether that was not so before.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
-    /// Stores rows at `now`, sorted by unique timestamp, and the buckets they change, in one commit.
-    ///
-    /// `mode` says what a row does to a stored one at the same timestamp. The numbers and creation
-    /// times in `rows` are filled in here.
+    /// Stores rows, and the buckets they change, in one commit.
     fn append(
         &self,
-        mode: AppendMode,
         dataset: DatasetId,
-        rows: Block,
-        now: Timestamp,
+        append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 

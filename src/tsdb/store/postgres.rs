@@ -56,7 +56,7 @@ use self::{
     pages::{StoredSeries, Wanted},
 };
 use super::{
-    AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since, Store,
+    Append, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since, Store,
     StoreError, row_batch::VisitBatch, series::SeriesId,
 };
 use crate::{
@@ -213,12 +213,11 @@ impl Store for PostgresStore {
 
     fn append(
         &self,
-        mode: AppendMode,
         dataset: DatasetId,
-        mut rows: Block,
-        now: Timestamp,
+        append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
+        let Append { mode, mut rows, now } = append;
         let write = self.write(
             Some(dataset),
             move |c| {

@@ -49,8 +49,8 @@ use self::{
     bucket_reader::Page, chunk_index::ChunkIndexCache, maintenance::Maintenance, readers::Readers,
 };
 use super::{
-    AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since, Store,
-    StoreError,
+    Append, AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since,
+    Store, StoreError,
     row_batch::VisitBatch,
     series::{self, SeriesId},
 };
@@ -186,12 +186,11 @@ impl Store for SqliteStore {
 
     fn append(
         &self,
-        mode: AppendMode,
         dataset: DatasetId,
-        mut rows: Block,
-        now: Timestamp,
+        append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
+        let Append { mode, mut rows, now } = append;
         let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
         let work = move |connection: &Connection| {
             let appended = match mode {

@@ -92,7 +92,21 @@ pub(crate) fn block(rows: impl IntoIterator<Item = (i64, f64)>) -> Block {
 }
 
 pub(crate) async fn append(store: &dyn Store, dataset: DatasetId, rows: Block) -> Appended {
-    store.append(AppendMode::Replace, dataset, rows, now(), Box::new(|_, _| ())).await.unwrap()
+    try_append(store, dataset, rows).await.unwrap()
+}
+
+/// Appends rows, which may be refused.
+pub(crate) async fn try_append(
+    store: &dyn Store,
+    dataset: DatasetId,
+    rows: Block,
+) -> Result<Appended> {
+    store.append(dataset, replace(rows), Box::new(|_, _| ())).await
+}
+
+/// Rows that replace stored ones.
+pub(crate) fn replace(rows: Block) -> Append {
+    Append { mode: AppendMode::Replace, rows, now: now() }
 }
 
 fn values(rows: &Block) -> Vec<(i64, f64)> {
@@ -229,7 +243,7 @@ async fn commits(open: Open<'_>) {
             sender.send((appended.revision, rows.ids.clone())).unwrap();
         });
         let rows = block([(revision, 1.0), (revision + 1, 2.0)]);
-        let appended = store.append(AppendMode::Replace, id, rows, now(), seen).await.unwrap();
+        let appended = store.append(id, replace(rows), seen).await.unwrap();
         assert_eq!((appended.n_rows, appended.revision), (2, u64::try_from(revision).unwrap()));
         let (seen_revision, ids) = receiver.try_recv().expect("called before the append returns");
         assert_eq!((seen_revision, ids.len()), (appended.revision, 2));
@@ -242,9 +256,7 @@ async fn commits(open: Open<'_>) {
     assert_eq!(newest(&*store, id, 9).0.len(), 4);
     assert_eq!(append(&*store, id, block([(9, 9.0)])).await.revision, 4);
     let gone = DatasetId::new(999).unwrap();
-    let refused = store
-        .append(AppendMode::Replace, gone, block([(1, 1.0)]), now(), Box::new(|_, _| ()))
-        .await;
+    let refused = try_append(&*store, gone, block([(1, 1.0)])).await;
     assert!(matches!(refused, Err(StoreError::NoDataset { .. })), "{refused:?}");
 }
 
@@ -331,9 +343,7 @@ async fn letting_go(open: Open<'_>) {
     assert_eq!((count, page), (3500 - n_gone, vec![(n_gone.cast_signed(), 1.0)]));
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before, "buckets stay");
     let gone = n_gone.cast_signed() - 1;
-    let refused = store
-        .append(AppendMode::Replace, id, block([(gone, 1.0)]), now(), Box::new(|_, _| ()))
-        .await;
+    let refused = try_append(&*store, id, block([(gone, 1.0)])).await;
     assert!(matches!(refused, Err(StoreError::Pruned { .. })), "{refused:?}");
     append(&*store, id, block([(2400, 1.0)])).await;
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before);
@@ -402,8 +412,7 @@ async fn deleting_a_dataset(open: Open<'_>) {
     check_newest(&*store, id, None);
     let page = store.page(id, &read(Resolution::Raw, Order::Ascending, 0, 9));
     assert!(matches!(page, Err(StoreError::NoDataset { .. })), "{page:?}");
-    let late =
-        store.append(AppendMode::Replace, id, block([(1, 1.0)]), now(), Box::new(|_, _| ())).await;
+    let late = try_append(&*store, id, block([(1, 1.0)])).await;
     assert!(matches!(late, Err(StoreError::NoDataset { .. })), "{late:?}");
 
     let again = create(&*store, new_dataset("deleted")).await;

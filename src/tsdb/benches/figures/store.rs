@@ -13,7 +13,7 @@ use tsdb::{
     catalog::{DatasetRef, NewDataset},
     span::{Order, Span},
     store::{
-        AppendMode, Count, PageRead, Store, StoreError, postgres::PostgresStore,
+        Append, AppendMode, Count, PageRead, Store, StoreError, postgres::PostgresStore,
         sqlite::SqliteStore,
     },
 };
@@ -95,7 +95,8 @@ impl Figures {
         }
         // A live row is stored within a second of its end.
         let now = block.times.last().copied().unwrap_or_default();
-        self.store.append(AppendMode::Replace, dataset, block, now, Box::new(|_, _| ())).await?;
+        let append = Append { mode: AppendMode::Replace, rows: block, now };
+        self.store.append(dataset, append, Box::new(|_, _| ())).await?;
         Ok(())
     }
 

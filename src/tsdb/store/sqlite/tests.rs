@@ -134,10 +134,7 @@ async fn a_full_disk_is_told_and_loses_nothing() {
         let first = i64::try_from(want.len()).unwrap();
         let rows: BTreeMap<i64, f64> = (first..first + 700).map(|n| (n, 1.0 / 3.0)).collect();
         let block = contract::block(rows.clone());
-        match store
-            .append(AppendMode::Replace, id, block, Timestamp::from_seconds(1), Box::new(|_, _| ()))
-            .await
-        {
+        match contract::try_append(&store, id, block).await {
             Ok(_) => want.extend(rows),
             Err(error) => break error,
         }
@@ -176,8 +173,7 @@ async fn a_store_is_opened_once_at_a_time_and_not_after_its_file_is_replaced() {
     fs::rename(copy, &path).unwrap();
     let block = contract::block([(9_999, 2.0)]);
     let on_commit: OnCommit = Box::new(|_, _| panic!("it is not durable"));
-    let refused =
-        store.append(AppendMode::Replace, id, block, Timestamp::from_seconds(1), on_commit).await;
+    let refused = store.append(id, contract::replace(block), on_commit).await;
     assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
     assert!(matches!(store.check().await, Err(StoreError::Replaced)));
     assert!(matches!(scanned(&store, id), Err(StoreError::Replaced)));
@@ -195,9 +191,7 @@ async fn a_read_only_file_is_told_and_read() {
         |connection: &Connection| Ok(connection.pragma_update(None, "query_only", true)?);
     store.writer.run(forbid, |()| {}).await.unwrap();
     let block = contract::block([(2, 2.0)]);
-    let refused = store
-        .append(AppendMode::Replace, id, block, Timestamp::from_seconds(1), Box::new(|_, _| ()))
-        .await;
+    let refused = contract::try_append(&store, id, block).await;
     assert!(matches!(refused, Err(StoreError::ReadOnly)), "{refused:?}");
     assert_eq!(scanned(&store, id).unwrap(), [1]);
 }

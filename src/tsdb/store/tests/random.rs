@@ -96,9 +96,7 @@ impl Model {
         match deed {
             Deed::Append(rows) => {
                 let rows: BTreeMap<_, _> = rows.into_iter().collect();
-                let appended = store
-                    .append(AppendMode::Replace, id, block_of(&rows), now(), Box::new(|_, _| ()))
-                    .await;
+                let appended = try_append(store, id, block_of(&rows)).await;
                 let first = rows.keys().next().copied();
                 if first.zip(self.kept_from).is_some_and(|(first, kept_from)| first < kept_from) {
                     assert!(matches!(appended, Err(StoreError::Pruned { .. })), "{appended:?}");
