@@ -76,7 +76,8 @@ impl Datasets {
                 let span = Span { first: *first, last: *last };
                 page_cache.record_commit(dataset, appended.revision, span);
             }
-            hub.publish(dataset, || render_frames(&mut writer, rows, appended.revision, era));
+            let revision = appended.revision;
+            hub.publish(dataset, revision, || render_frames(&mut writer, rows, revision, era));
         });
         let began = Instant::now();
         let append = Append { mode, rows: block, now: self.clock.now() };

@@ -9,7 +9,10 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use model::{dataset::DatasetId, key::KeyId};
 use parking_lot::Mutex;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    watch,
+};
 
 /// Frames that a reader may lag. At [`FRAME_ROWS`] rows each they hold most of a bulk insert, and a
 /// followed dataset takes some 20 MB at worst.
@@ -60,11 +63,36 @@ struct Readers {
     n_readers: usize,
 }
 
-/// A dataset that has readers.
+/// A dataset that has readers, or callers that wait for its next commit.
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
+    /// The newest commit that is known here; 0 if none is.
+    newest: watch::Sender<u64>,
     n_readers: usize,
+    n_waiters: usize,
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        Self {
+            sender: broadcast::Sender::new(LAG_FRAMES),
+            newest: watch::Sender::new(0),
+            n_readers: 0,
+            n_waiters: 0,
+        }
+    }
+}
+
+impl Channel {
+    /// Notifies the waiting callers of commit `revision`.
+    fn note_commit(&self, revision: u64) {
+        self.newest.send_if_modified(|newest| {
+            let is_newer = *newest < revision;
+            *newest = revision.max(*newest);
+            is_newer
+        });
+    }
 }
 
 /// The frames of one dataset that are published after subscribing.
@@ -76,6 +104,35 @@ pub(crate) struct Subscription {
     messages: broadcast::Receiver<HubEvent>,
 }
 
+/// Waits for commits of one dataset. Counts as a reader.
+#[derive(Debug)]
+pub(crate) struct CommitWatch {
+    dataset: DatasetId,
+    hub: Hub,
+    newest: watch::Receiver<u64>,
+}
+
+impl Readers {
+    /// Counts one reader more, of `dataset`; none at the maximum.
+    fn follow(&mut self, dataset: DatasetId, readers_max: usize) -> Option<&mut Channel> {
+        if self.n_readers >= readers_max {
+            return None;
+        }
+        self.n_readers += 1;
+        Some(self.datasets.entry(dataset).or_default())
+    }
+
+    /// Counts one reader less: `leave` takes it out of the channel.
+    fn unfollow(&mut self, dataset: DatasetId, leave: impl FnOnce(&mut Channel)) {
+        self.n_readers = self.n_readers.saturating_sub(1);
+        let Some(followed) = self.datasets.get_mut(&dataset) else { return };
+        leave(followed);
+        if followed.n_readers == 0 && followed.n_waiters == 0 {
+            self.datasets.remove(&dataset);
+        }
+    }
+}
+
 impl Hub {
     /// A hub of at most `readers_max` readers.
     pub(crate) fn new(readers_max: usize) -> Self {
@@ -85,23 +142,38 @@ impl Hub {
     /// Follows a dataset, which `key` sees; none at the maximum of readers.
     pub(crate) fn subscribe(&self, dataset: DatasetId, key: KeyId) -> Option<Subscription> {
         let mut readers = self.readers.lock();
-        if readers.n_readers >= self.readers_max {
-            return None;
-        }
-        readers.n_readers += 1;
-        let followed = readers.datasets.entry(dataset).or_insert_with(|| Channel {
-            sender: broadcast::Sender::new(LAG_FRAMES),
-            n_readers: 0,
-        });
+        let followed = readers.follow(dataset, self.readers_max)?;
         followed.n_readers += 1;
         let messages = followed.sender.subscribe();
         Some(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
-    /// Publishes frames to the readers of a dataset. `render` is called only if there are any.
-    pub(crate) fn publish(&self, dataset: DatasetId, render: impl FnOnce() -> Vec<Frame>) {
-        let sender = self.readers.lock().datasets.get(&dataset).map(|all| all.sender.clone());
-        let Some(sender) = sender else { return };
+    /// Watches for commits of a dataset from now on; none at the maximum of readers.
+    pub(crate) fn watch(&self, dataset: DatasetId) -> Option<CommitWatch> {
+        let mut readers = self.readers.lock();
+        let followed = readers.follow(dataset, self.readers_max)?;
+        followed.n_waiters += 1;
+        let newest = followed.newest.subscribe();
+        Some(CommitWatch { dataset, hub: self.clone(), newest })
+    }
+
+    /// Publishes commit `revision` to the readers of a dataset. `render` is called only if there are
+    /// any.
+    pub(crate) fn publish(
+        &self,
+        dataset: DatasetId,
+        revision: u64,
+        render: impl FnOnce() -> Vec<Frame>,
+    ) {
+        let sender = {
+            let readers = self.readers.lock();
+            let Some(followed) = readers.datasets.get(&dataset) else { return };
+            followed.note_commit(revision);
+            if followed.n_readers == 0 {
+                return;
+            }
+            followed.sender.clone()
+        };
         for frame in render() {
             // The last reader may have left meanwhile.
             if sender.send(HubEvent::Frame(frame)).is_err() {
@@ -150,13 +222,29 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut readers = self.hub.readers.lock();
-        readers.n_readers = readers.n_readers.saturating_sub(1);
-        let Some(followed) = readers.datasets.get_mut(&self.dataset) else { return };
-        followed.n_readers = followed.n_readers.saturating_sub(1);
-        if followed.n_readers == 0 {
-            readers.datasets.remove(&self.dataset);
+        let leave = |followed: &mut Channel| followed.n_readers -= 1;
+        self.hub.readers.lock().unfollow(self.dataset, leave);
+    }
+}
+
+impl CommitWatch {
+    /// Waits until a commit after `revision` is known here, and returns the newest one. Cancel-safe.
+    ///
+    /// Commits without rows, such as deletions, may pass unnoticed until the next one.
+    pub(crate) async fn wait_after(&mut self, revision: u64) -> u64 {
+        let newest = self.newest.wait_for(|newest| *newest > revision).await.map(|newest| *newest);
+        match newest {
+            Ok(newest) => newest,
+            // The channel lives as long as this watch.
+            Err(_) => futures::future::pending().await,
         }
+    }
+}
+
+impl Drop for CommitWatch {
+    fn drop(&mut self) {
+        let leave = |followed: &mut Channel| followed.n_waiters -= 1;
+        self.hub.readers.lock().unfollow(self.dataset, leave);
     }
 }
 
@@ -202,8 +290,8 @@ mod tests {
     fn all_readers_get_each_frame_once_and_share_its_bytes() {
         let hub = Hub::new(3);
         let mut readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
-        hub.publish(dataset(), || frame(7));
-        hub.publish(DatasetId::new(2).unwrap(), || panic!("nobody follows it"));
+        hub.publish(dataset(), 7, || frame(7));
+        hub.publish(DatasetId::new(2).unwrap(), 7, || panic!("nobody follows it"));
         let got: Vec<Frame> =
             readers.iter_mut().map(|reader| reader.try_next().unwrap().unwrap()).collect();
         assert!(got.iter().all(|frame| frame.revision == 7));
@@ -217,7 +305,7 @@ mod tests {
         let (mut slow, mut quick) =
             (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
         for revision in 0..=LAG_FRAMES as u64 {
-            hub.publish(dataset(), || frame(revision));
+            hub.publish(dataset(), revision, || frame(revision));
             assert_eq!(quick.try_next().unwrap().unwrap().revision, revision);
         }
         assert_eq!(slow.try_next().unwrap_err(), CutOff { lag_frames: 1 });
@@ -233,7 +321,7 @@ mod tests {
         assert_eq!(hub.n_readers(dataset()), 1);
         drop(two);
         assert!(hub.readers.lock().datasets.is_empty());
-        hub.publish(dataset(), || panic!("nobody follows it"));
+        hub.publish(dataset(), 8, || panic!("nobody follows it"));
     }
 
     #[test]
@@ -247,6 +335,20 @@ mod tests {
         assert!(mine.is_hidden() && elsewhere.is_hidden() && !foreign.is_hidden());
         hub.recheck_access(dataset());
         assert!(mine.is_hidden() && !elsewhere.is_hidden() && foreign.is_hidden());
+    }
+
+    #[test]
+    fn a_commit_ends_the_wait_for_one_after_an_older_one() {
+        let hub = Hub::new(2);
+        let (mut one, mut two) = (hub.watch(dataset()).unwrap(), hub.watch(dataset()).unwrap());
+        assert!(hub.watch(dataset()).is_none(), "they count as readers");
+        assert_eq!(one.wait_after(0).now_or_never(), None);
+        hub.publish(dataset(), 7, || panic!("nobody reads the rows"));
+        hub.publish(dataset(), 6, || panic!("nobody reads the rows"));
+        assert_eq!(one.wait_after(6).now_or_never(), Some(7));
+        assert_eq!(two.wait_after(7).now_or_never(), None);
+        drop((one, two));
+        assert!(hub.readers.lock().datasets.is_empty());
     }
 
     #[test]
