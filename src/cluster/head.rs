@@ -51,7 +51,7 @@ use self::{
     client::ClientShare,
     events::Events,
     executions::{Cause, ExecutionStatus, Executions, Track},
-    inbox::{Inbox, Inboxes},
+    inbox::{Inbox, Inboxes, Reply},
     install::Installs,
     lines::Lines,
     order::{NodeCount, Order},
@@ -340,7 +340,7 @@ impl Head {
         let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,
             Err(Shortage { roster, position }) => {
-                let listening = self.0.context.peers.listening(rollcall::topic(order));
+                let listening = self.0.listening(order);
                 let message = match position {
                     Some(position) => report::still_queued(order, &roster, position),
                     None => report::too_few(order, &roster, &listening),
@@ -398,15 +398,40 @@ impl Head {
 
 impl Inner {
     /// Takes slots for an order by what workers offer: of those that hold the function or, where they
-    /// `can_fetch` it, of all if this head holds it. What offers do not say is asked for: attributes,
-    /// and who else there is.
+    /// `can_fetch` it, of all if this head holds it. What offers do not say is asked for: who else there
+    /// is.
     fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> SlotGrant {
         match order.nodes {
-            NodeCount::Exactly(n) if order.attributes.is_none() => {
+            NodeCount::Exactly(n) => {
                 let can_fetch = can_fetch && self.context.functions.get(order.function).is_some();
                 self.slots.take(client, SlotRequest { can_fetch, ..order.slot_request(n.get()) })
             }
-            _ => SlotGrant::Unknown,
+            NodeCount::Everyone => SlotGrant::Unknown,
+        }
+    }
+
+    /// The connected peers of the order's group that may run it, by id.
+    fn listening(&self, order: &Order) -> Vec<PeerId> {
+        let mut peers = self.context.peers.listening(rollcall::topic(order));
+        peers.retain(|peer| self.may_run(peer, order));
+        peers
+    }
+
+    /// Whether `peer` may be given `order`, whether it is ready or not. Roll calls carry exact attributes,
+    /// which workers compare themselves.
+    fn may_run(&self, peer: &PeerId, order: &Order) -> bool {
+        let selector = order.requirements.selector.as_ref();
+        selector.is_none_or(|selector| selector.matches(&self.context.peers.attributes(peer)))
+    }
+
+    /// Whether a reply to a roll call is of a peer that may run `order`.
+    fn is_meant(&self, reply: &Reply, order: &Order) -> bool {
+        match reply {
+            Reply::Ready(peer)
+            | Reply::Refused(peer, _)
+            | Reply::Busy(peer, _)
+            | Reply::Fetching(peer) => self.may_run(peer, order),
+            _ => true,
         }
     }
 
@@ -418,6 +443,7 @@ impl Inner {
         order: &Order,
         position: Option<Position>,
     ) -> Result<Selection, Shortage> {
+        roster.ready.retain(|peer| self.may_run(peer, order));
         let Some(peers) = roster.take_chosen(|peer| self.slots.weight_of(peer)) else {
             return Err(Shortage { roster: roster.into(), position });
         };

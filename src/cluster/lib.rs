@@ -7,6 +7,7 @@
 //! node knows of the others, [`peer_db`] what it still knows after a restart. Absent on purpose:
 //! command lines and configuration, and what a function's results mean.
 
+mod attributes;
 pub mod call;
 mod function_peers;
 pub mod head;

@@ -325,6 +325,9 @@ pub struct Offer {
     pub slots: usize,
     /// How many of these are free for the peer that receives this.
     pub slots_free: usize,
+    /// What it declares of itself. Left out for workers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// Why a message was dropped.

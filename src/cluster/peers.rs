@@ -20,6 +20,7 @@ use task::clock::Clock;
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
+    attributes::bounded,
     message::{LINE_PROTOCOL, Offer},
     network::Event,
     result_groups::ResultGroup,
@@ -70,6 +71,8 @@ pub struct Peer {
     pub protocols: Vec<String>,
     /// The functions it says it holds.
     pub functions: BTreeSet<FunctionId>,
+    /// What it declares of itself.
+    pub attributes: BTreeMap<String, String>,
     /// Whether it has answered like a b7s node of version 1.
     pub is_older: bool,
     /// Whether a connection stands.
@@ -147,6 +150,7 @@ impl Peers {
             peer.role = offer.role.parse().ok();
             let functions = offer.functions.iter().take(NAMES_MAX);
             peer.functions = functions.filter_map(|id| id.parse().ok()).collect();
+            peer.attributes = bounded(&offer.attributes);
         });
     }
 
@@ -241,6 +245,12 @@ impl Peers {
     #[must_use]
     pub fn is_worker(&self, peer: &PeerId) -> bool {
         self.table.lock().get(peer).is_some_and(|peer| peer.role == Some(Role::Worker))
+    }
+
+    /// Returns what `peer` declares of itself; nothing where it is not known.
+    #[must_use]
+    pub fn attributes(&self, peer: &PeerId) -> BTreeMap<String, String> {
+        self.table.lock().get(peer).map(|peer| peer.attributes.clone()).unwrap_or_default()
     }
 
     /// Returns the connected peers that say they hold `function`, by id.

@@ -50,6 +50,7 @@ use self::{
     shares::{Shares, Standing},
 };
 use crate::{
+    attributes::{Attributes, bounded},
     call::FunctionCall,
     function_peers::FunctionPeers,
     message::{
@@ -248,6 +249,11 @@ impl Worker {
     pub fn slots(&self) -> (usize, usize) {
         let (n_slots, n_free) = self.0.slots.places();
         (n_slots, n_free.min(self.0.executor.n_free()))
+    }
+
+    /// What it declares of itself, as far as that fits in an offer.
+    pub(crate) fn attributes(&self) -> Attributes {
+        bounded(&self.0.attributes)
     }
 
     /// Returns its counts as Prometheus text.

@@ -16,6 +16,7 @@ pub mod page;
 pub mod parse;
 pub mod resolution;
 pub mod row;
+pub mod selector;
 pub mod text;
 pub mod timestamp;
 pub mod topic;

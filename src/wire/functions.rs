@@ -96,6 +96,10 @@ pub struct ExecuteConfig {
     /// What a node must declare to be eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributesBody>,
+    /// Ours: which nodes are eligible, by what they declare, as `kubectl` selects by labels:
+    /// `zone=a,gpu!=none`, `zone in (a,b)`, `zone notin (a,b)`, `zone`, `!zone`. Empty is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
     /// What the function may reach beyond its own folder: `file://…`, `http://…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Vec<String>>,
@@ -270,6 +274,9 @@ pub struct NodeBody {
     /// How many more it could run, as the head reckons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_free: Option<usize>,
+    /// What it declares of itself, by name. Nobody attests it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
     /// Content ids of the functions it says it holds.
     #[serde(default)]
     pub functions: Vec<String>,

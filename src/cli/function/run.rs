@@ -12,7 +12,7 @@ use client::{
     executions::CODE_UNDER_WAY,
     functions::{CODE_OK, Functions as Head},
 };
-use model::{escape::escape_line, function::Method};
+use model::{escape::escape_line, function::Method, selector::Selector};
 use tokio::time::sleep;
 use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, ExecuteResponse, FunctionBody, Parameter, RuntimeConfig,
@@ -64,6 +64,9 @@ pub(super) struct RunCommand {
     /// Only nodes of this group
     #[arg(long, alias = "topic", value_name = "NAME")]
     subgroup: Option<String>,
+    /// Only nodes that declare this, as kubectl selects: `zone=a,gpu!=none`, `zone in (a,b)`, `!old`
+    #[arg(long, value_name = "SELECTOR")]
+    selector: Option<Selector>,
     /// An argument of the function, before those after `--`; may be given again
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     param: Vec<String>,
@@ -131,7 +134,7 @@ pub(super) async fn run(command: RunCommand) -> anyhow::Result<ExitCode> {
     let target = target(&command.target, &command.held).await?;
     let mut request = request(&command)?;
     let Some(head) = command.held.head()? else {
-        if command.is_async || command.subgroup.is_some() || command.nodes != 1 {
+        if is_for_others(&command) {
             bail!("run it on other nodes than this machine: name a head with --head URL");
         }
         let response = run_local::run(target, command.method, &request, command.held).await?;
@@ -216,6 +219,12 @@ async fn prepared(
     }
 }
 
+/// Whether a command says which nodes of a cluster run it.
+fn is_for_others(command: &RunCommand) -> bool {
+    let is_chosen = command.subgroup.is_some() || command.selector.is_some();
+    command.is_async || is_chosen || command.nodes != 1
+}
+
 /// Returns what `text` names: a content id, a path, or the name of a function that is held.
 async fn target(text: &str, held: &BackendFlags) -> anyhow::Result<Target> {
     if let Ok(id) = text.parse() {
@@ -266,6 +275,7 @@ fn request(command: &RunCommand) -> anyhow::Result<ExecuteRequest> {
         stdin: stdin.transpose()?,
         env_vars: Some(command.env.clone()).filter(|variables| !variables.is_empty()),
         threshold: command.threshold,
+        selector: command.selector.as_ref().map(ToString::to_string),
         quorum: command.quorum,
         runtime: Some(runtime).filter(|runtime| *runtime != RuntimeConfig::default()),
         ..ExecuteConfig::default()

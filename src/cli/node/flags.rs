@@ -177,7 +177,7 @@ pub(crate) struct RunFlags {
     /// it changes [default: all; where there are --boot-nodes, all others share half of the slots]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
     pub(crate) obey: Vec<AllowedPeer>,
-    /// What the worker declares of itself: requests may ask for workers that do
+    /// What the worker declares of itself, its labels: requests may select workers that do
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = parse_pair)]
     pub(crate) attribute: Vec<(String, String)>,
     /// Run functions with another program, called as bls-runtime is: its folder

@@ -275,6 +275,7 @@ impl Work<'_> {
                 self.roster.note(Reply::Gone(peer));
                 self.fill();
             }
+            reply if !self.head.0.is_meant(&reply, self.order) => {}
             reply => {
                 if let Reply::Ready(peer) = &reply {
                     self.track.note_reported(peer);
@@ -431,14 +432,12 @@ impl Work<'_> {
         let tried = self.tried();
         let slots = &self.head.0.slots;
         let is_meant = |peer: &PeerId| trust == Trust::Any || !slots.is_newcomer(peer);
-        self.roster.ready.retain(|peer| !tried.contains(peer));
+        let (head, order) = (&self.head.0, self.order);
+        self.roster.ready.retain(|peer| !tried.contains(peer) && head.may_run(peer, order));
         if let Some(idx) = self.roster.ready.iter().position(is_meant)
             && let Some(peer) = self.roster.ready.remove(idx)
         {
             return Some(slots.take_of(&peer, self.order.function));
-        }
-        if self.order.attributes.is_some() {
-            return None;
         }
         slots.take_spare(&self.order.slot_request(1), &tried, trust)
     }
@@ -462,7 +461,7 @@ impl Work<'_> {
             return;
         }
         let tried = self.tried();
-        let listening = self.head.0.context.peers.listening(topic(self.order));
+        let listening = self.head.0.listening(self.order);
         let is_heard =
             |peer: &PeerId| tried.contains(peer) || self.roster.refused.contains_key(peer);
         if listening.iter().all(is_heard) {

@@ -6,11 +6,12 @@ use model::{
     function::{FunctionId, Method},
     node::{GENERAL_TOPIC, Subgroup},
     parse::ParseError,
+    selector::Selector,
 };
-use wire::functions::{AttributesBody, ExecuteConfig, ExecuteRequest};
+use wire::functions::{ExecuteConfig, ExecuteRequest};
 
 use super::slots::SlotRequest;
-use crate::call::FunctionCall;
+use crate::{attributes::Requirements, call::FunctionCall};
 
 /// How long a head waits for workers to report unless the request says otherwise, as b7s does.
 pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
@@ -47,8 +48,8 @@ pub struct Order {
     pub threshold: f64,
     /// How many equal results are enough; none to wait for all.
     pub quorum: Option<NonZeroUsize>,
-    /// What they must declare, in the terms of b7s.
-    pub attributes: Option<AttributesBody>,
+    /// What they must declare.
+    pub requirements: Requirements,
     /// Tells workers of ours which orders are of one client, and nothing else of it. Empty until the
     /// head has let the request in.
     pub(super) client_tag: String,
@@ -104,6 +105,8 @@ impl Order {
         check_config(config, &mut wrong);
         check_texts(request, &mut wrong);
         let quorum = quorum(config.quorum, nodes, &mut wrong);
+        let selector = config.selector.as_deref().filter(|text| !text.is_empty());
+        let selector = selector.and_then(|text| parsed::<Selector>(text, "selector", &mut wrong));
         let asked_within = (config.timeout > 0)
             .then(|| Duration::from_secs(config.timeout).min(ROLL_CALL_WITHIN_MAX));
         let threshold = config.threshold.filter(|share| *share > 0.0 && *share <= 1.0);
@@ -117,7 +120,7 @@ impl Order {
                 wait_within: asked_within.unwrap_or(WAIT_WITHIN),
                 threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
                 quorum,
-                attributes: config.attributes.clone(),
+                requirements: Requirements { attributes: config.attributes.clone(), selector },
                 client_tag: String::new(),
             }),
             _ => Err(wrong),
@@ -127,7 +130,8 @@ impl Order {
     /// The order as a wish for `n` slots.
     pub(super) fn slot_request(&self, n: usize) -> SlotRequest {
         let subgroup = self.subgroup.as_ref().map(ToString::to_string);
-        SlotRequest { function: self.function, subgroup, n, can_fetch: false }
+        let requirements = self.requirements.clone();
+        SlotRequest { function: self.function, subgroup, requirements, n, can_fetch: false }
     }
 }
 

@@ -22,7 +22,11 @@ pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> S
         NodeCount::Exactly(n) => counted(n.get(), "node"),
         NodeCount::Everyone => "any node".to_owned(),
     };
-    let fit = if order.attributes.is_some() { " with the attributes asked for" } else { "" };
+    let fit = match &order.requirements.selector {
+        Some(selector) => format!(" that `{selector}` selects"),
+        None if order.requirements.is_empty() => String::new(),
+        None => " with the attributes asked for".to_owned(),
+    };
     let group = match &order.subgroup {
         Some(subgroup) => format!("subgroup {subgroup}"),
         None => "the cluster".to_owned(),

@@ -181,7 +181,7 @@ pub(super) async fn call(
     // Workers that hold the function report at once. Others may fetch it from this head.
     let mut can_fetch = false;
     loop {
-        let listening = || head.context.peers.listening(topic);
+        let listening = || head.listening(order);
         if roster.is_filled(listening) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
@@ -199,6 +199,9 @@ pub(super) async fn call(
                 None => queued = None,
             },
             reply = inbox.next() => {
+                if !head.is_meant(&reply, order) {
+                    continue;
+                }
                 if let Reply::Ready(peer) = &reply {
                     track.note_reported(peer);
                 }
@@ -258,7 +261,7 @@ impl Calls {
             function_id: function.clone(),
             request_id: request_id.clone(),
             consensus: 0,
-            attributes: order.attributes.clone(),
+            attributes: order.requirements.attributes.clone(),
             origin: head.context.network.peer_id().to_string(),
         }));
         Self {

@@ -31,7 +31,9 @@ use super::{
     },
     queue::{FairQueue, Position, Verdict},
 };
-use crate::{message::Offer, peers::PEERS_MAX, result_groups::ResultGroup};
+use crate::{
+    attributes::Requirements, message::Offer, peers::PEERS_MAX, result_groups::ResultGroup,
+};
 
 /// Functions whose usual time is remembered.
 const FUNCTIONS_MAX: usize = 1024;
@@ -54,6 +56,8 @@ pub(super) struct SlotRequest {
     pub(super) function: FunctionId,
     /// They belong to this group, if any.
     pub(super) subgroup: Option<String>,
+    /// They declare this.
+    pub(super) requirements: Requirements,
     /// So many of them.
     pub(super) n: usize,
     /// Whether they may have to fetch it first.

@@ -170,15 +170,14 @@ impl Offers {
     }
 
     /// The offer as workers receive it: without slots, which they have no use for, and which change
-    /// with each run.
+    /// with each run, and without attributes.
     fn offer(&self) -> Offer {
         let functions = self.context.functions.list();
         Offer {
             role: self.node_role.role().to_string(),
             subgroups: self.subgroups.iter().map(Subgroup::to_string).collect(),
             functions: functions.iter().take(NAMED_MAX).map(|f| f.id.to_string()).collect(),
-            slots: 0,
-            slots_free: 0,
+            ..Offer::default()
         }
     }
 
@@ -186,6 +185,7 @@ impl Offers {
     fn offer_for(&self, peer: &PeerId, offer: &Offer) -> Offer {
         let worker = self.node_role.worker();
         let (slots, slots_free) = worker.map_or((0, 0), |worker| worker.slots_for(peer));
-        Offer { slots, slots_free, ..offer.clone() }
+        let attributes = worker.map(Worker::attributes).unwrap_or_default();
+        Offer { slots, slots_free, attributes, ..offer.clone() }
     }
 }

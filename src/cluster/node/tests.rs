@@ -1,5 +1,6 @@
 //! Nodes on loopback, seen from outside: requests to a head, and a peer that misbehaves.
 
+mod attributes;
 mod executions;
 mod functions;
 mod generations;

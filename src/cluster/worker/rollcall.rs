@@ -7,10 +7,10 @@ use task::causes::chain;
 use tokio::time::Instant;
 use tracing::{debug, info};
 use web::{metrics::OTHER, rate_limit::LogLimit};
-use wire::functions::AttributesBody;
 
 use super::{Refusal, Worker};
 use crate::{
+    attributes::declare,
     message::{Code, Message, OFFER_PROTOCOL, RollCall, RollCallResponse},
     metrics,
 };
@@ -44,7 +44,7 @@ impl Worker {
         // Names that anybody makes up are counted together.
         let counted_as = if is_here { function_id } else { OTHER };
         self.0.context.metrics.add(metrics::ROLLCALLS_SEEN, &[counted_as]);
-        if !self.declares(call.attributes.as_ref()) {
+        if !call.attributes.as_ref().is_none_or(|asked| declare(&self.0.attributes, asked)) {
             debug!(request = request_id, peer = %author, "ignored a roll call: this node is not meant");
             return;
         }
@@ -85,21 +85,6 @@ impl Worker {
             from,
         });
         self.tell(&author, &response).await;
-    }
-
-    /// Whether this node declares what is asked for. Nobody attests what it declares.
-    fn declares(&self, asked: Option<&AttributesBody>) -> bool {
-        let Some(asked) = asked else { return true };
-        let mut values = asked.values.iter().flatten();
-        let are_attested = asked.attestors.as_ref().is_some_and(|attestors| {
-            let named =
-                attestors.as_object().map(|lists| lists.values().any(|list| !is_empty(list)));
-            named.unwrap_or(true)
-        });
-        !asked.attestation_required
-            && !are_attested
-            && !self.0.attributes.is_empty()
-            && values.all(|value| self.0.attributes.get(&value.name) == Some(&value.value))
     }
 
     /// Whether one more roll call of `author` for a function that is not here is logged.
@@ -159,8 +144,4 @@ impl Worker {
         }
         Ok(())
     }
-}
-
-fn is_empty(list: &serde_json::Value) -> bool {
-    list.is_null() || list.as_array().is_some_and(Vec::is_empty)
 }

@@ -91,7 +91,7 @@ fn a_work_order_carries_the_settings_that_a_worker_needs() {
     }));
     let order = order.unwrap();
     assert_eq!(order.roll_call_within, Duration::from_secs(3));
-    assert!(order.attributes.is_some());
+    assert!(order.requirements.attributes.is_some());
     assert_eq!(
         serde_json::to_value(order.call.config()).unwrap(),
         json!({

@@ -59,6 +59,7 @@ fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
             .then(|| 100.0 * count(peer.n_agreed) / count(peer.n_runs)),
         slots: slots.map(|(all, _)| all),
         slots_free: slots.map(|(_, free)| free),
+        attributes: peer.attributes,
         functions: peer.functions.iter().map(ToString::to_string).collect(),
     }
 }

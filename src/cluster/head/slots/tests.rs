@@ -18,7 +18,13 @@ fn function() -> FunctionId {
 }
 
 fn want(n: usize) -> SlotRequest {
-    SlotRequest { function: function(), subgroup: None, n, can_fetch: false }
+    SlotRequest {
+        function: function(),
+        subgroup: None,
+        requirements: Requirements::default(),
+        n,
+        can_fetch: false,
+    }
 }
 
 fn offer(slots: usize, slots_free: usize) -> Offer {

@@ -12,7 +12,10 @@ use super::{
     super::placement::{Load, RunTime},
     SlotRequest,
 };
-use crate::message::Offer;
+use crate::{
+    attributes::{Attributes, bounded},
+    message::Offer,
+};
 
 /// The most slots believed of one worker: a head has no more executions under way.
 const SLOTS_BELIEVED_MAX: usize = 256;
@@ -87,6 +90,7 @@ struct Measured {
 pub(super) struct KnownOffer {
     pub(super) functions: BTreeSet<FunctionId>,
     subgroups: BTreeSet<String>,
+    attributes: Attributes,
     pub(super) n_slots: usize,
     /// What it ran for others by then.
     n_foreign: usize,
@@ -120,6 +124,7 @@ impl KnownOffer {
         Self {
             functions: functions.filter_map(|f| f.parse().ok()).collect(),
             subgroups: subgroups.filter(|name| name.len() <= SUBGROUP_BYTES_MAX).cloned().collect(),
+            attributes: bounded(&offer.attributes),
             n_slots,
             n_foreign: n_slots - offer.slots_free.min(n_slots),
             at: now,
@@ -152,6 +157,7 @@ impl Worker {
             now - known.at < FRESH_WITHIN
                 && (want.can_fetch || self.has(want.function))
                 && want.subgroup.as_ref().is_none_or(|name| known.subgroups.contains(name))
+                && want.requirements.are_met_by(&known.attributes)
         });
         is_offered && !self.is_silent(now)
     }

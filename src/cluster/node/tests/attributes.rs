@@ -1,0 +1,115 @@
+//! What workers declare, and requests for those that do.
+
+use super::*;
+use crate::message::{OFFER_PROTOCOL, Offer};
+
+/// A head, and a worker for each value of `zone`; the first declares nothing.
+async fn cluster_of_zones(zones: &[&str]) -> Cluster {
+    let mut cluster = Cluster::of(&[&[]]).await;
+    for zone in zones {
+        let attributes = [("zone".to_owned(), (*zone).to_owned())].into();
+        let work = WorkOptions { attributes, ..WorkOptions::usual() };
+        cluster.add_worker_with(&[], (LIMITS_DEFAULT, 2), work).await;
+    }
+    cluster
+}
+
+/// Executes, and returns who did and whether no roll call was needed.
+async fn executed(cluster: &Cluster, request: &Value) -> (Value, bool) {
+    let answer = cluster.execute(request.clone()).await;
+    let id = answer["request_id"].as_str().unwrap();
+    let path = format!("/api/v1/executions/{id}");
+    let (_, execution) = get(cluster.head.api_address().unwrap(), &path).await;
+    (answer["cluster"]["peers"].clone(), execution["warm"].as_bool().unwrap())
+}
+
+/// Waits until the head knows that `worker` holds a function.
+async fn until_held(cluster: &Cluster, worker: &Node) {
+    until(WITHIN, || async {
+        let peers = cluster.head.head().unwrap().peers();
+        let known = peers.into_iter().find(|(id, _)| id == worker.peer_id());
+        known.filter(|(_, peer)| !peer.functions.is_empty()).ok_or("not offered")
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn workers_that_offer_what_is_asked_for_run_it_without_a_roll_call() {
+    let cluster = cluster_of_zones(&["a", "b"]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let mut exact = request(&hello, 1);
+    exact["config"]["attributes"] = json!({"values": [{"name": "zone", "value": "b"}]});
+    let mut selected = request(&hello, 1);
+    selected["config"]["selector"] = json!("zone in (b, c)");
+    let want = json!([cluster.workers[2].peer_id().as_str()]);
+    assert_eq!(executed(&cluster, &exact).await.0, want);
+    until_held(&cluster, &cluster.workers[2]).await;
+    assert_eq!(executed(&cluster, &exact).await, (want.clone(), true));
+    assert_eq!(executed(&cluster, &selected).await, (want, true));
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_selector_chooses_among_those_that_report() {
+    let cluster = cluster_of_zones(&["a", "b"]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let (silent, a) = (cluster.workers[0].peer_id(), cluster.workers[1].peer_id());
+    for (selector, want) in [("zone!=b,zone", vec![a]), ("!zone", vec![silent])] {
+        let mut asked = request(&hello, 1);
+        asked["config"]["selector"] = json!(selector);
+        let answer = cluster.execute(asked.clone()).await;
+        let want: Vec<String> = want.into_iter().map(PeerId::to_string).collect();
+        assert_eq!(answer["cluster"]["peers"], json!(want), "{selector}: {answer}");
+        // All of those are as many.
+        asked["config"]["number_of_nodes"] = json!(-1);
+        let answer = cluster.execute(asked).await;
+        assert_eq!(answer["cluster"]["peers"], json!(want), "{selector}: {answer}");
+    }
+    let mut asked = request(&hello, 1);
+    asked["config"] = json!({"selector": "zone=c", "timeout": 1});
+    let answer = cluster.execute(asked.clone()).await;
+    assert_eq!(answer["code"], "408");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("for 1 node that `zone=c` selects"), "{message}");
+    asked["config"]["selector"] = json!("zone of (c)");
+    let body = asked.to_string();
+    let (status, answer) = post(cluster.head.api_address().unwrap(), &body).await;
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("selector"), "{answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_list_of_nodes_shows_what_they_declare() {
+    let cluster = cluster_of_zones(&["a"]).await;
+    let (_, list) = get(cluster.head.api_address().unwrap(), "/api/v1/nodes").await;
+    let declared = |peer: &PeerId| {
+        let nodes = list["nodes"].as_array().unwrap();
+        nodes.iter().find(|node| node["peer_id"] == peer.as_str()).unwrap()["attributes"].clone()
+    };
+    assert_eq!(declared(cluster.workers[1].peer_id()), json!({"zone": "a"}));
+    assert_eq!(declared(cluster.workers[0].peer_id()), Value::Null);
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_peer_declares_is_bounded() {
+    let cluster = Cluster::of(&[]).await;
+    let (bad, _events) = cluster.stranger().await;
+    let mut attributes: BTreeMap<_, _> =
+        (0..1000).map(|n| (format!("n{n:04}"), "x".to_owned())).collect();
+    attributes.insert("a".repeat(10_000), "x".to_owned());
+    attributes.insert("b".to_owned(), "x".repeat(10_000));
+    let offer = Offer { role: "worker".into(), attributes, ..Offer::default() };
+    bad.tell(cluster.head.peer_id(), OFFER_PROTOCOL, &message(&offer)).await.unwrap();
+    let head = cluster.head.head().unwrap();
+    let known = until(WITHIN, || async {
+        let known = head.peers().into_iter().find(|(id, _)| id == bad.peer_id());
+        known.filter(|(_, peer)| peer.role.is_some()).ok_or("not seen")
+    });
+    let (_, peer) = known.await.unwrap();
+    assert_eq!(peer.attributes.len(), 64);
+    assert!(peer.attributes.keys().all(|name| name.len() == 5), "{:?}", peer.attributes);
+    cluster.group.shutdown().await;
+}
