@@ -1,37 +1,31 @@
-//! The inference file: a SQLite database that holds a chain's topics and epochs.
+//! What holds a chain's topics and epochs: the inference file, a SQLite database.
 //!
-//! Every change is one transaction that is durable on return, so a stop at any time leaves each
+//! Records, rules and statements are here, once; an engine begins and commits, and
+//! `Session` runs the statements. Every change is one transaction that is durable on return, so a stop at any time leaves each
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::network::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
 mod epochs;
 mod error;
+mod file;
 mod pairs;
 mod past_epochs;
 mod record;
 mod relearn;
 mod retention;
+mod session;
 mod tables;
 mod topic_record;
 mod view;
 mod worker_quota;
 
-use std::{ffi::OsString, fs::File, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use db::{
-    connection::keep_log_on_close,
-    files::DatabaseFiles,
-    space::{CHANGE_BYTES, SpaceWatch},
-    statement::Statements as _,
-    writer::Writer,
-};
+use db::space::CHANGE_BYTES;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, params};
-use task::{lock, private};
 
 pub use self::error::StoreError;
 pub use self::{
@@ -40,6 +34,10 @@ pub use self::{
     retention::EpochTotals,
     view::Bundles,
     worker_quota::NEWCOMERS_MAX,
+};
+use self::{
+    file::StoreFile,
+    session::{Session, values},
 };
 use wire::inference::LabeledValue;
 
@@ -122,22 +120,10 @@ pub struct CloseInput {
     pub baseline: Option<Baseline>,
 }
 
-/// The file: one connection that writes, and one that reads beside it.
+/// A network's topics and epochs, as they are kept.
 #[derive(Debug)]
 pub struct Store {
-    writer: Writer<StoreError>,
-    reader: Mutex<Connection>,
-    files: Arc<DatabaseFiles>,
-    /// Keeps other processes from serving the file.
-    _in_use: File,
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        if !self.files.check() {
-            keep_log_on_close(&self.reader.lock());
-        }
-    }
+    file: StoreFile,
 }
 
 impl Store {
@@ -148,28 +134,32 @@ impl Store {
     /// [is busy](StoreError::is_busy) after the last store of it was dropped until the thread that
     /// wrote has closed it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        if let Some(folder) = path.parent() {
-            private::create_folder(folder).map_err(StoreError::Prepare)?;
-        }
-        let mut lock = OsString::from(path);
-        lock.push(".lock");
-        let locked = lock::wait_for(Path::new(&lock)).map_err(StoreError::Prepare)?;
-        let in_use = locked.ok_or(StoreError::InUse)?;
-        let connection = tables::SCHEMA.open(path)?;
-        let reader = Mutex::new(tables::SCHEMA.open_read_only(path)?);
-        let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Prepare)?);
-        let space = SpaceWatch::new(path);
-        let writer = Writer::start("inference file", connection, Arc::clone(&files), space)
-            .map_err(StoreError::Prepare)?;
-        Ok(Self { writer, reader, files, _in_use: in_use })
+        Ok(Self { file: StoreFile::open(path)? })
     }
 
     /// Makes `change`, and returns its result once it is durable.
     fn write<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.writer.run_blocking(CHANGE_BYTES, change)
+        self.write_sized(CHANGE_BYTES, change)
+    }
+
+    /// As [`Self::write`], of a change that writes about `n_bytes`.
+    fn write_sized<T: Send + 'static>(
+        &self,
+        n_bytes: u64,
+        change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.file.write(n_bytes, change)
+    }
+
+    /// Runs `read`, each of whose statements sees what was committed before it.
+    fn read<T>(
+        &self,
+        read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.file.read(read)
     }
 
     /// Whether the file takes writes: it is in its place, and there is space. Where a write found
@@ -178,18 +168,14 @@ impl Store {
     /// # Errors
     /// Why it does not.
     pub fn check(&self) -> Result<(), StoreError> {
-        futures::executor::block_on(self.writer.check())
+        self.file.check()
     }
 
     /// Lets the file grow to so many pages, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         let sql = format!("PRAGMA max_page_count = {n_pages}");
-        self.write(move |write| Ok(write.execute_batch(&sql)?)).unwrap();
-    }
-
-    fn reader(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
-        if self.files.is_intact() { Ok(self.reader.lock()) } else { Err(StoreError::Replaced) }
+        self.write(move |session| session.run_batch(&sql)).unwrap();
     }
 
     /// The chain that the file holds, if it has begun.
@@ -198,12 +184,14 @@ impl Store {
     /// [`StoreError`] if the file fails; so with all that follow.
     pub fn blocks(&self) -> Result<Option<Blocks>, StoreError> {
         let sql = "SELECT genesis_at, block_micros FROM chain";
-        Ok(self.reader()?.find(sql, [], |row| {
-            Ok(Blocks {
-                genesis: Timestamp::from_micros(row.get(0)?),
-                block_time: Duration::from_micros(height(row.get(1)?)),
+        self.read(|session| {
+            session.find(sql, values![], |row| {
+                Ok(Blocks {
+                    genesis: Timestamp::from_micros(row.get(0)?),
+                    block_time: Duration::from_micros(height(row.get(1)?)),
+                })
             })
-        })?)
+        })
     }
 
     /// Keeps `blocks` as the chain's.
@@ -212,14 +200,11 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn put_blocks(&self, blocks: Blocks) -> Result<(), StoreError> {
         let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
-        self.write(move |write| {
-            write.execute(
-                "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
-                 ON CONFLICT DO UPDATE SET
-                    genesis_at = excluded.genesis_at, block_micros = excluded.block_micros",
-                params![blocks.genesis.micros(), micros],
-            )?;
-            Ok(())
+        self.write(move |session| {
+            let sql = "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
+                 ON CONFLICT (id) DO UPDATE SET
+                    genesis_at = excluded.genesis_at, block_micros = excluded.block_micros";
+            session.run(sql, [blocks.genesis.micros(), micros]).map(drop)
         })
     }
 
@@ -230,7 +215,8 @@ impl Store {
     pub fn newest_nonce(&self) -> Result<Option<BlockHeight>, StoreError> {
         let sql =
             "SELECT max((SELECT max(nonce) FROM epochs WHERE topic_id = topics.id)) FROM topics";
-        Ok(self.reader()?.value::<Option<i64>>(sql, [])?.map(height))
+        let newest = self.read(|session| session.value::<Option<i64>>(sql, values![]))?;
+        Ok(newest.map(height))
     }
 
     /// Keeps `topic`, in place of the one with its number.
@@ -239,10 +225,10 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
         let (id, record) = (number(topic.id.get()), topic_record::write_topic(topic)?);
-        self.write(move |write| {
-            let sql = "INSERT OR REPLACE INTO topics (id, record) VALUES (?1, ?2)";
-            write.run(sql, params![id, record])?;
-            Ok(())
+        self.write(move |session| {
+            let sql = "INSERT INTO topics (id, record) VALUES (?1, ?2)
+                       ON CONFLICT (id) DO UPDATE SET record = excluded.record";
+            session.run(sql, values![id, record]).map(drop)
         })
     }
 
@@ -251,12 +237,13 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn delete_topic(&self, topic: TopicId) -> Result<(), StoreError> {
-        self.write(move |write| {
+        self.write(move |session| {
             let id = number(topic.get());
-            write.execute("UPDATE chain SET newest_deleted = max(newest_deleted, ?1)", [id])?;
-            write.execute("DELETE FROM topics WHERE id = ?1", [id])?;
+            let sql = "UPDATE chain SET newest_deleted = ?1 WHERE newest_deleted < ?1";
+            session.run(sql, [id])?;
+            session.run("DELETE FROM topics WHERE id = ?1", [id])?;
             for table in ["learned", "baselines", "holdings", "snapshots"] {
-                write.execute(&format!("DELETE FROM {table} WHERE topic_id = ?1"), [id])?;
+                session.run(&format!("DELETE FROM {table} WHERE topic_id = ?1"), [id])?;
             }
             Ok(())
         })
@@ -277,7 +264,7 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn newest_deleted(&self) -> Result<Option<TopicId>, StoreError> {
         let sql = "SELECT newest_deleted FROM chain";
-        let newest = self.reader()?.find(sql, [], |row| row.get(0))?;
+        let newest = self.read(|session| session.find(sql, values![], |row| row.get(0)))?;
         Ok(newest.and_then(|number| TopicId::new(height(number))))
     }
 
@@ -287,8 +274,9 @@ impl Store {
     /// As [`Self::blocks`].
     pub fn topics(&self) -> Result<Vec<Topic>, StoreError> {
         let sql = "SELECT record FROM topics ORDER BY id";
-        let records = self.reader()?.all(sql, [], |row| row.get::<_, String>(0))?;
-        records.iter().map(|record| topic_record::read_topic(record)).collect()
+        self.read(|session| {
+            session.all(sql, values![], |row| topic_record::read_topic(&row.get::<String>(0)?))
+        })
     }
 
     /// Where `topic` stands.
@@ -296,17 +284,18 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn progress(&self, topic: TopicId) -> Result<Progress, StoreError> {
-        let reader = self.reader()?;
-        let id = [number(topic.get())];
-        let sql = "SELECT max(nonce) FROM epochs WHERE topic_id = ?1";
-        let last_nonce = reader.value::<Option<i64>>(sql, id)?.map(height);
-        let nonces = |state: State| {
-            let sql = "SELECT nonce FROM epochs
-                       WHERE topic_id = ?1 AND state IN (0, 1) AND state = ?2 ORDER BY nonce";
-            reader.all(sql, [number(topic.get()), state as i64], |row| Ok(height(row.get(0)?)))
-        };
-        let (open, unlearned) = (nonces(State::Open)?, nonces(State::Closed)?);
-        Ok(Progress { last_nonce, open, unlearned })
+        self.read(|session| {
+            let id = number(topic.get());
+            let sql = "SELECT max(nonce) FROM epochs WHERE topic_id = ?1";
+            let last_nonce = session.value::<Option<i64>>(sql, [id])?.map(height);
+            let nonces = |state: State| {
+                let sql = "SELECT nonce FROM epochs
+                           WHERE topic_id = ?1 AND state IN (0, 1) AND state = ?2 ORDER BY nonce";
+                session.all(sql, [id, state as i64], |row| Ok(height(row.get(0)?)))
+            };
+            let (open, unlearned) = (nonces(State::Open)?, nonces(State::Closed)?);
+            Ok(Progress { last_nonce, open, unlearned })
+        })
     }
 
     /// Opens the epoch `nonce`; whether it was not there before.
@@ -319,11 +308,11 @@ impl Store {
         nonce: BlockHeight,
         at: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.write(move |write| {
-            let sql = "INSERT OR IGNORE INTO epochs (topic_id, nonce, state, opened_at)
-                       VALUES (?1, ?2, ?3, ?4)";
+        self.write(move |session| {
+            let sql = "INSERT INTO epochs (topic_id, nonce, state, opened_at)
+                       VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
             let [topic, nonce] = key(topic, nonce);
-            Ok(write.run(sql, [topic, nonce, State::Open as i64, at.micros()])? > 0)
+            Ok(session.run(sql, [topic, nonce, State::Open as i64, at.micros()])? > 0)
         })
     }
 
@@ -337,12 +326,11 @@ impl Store {
         nonce: BlockHeight,
         input: Input,
     ) -> Result<(), StoreError> {
-        self.write(move |write| {
+        self.write(move |session| {
             let sql = "UPDATE epochs SET input_at = ?3, input_value = ?4
                        WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NULL";
             let [topic, nonce] = key(topic, nonce);
-            write.run(sql, params![topic, nonce, input.at.micros(), input.value])?;
-            Ok(())
+            session.run(sql, values![topic, nonce, input.at.micros(), input.value]).map(drop)
         })
     }
 
@@ -353,23 +341,25 @@ impl Store {
     pub fn input(&self, topic: TopicId, nonce: BlockHeight) -> Result<Option<Input>, StoreError> {
         let sql = "SELECT input_at, input_value FROM epochs
                    WHERE topic_id = ?1 AND nonce = ?2 AND input_at IS NOT NULL";
-        Ok(self.reader()?.find(sql, key(topic, nonce), |row| {
-            Ok(Input { at: Timestamp::from_micros(row.get(0)?), value: row.get(1)? })
-        })?)
+        self.read(|session| {
+            session.find(sql, key(topic, nonce), |row| {
+                Ok(Input { at: Timestamp::from_micros(row.get(0)?), value: row.get(1)? })
+            })
+        })
     }
 }
 
 fn state(
-    connection: &Connection,
+    session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
-    Ok(connection.find(sql, key(topic, nonce), |row| row.get(0))?)
+    session.find(sql, key(topic, nonce), |row| row.get(0))
 }
 
 fn insert(
-    write: &Connection,
+    session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
     submission: &Submission,
@@ -377,11 +367,12 @@ fn insert(
     at: Timestamp,
 ) -> Result<usize, StoreError> {
     let (own, forecast) = record::write_submission(submission)?;
-    let sql = "INSERT OR IGNORE INTO submissions
+    let sql = "INSERT INTO submissions
                (topic_id, nonce, worker, received_at, record, trusted, forecast)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
     let ([topic, nonce], worker) = (key(topic, nonce), submission.worker.as_str());
-    Ok(write.run(sql, params![topic, nonce, worker, at.micros(), own, is_trusted, forecast])?)
+    let trusted = i64::from(is_trusted);
+    session.run(sql, values![topic, nonce, worker, at.micros(), own, trusted, forecast])
 }
 
 /// The key of an epoch in every table.

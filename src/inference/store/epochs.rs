@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use rusqlite::{Connection, params};
 
 use super::{
     CloseInput, EPOCH_BYTES, Lesson, Relearned, State, Store, StoreError, insert, key, number,
-    pairs, record, relearn, retention, state, view,
+    pairs, record, relearn, retention,
+    session::{Session, values},
+    state, view,
 };
 use crate::{
     math::{outlier::Baseline, pair_values::FullBundle},
@@ -59,7 +59,7 @@ impl Store {
         options: EndOptions,
         make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.writer.run_blocking(EPOCH_BYTES, move |write| {
+        self.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Open as i64) {
                 return Ok(None);
             }
@@ -76,7 +76,7 @@ impl Store {
             let sql = "UPDATE epochs SET state = ?3, closed_at = ?4, summary = ?5
                        WHERE topic_id = ?1 AND nonce = ?2";
             let [id, at_nonce] = key(topic, nonce);
-            let values = params![id, at_nonce, next as i64, at.micros(), summary.transpose()?];
+            let values = values![id, at_nonce, next as i64, at.micros(), summary.transpose()?];
             write.run(sql, values)?;
             if let Some(closing) = closing {
                 if let Some(moved) = &closing.moved_scores {
@@ -102,7 +102,7 @@ impl Store {
         options: EndOptions,
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.writer.run_blocking(EPOCH_BYTES, move |write| {
+        self.write_sized(EPOCH_BYTES, move |write| {
             if state(write, topic, nonce)? != Some(State::Closed as i64) {
                 return Ok(None);
             }
@@ -128,7 +128,7 @@ impl Store {
 
 /// Keeps the scores of `moved`, which are all that differs from `before`.
 fn keep_moved(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     moved: &Arc<Learned>,
     before: &StoredLearned,
@@ -136,13 +136,13 @@ fn keep_moved(
     let stamp = before.stamp.saturating_add(1);
     let sql = "UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1";
     let record = record::write_learned_record(moved)?;
-    write.run(sql, params![number(topic.get()), stamp, record])?;
+    write.run(sql, values![number(topic.get()), stamp, record])?;
     Ok(StoredLearned { stamp, learned: Arc::clone(moved) })
 }
 
 /// Keeps what closing an epoch gave.
 fn put_closing(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
     closing: Closing,
@@ -165,7 +165,7 @@ fn put_closing(
         "INSERT INTO bundles (topic_id, nonce, record, shares, intervals, resistant, signed,
                               signed_intervals, pairs, resistant_pairs)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        params![
+        values![
             id,
             nonce,
             record::write_bundle(bundle.bundle)?,
@@ -179,15 +179,17 @@ fn put_closing(
         ],
     )?;
     if let Some(Baseline { median, spread }) = baseline {
-        let sql = "INSERT OR REPLACE INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)";
-        write.run(sql, params![id, median, spread])?;
+        let sql = "INSERT INTO baselines (topic_id, median, spread) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (topic_id) DO UPDATE SET
+                      median = excluded.median, spread = excluded.spread";
+        write.run(sql, values![id, median, spread])?;
     }
     Ok(())
 }
 
 /// Takes out what actors submitted that rest, and the labels that came with nothing else.
 fn withdraw(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
     withdrawn: &Withdrawn,
@@ -197,17 +199,17 @@ fn withdraw(
         let worker = rest.worker.as_str();
         if rest.is_empty() {
             let sql = "DELETE FROM submissions WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
-            write.run(sql, params![topic, nonce, worker])?;
+            write.run(sql, values![topic, nonce, worker])?;
         } else {
             let (own, forecast) = record::write_submission(rest)?;
             let sql = "UPDATE submissions SET record = ?4, forecast = ?5
                        WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
-            write.run(sql, params![topic, nonce, worker, own, forecast])?;
+            write.run(sql, values![topic, nonce, worker, own, forecast])?;
         }
     }
     for label in &withdrawn.labels {
         let sql = "DELETE FROM labels WHERE topic_id = ?1 AND nonce = ?2 AND label = ?3";
-        write.run(sql, params![topic, nonce, label])?;
+        write.run(sql, values![topic, nonce, label])?;
     }
     Ok(())
 }

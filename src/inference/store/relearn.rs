@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
-use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use rusqlite::{Connection, params};
 
 use wire::inference::LabeledValue;
 
 use super::{
     EPOCH_BYTES, Input, State, Store, StoreError, StoredLearned, height, key, number, pairs,
-    record, retention, view,
+    record, retention,
+    session::{Session, values},
+    view,
 };
 use crate::{
     math::{pair_values::FullBundle, regret::Losses},
@@ -74,32 +74,29 @@ impl Store {
         topic: TopicId,
         from: BlockHeight,
     ) -> Result<Option<Relearnable>, StoreError> {
-        let reader = self.reader()?;
-        let sql = "SELECT nonce, record, regrets, past FROM snapshots
-                   WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1";
-        let snapshot = reader.find(sql, key(topic, from), |row| {
-            Ok((row.get::<_, i64>(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
-        })?;
-        let Some((first, columns)) = snapshot else { return Ok(None) };
-        let before = record::read_learned(columns)?;
-        let mut statement = reader.prepare_cached(
-            "SELECT nonce, input_at, input_value, truth FROM epochs
-             WHERE topic_id = ?1 AND nonce >= ?2 AND state IN (3, 4) AND is_thin = 0
-             ORDER BY nonce",
-        )?;
-        let mut rows = statement.query([number(topic.get()), first])?;
-        let mut lessons = Vec::new();
-        while let Some(row) = rows.next()? {
-            let (at, value): (Option<i64>, Option<f64>) = (row.get(1)?, row.get(2)?);
-            let input = |(at, value)| Input { at: Timestamp::from_micros(at), value };
-            let truth: Option<String> = row.get(3)?;
-            lessons.push(PastLesson {
-                nonce: height(row.get(0)?),
-                input: at.zip(value).map(input),
-                truth: truth.as_deref().map(record::read).transpose()?.unwrap_or_default(),
-            });
-        }
-        Ok(Some(Relearnable { before, lessons }))
+        self.read(|session| {
+            let sql = "SELECT nonce, record, regrets, past FROM snapshots
+                       WHERE topic_id = ?1 AND nonce <= ?2 ORDER BY nonce DESC LIMIT 1";
+            let snapshot = session.find(sql, key(topic, from), |row| {
+                Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
+            })?;
+            let Some((first, columns)) = snapshot else { return Ok(None) };
+            let before = record::read_learned(columns)?;
+            let sql = "SELECT nonce, input_at, input_value, truth FROM epochs
+                       WHERE topic_id = ?1 AND nonce >= ?2 AND state IN (3, 4) AND is_thin = 0
+                       ORDER BY nonce";
+            let lessons = session.all(sql, [number(topic.get()), first], |row| {
+                let (at, value): (Option<i64>, Option<f64>) = (row.get(1)?, row.get(2)?);
+                let input = |(at, value)| Input { at: Timestamp::from_micros(at), value };
+                let truth: Option<String> = row.get(3)?;
+                Ok(PastLesson {
+                    nonce: height(row.get(0)?),
+                    input: at.zip(value).map(input),
+                    truth: truth.as_deref().map(record::read).transpose()?.unwrap_or_default(),
+                })
+            })?;
+            Ok(Some(Relearnable { before, lessons }))
+        })
     }
 
     /// The first epoch of `topic` from which can be learned again; none where there is none.
@@ -108,8 +105,8 @@ impl Store {
     /// As [`Store::blocks`].
     pub fn relearnable_from(&self, topic: TopicId) -> Result<Option<BlockHeight>, StoreError> {
         let sql = "SELECT min(nonce) FROM snapshots WHERE topic_id = ?1";
-        let first = self.reader()?.value::<Option<i64>>(sql, [number(topic.get())])?;
-        Ok(first.map(height))
+        let first = self.read(|session| session.value(sql, [number(topic.get())]))?;
+        Ok(Option::map(first, height))
     }
 
     /// The bundle of the epoch `nonce`, if it has one.
@@ -121,7 +118,7 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Option<FullBundle>, StoreError> {
-        view::bundle(&*self.reader()?, topic, nonce)
+        self.read(|session| view::bundle(session, topic, nonce))
     }
 
     /// Keeps `learned`, and the `epochs` it was learned from, in place of what was learned before.
@@ -136,7 +133,7 @@ impl Store {
         learned: Learned,
         epochs: Vec<Relearned>,
     ) -> Result<Option<StoredLearned>, StoreError> {
-        self.writer.run_blocking(EPOCH_BYTES, move |write| {
+        self.write_sized(EPOCH_BYTES, move |write| {
             let known = view::learned(write, topic, None)?;
             if known.stamp != stamp {
                 return Ok(None);
@@ -157,37 +154,44 @@ impl Store {
 
 /// Keeps `learned` in place of `before`.
 pub(super) fn put_learned(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     learned: Learned,
     before: &StoredLearned,
 ) -> Result<StoredLearned, StoreError> {
     let stamp = before.stamp.saturating_add(1);
-    let sql = "INSERT OR REPLACE INTO learned (topic_id, stamp, record, regrets, past)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sql = "INSERT INTO learned (topic_id, stamp, record, regrets, past)
+               VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT (topic_id) DO UPDATE SET stamp = excluded.stamp,
+                  record = excluded.record, regrets = excluded.regrets, past = excluded.past";
     let (record, regrets, past) = record::write_learned(&learned)?;
-    write.run(sql, params![number(topic.get()), stamp, record, regrets, past])?;
+    write.run(sql, values![number(topic.get()), stamp, record, regrets, past])?;
     Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
 /// Keeps what an epoch came to.
-pub(super) fn put(write: &Connection, topic: TopicId, epoch: &Relearned) -> Result<(), StoreError> {
+pub(super) fn put(
+    write: &Session<'_>,
+    topic: TopicId,
+    epoch: &Relearned,
+) -> Result<(), StoreError> {
     let Relearned { nonce, truth, losses } = epoch;
     let [id, nonce] = key(topic, *nonce);
     let sql = "UPDATE epochs SET state = ?3, truth = ?4, combined_loss = ?5, naive_loss = ?6
                WHERE topic_id = ?1 AND nonce = ?2";
     let (state, truth) = (State::Learned as i64, record::write(truth)?);
-    write.run(sql, params![id, nonce, state, truth, losses.combined, losses.naive])?;
-    let sql = "INSERT OR REPLACE INTO losses (topic_id, nonce, record, pairs)
-               VALUES (?1, ?2, ?3, ?4)";
+    write.run(sql, values![id, nonce, state, truth, losses.combined, losses.naive])?;
+    let sql = "INSERT INTO losses (topic_id, nonce, record, pairs) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT (topic_id, nonce) DO UPDATE SET
+                  record = excluded.record, pairs = excluded.pairs";
     let pairs = pairs::write(&losses.one_out_inferer_forecaster);
-    write.run(sql, params![id, nonce, record::write_losses(losses)?, pairs])?;
+    write.run(sql, values![id, nonce, record::write_losses(losses)?, pairs])?;
     Ok(())
 }
 
 /// Keeps what was `learned` before the epoch `nonce`, if it is time to. The newest snapshot always stays.
 pub(super) fn take_snapshot(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
     learned: &Learned,
@@ -199,9 +203,11 @@ pub(super) fn take_snapshot(
     let [id, nonce] = key(topic, nonce);
     let bytes_max = number(retention.bytes / SNAPSHOTS_PART);
     let (record, regrets, past) = record::write_learned(learned)?;
-    let sql = "INSERT OR REPLACE INTO snapshots (topic_id, nonce, record, regrets, past)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
-    write.run(sql, params![id, nonce, record, regrets, past])?;
+    let sql = "INSERT INTO snapshots (topic_id, nonce, record, regrets, past)
+               VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT (topic_id, nonce) DO UPDATE SET
+                  record = excluded.record, regrets = excluded.regrets, past = excluded.past";
+    write.run(sql, values![id, nonce, record, regrets, past])?;
     // Without its values of pairs an epoch cannot be learned from again.
     write.run(
         "DELETE FROM snapshots WHERE topic_id = ?1 AND (
@@ -214,9 +220,9 @@ pub(super) fn take_snapshot(
                                     octet_length(record) + octet_length(regrets)
                                     + octet_length(past)) OVER newest AS n_bytes
                                 FROM snapshots WHERE topic_id = ?1
-                                WINDOW newest AS (ORDER BY nonce DESC))
+                                WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
                              WHERE n > 1 AND n_bytes > ?3))",
-        params![id, SNAPSHOTS_MAX, bytes_max],
+        values![id, SNAPSHOTS_MAX, bytes_max],
     )?;
     Ok(())
 }

@@ -3,14 +3,12 @@
 //! An epoch is counted once it is closed, and again when it changes. Sums are kept by topic, so that
 //! an epoch that closes costs the same however many there are.
 
-use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use rusqlite::{Connection, params};
 
-use super::{EPOCHS_KEPT, Store, StoreError, height, key, number};
+use super::{EPOCHS_KEPT, Store, StoreError, height, key, number, session::Session};
 use crate::network::retention::Retention;
 
 /// The most epochs that are thinned, and the most that are dropped, when one closes: where a limit
@@ -22,7 +20,8 @@ const AT_ONCE: u32 = 16;
 const N_BYTES: &str = "
     coalesce((SELECT sum((octet_length(record) + 90) * 3 / 2
                          + coalesce(octet_length(forecast)
-                                    + iif(octet_length(forecast) > 900, 4096, 0), 0))
+                                    + CASE WHEN octet_length(forecast) > 900 THEN 4096 ELSE 0 END,
+                                    0))
               FROM submissions WHERE topic_id = ?1 AND nonce = ?2), 0)
     + coalesce((SELECT octet_length(record) + octet_length(shares) + 4096
                        + coalesce(octet_length(resistant), 0) + coalesce(octet_length(intervals), 0)
@@ -69,19 +68,21 @@ impl Store {
     /// # Errors
     /// As [`Store::blocks`].
     pub fn holdings(&self, topic: TopicId) -> Result<EpochTotals, StoreError> {
-        let (reader, id) = (self.reader()?, [number(topic.get())]);
-        let sql = "SELECT min(nonce) FROM epochs WHERE topic_id = ?1";
-        let oldest = reader.value::<Option<i64>>(sql, id)?.map(height);
-        let oldest_full = reader.value::<Option<i64>>(OLDEST_FULL, id)?.map(height);
-        Ok(EpochTotals { oldest, oldest_full, ..sums(&reader, topic)? })
+        self.read(|session| {
+            let id = [number(topic.get())];
+            let sql = "SELECT min(nonce) FROM epochs WHERE topic_id = ?1";
+            let oldest = session.value::<Option<i64>>(sql, id)?.map(height);
+            let oldest_full = session.value::<Option<i64>>(OLDEST_FULL, id)?.map(height);
+            Ok(EpochTotals { oldest, oldest_full, ..sums(session, topic)? })
+        })
     }
 }
 
-fn sums(connection: &Connection, topic: TopicId) -> Result<EpochTotals, StoreError> {
+fn sums(session: &Session<'_>, topic: TopicId) -> Result<EpochTotals, StoreError> {
     let sql = format!(
         "SELECT n_epochs, n_bytes + {LEARNED_BYTES}, n_full_bytes FROM holdings WHERE topic_id = ?1",
     );
-    let sums = connection.find(&sql, [number(topic.get())], |row| {
+    let sums = session.find(&sql, [number(topic.get())], |row| {
         Ok(EpochTotals {
             n_epochs: height(row.get(0)?),
             n_bytes: height(row.get(1)?),
@@ -94,7 +95,7 @@ fn sums(connection: &Connection, topic: TopicId) -> Result<EpochTotals, StoreErr
 
 /// Counts the epoch `nonce`, which has closed.
 pub(super) fn count_closed(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<(), StoreError> {
@@ -104,29 +105,30 @@ pub(super) fn count_closed(
 
 /// Counts what the epoch `nonce` takes now, in place of what it took before.
 pub(super) fn recount(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<(), StoreError> {
     let key = key(topic, nonce);
     let sql = "SELECT n_bytes, is_thin FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
-    let before: Option<(i64, bool)> = write.find(sql, key, |row| row.try_into())?;
+    let before = write.find(sql, key, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
     let (before, is_thin) = before.unwrap_or_default();
     let sql = format!(
         "UPDATE epochs SET n_bytes = {N_BYTES} WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes"
     );
     let now: i64 = write.value(&sql, key)?;
     let more = now - before;
-    add(write, topic, [0, more, if is_thin { 0 } else { more }])
+    add(write, topic, [0, more, if is_thin == 0 { more } else { 0 }])
 }
 
-fn add(write: &Connection, topic: TopicId, counts: [i64; 3]) -> Result<(), StoreError> {
+fn add(write: &Session<'_>, topic: TopicId, counts: [i64; 3]) -> Result<(), StoreError> {
     let [n_epochs, n_bytes, n_full_bytes] = counts;
     let sql = "INSERT INTO holdings (topic_id, n_epochs, n_bytes, n_full_bytes)
                VALUES (?1, ?2, ?3, ?4)
-               ON CONFLICT DO UPDATE SET n_epochs = n_epochs + excluded.n_epochs,
-                  n_bytes = n_bytes + excluded.n_bytes,
-                  n_full_bytes = n_full_bytes + excluded.n_full_bytes";
+               ON CONFLICT (topic_id) DO UPDATE SET
+                  n_epochs = holdings.n_epochs + excluded.n_epochs,
+                  n_bytes = holdings.n_bytes + excluded.n_bytes,
+                  n_full_bytes = holdings.n_full_bytes + excluded.n_full_bytes";
     write.run(sql, [number(topic.get()), n_epochs, n_bytes, n_full_bytes])?;
     Ok(())
 }
@@ -134,7 +136,7 @@ fn add(write: &Connection, topic: TopicId, counts: [i64; 3]) -> Result<(), Store
 /// Brings the closed epochs of `topic` within `retention`, and within [`EPOCHS_KEPT`]: a few of them.
 /// An epoch that is open, or the newest one, always stays.
 pub(super) fn apply(
-    write: &Connection,
+    write: &Session<'_>,
     topic: TopicId,
     retention: Retention,
     now: Timestamp,
@@ -156,17 +158,19 @@ pub(super) fn apply(
                AND e.nonce < (SELECT max(nonce) FROM epochs WHERE topic_id = ?1)
                AND (h.n_bytes + {LEARNED_BYTES} > ?2 OR h.n_epochs > ?3 OR e.opened_at < ?4)",
         );
-        let values = params![number(topic.get()), bytes_max, EPOCHS_KEPT, opened_from];
-        let oldest: Option<(i64, i64, bool)> = write.find(&sql, values, |row| row.try_into())?;
+        let values = [number(topic.get()), bytes_max, EPOCHS_KEPT.into(), opened_from];
+        let oldest = write.find(&sql, values, |row| {
+            Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?))
+        })?;
         let Some((nonce, n_bytes, is_thin)) = oldest else { break };
         drop_epoch(write, topic, nonce)?;
-        add(write, topic, [-1, -n_bytes, if is_thin { 0 } else { -n_bytes }])?;
+        add(write, topic, [-1, -n_bytes, if is_thin == 0 { -n_bytes } else { 0 }])?;
     }
     Ok(())
 }
 
 /// Drops the epoch `nonce` and all that belongs to it.
-fn drop_epoch(write: &Connection, topic: TopicId, nonce: i64) -> Result<(), StoreError> {
+fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<(), StoreError> {
     for table in ["epochs", "submissions", "bundles", "losses", "labels", "counters"] {
         let sql = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
         write.run(&sql, [number(topic.get()), nonce])?;
@@ -176,7 +180,7 @@ fn drop_epoch(write: &Connection, topic: TopicId, nonce: i64) -> Result<(), Stor
 
 /// Takes values of pairs and forecasts out of the oldest epoch that has them and is done with.
 /// Whether there is one.
-fn thin_oldest(write: &Connection, topic: TopicId) -> Result<bool, StoreError> {
+fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool, StoreError> {
     let id = number(topic.get());
     let Some(nonce) = write.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };
     let sql = "UPDATE epochs SET is_thin = 1 WHERE topic_id = ?1 AND nonce = ?2 RETURNING n_bytes";
@@ -195,7 +199,7 @@ fn thin_oldest(write: &Connection, topic: TopicId) -> Result<bool, StoreError> {
 }
 
 /// Drops a few epochs of topics that are no more. Whether some may be left.
-pub(super) fn drop_leftovers(write: &Connection) -> Result<bool, StoreError> {
+pub(super) fn drop_leftovers(write: &Session<'_>) -> Result<bool, StoreError> {
     // The ids that have epochs, one step of the index each: reading every epoch would take long.
     let keys: Vec<(i64, i64)> = write.all(
         "WITH RECURSIVE ids(id) AS (
@@ -205,8 +209,8 @@ pub(super) fn drop_leftovers(write: &Connection) -> Result<bool, StoreError> {
              WHERE id IS NOT NULL)
          SELECT topic_id, nonce FROM ids JOIN epochs ON topic_id = id
          WHERE id NOT IN (SELECT id FROM topics) LIMIT ?1",
-        [AT_ONCE],
-        |row| row.try_into(),
+        [i64::from(AT_ONCE)],
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     for (topic, nonce) in &keys {
         let topic = TopicId::new(height(*topic)).unwrap_or(TopicId::FIRST);

@@ -2,6 +2,7 @@ use std::future::ready;
 
 use db::connection::retry_while_busy;
 use model::topic::Address;
+use rusqlite::Connection;
 
 use super::*;
 use crate::{
@@ -27,7 +28,7 @@ impl Store {
     /// Runs `statements`, whatever they do to the file.
     pub(crate) fn execute(&self, statements: &str) {
         let statements = statements.to_owned();
-        self.write(move |write| Ok(write.execute_batch(&statements)?)).unwrap();
+        self.write(move |session| session.run_batch(&statements)).unwrap();
     }
 }
 
@@ -220,19 +221,13 @@ fn old_epochs_go_with_all_that_belongs_to_them() {
     let (_folder, store, topic) = open();
     epoch(&store, &topic, 1);
     let newest = u64::from(EPOCHS_KEPT) + 1;
-    let insert = move |write: &Connection| {
+    let insert = move |session: &Session<'_>| {
         for nonce in 2..newest {
-            write
-                .prepare_cached(
-                    "INSERT INTO epochs (topic_id, nonce, state, opened_at) VALUES (1, ?1, 2, 0)",
-                )
-                .unwrap()
-                .execute([number(nonce)])
-                .unwrap();
+            let sql = "INSERT INTO epochs (topic_id, nonce, state, opened_at) VALUES (1, ?1, 2, 0)";
+            session.run(sql, [number(nonce)])?;
         }
         let counted = "UPDATE holdings SET n_epochs = n_epochs + ?1 WHERE topic_id = 1";
-        write.execute(counted, [number(newest - 2)]).unwrap();
-        Ok(())
+        session.run(counted, [number(newest - 2)])
     };
     store.write(insert).unwrap();
     assert_eq!(store.history(topic.id, 0..=BlockHeight::MAX, 10).unwrap().len(), 1);

@@ -2,16 +2,17 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{Address, BlockHeight, TopicId},
 };
-use rusqlite::{Connection, params};
 
 use wire::inference::HistoryEpoch;
 
-use super::{Store, StoreError, StoredLearned, height, key, number, pairs, record};
+use super::{
+    Store, StoreError, StoredLearned, height, key, number, pairs, record,
+    session::{Row, Session, values},
+};
 use crate::{
     math::{
         outlier::Baseline,
@@ -67,32 +68,13 @@ impl Store {
         topic: TopicId,
         nonce: Option<BlockHeight>,
     ) -> Result<Option<Bundles>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at, b.signed,
+        let sql = "SELECT b.record, b.resistant, b.shares, b.intervals, e.closed_at, b.signed,
                     b.signed_intervals, b.pairs, b.resistant_pairs
              FROM bundles b JOIN epochs e ON e.topic_id = b.topic_id AND e.nonce = b.nonce
-             WHERE b.topic_id = ?1 AND (?2 IS NULL OR b.nonce = ?2)
-             ORDER BY b.nonce DESC LIMIT 1",
-        )?;
-        let mut rows = statement.query(params![number(topic.get()), nonce.map(number)])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let text = |idx| row.get::<_, Option<String>>(idx);
-        let blob = |idx| row.get::<_, Option<Vec<u8>>>(idx);
-        let resistant =
-            text(1)?.map(|record| full_bundle(&record, blob(8)?.as_deref())).transpose()?;
-        let signed = text(5)?.zip(text(6)?).map(|(value, intervals)| {
-            let value = record::read(&value)?;
-            Ok::<_, StoreError>(Signed { value, intervals: record::read_intervals(&intervals)? })
-        });
-        Ok(Some(Bundles {
-            bundle: full_bundle(&row.get::<_, String>(0)?, blob(7)?.as_deref())?,
-            resistant,
-            shares: record::read_role_values(&row.get::<_, String>(2)?)?,
-            intervals: record::read_intervals(&row.get::<_, String>(3)?)?,
-            signed: signed.transpose()?,
-            closed_at: Timestamp::from_micros(row.get::<_, Option<i64>>(4)?.unwrap_or_default()),
-        }))
+             WHERE b.topic_id = ?1
+               AND b.nonce = coalesce(?2, (SELECT max(nonce) FROM bundles WHERE topic_id = ?1))";
+        let values = [Some(number(topic.get())), nonce.map(number)];
+        self.read(|session| session.find(sql, values, read_bundles))
     }
 
     /// Who is behind the workers of the epoch `nonce`, where that is known.
@@ -101,8 +83,11 @@ impl Store {
     /// As [`Self::bundles`].
     pub fn names(&self, topic: TopicId, nonce: BlockHeight) -> Result<ByActor<String>, StoreError> {
         let sql = "SELECT worker, record FROM submissions WHERE topic_id = ?1 AND nonce = ?2";
-        let rows: Vec<(String, String)> =
-            self.reader()?.all(sql, key(topic, nonce), |row| row.try_into())?;
+        let rows = self.read(|session| {
+            session.all(sql, key(topic, nonce), |row| {
+                Ok((row.get::<String>(0)?, row.get::<String>(1)?))
+            })
+        })?;
         let mut names = ByActor::new();
         for (worker, own) in rows {
             if let Some(name) = record::read_name(&own)? {
@@ -118,7 +103,7 @@ impl Store {
     /// # Errors
     /// As [`Self::bundles`].
     pub fn labels(&self, topic: TopicId, nonce: BlockHeight) -> Result<Vec<String>, StoreError> {
-        labels(&*self.reader()?, topic, nonce)
+        self.read(|session| labels(session, topic, nonce))
     }
 
     /// The newest inference of `worker` for `topic`, if it ever submitted one.
@@ -132,20 +117,21 @@ impl Store {
     ) -> Result<Option<(BlockHeight, Submission)>, StoreError> {
         // Epoch by epoch: an index of the workers would be most of what a submission writes.
         let sql = "SELECT s.nonce, s.record, s.forecast FROM epochs e CROSS JOIN submissions s
-                   ON s.topic_id = e.topic_id AND s.nonce = e.nonce AND s.worker = ?2
-                   WHERE e.topic_id = ?1 ORDER BY e.nonce DESC LIMIT 1";
-        let values = params![number(topic.get()), worker.as_str()];
-        let found = self.reader()?.find(sql, values, |row| row.try_into())?;
-        let received = |(nonce, own, forecast): (i64, String, Option<String>)| {
-            let submission = record::read_submission(
-                worker.as_str(),
-                &own,
-                forecast.as_deref(),
-                &ByActor::new(),
-            )?;
-            Ok((height(nonce), submission))
-        };
-        found.map(received).transpose()
+                   WHERE s.topic_id = e.topic_id AND s.nonce = e.nonce AND s.worker = ?2
+                     AND e.topic_id = ?1 ORDER BY e.nonce DESC LIMIT 1";
+        let values = values![number(topic.get()), worker.as_str()];
+        self.read(|session| {
+            session.find(sql, values, |row| {
+                let (own, forecast): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+                let submission = record::read_submission(
+                    worker.as_str(),
+                    &own,
+                    forecast.as_deref(),
+                    &ByActor::new(),
+                )?;
+                Ok((height(row.get(0)?), submission))
+            })
+        })
     }
 
     /// The losses of epochs of `topic` that were learned from, up to the epoch `nonce`: the newest
@@ -159,19 +145,16 @@ impl Store {
         nonce: BlockHeight,
         limit: u32,
     ) -> Result<Vec<(BlockHeight, Losses)>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT nonce, record, pairs FROM losses WHERE topic_id = ?1 AND nonce <= ?2
-             ORDER BY nonce DESC LIMIT ?3",
-        )?;
-        let mut rows = statement.query(params![number(topic.get()), number(nonce), limit])?;
-        let mut epochs = Vec::new();
-        while let Some(row) = rows.next()? {
-            let pairs: Option<Vec<u8>> = row.get(2)?;
-            let losses = record::read_losses(&row.get::<_, String>(1)?, pairs.as_deref())?;
-            epochs.push((height(row.get(0)?), losses));
-        }
-        Ok(epochs)
+        let sql = "SELECT nonce, record, pairs FROM losses WHERE topic_id = ?1 AND nonce <= ?2
+                   ORDER BY nonce DESC LIMIT ?3";
+        let values = [number(topic.get()), number(nonce), limit.into()];
+        self.read(|session| {
+            session.all(sql, values, |row| {
+                let pairs: Option<Vec<u8>> = row.get(2)?;
+                let losses = record::read_losses(&row.get::<String>(1)?, pairs.as_deref())?;
+                Ok((height(row.get(0)?), losses))
+            })
+        })
     }
 
     /// The newest epoch up to `nonce` that was learned from and in which both of `pair` submitted;
@@ -193,8 +176,8 @@ impl Store {
                            WHERE topic_id = ?1 AND nonce = e.nonce AND worker = ?3)
              ORDER BY e.nonce DESC LIMIT 1";
         let [one, other] = pair.map(Address::as_str);
-        let values = params![number(topic.get()), one, other, number(nonce)];
-        Ok(self.reader()?.find(sql, values, |row| row.get(0))?.map(height))
+        let values = values![number(topic.get()), one, other, number(nonce)];
+        Ok(self.read(|session| session.find(sql, values, |row| row.get(0)))?.map(height))
     }
 
     /// Who forecast in the epoch `nonce`, by address.
@@ -208,8 +191,9 @@ impl Store {
     ) -> Result<Vec<Address>, StoreError> {
         let sql = "SELECT worker FROM submissions
                    WHERE topic_id = ?1 AND nonce = ?2 AND forecast IS NOT NULL ORDER BY worker";
-        let names = self.reader()?.all(sql, key(topic, nonce), |row| row.get::<_, String>(0))?;
-        names.iter().map(|name| record::word(name)).collect()
+        self.read(|session| {
+            session.all(sql, key(topic, nonce), |row| record::word(&row.get::<String>(0)?))
+        })
     }
 
     /// The nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
@@ -226,8 +210,8 @@ impl Store {
         let sql = "SELECT nonce FROM bundles WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3
                    ORDER BY nonce DESC LIMIT ?4";
         let (from, to) = (number(*nonces.start()), number(*nonces.end()));
-        let values = params![number(topic.get()), from, to, limit];
-        let found = self.reader()?.all(sql, values, |row| row.get(0))?;
+        let values = [number(topic.get()), from, to, limit.into()];
+        let found = self.read(|session| session.all(sql, values, |row| row.get(0)))?;
         Ok(found.into_iter().rev().map(height).collect())
     }
 
@@ -240,7 +224,7 @@ impl Store {
         topic: TopicId,
         known: Option<&StoredLearned>,
     ) -> Result<StoredLearned, StoreError> {
-        learned(&*self.reader()?, topic, known)
+        self.read(|session| learned(session, topic, known))
     }
 
     /// The submissions of the epoch `nonce`, by worker.
@@ -252,7 +236,7 @@ impl Store {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<Vec<Submission>, StoreError> {
-        let arrivals = arrivals(&*self.reader()?, topic, nonce)?;
+        let arrivals = self.read(|session| arrivals(session, topic, nonce))?;
         Ok(arrivals.into_iter().map(|arrival| arrival.submission).collect())
     }
 
@@ -267,34 +251,51 @@ impl Store {
         nonces: RangeInclusive<BlockHeight>,
         limit: u32,
     ) -> Result<Vec<HistoryEpoch>, StoreError> {
-        let reader = self.reader()?;
-        let mut statement = reader.prepare_cached(
-            "SELECT nonce, opened_at, summary, truth, combined_loss, naive_loss FROM epochs
-             WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
-             ORDER BY nonce DESC LIMIT ?4",
-        )?;
+        let sql = "SELECT nonce, opened_at, summary, truth, combined_loss, naive_loss FROM epochs
+                   WHERE topic_id = ?1 AND nonce BETWEEN ?2 AND ?3 AND summary IS NOT NULL
+                   ORDER BY nonce DESC LIMIT ?4";
         let (from, to) = (number(*nonces.start()), number(*nonces.end()));
-        let mut rows = statement.query(params![number(topic.get()), from, to, limit])?;
-        let mut epochs = Vec::new();
-        while let Some(row) = rows.next()? {
-            let truth: Option<String> = row.get(3)?;
-            let truth = truth.as_deref().map(record::read).transpose()?;
-            let summary = record::read::<record::SummaryRecord>(&row.get::<_, String>(2)?)?;
-            epochs.push(HistoryEpoch {
-                nonce: height(row.get(0)?),
-                opened_at: Timestamp::from_micros(row.get(1)?).to_string(),
-                combined_value: summary.combined_value,
-                naive_value: summary.naive_value,
-                n_inferers: summary.n_inferers,
-                n_forecasters: summary.n_forecasters,
-                truth: truth.unwrap_or_default(),
-                combined_loss: row.get(4)?,
-                naive_loss: row.get(5)?,
-            });
-        }
+        let values = [number(topic.get()), from, to, limit.into()];
+        let mut epochs = self.read(|session| {
+            session.all(sql, values, |row| {
+                let truth: Option<String> = row.get(3)?;
+                let truth = truth.as_deref().map(record::read).transpose()?;
+                let summary = record::read::<record::SummaryRecord>(&row.get::<String>(2)?)?;
+                Ok(HistoryEpoch {
+                    nonce: height(row.get(0)?),
+                    opened_at: Timestamp::from_micros(row.get(1)?).to_string(),
+                    combined_value: summary.combined_value,
+                    naive_value: summary.naive_value,
+                    n_inferers: summary.n_inferers,
+                    n_forecasters: summary.n_forecasters,
+                    truth: truth.unwrap_or_default(),
+                    combined_loss: row.get(4)?,
+                    naive_loss: row.get(5)?,
+                })
+            })
+        })?;
         epochs.reverse();
         Ok(epochs)
     }
+}
+
+/// What was inferred in an epoch, by the columns that [`Store::bundles`] selects.
+fn read_bundles(row: &Row<'_>) -> Result<Bundles, StoreError> {
+    let text = |idx| row.get::<Option<String>>(idx);
+    let blob = |idx| row.get::<Option<Vec<u8>>>(idx);
+    let resistant = text(1)?.map(|record| full_bundle(&record, blob(8)?.as_deref())).transpose()?;
+    let signed = text(5)?.zip(text(6)?).map(|(value, intervals)| {
+        let value = record::read(&value)?;
+        Ok::<_, StoreError>(Signed { value, intervals: record::read_intervals(&intervals)? })
+    });
+    Ok(Bundles {
+        bundle: full_bundle(&row.get::<String>(0)?, blob(7)?.as_deref())?,
+        resistant,
+        shares: record::read_role_values(&row.get::<String>(2)?)?,
+        intervals: record::read_intervals(&row.get::<String>(3)?)?,
+        signed: signed.transpose()?,
+        closed_at: Timestamp::from_micros(row.get::<Option<i64>>(4)?.unwrap_or_default()),
+    })
 }
 
 /// The bundle in `record` with its values of `pairs`.
@@ -305,77 +306,73 @@ fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle, StoreEr
 
 /// The submissions of the epoch `nonce` by worker, with how they came.
 pub(super) fn arrivals(
-    connection: &Connection,
+    session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<Vec<Arrival>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT worker, record, received_at, trusted, forecast FROM submissions
-         WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker",
-    )?;
-    let mut rows = statement.query(key(topic, nonce))?;
-    let mut arrivals = Vec::new();
+    let sql = "SELECT worker, record, received_at, trusted, forecast FROM submissions
+               WHERE topic_id = ?1 AND nonce = ?2 ORDER BY worker";
     let mut known: Arc<ByActor<f64>> = Arc::default();
-    while let Some(row) = rows.next()? {
+    session.all(sql, key(topic, nonce), |row| {
         let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
         let forecast: Option<String> = row.get(4)?;
         let submission = record::read_submission(&worker, &text, forecast.as_deref(), &known)?;
         if !submission.forecast.is_empty() {
             known = Arc::clone(&submission.forecast);
         }
-        arrivals.push(Arrival {
+        Ok(Arrival {
             submission,
             received_at: Timestamp::from_micros(row.get(2)?),
-            is_trusted: row.get(3)?,
-        });
-    }
-    Ok(arrivals)
+            is_trusted: row.get::<i64>(3)? != 0,
+        })
+    })
 }
 
 /// What `topic` has learned; `known` where that is what it still is, which costs nothing.
 pub(super) fn learned(
-    connection: &Connection,
+    session: &Session<'_>,
     topic: TopicId,
     known: Option<&StoredLearned>,
 ) -> Result<StoredLearned, StoreError> {
     let id = [number(topic.get())];
     let sql = "SELECT stamp FROM learned WHERE topic_id = ?1";
-    let stamp: i64 = connection.find(sql, id, |row| row.get(0))?.unwrap_or_default();
+    let stamp: i64 = session.find(sql, id, |row| row.get(0))?.unwrap_or_default();
     if let Some(known) = known.filter(|known| known.stamp == stamp) {
         return Ok(known.clone());
     }
     let sql = "SELECT record, regrets, past FROM learned WHERE topic_id = ?1";
-    let columns = connection.find(sql, id, |row| row.try_into())?;
-    let learned = columns.map(record::read_learned).transpose()?.unwrap_or_default();
+    let learned = session
+        .find(sql, id, |row| record::read_learned((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let learned = learned.unwrap_or_default();
     Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
 pub(super) fn bundle(
-    connection: &Connection,
+    session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<Option<FullBundle>, StoreError> {
     let sql = "SELECT record, pairs FROM bundles WHERE topic_id = ?1 AND nonce = ?2";
-    let found: Option<(String, Option<Vec<u8>>)> =
-        connection.find(sql, key(topic, nonce), |row| row.try_into())?;
-    found.map(|(record, pairs)| full_bundle(&record, pairs.as_deref())).transpose()
+    session.find(sql, key(topic, nonce), |row| {
+        full_bundle(&row.get::<String>(0)?, row.get::<Option<Vec<u8>>>(1)?.as_deref())
+    })
 }
 
 pub(super) fn labels(
-    connection: &Connection,
+    session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
 ) -> Result<Vec<String>, StoreError> {
     let sql = "SELECT label FROM labels WHERE topic_id = ?1 AND nonce = ?2 ORDER BY label_id";
-    Ok(connection.all(sql, key(topic, nonce), |row| row.get(0))?)
+    session.all(sql, key(topic, nonce), |row| row.get(0))
 }
 
 pub(super) fn baseline(
-    connection: &Connection,
+    session: &Session<'_>,
     topic: TopicId,
 ) -> Result<Option<Baseline>, StoreError> {
     let sql = "SELECT median, spread FROM baselines WHERE topic_id = ?1";
-    Ok(connection.find(sql, [number(topic.get())], |row| {
+    session.find(sql, [number(topic.get())], |row| {
         Ok(Baseline { median: row.get(0)?, spread: row.get(1)? })
-    })?)
+    })
 }

@@ -1,14 +1,16 @@
 //! Takes payloads, and counts them in each epoch: those of each submitter, of each kind of worker,
 //! and the labels that came with them. A count is one row, however many there are.
 
-use db::statement::Statements as _;
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
-use rusqlite::{Connection, params};
 
-use super::{LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, key, state};
+use super::{
+    LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, key,
+    session::{Session, values},
+    state,
+};
 use crate::{
     math::sortition::Record,
     network::{
@@ -55,7 +57,7 @@ fn full<T>(limit: String) -> Result<T, StoreError> {
 
 /// An epoch that is written to.
 struct Epoch<'a> {
-    write: &'a Connection,
+    write: &'a Session<'a>,
     topic: TopicId,
     nonce: BlockHeight,
 }
@@ -107,12 +109,13 @@ impl Epoch<'_> {
             return Ok(());
         }
         let [topic, nonce] = key(self.topic, self.nonce);
-        let n_before = self.counted(LABELS)?;
+        // Nobody else adds labels from here on.
+        let n_before = self.count(LABELS, 0)?;
         let mut n_labels = n_before;
-        let sql = "INSERT OR IGNORE INTO labels (topic_id, nonce, label, label_id)
-                   VALUES (?1, ?2, ?3, ?4)";
+        let sql = "INSERT INTO labels (topic_id, nonce, label, label_id)
+                   VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
         for value in labels {
-            let values = params![topic, nonce, value.label_name, n_labels + 1];
+            let values = values![topic, nonce, value.label_name, i64::from(n_labels + 1)];
             let added = self.write.run(sql, values)?;
             n_labels += u32::from(added > 0);
         }
@@ -125,15 +128,10 @@ impl Epoch<'_> {
     /// Adds `n` to a counter of the epoch, and returns it.
     fn count(&self, counter: &str, n: u32) -> Result<u32, StoreError> {
         let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET n = n + excluded.n RETURNING n";
+             ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = counters.n + excluded.n
+             RETURNING n";
         let [topic, nonce] = key(self.topic, self.nonce);
-        Ok(self.write.value(sql, params![topic, nonce, counter, n])?)
-    }
-
-    fn counted(&self, counter: &str) -> Result<u32, StoreError> {
-        let sql = "SELECT n FROM counters WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
-        let [topic, nonce] = key(self.topic, self.nonce);
-        let n = self.write.find(sql, params![topic, nonce, counter], |row| row.get(0))?;
-        Ok(n.unwrap_or_default())
+        let n: i64 = self.write.value(sql, values![topic, nonce, counter, i64::from(n)])?;
+        Ok(u32::try_from(n).unwrap_or(u32::MAX))
     }
 }
