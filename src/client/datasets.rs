@@ -5,6 +5,7 @@ pub mod download;
 pub mod download_file;
 pub mod elements;
 pub mod insert;
+pub mod log;
 pub mod row_counter;
 
 use std::collections::BTreeMap;

@@ -21,6 +21,7 @@ use crate::{
     Datasets,
     error::{OperationError, Result},
     follow::render_frames,
+    log::render_commit,
     metrics,
 };
 
@@ -70,6 +71,7 @@ impl Datasets {
         block: Block,
     ) -> Result<Appended> {
         let (hub, era, page_cache) = (self.hub.clone(), self.era, Arc::clone(&self.page_cache));
+        let recent_commits = self.recent_commits.clone();
         let mut writer = Writer::new(dataset, columns);
         let on_commit: OnCommit = Box::new(move |appended, rows| {
             if let (Some(first), Some(last)) = (rows.times.first(), rows.times.last()) {
@@ -77,6 +79,8 @@ impl Datasets {
                 page_cache.record_commit(dataset, appended.revision, span);
             }
             let revision = appended.revision;
+            // Before the readers that wait for it are woken.
+            recent_commits.record(dataset, revision, || render_commit(&mut writer, revision, rows));
             hub.publish(dataset, revision, || render_frames(&mut writer, rows, revision, era));
         });
         let began = Instant::now();

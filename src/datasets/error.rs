@@ -60,6 +60,17 @@ pub(crate) enum OperationError {
     /// There are too many streams.
     #[error("too many streams are open")]
     Full,
+    /// What the commits stored is not known any more, or the reader's revision is one of another life of
+    /// the store.
+    #[error(
+        "the log does not have these commits any more; read the rows again, then go on after revision {revision}"
+    )]
+    LogGone {
+        /// The dataset's last commit: rows that are read from now on include it.
+        revision: u64,
+        /// The era of the store.
+        era: u32,
+    },
     /// There are more rows than are inserted, or merged, at once.
     #[error("at most {n_max} rows can be {done} at once")]
     TooMany { n_max: usize, done: &'static str },

@@ -155,27 +155,6 @@ impl FollowStream {
 }
 
 impl Datasets {
-    /// Waits until a dataset has a commit after `revision`, and returns the newest one that is known
-    /// here. Cancel-safe; counts as a reader.
-    ///
-    /// Of commits without rows, such as deletions, the caller may learn with the next one only.
-    ///
-    /// # Errors
-    /// [`OperationError::NotFound`] if there is no such dataset, [`OperationError::Full`] if there are
-    /// too many readers.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for long polls, whose path is to come"))]
-    pub(crate) async fn wait_for_commit(&self, dataset: DatasetId, revision: u64) -> Result<u64> {
-        // Watching first misses no commit.
-        let mut watch = self.hub.watch(dataset).ok_or(OperationError::Full)?;
-        let which = DatasetRef::Id(dataset);
-        let sight = self.read_store(move |store| store.sight(None, &which)).await?;
-        let sight = sight.ok_or(OperationError::NotFound)?;
-        if sight.revision > revision {
-            return Ok(sight.revision);
-        }
-        Ok(watch.wait_after(revision).await)
-    }
-
     /// Follows a dataset that `key` sees.
     ///
     /// # Errors

@@ -228,6 +228,11 @@ impl Drop for Subscription {
 }
 
 impl CommitWatch {
+    /// The newest commit that is known here; 0 if none is.
+    pub(crate) fn newest(&self) -> u64 {
+        *self.newest.borrow()
+    }
+
     /// Waits until a commit after `revision` is known here, and returns the newest one. Cancel-safe.
     ///
     /// Commits without rows, such as deletions, may pass unnoticed until the next one.

@@ -16,10 +16,12 @@ mod follow;
 mod hub;
 mod insert;
 mod key_limit;
+mod log;
 mod metrics;
 mod page_cache;
 mod query;
 mod read;
+mod recent_commits;
 mod retention;
 mod server;
 mod source;
@@ -41,6 +43,7 @@ use crate::{
     key_limit::KeyLimit,
     page_cache::PageCache,
     query::Caps,
+    recent_commits::RecentCommits,
 };
 pub use crate::{
     server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},
@@ -65,6 +68,7 @@ pub(crate) struct Datasets {
     download_cache: Arc<DownloadCache>,
     spool: Spool,
     page_cache: Arc<PageCache>,
+    recent_commits: RecentCommits,
     caps: Caps,
     /// The era of the store, which cursors of streams name.
     era: u32,
@@ -104,6 +108,7 @@ impl Datasets {
             download_cache: Arc::default(),
             spool: Spool::default(),
             page_cache: Arc::default(),
+            recent_commits: RecentCommits::default(),
             caps: Caps::USUAL,
             era: u32::from_le_bytes([a, b, c, d]),
             catching_up: Arc::new(Semaphore::new(CATCHING_UP_MAX)),

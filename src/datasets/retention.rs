@@ -12,7 +12,7 @@ use model::{
 use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
-use tsdb::store::{Store, StoreError};
+use tsdb::store::{OnRemoval, Store, StoreError};
 
 use crate::Datasets;
 
@@ -101,6 +101,22 @@ pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u
     Ok(n_rows)
 }
 
+impl Datasets {
+    /// Prunes rows before `before`, at most about `limit_rows`; how many those were.
+    pub(crate) async fn prune(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        limit_rows: usize,
+    ) -> Result<u64, StoreError> {
+        let datasets = self.clone();
+        let on_commit: OnRemoval = Box::new(move |removed| {
+            datasets.record_removal(dataset, removed.revision, None);
+        });
+        self.store.prune(dataset, before, limit_rows, on_commit).await
+    }
+}
+
 async fn prune(
     datasets: &Datasets,
     dataset: DatasetId,
@@ -108,7 +124,7 @@ async fn prune(
 ) -> Result<u64, StoreError> {
     let mut n_rows = 0;
     loop {
-        match datasets.store.prune(dataset, before, PRUNE_ROWS).await {
+        match datasets.prune(dataset, before, PRUNE_ROWS).await {
             // It was deleted meanwhile.
             Ok(0) | Err(StoreError::NoDataset { .. }) => return Ok(n_rows),
             Ok(n_gone) => n_rows += n_gone,

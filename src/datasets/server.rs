@@ -19,6 +19,7 @@ mod error;
 mod health;
 mod holders;
 mod live;
+mod log;
 mod metrics;
 mod openapi;
 mod root;
@@ -309,6 +310,7 @@ fn keyed_api() -> OpenApiRouter<App> {
         .routes(routes!(bulk_insert::post).layer(inserts))
         .routes(routes!(bulk_download::get))
         .routes(routes!(live::get))
+        .routes(routes!(log::get))
         .routes(routes!(stream::get))
         .routes(routes!(check::post))
 }

@@ -98,7 +98,7 @@ impl Feed {
 
     /// Deletes rows before `before`, at most about `limit_rows`. Returns their number.
     async fn prune(&self, before: Timestamp, limit_rows: usize) -> Result<u64> {
-        Ok(self.datasets.store.prune(self.id, before, limit_rows).await?)
+        Ok(self.datasets.prune(self.id, before, limit_rows).await?)
     }
 }
 

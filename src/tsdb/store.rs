@@ -138,6 +138,18 @@ pub struct Appended {
 /// Called once, in the order of commits, when rows are durable and before their append returns.
 pub type OnCommit = Box<dyn FnOnce(&Appended, &Block) + Send>;
 
+/// What a removal of rows left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// Rows that are gone, replaced ones included.
+    pub n_rows: u64,
+    /// The number of the commit; that of the last one where nothing was removed.
+    pub revision: u64,
+}
+
+/// Called once, in the order of commits, when rows are gone for good and before their removal returns.
+pub type OnRemoval = Box<dyn FnOnce(&Removed) + Send>;
+
 /// What an engine says when it fails.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
@@ -281,6 +293,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         dataset: DatasetId,
         before: Timestamp,
         limit_rows: usize,
+        on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>>;
 
     /// Deletes the rows of `span` at `now`, and what they are in buckets, in one commit; how many
@@ -293,6 +306,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         dataset: DatasetId,
         span: Span,
         now: Timestamp,
+        on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>>;
 
     /// Deletes a dataset with all it has; whether there was one.

@@ -44,6 +44,8 @@ pub mod paths {
     pub const ROWS_LIVE: &str = "/api/rows/live/";
     /// Follows new rows as server-sent events.
     pub const ROWS_STREAM: &str = "/api/rows/stream/";
+    /// Reads the commits after a revision, once there are any. Ours.
+    pub const ROWS_LOG: &str = "/api/rows/log/";
     /// Tells what a key may do with a dataset.
     pub const ACCESS_CHECK: &str = "/api/access/check/";
 }
@@ -281,6 +283,63 @@ pub struct BulkInserted {
 pub struct RowsDeleted {
     /// Rows that are gone.
     pub deleted: u64,
+}
+
+/// The answer to `GET /api/rows/log/`: what commits stored, in their order. With the same bounds it is
+/// the same bytes whenever it is read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RowLog {
+    /// The dataset's number.
+    pub dataset_id: i64,
+    /// The life of the store, another one after it was restored from a copy. To be sent back, so that
+    /// its revisions are not taken for those of another.
+    pub era: String,
+    /// The commit before the first of these; left out where nothing was asked for but the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// The last commit: what to ask `after` next.
+    pub revision: u64,
+    /// Each commit once, without gaps.
+    pub commits: Vec<LogCommit>,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LogCommit {
+    /// Its number in its dataset.
+    pub revision: u64,
+    /// The rows that it deleted, if it did. A commit that only let go of old rows has neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<DeletedSpan>,
+    /// The rows that it stored, by timestamp: each takes the place of the one with its timestamp.
+    pub rows: Vec<FlatRow>,
+}
+
+/// Rows that are gone, by timestamp.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeletedSpan {
+    /// The first timestamp, inclusive, RFC 3339 in UTC.
+    pub start: String,
+    /// The last timestamp, inclusive, RFC 3339 in UTC.
+    pub end: String,
+}
+
+/// Where a log is read from after its rows were read again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogPosition {
+    /// The dataset's last commit, which rows that are read from now on include.
+    pub revision: u64,
+    /// The life of the store.
+    pub era: String,
+}
+
+/// The refusal of commits that are not known any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogGone {
+    /// Where to go on, once the rows are read again.
+    pub details: LogPosition,
+    /// What to do, ending in its kind.
+    pub error: String,
 }
 
 /// A key that holds a tag; and the body of `POST /api/tags/{tag_name}/holders/`.

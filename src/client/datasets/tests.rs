@@ -1,12 +1,15 @@
+use std::time::Duration;
+
 use axum::{
     Json, Router,
     extract::Query,
     http::StatusCode,
+    response::{IntoResponse as _, NoContent},
     routing::{get, post},
 };
 use serde_json::{Value as Json_, json};
 
-use super::*;
+use super::{log::LogQuery, *};
 use crate::tests::fake::Fake;
 
 const AT: &str = "2026-07-30T21:57:00Z";
@@ -116,4 +119,42 @@ async fn a_dataset_is_created() {
     let body = CreateDataset { name: "cpu".to_owned(), ..CreateDataset::default() };
     let created = datasets.create(&body).await.unwrap();
     assert_eq!((created.id, created.name.as_str()), (id(7), "cpu"));
+}
+
+#[tokio::test]
+async fn a_log_is_commits_or_nothing_yet() {
+    let answer = |Query(query): Query<BTreeMap<String, String>>| async move {
+        assert_eq!(query["dataset"], "3");
+        match query.get("after").map(String::as_str) {
+            None => Json(json!({
+                "dataset_id": 3, "era": "00c0ffee", "revision": 7, "commits": []
+            }))
+            .into_response(),
+            Some("7") => {
+                assert_eq!((query["era"].as_str(), query["wait"].as_str()), ("00c0ffee", "20"));
+                Json(json!({
+                    "dataset_id": 3, "era": "00c0ffee", "after": 7, "revision": 9, "commits": [
+                        { "revision": 8, "rows": [{ "timestamp": AT, "close": 1.5 }] },
+                        { "revision": 9, "deleted": { "start": AT, "end": AT }, "rows": [] }
+                    ]
+                }))
+                .into_response()
+            }
+            Some(_) => NoContent.into_response(),
+        }
+    };
+    let (_fake, datasets) = service(Router::new().route(paths::ROWS_LOG, get(answer))).await;
+    let mut query =
+        LogQuery { dataset: id(3), after: None, until: None, era: None, wait: Duration::ZERO };
+    let end = datasets.log(&query).await.unwrap().unwrap();
+    assert_eq!((end.revision, end.commits), (7, Vec::new()));
+    let wait = Duration::from_secs(20);
+    query = LogQuery { after: Some(7), era: Some(end.era), wait, ..query };
+    let page = datasets.log(&query).await.unwrap().unwrap();
+    let time: Timestamp = AT.parse().unwrap();
+    let [stored, deleted] = page.commits.as_slice() else { panic!("{page:?}") };
+    assert_eq!((stored.revision, stored.rows[0].values["close"].clone()), (8, Value::Float(1.5)));
+    assert_eq!((deleted.deleted, page.revision), (Some((time, time)), 9));
+    query.after = Some(9);
+    assert_eq!(datasets.log(&query).await.unwrap(), None);
 }

@@ -7,7 +7,7 @@ use model::{
 use tsdb::{
     catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal},
     span::Span,
-    store::StoreError,
+    store::{OnRemoval, StoreError},
 };
 
 use super::{check_columns, check_metadata, check_name, check_text};
@@ -94,7 +94,11 @@ impl Datasets {
         span: Span,
     ) -> Result<u64> {
         let dataset = self.find_owned(key, which).await?.id;
-        Ok(self.store.delete_rows(dataset, span, self.clock.now()).await?)
+        let datasets = self.clone();
+        let on_commit: OnRemoval = Box::new(move |removed| {
+            datasets.record_removal(dataset, removed.revision, Some(span));
+        });
+        Ok(self.store.delete_rows(dataset, span, self.clock.now(), on_commit).await?)
     }
 }
 

@@ -16,7 +16,10 @@ use task::causes::chain;
 use tracing::{error, warn};
 use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
 use web::{auth::NoKey, extract::BodyError};
-use wire::error::{DatasetsError, KeyError};
+use wire::{
+    datasets::LogPosition,
+    error::{DatasetsError, KeyError},
+};
 
 use crate::error::{OperationError, Unfit};
 
@@ -130,6 +133,12 @@ impl ApiError {
                 public.details = serde_json::to_value(refusals).ok();
                 public
             }
+            Self::Operation(error @ OperationError::LogGone { revision, era }) => {
+                let mut public = Public::new(StatusCode::GONE, error);
+                let position = LogPosition { revision: *revision, era: format!("{era:08x}") };
+                public.details = serde_json::to_value(position).ok();
+                public
+            }
             Self::Operation(error) => Public::new(operation_status(error)?, error),
             Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
             Self::Accounts(AccountsError::Unreachable(_)) => {
@@ -179,6 +188,7 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::TagHeld => StatusCode::CONFLICT,
         OperationError::Busy | OperationError::Full => StatusCode::SERVICE_UNAVAILABLE,
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        OperationError::LogGone { .. } => StatusCode::GONE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
     })
 }
@@ -222,6 +232,7 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
         StatusCode::BAD_REQUEST => ": bad request",
         StatusCode::FORBIDDEN => ": forbidden",
         StatusCode::CONFLICT => ": conflict",
+        StatusCode::GONE => ": gone",
         StatusCode::PAYLOAD_TOO_LARGE => ": too large",
         StatusCode::TOO_MANY_REQUESTS => ": too many requests",
         StatusCode::SERVICE_UNAVAILABLE => ": unavailable",

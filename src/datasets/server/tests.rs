@@ -11,6 +11,7 @@ mod columns;
 mod datasets;
 mod holders;
 mod live;
+mod log;
 mod metrics;
 mod openapi;
 mod retention;
@@ -231,6 +232,7 @@ async fn every_path_needs_a_key_that_is_good() {
         "/api/rows/?dataset=1",
         "/api/rows/bulk_download/?dataset=1",
         "/api/rows/live/?dataset=1",
+        "/api/rows/log/?dataset=1",
         "/api/rows/stream/?dataset=1",
     ] {
         let missing = service.get("", path).await;

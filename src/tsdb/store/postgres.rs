@@ -56,8 +56,8 @@ use self::{
     pages::{StoredSeries, Wanted},
 };
 use super::{
-    Append, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since, Store,
-    StoreError, row_batch::VisitBatch, series::SeriesId,
+    Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight, Since,
+    Store, StoreError, row_batch::VisitBatch, series::SeriesId,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -235,12 +235,14 @@ impl Store for PostgresStore {
         dataset: DatasetId,
         before: Timestamp,
         limit_rows: usize,
+        on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        self.write(
+        let write = self.write(
             Some(dataset),
             move |c| append::prune(c, dataset, before, limit_rows).boxed(),
-            |_| {},
-        )
+            on_commit,
+        );
+        async move { Ok(write.await?.n_rows) }.boxed()
     }
 
     fn delete_rows(
@@ -248,8 +250,14 @@ impl Store for PostgresStore {
         dataset: DatasetId,
         span: Span,
         now: Timestamp,
+        on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        self.write(Some(dataset), move |c| delete::rows(c, dataset, span, now).boxed(), |_| {})
+        let write = self.write(
+            Some(dataset),
+            move |c| delete::rows(c, dataset, span, now).boxed(),
+            on_commit,
+        );
+        async move { Ok(write.await?.n_rows) }.boxed()
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {

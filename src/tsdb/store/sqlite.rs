@@ -49,8 +49,8 @@ use self::{
     bucket_reader::Page, chunk_index::ChunkIndexCache, maintenance::Maintenance, readers::Readers,
 };
 use super::{
-    Append, AppendMode, Appended, Count, OnCommit, PageOfRows, PageRead, Result, Sight, Since,
-    Store, StoreError,
+    Append, AppendMode, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight,
+    Since, Store, StoreError,
     row_batch::VisitBatch,
     series::{self, SeriesId},
 };
@@ -208,8 +208,11 @@ impl Store for SqliteStore {
         dataset: DatasetId,
         before: Timestamp,
         limit_rows: usize,
+        on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        self.write(move |connection| append::prune(connection, dataset, before, limit_rows))
+        let work =
+            move |connection: &Connection| append::prune(connection, dataset, before, limit_rows);
+        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
     }
 
     fn delete_rows(
@@ -217,8 +220,10 @@ impl Store for SqliteStore {
         dataset: DatasetId,
         span: Span,
         now: Timestamp,
+        on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        self.write(move |connection| delete::rows(connection, dataset, span, now))
+        let work = move |connection: &Connection| delete::rows(connection, dataset, span, now);
+        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {

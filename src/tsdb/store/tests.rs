@@ -337,7 +337,7 @@ async fn letting_go(open: Open<'_>) {
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
     append(&*store, id, block((3000..3500).map(|second| (second, 1.0)))).await;
     let before = buckets(&*store, id, Resolution::FiveMinutes);
-    let n_gone = store.prune(id, at_second(2500), 99_999).await.unwrap();
+    let n_gone = store.prune(id, at_second(2500), 99_999, Box::new(|_| {})).await.unwrap();
     assert!((1000..=2400).contains(&n_gone), "most of them, whole chunks at a time: {n_gone}");
     let (count, page) = raw_page(&*store, id, &read(Resolution::Raw, Order::Ascending, 0, 1));
     assert_eq!((count, page), (3500 - n_gone, vec![(n_gone.cast_signed(), 1.0)]));
@@ -347,7 +347,7 @@ async fn letting_go(open: Open<'_>) {
     assert!(matches!(refused, Err(StoreError::Pruned { .. })), "{refused:?}");
     append(&*store, id, block([(2400, 1.0)])).await;
     assert_eq!(buckets(&*store, id, Resolution::FiveMinutes), before);
-    let n_left = store.prune(id, at_second(99_999), 99_999).await.unwrap();
+    let n_left = store.prune(id, at_second(99_999), 99_999, Box::new(|_| {})).await.unwrap();
     assert_eq!(n_left, 3501 - n_gone, "the replaced row, too");
     check_newest(&*store, id, None);
     // The date of that was wrong, and is right again: rows of the next five minutes are taken.
@@ -369,7 +369,7 @@ async fn deleting_rows(open: Open<'_>) {
         (1..).zip([(50, 70), (41, 41), (4_000, 60_001), (0, 0), (119_000, 999_999), (5, 4)])
     {
         let span = Span { first: at_second(first), last: at_second(last) };
-        let n_gone = store.delete_rows(id, span, now()).await.unwrap();
+        let n_gone = store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap();
         let before = want.len();
         want.retain(|second, _| !(first..=last).contains(second));
         assert_eq!(n_gone, u64::try_from(before - want.len()).unwrap(), "{first} to {last}");
@@ -382,16 +382,19 @@ async fn deleting_rows(open: Open<'_>) {
     append(&*store, id, block([(10, 3.0), (130_000, 4.0)])).await;
     want.extend([(10, 3.0), (130_000, 4.0)]);
     compare(&*store, id, &want, &[]);
-    assert_eq!(store.delete_rows(id, ALL, now()).await.unwrap(), want.len() as u64);
+    assert_eq!(
+        store.delete_rows(id, ALL, now(), Box::new(|_| {})).await.unwrap(),
+        want.len() as u64
+    );
     compare(&*store, id, &BTreeMap::new(), &[]);
     check_newest(&*store, id, None);
 
     // Buckets of rows that were let go stay, unless they are covered whole.
     append(&*store, id, block((0..3000).map(|second| (second, 1.0)))).await;
-    store.prune(id, at_second(2100), 99_999).await.unwrap();
+    store.prune(id, at_second(2100), 99_999, Box::new(|_| {})).await.unwrap();
     let before = buckets(&*store, id, Resolution::FiveMinutes);
     let span = Span { first: at_second(310), last: at_second(1_200) };
-    assert_eq!(store.delete_rows(id, span, now()).await.unwrap(), 0);
+    assert_eq!(store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap(), 0);
     let left = buckets(&*store, id, Resolution::FiveMinutes);
     assert_eq!(left, [&before[..2], &before[4..]].concat());
 }

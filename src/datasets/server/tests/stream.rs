@@ -2,7 +2,6 @@
 
 use axum::body::BodyDataStream;
 use futures::StreamExt as _;
-use model::dataset::DatasetId;
 
 use super::*;
 use crate::hub::LAG_FRAMES;
@@ -315,16 +314,4 @@ async fn a_reader_that_cannot_go_on_is_told_so_and_gets_the_newest_rows() {
     let mut reader = Reader { body, text: String::new(), last_id: None };
     reader.next().await.unwrap();
     assert_eq!(reader.minutes(1).await, [1], "by a parameter, too");
-}
-
-#[tokio::test]
-async fn a_caller_waits_for_a_commit_after_the_one_that_it_has() {
-    let service = Service::with_bars(1).await;
-    let (datasets, id) = (service.app.datasets.clone(), DatasetId::new(1).unwrap());
-    assert_eq!(datasets.wait_for_commit(id, 0).await.unwrap(), 1, "it is there already");
-    let wait = datasets.wait_for_commit(id, 1);
-    let insert = service.insert(vec![bar(1)]);
-    assert_eq!(tokio::join!(wait, insert).0.unwrap(), 2);
-    let missing = datasets.wait_for_commit(DatasetId::new(9).unwrap(), 0).await;
-    assert!(matches!(missing, Err(crate::error::OperationError::NotFound)));
 }

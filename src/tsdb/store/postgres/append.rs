@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     span::Span,
-    store::{AppendMode, Appended},
+    store::{AppendMode, Appended, Removed},
 };
 
 /// Late rows of one append that are worth rewriting their chunk.
@@ -178,7 +178,7 @@ pub(super) async fn prune(
     dataset: DatasetId,
     before: Timestamp,
     limit_rows: usize,
-) -> Result<u64> {
+) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
     // Whole buckets only: what is left of one could not be folded again.
     let before = Resolution::FiveMinutes.bucket_start(before);
@@ -211,5 +211,6 @@ pub(super) async fn prune(
         head.recount(c).await?;
         head.commit(c, 0, head.updated_at).await?;
     }
-    Ok(u64::try_from(n_gone).unwrap_or(u64::MAX))
+    let n_rows = u64::try_from(n_gone).unwrap_or(u64::MAX);
+    Ok(Removed { n_rows, revision: head.revision })
 }

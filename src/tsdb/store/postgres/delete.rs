@@ -10,7 +10,7 @@ use super::{
     pages::{StoredSeries, Wanted},
     tail,
 };
-use crate::span::Span;
+use crate::{span::Span, store::Removed};
 
 /// Records of each table that one step removes: as many chunks take a few milliseconds.
 const STEP_RECORDS: i64 = 256;
@@ -21,19 +21,19 @@ pub(super) async fn rows(
     dataset: DatasetId,
     span: Span,
     now: Timestamp,
-) -> Result<u64> {
+) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
     if span.first > span.last {
-        return Ok(0);
+        return Ok(Removed { n_rows: 0, revision: head.revision });
     }
     let stored = StoredSeries { id: head.rows(), empty: head.empty.clone() };
-    let (n_gone, _) = stored.count(c, &Wanted::all(span)).await?;
+    let (n_rows, _) = stored.count(c, &Wanted::all(span)).await?;
     tail::remove(c, dataset, span).await?;
     chunks::cut(c, head.rows(), span, &head.empty).await?;
     buckets::cut(c, &mut head, span).await?;
     head.recount(c).await?;
     head.commit(c, 0, now).await?;
-    Ok(n_gone)
+    Ok(Removed { n_rows, revision: head.revision })
 }
 
 /// Takes a dataset out of the catalog and leaves its rows to [`step`]; whether there was one.

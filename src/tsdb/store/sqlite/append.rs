@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     span::{Order, Span},
-    store::Appended,
+    store::{Appended, Removed},
 };
 
 /// Late rows in the tail of a dataset from which on they are laid over their chunks while nobody
@@ -116,7 +116,7 @@ pub(super) fn prune(
     dataset: DatasetId,
     before: Timestamp,
     limit_rows: usize,
-) -> Result<u64> {
+) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
     // Whole buckets only: what is left of one could not be folded again.
     let before = Resolution::FiveMinutes.bucket_start(before);
@@ -139,7 +139,8 @@ pub(super) fn prune(
         progress.newest = progress::newest(connection, dataset)?;
         progress.save(connection, dataset)?;
     }
-    Ok(u64::try_from(n_gone).unwrap_or(u64::MAX))
+    let n_rows = u64::try_from(n_gone).unwrap_or(u64::MAX);
+    Ok(Removed { n_rows, revision: progress.revision })
 }
 
 /// Puts many rows where they belong: those after the last chunk into new chunks, together with the

@@ -12,7 +12,7 @@ use super::{
     series::SeriesId,
     tail,
 };
-use crate::span::Span;
+use crate::{span::Span, store::Removed};
 
 /// Records of a deleted dataset that one step removes: some 16 chunks, or as much of the tail and of
 /// buckets. It takes a few milliseconds, for which others wait.
@@ -27,12 +27,12 @@ pub(super) fn rows(
     dataset: DatasetId,
     span: Span,
     now: Timestamp,
-) -> Result<u64> {
+) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
     if span.first > span.last {
-        return Ok(0);
+        return Ok(Removed { n_rows: 0, revision: progress.revision });
     }
-    let n_gone = scan::count(connection, dataset, span)?;
+    let n_rows = scan::count(connection, dataset, span)?;
     tail::remove(connection, dataset, span)?;
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
@@ -44,7 +44,7 @@ pub(super) fn rows(
     progress.newest = progress::newest(connection, dataset)?;
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
-    Ok(n_gone)
+    Ok(Removed { n_rows, revision: progress.revision })
 }
 
 /// Takes a dataset out of the catalogue and leaves its rows to [`step`]; whether there was one.

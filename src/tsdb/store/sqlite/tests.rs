@@ -271,7 +271,7 @@ async fn a_stored_file_of_this_format_is_read_and_written() {
     contract::compare(&store, id, &want, &[(5, 40, 30, 90_000)]);
     let kept: BTreeMap<i64, f64> = want.range(100_000..).map(|(n, value)| (*n, *value)).collect();
     let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(99_999) };
-    store.delete_rows(id, span, Timestamp::from_seconds(1)).await.unwrap();
+    store.delete_rows(id, span, Timestamp::from_seconds(1), Box::new(|_| {})).await.unwrap();
     contract::compare(&store, id, &kept, &[]);
     assert!(crate::admin::verify(&path, &mut |_| {}).unwrap().is_sound());
 }

@@ -113,13 +113,13 @@ impl Model {
                     start < first || start + 299 >= last
                 });
                 let span = Span { first: at_second(first), last: at_second(last) };
-                let n_gone = store.delete_rows(id, span, now()).await.unwrap();
+                let n_gone = store.delete_rows(id, span, now(), Box::new(|_| {})).await.unwrap();
                 assert_eq!(n_gone, u64::try_from(n_before - self.rows.len()).unwrap());
             }
             Deed::Prune(before) => {
                 let before = before / 300 * 300;
                 let finest = self.finest();
-                if store.prune(id, at_second(before), 3000).await.unwrap() > 0 {
+                if store.prune(id, at_second(before), 3000, Box::new(|_| {})).await.unwrap() > 0 {
                     // How many rows go is the engine's choice; those after the bound stay.
                     let left = rows_of(store, id);
                     let is_gone = |second: &i64| *second < before && !left.contains_key(second);

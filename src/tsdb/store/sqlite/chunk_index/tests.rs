@@ -40,12 +40,15 @@ async fn what_another_program_writes_to_the_file_is_seen() {
         contract::compare(&reader, id, &want, &READS);
     }
     let gone = Span { first: Timestamp::from_seconds(3000), last: Timestamp::from_seconds(5500) };
-    writer.delete_rows(id, gone, Timestamp::from_seconds(1)).await.unwrap();
+    writer.delete_rows(id, gone, Timestamp::from_seconds(1), Box::new(|_| {})).await.unwrap();
     want.retain(|second, _| !(3000..=5500).contains(second));
     contract::compare(&reader, id, &want, &READS);
     writer.settle().await.unwrap();
     contract::compare(&reader, id, &want, &READS);
-    assert!(writer.prune(id, Timestamp::from_seconds(2400), 99_999).await.unwrap() > 0);
+    assert!(
+        writer.prune(id, Timestamp::from_seconds(2400), 99_999, Box::new(|_| {})).await.unwrap()
+            > 0
+    );
     let kept: Vec<i64> =
         contract::newest(&reader, id, 99_999).0.times.iter().map(|time| time.seconds()).collect();
     for skip in [0, 1000, 3000] {
@@ -77,6 +80,6 @@ async fn a_reader_of_an_earlier_snapshot_sees_that_snapshot() {
     let late = Connection::open(&path).unwrap();
     assert_eq!((count(&late), count(&early), count(&late)), (7000, 4000, 7000));
     let first = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(999) };
-    store.delete_rows(id, first, Timestamp::from_seconds(1)).await.unwrap();
+    store.delete_rows(id, first, Timestamp::from_seconds(1), Box::new(|_| {})).await.unwrap();
     assert_eq!((count(&late), count(&early), count(&late)), (6000, 4000, 6000));
 }

@@ -63,7 +63,10 @@ async fn write(store: &SqliteStore, id: DatasetId) {
                     first: Timestamp::from_seconds(first),
                     last: Timestamp::from_seconds(last),
                 };
-                store.delete_rows(id, span, Timestamp::from_seconds(1)).await.unwrap();
+                store
+                    .delete_rows(id, span, Timestamp::from_seconds(1), Box::new(|_| {}))
+                    .await
+                    .unwrap();
             }
         }
         println!("acknowledged {id} {revision}");

@@ -1,0 +1,215 @@
+//! Reads a dataset's log: what each commit stored, as answers that never change and so can be cached.
+//!
+//! An answer is a range of commits that the request names, exactly: the one after `after`, or all up to
+//! `until`. A request for commits that are yet to come waits for them. What a commit stored is known from
+//! [`recent_commits`](crate::recent_commits); a reader that comes later has to read the rows again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use formats::write::{Output, Writer};
+use model::{
+    block::Block,
+    dataset::{DatasetId, PUBLIC_TAG},
+    key::KeyId,
+};
+use tokio::{
+    select,
+    time::{Instant, sleep_until},
+};
+use tsdb::{catalog::DatasetRef, span::Span, store::Sight};
+
+use crate::{
+    Datasets,
+    error::{OperationError, Result, Unfit},
+    hub::CommitWatch,
+    recent_commits::{COMMIT_BYTES_MAX, Lookup},
+};
+
+/// The most commits of an answer: more are answers of their own, which caches share better.
+pub(crate) const COMMITS_MAX: u64 = 1000;
+
+/// The longest wait: below the time-outs that proxies have by default.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long a commit may be durable before it is recorded: it takes microseconds. One that is not
+/// recorded then was made by another service.
+const RECORDED_WITHIN: Duration = Duration::from_secs(1);
+
+/// A query for a part of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogQuery {
+    pub(crate) dataset: DatasetId,
+    /// The last commit that the reader has; `None` for one that asks where the log is.
+    pub(crate) after: Option<u64>,
+    /// The last commit of the answer; `None` for the one after `after`.
+    pub(crate) until: Option<u64>,
+    /// The era of the store that the reader knows; `None` if it does not say.
+    pub(crate) era: Option<u32>,
+    pub(crate) wait: Duration,
+}
+
+/// The part of the log that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogAnswer {
+    pub(crate) part: LogPart,
+    /// Whether every key may read the dataset, so that caches may answer in the service's place.
+    pub(crate) is_public: bool,
+}
+
+/// What the log has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LogPart {
+    /// Where it ends now.
+    End(Vec<u8>),
+    /// Commits, which never change.
+    Commits(Vec<u8>),
+    /// The commits did not come in time.
+    Nothing,
+}
+
+/// What is there of the part that was asked for.
+enum Part {
+    Ready(LogPart),
+    /// Some of the commits are yet to be made.
+    Later,
+    /// Some of them are yet to be recorded.
+    Pending,
+    Gone,
+}
+
+impl LogQuery {
+    /// # Errors
+    /// [`Unfit`] if the range is empty or too long.
+    fn until(&self, after: u64) -> Result<u64, Unfit> {
+        let until = self.until.unwrap_or_else(|| after.saturating_add(1));
+        match until.checked_sub(after) {
+            Some(1..=COMMITS_MAX) => Ok(until),
+            _ => Err(format!("until must be 1 to {COMMITS_MAX} more than after").into()),
+        }
+    }
+}
+
+impl Datasets {
+    /// Reads the part of the log that `query` names, once there is all of it. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::LogGone`] if the
+    /// commits are not known any more, [`OperationError::Full`] if there are too many readers.
+    pub(crate) async fn read_log(&self, key: KeyId, query: LogQuery) -> Result<LogAnswer> {
+        let dataset = query.dataset;
+        let mut deadline = Instant::now() + query.wait;
+        let mut is_pending = false;
+        let mut watch: Option<CommitWatch> = None;
+        loop {
+            let sight = self.sight(key, DatasetRef::Id(dataset)).await?;
+            let is_public = sight.matching_tags.iter().any(|tag| tag == PUBLIC_TAG);
+            let answer = |part| Ok(LogAnswer { part, is_public });
+            let gone = OperationError::LogGone { revision: sight.revision, era: self.era };
+            match self.read_part(&sight, query, watch.as_ref())? {
+                Part::Ready(part) => return answer(part),
+                Part::Gone => return Err(gone),
+                Part::Pending if !is_pending => {
+                    is_pending = true;
+                    deadline = Instant::now() + RECORDED_WITHIN;
+                }
+                Part::Pending | Part::Later => {}
+            }
+            let Some(watch) = &mut watch else {
+                // What is committed from here on is neither missed nor waited for in vain.
+                self.recent_commits.begin(dataset, sight.revision);
+                watch = Some(self.hub.watch(dataset).ok_or(OperationError::Full)?);
+                continue;
+            };
+            let known = if is_pending { watch.newest() } else { sight.revision };
+            select! {
+                _ = watch.wait_after(known) => {}
+                () = sleep_until(deadline) => {
+                    return if is_pending { Err(gone) } else { answer(LogPart::Nothing) };
+                }
+                () = self.group.stopped() => return answer(LogPart::Nothing),
+            }
+        }
+    }
+
+    /// The part of the log, if there is all of it. `watch` is that of a reader whose commits are kept.
+    fn read_part(
+        &self,
+        sight: &Sight,
+        query: LogQuery,
+        watch: Option<&CommitWatch>,
+    ) -> Result<Part> {
+        let Some(after) = query.after else {
+            let end = || self.render_answer(query.dataset, None, sight.revision, &[]);
+            return Ok(watch.map_or(Part::Later, |_| Part::Ready(LogPart::End(end()))));
+        };
+        let until = query.until(after)?;
+        if query.era.is_some_and(|era| era != self.era) || after > sight.revision {
+            return Ok(Part::Gone);
+        }
+        if until > sight.revision {
+            return Ok(Part::Later);
+        }
+        // Read first: commits are recorded before they are published.
+        let is_published = watch.is_some_and(|watch| watch.newest() >= until);
+        let commits = match self.recent_commits.look_up(query.dataset, after, until) {
+            Lookup::Found(commits) => commits,
+            Lookup::Pending if !is_published => return Ok(Part::Pending),
+            Lookup::Pending | Lookup::Gone => return Ok(Part::Gone),
+        };
+        if commits.iter().map(Bytes::len).sum::<usize>() > COMMIT_BYTES_MAX {
+            let text = "the commits are too long for one answer; lower until";
+            return Err(Unfit::from(text).into());
+        }
+        let body = self.render_answer(query.dataset, Some(after), until, &commits);
+        Ok(Part::Ready(LogPart::Commits(body)))
+    }
+
+    /// Keeps a commit that removed the rows of `span`, or let go of old ones where there is none.
+    pub(crate) fn record_removal(&self, dataset: DatasetId, revision: u64, span: Option<Span>) {
+        let render = || {
+            let mut body = format!("{{\"revision\":{revision},").into_bytes();
+            if let Some(Span { first, last }) = span {
+                let deleted = format!("\"deleted\":{{\"start\":\"{first}\",\"end\":\"{last}\"}},");
+                body.extend_from_slice(deleted.as_bytes());
+            }
+            body.extend_from_slice(b"\"rows\":[]}");
+            body
+        };
+        self.recent_commits.record(dataset, revision, render);
+        self.hub.publish(dataset, revision, Vec::new);
+    }
+
+    fn render_answer(
+        &self,
+        dataset: DatasetId,
+        after: Option<u64>,
+        revision: u64,
+        commits: &[Bytes],
+    ) -> Vec<u8> {
+        let n_bytes: usize = commits.iter().map(|commit| commit.len() + 1).sum();
+        let mut body = Vec::with_capacity(n_bytes + 128);
+        body.extend_from_slice(format!("{{\"dataset_id\":{dataset},").as_bytes());
+        body.extend_from_slice(format!("\"era\":\"{:08x}\",", self.era).as_bytes());
+        if let Some(after) = after {
+            body.extend_from_slice(format!("\"after\":{after},").as_bytes());
+        }
+        body.extend_from_slice(format!("\"revision\":{revision},\"commits\":[").as_bytes());
+        for (idx, commit) in commits.iter().enumerate() {
+            if idx > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(commit);
+        }
+        body.extend_from_slice(b"]}");
+        body
+    }
+}
+
+/// Renders what a commit stored: `{"revision":7,"rows":[…]}`, the rows flat.
+pub(crate) fn render_commit(writer: &mut Writer, revision: u64, rows: &Block) -> Vec<u8> {
+    let mut body = format!("{{\"revision\":{revision},\"rows\":[").into_bytes();
+    writer.file_rows(&mut body, rows, Output::Json);
+    body.extend_from_slice(b"]}");
+    body
+}

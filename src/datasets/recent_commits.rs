@@ -1,0 +1,253 @@
+//! The newest commits of the datasets whose log is read, each rendered once.
+//!
+//! What a commit stored is rendered while it is committed, before a later one can replace its rows, and
+//! kept for a while: the log of a commit is thus the same bytes whenever it is read. Nothing is rendered
+//! for datasets whose log nobody reads.
+
+use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use lru::LruCache;
+use model::dataset::DatasetId;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Commits that are kept of a dataset at most: at some commits a second, what a reader misses that is
+/// away for minutes.
+const COMMITS_MAX: usize = 1024;
+
+/// Bytes that are kept of a dataset at most, but for its newest commit.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The longest commit that is kept: a bulk insert has its readers download the rows instead.
+pub(crate) const COMMIT_BYTES_MAX: usize = BYTES_MAX;
+
+/// Datasets whose commits are kept at most. One more lets go of the one that was asked for least
+/// recently.
+const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// Bytes of all datasets together. Where there are more, the dataset that was asked for least recently
+/// is let go of.
+const ALL_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How long the commits of a dataset are rendered after somebody asked for them.
+const ASKED_WITHIN: Duration = Duration::from_mins(10);
+
+/// Handle to the commits. Cheap to clone; all clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct RecentCommits {
+    datasets: Arc<Mutex<Datasets>>,
+}
+
+#[derive(Debug)]
+struct Datasets {
+    logs: LruCache<DatasetId, Log>,
+    n_bytes: usize,
+}
+
+/// Commits of a dataset, without gaps.
+#[derive(Debug)]
+struct Log {
+    /// The number of the first, or of the one that is to come first.
+    first: u64,
+    /// Each as it is in an answer; `None` for one that is longer than [`COMMIT_BYTES_MAX`].
+    commits: VecDeque<Option<Bytes>>,
+    n_bytes: usize,
+    asked_at: Instant,
+}
+
+/// What is known of a range of commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    Found(Vec<Bytes>),
+    /// Some of them were not recorded so far: a commit is durable before it is recorded.
+    Pending,
+    /// Some of them are not kept.
+    Gone,
+}
+
+impl Default for RecentCommits {
+    fn default() -> Self {
+        let datasets = Datasets { logs: LruCache::new(DATASETS_MAX), n_bytes: 0 };
+        Self { datasets: Arc::new(Mutex::new(datasets)) }
+    }
+}
+
+impl RecentCommits {
+    /// Keeps the commits of a dataset from now on, the last of which was `revision` before.
+    pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
+        let mut datasets = self.datasets.lock();
+        let now = Instant::now();
+        if let Some(log) = datasets.logs.get_mut(&dataset) {
+            log.asked_at = now;
+            return;
+        }
+        let first = revision.saturating_add(1);
+        let log = Log { first, commits: VecDeque::new(), n_bytes: 0, asked_at: now };
+        if let Some((_, gone)) = datasets.logs.push(dataset, log) {
+            datasets.n_bytes -= gone.n_bytes;
+        }
+    }
+
+    /// Keeps commit `revision`, which `render` renders, if the commits of its dataset are kept.
+    ///
+    /// A commit that is known already stays as it is. Where one is missing before it, those before are
+    /// let go of.
+    pub(crate) fn record(
+        &self,
+        dataset: DatasetId,
+        revision: u64,
+        render: impl FnOnce() -> Vec<u8>,
+    ) {
+        if !self.datasets.lock().wants(dataset, revision) {
+            return;
+        }
+        let body = Some(Bytes::from(render())).filter(|body| body.len() <= COMMIT_BYTES_MAX);
+        let mut datasets = self.datasets.lock();
+        if !datasets.wants(dataset, revision) {
+            return;
+        }
+        let Some(log) = datasets.logs.peek_mut(&dataset) else { return };
+        let n_before = log.n_bytes;
+        log.push(revision, body);
+        let n_after = log.n_bytes;
+        datasets.n_bytes = datasets.n_bytes - n_before + n_after;
+        while datasets.n_bytes > ALL_BYTES_MAX
+            && let Some((_, gone)) = datasets.logs.pop_lru()
+        {
+            datasets.n_bytes -= gone.n_bytes;
+        }
+    }
+
+    /// Looks the commits after `after` up to `until` up.
+    pub(crate) fn look_up(&self, dataset: DatasetId, after: u64, until: u64) -> Lookup {
+        let mut datasets = self.datasets.lock();
+        let Some(log) = datasets.logs.get_mut(&dataset) else { return Lookup::Gone };
+        log.asked_at = Instant::now();
+        let first = log.first;
+        let idx = |revision: u64| usize::try_from(revision.checked_sub(first)?).ok();
+        match (idx(after.saturating_add(1)), idx(until.saturating_add(1))) {
+            (None, _) => Lookup::Gone,
+            (Some(start), Some(end)) if end <= log.commits.len() => {
+                let found: Option<Vec<Bytes>> = log.commits.range(start..end).cloned().collect();
+                found.map_or(Lookup::Gone, Lookup::Found)
+            }
+            _ => Lookup::Pending,
+        }
+    }
+}
+
+impl Datasets {
+    /// Whether a commit is to be kept. A log that nobody has asked for in a while ends here.
+    fn wants(&mut self, dataset: DatasetId, revision: u64) -> bool {
+        let Some(log) = self.logs.peek(&dataset) else { return false };
+        if log.asked_at.elapsed() > ASKED_WITHIN {
+            let n_bytes = self.logs.pop(&dataset).map_or(0, |gone| gone.n_bytes);
+            self.n_bytes -= n_bytes;
+            return false;
+        }
+        log.next() <= revision
+    }
+}
+
+impl Log {
+    /// The number of the commit after the last.
+    fn next(&self) -> u64 {
+        let n_commits = u64::try_from(self.commits.len()).unwrap_or(u64::MAX);
+        self.first.saturating_add(n_commits)
+    }
+
+    fn push(&mut self, revision: u64, body: Option<Bytes>) {
+        if self.next() != revision {
+            self.commits.clear();
+            self.n_bytes = 0;
+            self.first = revision;
+        }
+        self.n_bytes += body.as_ref().map_or(0, Bytes::len);
+        self.commits.push_back(body);
+        while self.commits.len() > COMMITS_MAX
+            || (self.n_bytes > BYTES_MAX && self.commits.len() > 1)
+        {
+            let gone = self.commits.pop_front().flatten();
+            self.n_bytes -= gone.map_or(0, |gone| gone.len());
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dataset(number: i64) -> DatasetId {
+        DatasetId::new(number).unwrap()
+    }
+
+    fn record(commits: &RecentCommits, revision: u64, text: &str) {
+        commits.record(dataset(1), revision, || text.as_bytes().to_vec());
+    }
+
+    #[track_caller]
+    fn check(commits: &RecentCommits, after: u64, until: u64, want: &[&str]) {
+        let got = commits.look_up(dataset(1), after, until);
+        let want = match want {
+            [] => Lookup::Gone,
+            ["…"] => Lookup::Pending,
+            all => Lookup::Found(all.iter().map(|text| Bytes::from((*text).to_owned())).collect()),
+        };
+        assert_eq!(got, want, "after {after} until {until}");
+    }
+
+    #[tokio::test]
+    async fn commits_are_read_without_gaps_and_stay_as_they_were() {
+        let commits = RecentCommits::default();
+        commits.record(dataset(1), 3, || panic!("nobody reads them"));
+        check(&commits, 3, 4, &[]);
+        commits.begin(dataset(1), 3);
+        record(&commits, 3, "too late");
+        check(&commits, 2, 3, &[]);
+        check(&commits, 3, 4, &["…"]);
+        for (revision, text) in [(4, "a"), (5, "b"), (5, "other"), (6, "c")] {
+            record(&commits, revision, text);
+        }
+        check(&commits, 3, 6, &["a", "b", "c"]);
+        check(&commits, 4, 5, &["b"]);
+        check(&commits, 2, 4, &[]);
+        check(&commits, 5, 7, &["…"]);
+        record(&commits, 8, "d");
+        check(&commits, 5, 6, &[]);
+        check(&commits, 7, 8, &["d"]);
+    }
+
+    #[tokio::test]
+    async fn commits_are_bounded_in_number_and_bytes() {
+        let commits = RecentCommits::default();
+        commits.begin(dataset(1), 0);
+        for revision in 1..=1030 {
+            record(&commits, revision, "x");
+        }
+        check(&commits, 5, 6, &[]);
+        check(&commits, 6, 7, &["x"]);
+        commits.record(dataset(1), 1031, || vec![0; COMMIT_BYTES_MAX + 1]);
+        check(&commits, 1030, 1031, &[]);
+        record(&commits, 1032, "y");
+        check(&commits, 1031, 1032, &["y"]);
+        for number in 1..=20 {
+            commits.begin(dataset(number), 0);
+            commits.record(dataset(number), 2000, || vec![0; COMMIT_BYTES_MAX]);
+        }
+        assert!(commits.datasets.lock().n_bytes <= ALL_BYTES_MAX);
+        check(&commits, 1999, 2000, &[]);
+        assert!(matches!(commits.look_up(dataset(20), 1999, 2000), Lookup::Found(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_rendered_once_nobody_asks() {
+        let commits = RecentCommits::default();
+        commits.begin(dataset(1), 0);
+        record(&commits, 1, "a");
+        tokio::time::advance(ASKED_WITHIN + Duration::from_secs(1)).await;
+        commits.record(dataset(1), 2, || panic!("nobody reads them"));
+        assert_eq!(commits.datasets.lock().n_bytes, 0);
+    }
+}
