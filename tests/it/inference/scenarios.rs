@@ -8,7 +8,7 @@ use task::wait;
 
 use crate::support::{
     http::Http,
-    scenarios::{Known, check},
+    scenarios::{Known, check, read_file},
     up::Up,
 };
 
@@ -35,7 +35,7 @@ async fn every_call_is_answered_to_the_byte() {
         ("closed", closed),
     ];
     let known: Known = known.map(|(name, value)| (name.to_owned(), value)).into();
-    check("inference", http.base(), known, N_SCENARIOS_MIN).await;
+    check(&read_file("inference"), http.base(), known, N_SCENARIOS_MIN).await;
 }
 
 /// Creates a topic on the machine's load without built-in forecasters, and returns its number.
