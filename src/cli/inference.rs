@@ -43,7 +43,7 @@ use self::{
 use crate::cli::{
     config::{self, AddressFlags},
     gate::GateFlags,
-    log, output, secret,
+    output, secret,
     services::{KeyFlag, Services, key_of},
     stop,
 };
@@ -189,7 +189,7 @@ async fn close_sign_up(accounts: &Accounts) -> anyhow::Result<()> {
 }
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
-    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let _log = command.process.log("inference", None)?;
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();

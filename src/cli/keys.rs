@@ -24,7 +24,6 @@ use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 use self::{account::AccountCommand, limits::LimitFlags, stored_key::WhoseKey};
 use crate::cli::{
     gate::PortalFlags,
-    log,
     output::{print, print_body, tell},
     own_files::open_accounts,
     stop,
@@ -307,7 +306,7 @@ async fn print_secret(
 }
 
 async fn serve(command: ServeCommand) -> anyhow::Result<()> {
-    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let _log = command.process.log("accounts", None)?;
     let (group, accounts) = (Group::default(), command.file.open_or_create().await?);
     accounts.start_maintenance(&group);
     let addresses = crate::cli::gate::addresses(command.behind_proxy);

@@ -7,6 +7,7 @@
 //! those that come meanwhile, so that no answer waits for its log line.
 
 mod buffered;
+mod traces;
 
 use std::{
     borrow::Cow,
@@ -17,20 +18,25 @@ use std::{
 
 use anyhow::Context as _;
 use model::{escape::escape_json, timestamp::Timestamp};
+use opentelemetry_sdk::trace::SdkTracer;
 use serde::Serialize;
 use serde_json::Value;
 use task::{causes::chain, clock::Clock};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
+    info,
 };
 use tracing_appender::rolling;
 use tracing_subscriber::{
     Layer, filter::Targets, layer::Context, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use self::buffered::BufferedLines;
-pub(crate) use self::buffered::FlushGuard;
+use self::{buffered::BufferedLines, traces::TracesGuard};
+pub(crate) use self::{
+    buffered::FlushGuard,
+    traces::{Collector, ServiceName},
+};
 
 /// The field that holds what an event says.
 const MESSAGE: &str = "message";
@@ -61,26 +67,38 @@ const ROOMS: [&str; 18] = [
     "wire",
 ];
 
-/// Where log lines go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// Standard output, as existing nodes do.
-    Stdout,
-    /// Standard error, where standard output carries something else.
-    Stderr,
+/// What a service logs and traces; none of it waits once this is dropped.
+pub(crate) struct ServiceLog {
+    _traces: Option<TracesGuard>,
+    _lines: FlushGuard,
 }
 
-/// Writes log lines to `output` from `level` on, for the rest of the process; none waits once the
+/// Writes the log lines of `service` to standard output from `level` on, for the rest of the process, and
+/// sends its spans to `collector`.
+///
+/// # Errors
+/// If logging was set up before, or spans cannot be sent.
+pub(crate) fn of_service(
+    level: Level,
+    collector: Option<&Collector>,
+    service: ServiceName,
+) -> anyhow::Result<ServiceLog> {
+    let started = collector.map(|collector| traces::start(collector, service)).transpose()?;
+    let (tracer, traces) = started.unzip();
+    let lines = init(Box::new(io::stdout()), level, tracer)?;
+    if let Some(collector) = collector {
+        info!(collector = collector.as_str(), "sending spans");
+    }
+    Ok(ServiceLog { _traces: traces, _lines: lines })
+}
+
+/// Writes log lines to standard error from `level` on, for the rest of the process; none waits once the
 /// guard is dropped.
 ///
 /// # Errors
 /// If logging was set up before.
-pub(crate) fn to_stream(output: Output, level: Level) -> anyhow::Result<FlushGuard> {
-    let writer: Box<dyn Write + Send> = match output {
-        Output::Stdout => Box::new(io::stdout()),
-        Output::Stderr => Box::new(io::stderr()),
-    };
-    init(writer, level)
+pub(crate) fn to_stderr(level: Level) -> anyhow::Result<FlushGuard> {
+    init(Box::new(io::stderr()), level, None)
 }
 
 /// Writes log lines to a file in `folder` that rolls each day; none waits once the guard is dropped.
@@ -97,10 +115,14 @@ pub(crate) fn to_folder(folder: &Path, level: Level) -> anyhow::Result<FlushGuar
         .max_log_files(FILES_KEPT)
         .build(folder)
         .with_context(|| format!("open a log file in {}", folder.display()))?;
-    init(Box::new(file), level)
+    init(Box::new(file), level, None)
 }
 
-fn init(writer: Box<dyn Write + Send>, level: Level) -> anyhow::Result<FlushGuard> {
+fn init(
+    writer: Box<dyn Write + Send>,
+    level: Level,
+    tracer: Option<SdkTracer>,
+) -> anyhow::Result<FlushGuard> {
     let targets = Targets::new()
         .with_default(Level::WARN)
         // It warns whenever a node knows no peer, as every first node does.
@@ -108,8 +130,14 @@ fn init(writer: Box<dyn Write + Send>, level: Level) -> anyhow::Result<FlushGuar
         .with_targets(ROOMS.map(|room| (room, level)));
     let (buffered, guard) = BufferedLines::start(writer, lost_line)?;
     let lines = JsonLines { lines: buffered, clock: Clock::system() };
+    let spans = tracer.map(|tracer| {
+        let of_traces = Targets::new().with_target(task::traces::TARGET, Level::INFO);
+        let layer = tracing_opentelemetry::layer().with_tracer(tracer);
+        layer.with_location(false).with_threads(false).with_filter(of_traces)
+    });
     tracing_subscriber::registry()
         .with(lines.with_filter(targets))
+        .with(spans)
         .try_init()
         .context("set up logging")?;
     Ok(guard)

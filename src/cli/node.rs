@@ -32,7 +32,7 @@ use self::{
     state::State,
 };
 use crate::cli::{
-    config, log,
+    config,
     stop::{self, Parent},
 };
 
@@ -48,14 +48,16 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// If the node cannot be started.
 pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
-    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
-    for unused in command.unused.warnings() {
-        warn!("this node does not do what is asked with {unused}");
-    }
     let identity = match &command.private_key {
         Some(path) => Identity::load(path).context("read the node's identity")?,
         None => Identity::random(),
     };
+    let mut process = command.process.clone();
+    process.otlp = process.otlp.or(command.unused.collector()?);
+    let _log = process.log(&command.role.to_string(), Some(identity.peer_id().to_string()))?;
+    for unused in command.unused.warnings() {
+        warn!("this node does not do what is asked with {unused}");
+    }
     let state = State::choose(command.state, command.private_key.is_some(), identity.peer_id())?;
     let parent = command.process.parent();
     let websocket = &command.network.websocket;

@@ -9,18 +9,38 @@ use task::group::Group;
 use tokio::sync::oneshot;
 use tracing::{Level, info};
 
+use super::log::{self, Collector, ServiceLog, ServiceName};
+
+/// The variable that names a collector for every service.
+pub(crate) const OTLP_VARIABLE: &str = "TRIPTYCH_OTLP";
+
 /// The flags of every service.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProcessFlags {
     /// The least severe lines that are logged: error, warn, info, debug or trace
     #[arg(long, short = 'l', default_value = "info", value_name = "LEVEL")]
     pub(crate) log_level: Level,
+    /// Send the spans of requests to the OpenTelemetry collector at this address, by OTLP over HTTP
+    #[arg(
+        long, value_name = "URL", env = OTLP_VARIABLE, hide_env_values = true,
+        value_parser = Collector::parse
+    )]
+    pub(crate) otlp: Option<Collector>,
     /// Stop when standard input ends: it is held by the process that started this one
     #[arg(long, hide = true)]
     stop_with_stdin: bool,
 }
 
 impl ProcessFlags {
+    /// Sets up what the service that does `role` logs and traces.
+    ///
+    /// # Errors
+    /// As [`log::of_service`].
+    pub(crate) fn log(&self, role: &str, instance: Option<String>) -> anyhow::Result<ServiceLog> {
+        let name = ServiceName { role: role.to_owned(), instance };
+        log::of_service(self.log_level, self.otlp.as_ref(), name)
+    }
+
     /// What beside signals stops the process.
     pub(crate) fn parent(&self) -> Parent {
         if self.stop_with_stdin { Parent::HoldsStdin } else { Parent::None }

@@ -51,7 +51,7 @@ pub(crate) struct UpCommand {
 /// # Errors
 /// If the stack cannot be started.
 pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
-    let _log = log::to_stream(log::Output::Stderr, Level::WARN)?;
+    let _log = log::to_stderr(Level::WARN)?;
     let ports = Ports {
         head: command.head_port,
         datasets: command.datasets_port,
@@ -61,6 +61,9 @@ pub(crate) async fn run(command: UpCommand) -> anyhow::Result<()> {
         claim: StackClaim::acquire(command.data_dir.clone())?,
         ports,
         log_level: command.process.log_level,
+        environment: command.process.otlp.as_ref().map_or_else(Vec::new, |collector| {
+            vec![(stop::OTLP_VARIABLE, collector.as_str().to_owned())]
+        }),
         head_token: config::head_token()?,
     };
     let group = Group::default();

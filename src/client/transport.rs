@@ -10,6 +10,7 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::{Serialize, de::DeserializeOwned};
+use task::traces::{Carrier, TRACEPARENT, TRACESTATE};
 use wire::{
     datasets::RowRefusal,
     error::DatasetsError,
@@ -169,6 +170,12 @@ impl Transport {
         }
         if let Some(token) = &self.token {
             builder = builder.header(AUTHORIZATION, token.0.clone());
+        }
+        if let Some(carrier) = Carrier::of_current_span() {
+            builder = builder.header(TRACEPARENT, carrier.traceparent);
+            if !carrier.tracestate.is_empty() {
+                builder = builder.header(TRACESTATE, carrier.tracestate);
+            }
         }
         Request { transport: self, builder, within: Some(ANSWER_WITHIN) }
     }

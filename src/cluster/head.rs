@@ -36,13 +36,13 @@ use std::{
 };
 
 use model::node::{PeerId, Subgroup};
-use task::tally::Tally;
+use task::{tally::Tally, traces};
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout, timeout_at},
 };
-use tracing::{info, warn};
+use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
 use wire::functions::ExecuteRequest;
 
@@ -142,6 +142,7 @@ struct Admission {
     track: Track,
     order: Order,
     share: ClientShare,
+    span: Span,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -313,21 +314,30 @@ impl Head {
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
         let order = Order { client_tag, ..order };
         let track = self.0.executions.begin(&request_id, &order, self.0.context.clock.now());
-        Ok(Admission { track, order, share, _permit: permit })
+        let span = info_span!(
+            target: traces::TARGET, "Execute",
+            function.cid = %order.function, function.method = %order.call.method,
+            execution.request.id = request_id, execution.node.count = order.nodes.number(),
+            execution.code = field::Empty,
+        );
+        Ok(Admission { track, order, share, span, _permit: permit })
     }
 
     async fn run(&self, admission: Admission) -> Arc<Execution> {
-        let Admission { track, order, share, _permit } = admission;
+        let Admission { track, order, share, span, _permit } = admission;
         let function = order.function.to_string();
         self.0.context.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
         let (execution, is_whole) = select! {
-            execution = self.outcome(&track, &order, share.holder()) => (execution, true),
+            execution = self.outcome(&track, &order, share.holder()).instrument(span.clone()) => {
+                (execution, true)
+            }
             cause = track.canceled() => {
                 (Execution::cut_short(track.request_id().to_owned(), cause), false)
             }
         };
         let (request, code) = (track.request_id(), execution.code.as_str());
         let (cluster_size, responded) = (execution.peers.len(), execution.runs.len());
+        span.record("execution.code", code);
         info!(request, function, cluster_size, responded, code, "received execution responses");
         self.0.context.metrics.add(metrics::ANSWERS, &[code]);
         self.0.context.metrics.observe(metrics::EXECUTE_TIME, &[], track.elapsed());

@@ -13,6 +13,7 @@ mod signature;
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
+use task::traces::Carrier;
 use wire::{
     executions::Usage,
     functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Parameter},
@@ -147,6 +148,9 @@ pub struct RollCall {
     /// the gossip message, whose signature proves it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub origin: String,
+    /// The span of the request, where it is traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carrier: Option<Carrier>,
 }
 
 /// The content of `MsgRollCallResponse`.
@@ -191,6 +195,9 @@ pub struct WorkOrder {
     /// Whose request it is, as digits that mean nothing outside the head. Ours.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client: String,
+    /// The span of the request, where it is traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carrier: Option<Carrier>,
 }
 
 /// The content of `MsgWorkOrderResponse`.

@@ -35,13 +35,13 @@ use model::{
 };
 use parking_lot::Mutex;
 use runtime::run::Limits;
-use task::{causes::chain, tally::Tally};
+use task::{causes::chain, tally::Tally, traces};
 use tokio::{
     select,
     sync::{Notify, Semaphore, oneshot, watch},
     time::{Instant, timeout},
 };
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, debug, field, info, info_span, warn};
 use web::rate_limit::LogLimit;
 
 pub use self::executor::{ExecutionOptions, StartError};
@@ -357,10 +357,17 @@ impl Worker {
     async fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
         let began = Instant::now();
         self.0.context.metrics.add(metrics::WORK_ORDERS, &[&order.function_id]);
-        let response = match self.outcome(head, order).await {
+        let span = info_span!(
+            target: traces::TARGET, "WorkOrder", otel.kind = "server",
+            function.cid = order.function_id, function.method = order.method,
+            execution.request.id = order.request_id, peer.id = %head, execution.code = field::Empty,
+        );
+        order.carrier.iter().for_each(|carrier| carrier.adopt(&span));
+        let response = match self.outcome(head, order).instrument(span.clone()).await {
             Ok(response) => response,
             Err(refusal) => refusal.answer(head, order),
         };
+        span.record("execution.code", response.code.as_str());
         let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         debug!(request = order.request_id, peer = %head, elapsed_ms, "answered a work order");
         response
@@ -374,7 +381,8 @@ impl Worker {
         let asked = self.sources(author, id);
         let began = Instant::now();
         let peers = FunctionPeers { network: &self.0.context.network, peers: &asked };
-        let obtained = self.0.context.functions.obtain(id, &peers).await;
+        let span = info_span!(target: traces::TARGET, "FunctionInstall", function.cid = %id);
+        let obtained = self.0.context.functions.obtain(id, &peers).instrument(span).await;
         self.0.context.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
         self.count_installed(obtained.as_ref().ok());
         obtained?;
@@ -467,7 +475,9 @@ impl Worker {
             }
             let (executor, call, request_id) = (&self.0.executor, call.clone(), &order.request_id);
             let (client, peer_id) = (self.client_of(head, order), self.0.context.network.peer_id());
-            let result = executor.run(&function, call, request_id, client, peer_id).await?;
+            let span = info_span!(target: traces::TARGET, "ExecuteFunction", function.cid = %id);
+            let run = executor.run(&function, call, request_id, client, peer_id);
+            let result = run.instrument(span).await?;
             if let Some(result) = result {
                 return Ok(result);
             }

@@ -11,7 +11,9 @@ use model::{
     dataset::{Column, DatasetId},
     timestamp::Timestamp,
 };
+use task::traces;
 use tokio::time::Instant;
+use tracing::{Instrument as _, info_span};
 use tsdb::{
     span::Span,
     store::{Append, AppendMode, Appended, OnCommit},
@@ -21,7 +23,6 @@ use crate::{
     Datasets,
     error::{OperationError, Result},
     follow::render_frames,
-    hub::frame::CommitRows,
     log::render_commit,
     metrics,
 };
@@ -45,8 +46,7 @@ impl Datasets {
     /// to the stored one with its timestamp. Appends to one dataset that arrive together share a
     /// transaction.
     ///
-    /// On return the rows and their buckets are durable, and the dataset's followers have them; where
-    /// other services write to it at the same time, they have them soon after.
+    /// On return the rows and their buckets are durable, and the dataset's followers have them.
     /// Dropping the future does not undo an append under way.
     ///
     /// # Errors
@@ -83,12 +83,13 @@ impl Datasets {
             let revision = appended.revision;
             // Before the readers that wait for it are woken.
             recent_commits.record(dataset, revision, || render_commit(&mut writer, revision, rows));
-            let commits = [CommitRows { revision, rows: 0..rows.len() }];
-            hub.publish(dataset, revision, || render_frames(&mut writer, rows, &commits, era));
+            hub.publish(dataset, revision, || render_frames(&mut writer, rows, revision, era));
         });
         let began = Instant::now();
+        let span = info_span!(target: traces::TARGET, "AppendRows", %dataset, n_rows = block.len());
         let append = Append { mode, rows: block, now: self.clock.now() };
-        let appended = self.store.append(dataset, append, on_commit).await?;
+        let append = self.store.append(dataset, append, on_commit);
+        let appended = append.instrument(span).await?;
         self.metrics.observe(metrics::COMMIT, &[], began.elapsed());
         self.metrics.add_n(metrics::ROWS_IN, &[], appended.n_rows);
         Ok(appended)

@@ -25,10 +25,7 @@ use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 use crate::{
     Datasets,
     error::{OperationError, Result},
-    hub::{
-        CutOff, Hub, HubEvent, Subscription,
-        frame::{CommitRows, Frame, frames_of},
-    },
+    hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubEvent, Subscription},
 };
 
 /// Missed rows that are read at a time: a few megabytes of events.
@@ -104,9 +101,6 @@ pub(crate) enum FollowEnd {
     /// The reader was too slow.
     #[error(transparent)]
     CutOff(#[from] CutOff),
-    /// The service does not know what follows.
-    #[error("follow commits that the service has no record of any more")]
-    Lost,
     /// The missed rows could not be read.
     #[error("read what was missed")]
     Broken(#[from] OperationError),
@@ -141,11 +135,8 @@ impl FollowStream {
                         continue;
                     }
                     // Between subscribing and reading some commits came both ways.
-                    Some(HubEvent::Frame(frame)) => match frame.after(*revision) {
-                        None => continue,
-                        events => return Ok(events),
-                    },
-                    Some(HubEvent::Lost) => return Err(FollowEnd::Lost),
+                    Some(HubEvent::Frame(frame)) if frame.revision <= *revision => continue,
+                    Some(HubEvent::Frame(frame)) => return Ok(Some(frame.events)),
                 },
             };
             let (state, events) = match next {
@@ -194,9 +185,9 @@ impl Datasets {
     ) -> Result<(State, Bytes)> {
         // Subscribing first misses no commit, and no end of the access.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
-        let (era, hub) = (self.era, self.hub.clone());
+        let era = self.era;
         let replay = self.read_store(move |store| {
-            let columns = begin(&hub, store, key, dataset)?;
+            let columns = find_columns(store, key, dataset)?;
             let (rows, revision) = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &columns);
             for (row_idx, number) in safe_numbers(&rows.ids).into_iter().enumerate() {
@@ -221,9 +212,8 @@ impl Datasets {
         };
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
-        let hub = self.hub.clone();
         let missed = self.read_store(move |store| {
-            let columns = begin(&hub, store, key, dataset)?;
+            let columns = find_columns(store, key, dataset)?;
             let limit = (MISSED_BYTES / row_bytes_max(&columns)).clamp(1, MISSED_ROWS);
             let Some(since) = store.since(dataset, cursor.number, limit)? else {
                 return Ok(None);
@@ -250,17 +240,14 @@ impl Datasets {
     }
 }
 
-/// The columns of a dataset that the key still sees, whose rows it is about to read.
-fn begin(
-    hub: &Hub,
+/// The columns of a dataset that the key still sees.
+fn find_columns(
     store: &dyn Store,
     key: KeyId,
     dataset: DatasetId,
 ) -> Result<Vec<Column>, StoreError> {
     let sight = store.sight(Some(key), &DatasetRef::Id(dataset))?;
-    let sight = sight.ok_or(StoreError::NoDataset { dataset })?;
-    hub.begin(dataset, sight.revision);
-    Ok(sight.columns)
+    sight.map(|sight| sight.columns).ok_or(StoreError::NoDataset { dataset })
 }
 
 /// For each row the cursor with which a reader that stops after it is sent the rest: the highest number
@@ -295,17 +282,24 @@ fn render_reset(dataset: DatasetId) -> Vec<u8> {
     )
 }
 
-/// Renders the rows of commits as events.
+/// Renders rows as events, in frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`].
 pub(crate) fn render_frames(
     writer: &mut Writer,
     rows: &Block,
-    commits: &[CommitRows],
+    revision: u64,
     era: u32,
 ) -> Vec<Frame> {
-    frames_of(commits, |events, row_idx| {
+    let (mut frames, mut events, mut n_rows) = (Vec::new(), Vec::new(), 0);
+    for row_idx in 0..rows.len() {
         let number = rows.ids.get(row_idx).copied().unwrap_or_default();
-        push_data_event(events, writer, rows, row_idx, Cursor { era, number });
-    })
+        push_data_event(&mut events, writer, rows, row_idx, Cursor { era, number });
+        n_rows += 1;
+        if n_rows == FRAME_ROWS || events.len() >= FRAME_BYTES || row_idx + 1 == rows.len() {
+            frames.push(Frame { revision, events: Bytes::from(std::mem::take(&mut events)) });
+            n_rows = 0;
+        }
+    }
+    frames
 }
 
 /// Renders a row as a server-sent event whose id is `cursor`.

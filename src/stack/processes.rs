@@ -92,6 +92,7 @@ impl Processes {
             claim: StackClaim::acquire(data_dir)?,
             ports: Ports::default(),
             log_level: tracing::Level::INFO,
+            environment: Vec::new(),
             head_token,
         };
         let lines = self.forward_lines(events);

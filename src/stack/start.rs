@@ -80,6 +80,8 @@ pub struct StackOptions {
     pub ports: Ports,
     /// The least severe lines that its processes log.
     pub log_level: Level,
+    /// Variables of their environment, beside this process's own.
+    pub environment: Vec<(&'static str, String)>,
     /// The token of the head, which its process takes from the environment.
     pub head_token: Option<Token>,
 }
@@ -273,8 +275,9 @@ impl Starter<'_> {
         &self,
         process: &'static str,
         mut arguments: Vec<String>,
-        environment: Vec<(&'static str, String)>,
+        mut environment: Vec<(&'static str, String)>,
     ) -> anyhow::Result<Running> {
+        environment.extend(self.options.environment.iter().cloned());
         let level = self.options.log_level.to_string().to_ascii_lowercase();
         arguments.extend(["--log-level".to_owned(), level]);
         let (process, program) = (process.into(), self.program.clone());

@@ -4,7 +4,7 @@ use std::{any::Any, time::Duration};
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request, State},
+    extract::{DefaultBodyLimit, MatchedPath, Request, State},
     http::{
         HeaderValue, StatusCode,
         header::{CONNECTION, X_CONTENT_TYPE_OPTIONS},
@@ -12,9 +12,10 @@ use axum::{
     middleware::{Next, from_fn, from_fn_with_state, map_response},
     response::Response,
 };
+use task::traces::{self, Carrier, TRACEPARENT, TRACESTATE};
 use tokio::time::{Instant, timeout};
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::{debug, error, info};
+use tracing::{Instrument as _, Span, debug, error, field, info, info_span};
 
 /// How requests of a service are bounded.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +78,10 @@ async fn log_request(request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let response = next.run(request).await;
+    let span = request_span(&request);
+    let response = next.run(request).instrument(span.clone()).await;
     let status = response.status().as_u16();
+    span.record("http.response.status_code", status);
     let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     // Screens and supervisors probe every few seconds; their probes are not worth a line each.
     if path.ends_with("/health") && response.status().is_success() {
@@ -87,6 +90,28 @@ async fn log_request(request: Request, next: Next) -> Response {
         info!(%method, path, status, elapsed_ms, "{method} {path} {status}");
     }
     response
+}
+
+/// The span of a request in its trace. It ends when the answer begins, and holds neither the query nor
+/// any header but that of its trace.
+fn request_span(request: &Request) -> Span {
+    let route = request.extensions().get().map_or("", MatchedPath::as_str);
+    let method = request.method();
+    let span = info_span!(
+        target: traces::TARGET, "HTTP request",
+        otel.name = format!("{method} {route}"), otel.kind = "server",
+        http.request.method = %method, http.route = route, url.path = request.uri().path(),
+        http.response.status_code = field::Empty,
+    );
+    if !span.is_disabled() {
+        let header = |name| {
+            let value = request.headers().get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        let traceparent = header(TRACEPARENT).unwrap_or_default();
+        Carrier { traceparent, tracestate: header(TRACESTATE).unwrap_or_default() }.adopt(&span);
+    }
+    span
 }
 
 #[cfg(test)]

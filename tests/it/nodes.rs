@@ -5,5 +5,6 @@ mod restart;
 mod scenarios;
 mod stop;
 mod tls;
+mod traces;
 mod trust;
 mod watched;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use ::datasets::{
     DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, LoadOptions, MarketOptions, MetadataFilters,
-    ReadOptions, ReplicaOptions,
+    ReadOptions,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -15,7 +15,7 @@ use web::cors::ReaderSites;
 
 use crate::cli::{
     gate::{GateFlags, PortalFlags},
-    log, stop,
+    stop,
 };
 
 /// The flags of `datasets serve`.
@@ -78,7 +78,7 @@ impl From<Filters> for MetadataFilters {
 /// # Errors
 /// If the service cannot be started.
 pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
-    let _log = log::to_stream(log::Output::Stdout, command.process.log_level)?;
+    let _log = command.process.log("datasets", None)?;
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
@@ -90,7 +90,6 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
         listen: command.listen,
         store_path: data_dir.datasets(),
         database: command.store,
-        replicas: ReplicaOptions::USUAL,
         gate,
         portal,
         load: command.demo.then_some(LoadOptions::USUAL),

@@ -7,6 +7,7 @@ use std::{
     str::FromStr,
 };
 
+use anyhow::Context as _;
 use clap::Args;
 use cluster::{head::server::RestToken, network::BootNode};
 use content::{GATEWAYS_DEFAULT, Gateway};
@@ -14,7 +15,7 @@ use model::node::{Role, Subgroup};
 use web::host_names::HostName;
 
 use super::allowed_peers::AllowedPeer;
-use crate::cli::{config::TOKEN_VARIABLE, parse::parse_pair, stop::ProcessFlags};
+use crate::cli::{config::TOKEN_VARIABLE, log::Collector, parse::parse_pair, stop::ProcessFlags};
 
 /// The options of `node`.
 #[derive(Debug, Args)]
@@ -231,6 +232,20 @@ pub(crate) struct UnusedFlags {
 }
 
 impl UnusedFlags {
+    /// The collector of spans, where b7s's options ask for one: it is named without `http://`.
+    ///
+    /// # Errors
+    /// As [`Collector::parse`].
+    pub(crate) fn collector(&self) -> anyhow::Result<Option<Collector>> {
+        let endpoint = self.tracing_http_endpoint.as_str();
+        if !self.enable_tracing || endpoint.is_empty() {
+            return Ok(None);
+        }
+        let has_scheme = endpoint.contains("://");
+        let url = if has_scheme { endpoint.to_owned() } else { format!("http://{endpoint}") };
+        Collector::parse(&url).context("use --tracing-http-endpoint").map(Some)
+    }
+
     /// Returns what was requested and is not done, with what to do instead.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = &'static str> {
         // 1 and 0 mean no limit.
@@ -238,7 +253,10 @@ impl UnusedFlags {
         [
             (self.load_attributes, "--load-attributes: give them with --attribute NAME=VALUE"),
             (is_limited, "--cpu-percentage-limit: give a lower --concurrency or --run-limit"),
-            (self.enable_tracing, "--enable-tracing: see the log, and /metrics"),
+            (
+                self.enable_tracing && self.tracing_http_endpoint.is_empty(),
+                "--enable-tracing: give a collector with --otlp http://HOST:4318",
+            ),
         ]
         .into_iter()
         .filter_map(|(is_asked, text)| is_asked.then_some(text))

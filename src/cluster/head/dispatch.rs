@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::node::PeerId;
+use task::traces::Carrier;
 use tokio::time::sleep;
 use tracing::info;
 use wire::functions::ExecuteConfig;
@@ -34,6 +35,7 @@ impl Order {
             request_id: request_id.to_owned(),
             timestamp: head.0.context.clock.now().to_string(),
             client: String::new(),
+            carrier: Carrier::of_current_span(),
         };
         match protocol {
             WorkProtocol::Line => json(&WorkOrder { client: self.client_tag.clone(), ..order }),

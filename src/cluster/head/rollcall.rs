@@ -6,6 +6,7 @@ use std::{
 };
 
 use model::node::{GENERAL_TOPIC, PeerId, Subgroup};
+use task::traces::Carrier;
 use tokio::{
     select,
     time::{Instant, sleep_until},
@@ -263,6 +264,7 @@ impl Calls {
             consensus: 0,
             attributes: order.requirements.attributes.clone(),
             origin: head.context.network.peer_id().to_string(),
+            carrier: Carrier::of_current_span(),
         }));
         Self {
             request_id,

@@ -1,4 +1,5 @@
 use serde_json::json;
+use task::traces::Carrier;
 use wire::functions::EnvVar;
 
 use super::*;
@@ -62,12 +63,14 @@ fn a_work_order_is_a_flat_execution_request() {
             request_id: "r".into(),
             timestamp: "2026-07-30T21:57:00Z".into(),
             client: "c".into(),
+            carrier: Some(Carrier { traceparent: "00-a-b-01".into(), ..Carrier::default() }),
         }),
         &json!({
             "type": "MsgWorkOrder", "function_id": "bafy", "method": "m.wasm",
             "parameters": [{"value": "a"}],
             "config": {"number_of_nodes": 2, "stdin": "in", "env_vars": [{"name": "K", "value": "v"}]},
             "request_id": "r", "timestamp": "2026-07-30T21:57:00Z", "client": "c",
+            "carrier": {"traceparent": "00-a-b-01"},
         }),
     );
 }

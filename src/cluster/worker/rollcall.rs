@@ -3,9 +3,9 @@
 use std::{num::NonZeroUsize, sync::atomic::Ordering};
 
 use model::{function::FunctionId, node::PeerId};
-use task::causes::chain;
+use task::{causes::chain, traces};
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::{Instrument as _, debug, info, info_span};
 use web::{metrics::OTHER, rate_limit::LogLimit};
 
 use super::{Refusal, Worker};
@@ -60,7 +60,13 @@ impl Worker {
             debug!(request = request_id, "ignored a roll call: it or too many are being handled");
             return;
         }
-        let (code, message, reason) = match self.prepare(&author, &call, is_logged).await {
+        let span = info_span!(
+            target: traces::TARGET, "MessageProcess MsgRollCall", otel.kind = "server",
+            function.cid = function_id, execution.request.id = request_id, peer.id = %author,
+        );
+        call.carrier.iter().for_each(|carrier| carrier.adopt(&span));
+        let prepared = self.prepare(&author, &call, is_logged).instrument(span).await;
+        let (code, message, reason) = match prepared {
             Ok(()) => (Code::ACCEPTED, String::new(), String::new()),
             Err(refusal) => (refusal.code(), refusal.public_text(), chain(&refusal)),
         };

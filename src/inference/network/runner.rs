@@ -7,9 +7,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use model::{dataset::DatasetId, topic::BlockHeight};
-use task::{causes::chain, group::Group};
+use task::{causes::chain, group::Group, traces};
 use tokio::time::{sleep, timeout};
-use tracing::{debug, warn};
+use tracing::{Instrument as _, Span, debug, info_span, warn};
 use wire::inference::network::PredictorModelSettings;
 
 use crate::{
@@ -148,13 +148,17 @@ impl Runner {
         for step in due(care, &progress, height) {
             let (what, done) = match step {
                 Step::Close { nonce } => {
-                    ("close an epoch", self.inference.close(id, nonce).await.map(drop))
+                    let close = self.inference.close(id, nonce);
+                    let closed = close.instrument(self.span("CloseEpoch", nonce)).await;
+                    ("close an epoch", closed.map(drop))
                 }
                 Step::Learn { nonce, is_last_try } => {
-                    ("learn from an epoch", self.learn(nonce, is_last_try).await)
+                    let learn = self.learn(nonce, is_last_try);
+                    ("learn from an epoch", learn.instrument(self.span("LearnEpoch", nonce)).await)
                 }
                 Step::Open { nonce, n_skipped } => {
-                    ("open an epoch", self.open(nonce, n_skipped).await)
+                    let open = self.open(nonce, n_skipped);
+                    ("open an epoch", open.instrument(self.span("OpenEpoch", nonce)).await)
                 }
             };
             if let Err(error) = done {
@@ -193,6 +197,12 @@ impl Runner {
                 debug!(topic.id = %id, cause = chain(&error), "no dataset yet for topic {id}");
             }
         }
+    }
+
+    /// The span of a step of the topic's epoch `nonce`.
+    fn span(&self, name: &'static str, nonce: BlockHeight) -> Span {
+        let topic = self.topic.id;
+        info_span!(target: traces::TARGET, "epoch step", otel.name = name, topic.id = %topic, nonce)
     }
 
     fn file_failed(&self, what: &'static str, error: &InferenceError) {
@@ -456,7 +466,7 @@ impl Runner {
 
     async fn ask_and_log(&mut self, nonce: BlockHeight) {
         let id = self.topic.id;
-        match self.ask(nonce).await {
+        match self.ask(nonce).instrument(self.span("AskWorkers", nonce)).await {
             Ok(()) => {
                 self.asked = Some(nonce);
                 self.inference.works(id, Failing::Inferring);

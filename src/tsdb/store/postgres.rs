@@ -12,7 +12,6 @@ mod append;
 mod buckets;
 mod catalog;
 mod chunks;
-mod commits;
 mod delete;
 mod fault;
 mod first_page;
@@ -57,8 +56,8 @@ use self::{
     pages::{StoredSeries, Wanted},
 };
 use super::{
-    Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
-    SharedStore, Sight, Since, Store, StoreError, row_batch::VisitBatch, series::SeriesId,
+    Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight, Since,
+    Store, StoreError, row_batch::VisitBatch, series::SeriesId,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -347,10 +346,6 @@ impl Store for PostgresStore {
         futures::future::ready(Ok(())).boxed()
     }
 
-    fn shared(&self) -> Option<&dyn SharedStore> {
-        Some(self)
-    }
-
     fn era(&self) -> i64 {
         self.era
     }
@@ -367,20 +362,6 @@ impl Store for PostgresStore {
         visit: VisitBatch<'_>,
     ) -> Result<()> {
         scan::scan(self, SeriesId { dataset, resolution }, span, visit)
-    }
-}
-
-impl SharedStore for PostgresStore {
-    fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
-        let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
-        self.read(Snapshot::Statement, |c| {
-            let ids = Arc::clone(&ids);
-            async move { commits::heads(c, &ids).await }.boxed()
-        })
-    }
-
-    fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
-        self.read(Snapshot::Statement, |c| commits::list(c, dataset, after, limit).boxed())
     }
 }
 

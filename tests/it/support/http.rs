@@ -123,7 +123,7 @@ impl Http {
         (response.status(), response.text().await.unwrap())
     }
 
-    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.base));
         match &self.key {
             Some(key) => request.header("X-API-Key", key),

@@ -119,8 +119,9 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 13] = [
+const SERDE: [&str; 14] = [
     "src/wire/",
+    "src/task/traces.rs",
     "src/cluster/message",
     "src/content/files.rs",
     "src/content/manifest.rs",

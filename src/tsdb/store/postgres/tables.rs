@@ -30,7 +30,6 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 1, tables:
 ///   there is one.
 /// - `buckets`: single ones, which win over those of `chunks` at the same timestamps.
 /// - `feed`: what each of the last commits appended.
-/// - `withdrawn`: one row, which counts how often a tag was taken from a dataset or a key.
 /// - `doomed`: deleted datasets, of which some records are still to be removed.
 ///
 /// The views are for people: `overview` has a line for each dataset, `bars` the single buckets. The
@@ -149,8 +148,6 @@ CREATE TABLE feed (
 );
 CREATE INDEX feed_at ON feed USING brin (at);
 
-CREATE TABLE withdrawn (n bigint NOT NULL);
-INSERT INTO withdrawn (n) VALUES (0);
 CREATE TABLE doomed (dataset bigint PRIMARY KEY);
 
 CREATE FUNCTION at(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE

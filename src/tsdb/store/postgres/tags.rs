@@ -37,11 +37,7 @@ pub(super) async fn change(c: &mut PgConnection, change: &TagChange) -> Result<b
         .bind(sought(tag))
         .bind(owner.get()),
     };
-    let is_changed = changing.execute(&mut *c).await?.rows_affected() > 0;
-    if is_changed && matches!(change, TagChange::Detach(..) | TagChange::Take { .. }) {
-        sqlx::query("UPDATE withdrawn SET n = n + 1").execute(c).await?;
-    }
-    Ok(is_changed)
+    Ok(changing.execute(c).await?.rows_affected() > 0)
 }
 
 async fn add(c: &mut PgConnection, dataset: DatasetId, tag: &str) -> Result<bool> {

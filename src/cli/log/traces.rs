@@ -1,0 +1,152 @@
+//! Traces: sends the spans of this service to a collector, by OTLP over HTTP.
+//!
+//! Spans are sent every few seconds, by a thread of their own. A collector that is gone or slow costs
+//! spans and no more: so many wait, and others are dropped. The variables of OpenTelemetry for sampling
+//! (`OTEL_TRACES_SAMPLER`), batches and headers hold.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use async_trait::async_trait;
+use model::escape::escape_line;
+use opentelemetry::{KeyValue, global, trace::TracerProvider as _};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseExt as _};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::{
+    Resource,
+    propagation::TraceContextPropagator,
+    trace::{SdkTracer, SdkTracerProvider},
+};
+use reqwest::{Url, blocking::Client};
+use task::causes::chain;
+use tracing::{info, warn};
+
+/// The path of a collector that takes spans.
+const PATH: &str = "v1/traces";
+
+/// How long the collector may take for a request. Spans of five seconds are one, so a slower one is
+/// behind for good.
+const SENT_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long the last spans may take to be sent when the service stops.
+const LAST_WITHIN: Duration = Duration::from_secs(2);
+
+/// Where spans go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Collector(String);
+
+impl Collector {
+    /// Reads the address of a collector; one without a path gets that of spans.
+    ///
+    /// # Errors
+    /// If it is none of HTTP.
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let mut url: Url = text.parse().with_context(|| format!("read {:?}", escape_line(text)))?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            bail!("send spans by {}: give http://host:4318, or https", url.scheme());
+        }
+        if url.path() == "/" {
+            url.set_path(PATH);
+        }
+        Ok(Self(url.into()))
+    }
+
+    /// The address that spans are sent to.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a service is called in its spans.
+#[derive(Debug, Clone)]
+pub(crate) struct ServiceName {
+    /// What it does: `head`, `worker`, `datasets`, `inference`.
+    pub(crate) role: String,
+    /// Which of several it is, if it has a name of its own.
+    pub(crate) instance: Option<String>,
+}
+
+/// Sends what waits when it is dropped.
+pub(crate) struct TracesGuard(SdkTracerProvider);
+
+/// Starts to send the spans of `service`.
+///
+/// # Errors
+/// If the client cannot be made.
+pub(super) fn start(
+    collector: &Collector,
+    service: ServiceName,
+) -> anyhow::Result<(SdkTracer, TracesGuard)> {
+    client::transport::install_crypto();
+    let address = collector.0.clone();
+    let mut builder = Client::builder().timeout(SENT_WITHIN).user_agent("triptych");
+    if address.starts_with("http:") {
+        // No certificate is ever looked at.
+        builder = builder.tls_certs_only([]);
+    }
+    // On a thread of its own: a blocking client cannot be made where tasks run.
+    let made = std::thread::spawn(|| builder.build()).join();
+    let http = made.map_err(|_| anyhow!("start the thread of the collector's client"))?;
+    let http = http.context("prepare a client for the collector")?;
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(Sender {
+            http,
+            address: address.clone(),
+            is_failing: AtomicBool::new(false),
+        })
+        .with_endpoint(address)
+        .build()
+        .context("prepare to send spans")?;
+    let mut attributes = vec![
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.role", service.role),
+    ];
+    attributes.extend(service.instance.map(|id| KeyValue::new("service.instance.id", id)));
+    let resource =
+        Resource::builder().with_service_name("triptych").with_attributes(attributes).build();
+    let provider =
+        SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();
+    global::set_text_map_propagator(TraceContextPropagator::new());
+    Ok((provider.tracer("triptych"), TracesGuard(provider)))
+}
+
+impl Drop for TracesGuard {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.shutdown_with_timeout(LAST_WITHIN) {
+            warn!(cause = chain(&error), "the last spans did not reach the collector");
+        }
+    }
+}
+
+/// Sends spans, and logs when that begins to fail and when it works again.
+#[derive(Debug)]
+struct Sender {
+    http: Client,
+    address: String,
+    is_failing: AtomicBool,
+}
+
+#[async_trait]
+impl HttpClient for Sender {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let sent = match self.http.send_bytes(request).await {
+            Ok(response) => response.error_for_status(),
+            Err(error) => Err(error),
+        };
+        let was_failing = self.is_failing.swap(sent.is_err(), Ordering::Relaxed);
+        let collector = &self.address;
+        match &sent {
+            Err(error) if !was_failing => {
+                let cause = chain(error.as_ref());
+                warn!(collector, cause, "spans do not reach the collector: they are dropped");
+            }
+            Ok(_) if was_failing => info!(collector, "spans reach the collector again"),
+            _ => {}
+        }
+        sent
+    }
+}

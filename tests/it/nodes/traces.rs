@@ -1,0 +1,129 @@
+//! Spans of one request on a head and its worker, as a collector gets them.
+
+use std::sync::Arc;
+
+use axum::{Router, body::Bytes, extract::State, routing::post};
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::ExportTraceServiceRequest,
+    common::v1::{AnyValue, any_value::Value as Inner},
+    trace::v1::Span,
+};
+use parking_lot::Mutex;
+use prost::Message as _;
+use reqwest::StatusCode;
+use serde_json::json;
+use tokio::{net::TcpListener, task::JoinSet};
+
+use crate::support::{
+    cluster::Node,
+    command::{Home, demo},
+    http::Http,
+    process::Signal,
+};
+
+/// The trace and the span of the one who asks.
+const TRACE: [u8; 16] = [0xab; 16];
+const CALLER: [u8; 8] = [0xcd; 8];
+
+/// A collector on loopback, and the spans that it got, each with its service's role.
+struct Collector {
+    address: String,
+    spans: Arc<Mutex<Vec<(String, Span)>>>,
+    // Goes with it.
+    _serving: JoinSet<()>,
+}
+
+impl Collector {
+    async fn start() -> Self {
+        let spans = Arc::<Mutex<Vec<_>>>::default();
+        let take = |State(spans): State<Arc<Mutex<Vec<_>>>>, body: Bytes| async move {
+            let sent = ExportTraceServiceRequest::decode(body).unwrap();
+            for resource in sent.resource_spans {
+                let attributes = resource.resource.unwrap().attributes;
+                let role = attributes.iter().find(|pair| pair.key == "service.role").unwrap();
+                let role = text(role.value.as_ref());
+                let of_scopes = resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
+                spans.lock().extend(of_scopes.map(|span| (role.clone(), span)));
+            }
+        };
+        let router = Router::new().route("/v1/traces", post(take)).with_state(Arc::clone(&spans));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, spans, _serving: serving }
+    }
+
+    /// The spans of the trace, as `role: name < name of the parent`, sorted.
+    fn tree(&self) -> Vec<String> {
+        let spans = self.spans.lock();
+        let of_trace: Vec<_> = spans.iter().filter(|(_, span)| span.trace_id == TRACE).collect();
+        let parent = |span: &Span| {
+            let parent = of_trace.iter().find(|(_, other)| other.span_id == span.parent_span_id);
+            let caller = if span.parent_span_id == CALLER { "the caller" } else { "nobody" };
+            parent.map_or(caller.to_owned(), |(_, parent)| parent.name.clone())
+        };
+        let line =
+            |(role, span): &&(String, Span)| format!("{role}: {} < {}", span.name, parent(span));
+        let mut tree: Vec<String> = of_trace.iter().map(line).collect();
+        tree.sort();
+        tree
+    }
+}
+
+fn text(value: Option<&AnyValue>) -> String {
+    match value.and_then(|value| value.value.as_ref()) {
+        Some(Inner::StringValue(text)) => text.clone(),
+        other => panic!("a text, not {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
+    let (home, collector) = (Home::new(), Collector::start().await);
+    let mut head = Node::head(&["--otlp", &collector.address]);
+    // As a b7s node is told.
+    let endpoint = collector.address.trim_start_matches("http://");
+    let b7s = ["--enable-tracing", "--tracing-http-endpoint", endpoint];
+    let mut worker = Node::worker(&head, &b7s);
+    head.has_workers(1).await;
+    let rest_api = head.rest_api();
+    let function = home.done(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+
+    let traceparent = format!("00-{}-{}-01", "ab".repeat(TRACE.len()), "cd".repeat(CALLER.len()));
+    let answer = Http::new(&rest_api, None)
+        .request(reqwest::Method::POST, "/api/v1/functions/execute")
+        .header("traceparent", traceparent)
+        .json(&json!({ "function_id": function.trim(), "method": "hello.wasm" }))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    for node in [&mut worker, &mut head] {
+        node.signal(Signal::Terminate);
+        assert!(node.ends_well());
+    }
+
+    let tree = collector.tree();
+    for want in [
+        "head: POST /api/v1/functions/execute < the caller",
+        "head: Execute < POST /api/v1/functions/execute",
+        "worker: WorkOrder < Execute",
+        "worker: ExecuteFunction < WorkOrder",
+    ] {
+        assert!(tree.iter().any(|line| line == want), "{want} is in {tree:#?}");
+    }
+    assert!(tree.iter().any(|line| line.starts_with("worker: FunctionInstall < ")), "{tree:#?}");
+}
+
+#[tokio::test]
+async fn a_collector_that_is_gone_is_named_once_and_delays_nothing() {
+    // Nobody listens there: the listener is gone.
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut head = Node::head(&["--otlp", &format!("http://{gone}")]);
+    Http::new(&head.rest_api(), None).get_ok("/api/v1/health").await;
+    head.signal(Signal::Terminate);
+    let line = head.logged("spans do not reach the collector: they are dropped");
+    assert_eq!(line["collector"], format!("http://{gone}/v1/traces"));
+    assert!(head.ends_well());
+}
