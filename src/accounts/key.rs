@@ -84,8 +84,8 @@ impl KeyHash {
         Self(Sha256::digest(key.reveal().as_bytes()).into())
     }
 
-    pub(crate) const fn as_bytes(&self) -> &[u8] {
-        &self.0
+    pub(crate) const fn to_bytes(self) -> [u8; 32] {
+        self.0
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! One SQLite file holds every account and key, secrets as hashes alone; each service of a machine
 //! opens the same file through an [`Accounts`] of its own, and sees what the others create and
-//! revoke. A service of another machine asks over HTTP: [`Keys`] is either. The [`gate`] lets in
+//! revoke. Services of several machines share a PostgreSQL database in its place, or ask one another
+//! over HTTP: [`Keys`] is either. The [`gate`] lets in
 //! requests with a good key, as often as they may; [`server`] is the API and the page where people
 //! sign up and make keys. Absent on purpose: what a key may do, which each service decides.
 
@@ -20,7 +21,9 @@ use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
 use db::{
     connection::{OpenError, retry_while_busy},
     fault::DatabaseFault,
+    postgres::DatabaseUrl,
 };
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::task::spawn_blocking;
@@ -73,11 +76,11 @@ pub enum AccountsError {
     /// A hash could not be made or read.
     #[error("hash a password")]
     Hash(#[source] argon2::password_hash::Error),
-    /// The machine that knows the keys does not answer.
-    #[error("ask another machine about a key")]
+    /// The machine that has the accounts and keys does not answer.
+    #[error("ask another machine about accounts and keys")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The disk is full. Reads go on.
-    #[error("write to the accounts file, whose disk is full; retry once there is space")]
+    #[error("write accounts and keys, whose disk is full; retry once there is space")]
     Full,
     /// The file was removed or replaced while it was open. Nothing more is written or read.
     #[error(
@@ -87,12 +90,22 @@ pub enum AccountsError {
     /// The file could not be opened or set up.
     #[error(transparent)]
     Open(OpenError),
+    /// Another version of the program made the tables of the database.
+    #[error(
+        "read format {found} of the accounts in the database, where this program knows format {known} alone; run the version that made them"
+    )]
+    Format {
+        /// The format of the tables.
+        found: i64,
+        /// This program's format.
+        known: i64,
+    },
     /// It is not at its path right after it was opened.
     #[error("find the accounts file")]
     Find(#[source] io::Error),
-    /// The file failed.
+    /// The store failed.
     #[error("read or write accounts and keys")]
-    Statement(#[source] DatabaseFault),
+    Statement(#[source] Box<dyn Error + Send + Sync>),
     /// The program is stopping.
     #[error("finish before the program stopped")]
     Stopped,
@@ -103,13 +116,13 @@ impl AccountsError {
     fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),
-            Self::Statement(fault) => fault.is_busy(),
+            Self::Statement(cause) => cause.downcast_ref().is_some_and(DatabaseFault::is_busy),
             _ => false,
         }
     }
 }
 
-/// Handle to the accounts file. Cheap to clone; all clones share their connections and one cache.
+/// Handle to the accounts. Cheap to clone; all clones share their connections and one cache.
 #[derive(derive_more::Debug, Clone)]
 #[debug("Accounts")]
 pub struct Accounts {
@@ -119,6 +132,8 @@ pub struct Accounts {
 struct Shared {
     store: Store,
     cache: Mutex<Cache>,
+    /// The turn of the request that asks the store whether what is remembered holds.
+    checks: tokio::sync::Mutex<()>,
     passwords: Passwords,
     clock: Clock,
     /// The date by which expired sessions are deleted.
@@ -135,34 +150,48 @@ impl Accounts {
     /// another version of the program wrote it.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
-        let open = || {
-            let path = path.clone();
-            blocking(move || {
-                let store = Store::open(&path)?;
-                let newest = store.read(sessions::find_newest)?;
-                Ok((store, newest))
-            })
+        let open = async || {
+            let store = Store::open_file(&path).await?;
+            let newest = sessions::find_newest(&store).await?;
+            Ok((store, newest))
         };
         let (store, newest) = retry_while_busy(open, AccountsError::is_busy).await?;
-        let start = newest.unwrap_or_else(|| clock.now());
+        Ok(Self::new(store, newest, clock))
+    }
+
+    /// Connects to the accounts in the database at `url`, and creates their tables if they are missing.
+    /// Services of several machines may do so at once.
+    ///
+    /// # Errors
+    /// [`AccountsError::Unreachable`] if the database does not answer, [`AccountsError::Format`] if
+    /// another version of the program made the tables.
+    pub async fn connect(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
+        let store = Store::open_database(url).await?;
+        let newest = sessions::find_newest(&store).await?;
+        Ok(Self::new(store, newest, clock))
+    }
+
+    fn new(store: Store, newest_session: Option<Timestamp>, clock: Clock) -> Self {
+        let start = newest_session.unwrap_or_else(|| clock.now());
         let shared = Shared {
             store,
             cache: Mutex::default(),
+            checks: tokio::sync::Mutex::default(),
             passwords: Passwords::new(),
             sweep_date: Mutex::new(SteadyDate::new(clock.clone(), start, SWEEP_HOLD)),
             clock,
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Self { shared: Arc::new(shared) }
     }
 
-    /// Whether the file takes writes: it is in its place, and there is space. Where a write found
-    /// none, this tries another one of its size from time to time.
+    /// Whether the store takes writes: a file is in its place, and there is space, or the database
+    /// answers. Where a write to a file found no space, this tries another one of its size from time to
+    /// time.
     ///
     /// # Errors
     /// Why it does not.
     pub async fn check_file(&self) -> Result<(), AccountsError> {
-        let shared = Arc::clone(&self.shared);
-        blocking(move || shared.store.check()).await
+        self.shared.store.check().await
     }
 }
 

@@ -1,4 +1,4 @@
-//! The keys that open a service: those of the local accounts file, or of another machine.
+//! The keys that open a service: those that it has itself, or of another machine.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ pub trait KeyLookup: fmt::Debug + Send + Sync {
 /// The keys that open a service. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Keys {
-    /// Those of the accounts file of this machine.
+    /// Those of the accounts that the service has: in a file of this machine, or in a database.
     Local(Accounts),
     /// Those of another machine.
     Remote(RemoteKeys),
@@ -84,7 +84,7 @@ impl Keys {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails, [`AccountsError::Unreachable`] if the other
+    /// [`AccountsError::Statement`] if the store fails, [`AccountsError::Unreachable`] if the other
     /// machine does not answer: then nobody knows, and the key is not to be taken for good.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         match self {
@@ -104,7 +104,7 @@ impl Keys {
         }
     }
 
-    /// Whether the file takes writes, if it is here.
+    /// Whether the accounts take writes, if the service has them.
     ///
     /// # Errors
     /// As [`Accounts::check_file`].

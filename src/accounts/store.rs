@@ -1,26 +1,31 @@
-//! The accounts file, a SQLite database that several processes open at once, and what is asked of it.
+//! Where accounts are stored: in a file, or in a database that several machines share.
+//!
+//! Each statement is written once, for both.
 
+mod file;
 pub(crate) mod keys;
+mod postgres;
 pub(crate) mod sessions;
+pub(crate) mod sql;
 mod tables;
 
-use std::{path::Path, sync::Arc};
+use std::{borrow::Cow, path::Path, sync::Arc};
 
-use db::{
-    connection::{OpenError, keep_log_on_close},
-    fault::DatabaseFault,
-    files::DatabaseFiles,
-    space::{self, CHANGE_BYTES, SpaceWatch},
+use db::{connection::OpenError, fault::DatabaseFault, postgres::DatabaseUrl, space::CHANGE_BYTES};
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::time::Instant;
+
+use self::{
+    file::FileStore,
+    postgres::DatabaseStore,
+    sql::{ReadRow, Session, Value},
 };
-use parking_lot::Mutex;
-use rusqlite::{Connection, TransactionBehavior};
-
-use crate::{Accounts, AccountsError, Shared, blocking};
+use crate::{Accounts, AccountsError, blocking};
 
 impl From<rusqlite::Error> for AccountsError {
     fn from(error: rusqlite::Error) -> Self {
         let fault = DatabaseFault::from(error);
-        if fault.is_full() { Self::Full } else { Self::Statement(fault) }
+        if fault.is_full() { Self::Full } else { Self::Statement(Box::new(fault)) }
     }
 }
 
@@ -33,114 +38,118 @@ impl From<OpenError> for AccountsError {
     }
 }
 
-/// The connections to the file.
+/// A statement and its parameters.
 #[derive(Debug)]
-pub(crate) struct Store {
-    /// It may wait for another process's write.
-    writes: Mutex<Connection>,
-    /// It waits for nobody: keys are checked while a write waits.
-    reads: Mutex<Connection>,
-    files: DatabaseFiles,
-    space: SpaceWatch,
+struct Statement {
+    sql: Cow<'static, str>,
+    values: Vec<Value>,
 }
 
-impl Drop for Store {
-    fn drop(&mut self) {
-        if !self.files.check() {
-            keep_log_on_close(&self.writes.lock());
-            keep_log_on_close(&self.reads.lock());
-        }
-    }
+/// Either engine. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) enum Store {
+    File(Arc<FileStore>),
+    Database(Arc<DatabaseStore>),
 }
 
 impl Store {
-    pub(crate) fn open(path: &Path) -> Result<Self, AccountsError> {
-        let writes = Mutex::new(tables::SCHEMA.open(path)?);
-        let reads = Mutex::new(tables::SCHEMA.open_read_only(path)?);
-        let files = DatabaseFiles::open(path).map_err(AccountsError::Find)?;
-        Ok(Self { writes, reads, files, space: SpaceWatch::new(path) })
+    pub(crate) async fn open_file(path: &Path) -> Result<Self, AccountsError> {
+        let path = path.to_owned();
+        blocking(move || FileStore::open(&path).map(Arc::new).map(Self::File)).await
     }
 
-    pub(crate) fn read<T>(
+    pub(crate) async fn open_database(url: &DatabaseUrl) -> Result<Self, AccountsError> {
+        Ok(Self::Database(Arc::new(DatabaseStore::open(url).await?)))
+    }
+
+    /// The rows of a statement that only reads.
+    pub(crate) async fn query<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, AccountsError> {
-        if !self.files.is_intact() {
-            return Err(AccountsError::Replaced);
+        sql: impl Into<Cow<'static, str>>,
+        values: impl Into<Vec<Value>>,
+        read: ReadRow<T>,
+    ) -> Result<Vec<T>, AccountsError> {
+        let statement = Statement { sql: sql.into(), values: values.into() };
+        match self.clone() {
+            Self::File(file) => {
+                let query = move || {
+                    file.read(|mut session| {
+                        async move { session.all(&statement.sql, &statement.values, read).await }
+                            .boxed()
+                    })
+                };
+                blocking(query).await
+            }
+            Self::Database(database) => database.query(statement, read).await,
         }
-        Ok(work(&self.reads.lock())?)
     }
 
-    /// Runs `work` in a transaction that takes its turn among the writers at once, not at its first
-    /// write.
-    fn write<T>(
+    /// The first row of a statement that only reads; `None` if there is none.
+    pub(crate) async fn find<T: Send + 'static>(
         &self,
-        n_bytes: u64,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, AccountsError> {
-        if !self.files.is_intact() {
-            return Err(AccountsError::Replaced);
-        }
-        let transact = || {
-            let mut connection = self.writes.lock();
-            let write = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let done = work(&write)?;
-            write.commit().map(|()| done)
-        };
-        let done = transact().map_err(AccountsError::from);
-        match &done {
-            Err(AccountsError::Full) => self.space.refuse(n_bytes),
-            Ok(_) => self.space.accept(n_bytes),
-            Err(_) => false,
-        };
-        // What was written to a file that is not in its place is lost.
-        if self.files.check() { done } else { Err(AccountsError::Replaced) }
+        sql: impl Into<Cow<'static, str>>,
+        values: impl Into<Vec<Value>>,
+        read: ReadRow<T>,
+    ) -> Result<Option<T>, AccountsError> {
+        Ok(self.query(sql, values, read).await?.into_iter().next())
     }
 
-    pub(crate) fn check(&self) -> Result<(), AccountsError> {
-        if self.space.is_full() {
-            let n_bytes = self.space.next_trial().ok_or(AccountsError::Full)?;
-            let sql = space::write_trial_sql(n_bytes);
-            self.write(n_bytes, |write| write.execute_batch(&sql))?;
-            return self.write(0, |write| write.execute_batch(space::DROP_TRIAL_SQL));
+    /// Runs `work` while it alone writes, all of it or nothing.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
+        + Send
+        + 'static,
+    ) -> Result<T, AccountsError> {
+        match self.clone() {
+            Self::File(file) => blocking(move || file.write(CHANGE_BYTES, work)).await,
+            Self::Database(database) => database.write(work).await,
         }
-        if self.files.check() { Ok(()) } else { Err(AccountsError::Replaced) }
+    }
+
+    pub(crate) async fn check(&self) -> Result<(), AccountsError> {
+        match self.clone() {
+            Self::File(file) => blocking(move || file.check()).await,
+            Self::Database(database) => database.check().await,
+        }
     }
 
     /// Lets the file grow to so many pages, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
-        let sql = format!("PRAGMA max_page_count = {n_pages}");
-        self.write(CHANGE_BYTES, |write| write.execute_batch(&sql)).unwrap();
+        if let Self::File(file) = self {
+            file.limit_pages(n_pages);
+        }
+    }
+
+    /// A number that is another one after any change to a key: of a file, after any commit by
+    /// another process.
+    const fn keys_version(&self) -> &'static str {
+        match self {
+            Self::File(_) => "SELECT data_version FROM pragma_data_version",
+            Self::Database(_) => "SELECT version FROM keys_version",
+        }
     }
 }
 
 impl Accounts {
-    /// Runs `work`, which only reads, on a blocking thread.
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, AccountsError> {
-        let shared = Arc::clone(&self.shared);
-        blocking(move || shared.store.read(|connection| work(&shared, connection))).await
-    }
-
-    /// Runs `work` on a blocking thread while it alone writes, all of it or nothing.
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, AccountsError> {
-        let shared = Arc::clone(&self.shared);
-        blocking(move || shared.store.write(CHANGE_BYTES, |write| work(&shared, write))).await
-    }
-
-    /// The same for work that may change keys: what is remembered of them is forgotten.
+    /// Runs `work`, which may change keys, as [`Store::write`] does: what is remembered of them is
+    /// forgotten, here and by other processes.
     async fn write_keys<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared, &Connection) -> rusqlite::Result<T> + Send + 'static,
+        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
+        + Send
+        + 'static,
     ) -> Result<T, AccountsError> {
-        let done = self.write(work).await;
-        self.shared.cache.lock().clear();
+        let write = self.shared.store.write(|mut session| {
+            async move {
+                session.renew_keys_version().await?;
+                work(session).await
+            }
+            .boxed()
+        });
+        let done = write.await;
+        self.shared.cache.lock().clear(Instant::now());
         done
     }
 }

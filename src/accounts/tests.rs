@@ -1,13 +1,43 @@
-//! Keys seen by the services that open the same file.
+//! Keys seen by the services that have the same accounts open: on both engines where it is a promise of
+//! both.
+//!
+//! Tests on PostgreSQL need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`;
+//! `tests/interop/postgres/run.sh` starts one and runs them.
 
+/// Tests of a promise, which holds wherever accounts are stored.
+macro_rules! on_both {
+    ($($test:ident),* $(,)?) => {
+        mod in_a_file {
+            use super::*;
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(&Place::new_folder()).await;
+            })*
+        }
+
+        mod in_postgres {
+            use super::*;
+            $(#[tokio::test]
+            #[ignore = "needs a PostgreSQL server"]
+            async fn $test() {
+                super::$test(&Place::new_database().await).await;
+            })*
+        }
+    };
+}
+
+mod postgres;
 mod remote;
 mod sessions;
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::{
     key::{ApiKey, KeyId},
     timestamp::Timestamp,
 };
 use rusqlite::Connection;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::{TempDir, tempdir};
 use wire::accounts::KeyLimits;
 
@@ -21,6 +51,49 @@ async fn open(folder: &TempDir) -> Accounts {
     Accounts::open(folder.path().join("new/accounts.sqlite"), clock()).await.unwrap()
 }
 
+/// Where accounts are stored.
+#[derive(Debug)]
+enum Place {
+    Folder(TempDir),
+    Database(String),
+}
+
+impl Place {
+    fn new_folder() -> Self {
+        Self::Folder(tempdir().unwrap())
+    }
+
+    /// A new database on the server.
+    async fn new_database() -> Self {
+        /// Counts the databases of this run.
+        static N_DATABASES: AtomicU32 = AtomicU32::new(0);
+        let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+        let nth = N_DATABASES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("accounts_{}_{nth}", std::process::id());
+        run_sql(&format!("{server}/postgres"), &format!("CREATE DATABASE {name}")).await;
+        Self::Database(format!("{server}/{name}"))
+    }
+
+    async fn open(&self) -> Accounts {
+        self.open_at(clock()).await
+    }
+
+    async fn open_at(&self, clock: Clock) -> Accounts {
+        match self {
+            Self::Folder(folder) => {
+                Accounts::open(folder.path().join("accounts.sqlite"), clock).await.unwrap()
+            }
+            Self::Database(url) => Accounts::connect(&url.parse().unwrap(), clock).await.unwrap(),
+        }
+    }
+}
+
+/// Runs statements of an operator in a database.
+async fn run_sql(url: &str, sql: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+}
+
 impl Accounts {
     /// The number of `key`, if it opens anything.
     pub(crate) async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
@@ -30,13 +103,13 @@ impl Accounts {
 
 /// Lets what is remembered go stale.
 async fn wait_out_the_cache() {
+    tokio::time::pause();
     tokio::time::advance(Duration::from_millis(100)).await;
+    tokio::time::resume();
 }
 
-#[tokio::test]
-async fn a_created_key_is_verified_and_an_invented_one_is_not() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn a_created_key_is_verified_and_an_invented_one_is_not(place: &Place) {
+    let accounts = place.open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
     for _ in 0..3 {
         assert_eq!(accounts.verify(&key).await.unwrap(), Some(id));
@@ -91,10 +164,8 @@ async fn the_file_holds_no_secret() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_process_sees_what_another_creates_and_revokes() {
-    let folder = tempdir().unwrap();
-    let (here, there) = (open(&folder).await, open(&folder).await);
+async fn every_process_sees_what_another_creates_and_revokes(place: &Place) {
+    let (here, there) = (place.open().await, place.open().await);
     let (id, key) = here.create_key("a client").await.unwrap();
     assert_eq!(there.verify(&key).await.unwrap(), Some(id));
     assert!(here.revoke_key(Scope::All, id).await.unwrap());
@@ -104,10 +175,8 @@ async fn every_process_sees_what_another_creates_and_revokes() {
     assert!(!there.revoke_key(Scope::All, id).await.unwrap(), "it is revoked already");
 }
 
-#[tokio::test]
-async fn a_renewed_key_keeps_its_number_and_loses_its_secret() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn a_renewed_key_keeps_its_number_and_loses_its_secret(place: &Place) {
+    let accounts = place.open().await;
     let (id, first) = accounts.renew_key("local").await.unwrap();
     let (other, _) = accounts.create_key("mine").await.unwrap();
     assert_eq!(accounts.verify(&first).await.unwrap(), Some(id));
@@ -125,41 +194,20 @@ async fn a_renewed_key_keeps_its_number_and_loses_its_secret() {
     assert_eq!(list.first().unwrap().created_at, clock().now());
 }
 
-#[tokio::test]
-async fn a_name_is_a_line_of_text() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn a_name_is_a_line_of_text(place: &Place) {
+    let accounts = place.open().await;
     for name in ["", "two\nlines", &"x".repeat(NAME_CHARS_MAX + 1)] {
         assert!(matches!(accounts.create_key(name).await, Err(AccountsError::Name)), "{name}");
     }
     accounts.create_key(&"é".repeat(NAME_CHARS_MAX)).await.unwrap();
 }
 
-#[tokio::test]
-async fn many_open_the_file_at_once() {
-    let folder = tempdir().unwrap();
-    let opened = futures_of(8, || open(&folder)).await;
+async fn many_open_it_at_once(place: &Place) {
+    let opened = futures::future::join_all((0..8).map(|_| place.open())).await;
     for accounts in &opened {
         accounts.create_key("a client").await.unwrap();
     }
     assert_eq!(opened.first().unwrap().list_keys(Scope::All).await.unwrap().len(), 8);
-}
-
-async fn futures_of<F: Future>(n: usize, make: impl Fn() -> F) -> Vec<F::Output> {
-    let mut futures: Vec<_> = (0..n).map(|_| Box::pin(make())).collect();
-    let mut outputs = Vec::new();
-    std::future::poll_fn(|context| {
-        futures.retain_mut(|future| match future.as_mut().poll(context) {
-            std::task::Poll::Ready(output) => {
-                outputs.push(output);
-                false
-            }
-            std::task::Poll::Pending => true,
-        });
-        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    outputs
 }
 
 #[tokio::test]
@@ -186,7 +234,7 @@ fn write_version_2(path: &Path, key: &ApiKey) {
         connection
             .execute(
                 "INSERT INTO keys (hash, name, created_at, revoked_at) VALUES (?1, ?2, 1000000, ?3)",
-                rusqlite::params![hash.as_bytes(), name, revoked_at],
+                rusqlite::params![hash.to_bytes(), name, revoked_at],
             )
             .unwrap();
     }
@@ -216,10 +264,8 @@ async fn keys_of_a_stored_file_open_services() {
     assert_eq!(accounts.verify(&renewed).await.unwrap(), Some(KeyId::new(1)));
 }
 
-#[tokio::test]
-async fn a_record_shows_a_keys_prefix_and_last_use() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn a_record_shows_a_keys_prefix_and_last_use(place: &Place) {
+    let accounts = place.open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
     accounts.run_maintenance().await.unwrap();
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
@@ -234,10 +280,8 @@ async fn a_record_shows_a_keys_prefix_and_last_use() {
     assert_eq!(accounts.key(Scope::All, other).await.unwrap().unwrap().used_at, None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn limits_reach_every_process() {
-    let folder = tempdir().unwrap();
-    let (here, there) = (open(&folder).await, open(&folder).await);
+async fn limits_reach_every_process(place: &Place) {
+    let (here, there) = (place.open().await, place.open().await);
     let (id, key) = here.create_key("a client").await.unwrap();
     let hash = KeyHash::from_key(&key);
     assert_eq!(there.check(hash).await.unwrap().unwrap().limits, KeyLimits::default());
@@ -304,4 +348,14 @@ async fn opening_a_locked_file_gives_up() {
     assert!(error.is_busy(), "{error:?}");
     elsewhere.execute_batch("COMMIT").unwrap();
     Accounts::open(&path, clock()).await.unwrap();
+}
+
+on_both! {
+    a_created_key_is_verified_and_an_invented_one_is_not,
+    every_process_sees_what_another_creates_and_revokes,
+    a_renewed_key_keeps_its_number_and_loses_its_secret,
+    a_name_is_a_line_of_text,
+    many_open_it_at_once,
+    a_record_shows_a_keys_prefix_and_last_use,
+    limits_reach_every_process,
 }

@@ -12,9 +12,11 @@ use async_trait::async_trait;
 use axum::Router;
 use clap::Args;
 use client::transport::{Token, Transport};
+use db::postgres::DatabaseUrl;
 use model::key::KeyId;
 use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
+use tracing::warn;
 use web::{
     address::AddressSource,
     host_names::{HostName, HostNames},
@@ -22,7 +24,7 @@ use web::{
 
 use crate::cli::{
     config::{parsed_variable, variable},
-    own_files::open_accounts,
+    own_files::{connect_accounts, open_accounts},
 };
 
 /// The environment variable that holds the token with which services ask about keys.
@@ -56,27 +58,34 @@ pub(crate) struct GateFlags {
     /// sent them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     host_name: Vec<HostName>,
-    /// Ask the service at this address what keys are good for, in the place of the accounts file
-    /// here; the token for that comes from `TRIPTYCH_ACCOUNTS_TOKEN`
+    /// Ask the service at this address what keys are good for, in the place of the accounts here; the
+    /// token for that comes from `TRIPTYCH_ACCOUNTS_TOKEN`
     #[arg(long, env = "TRIPTYCH_ACCOUNTS", value_name = "URL")]
     accounts: Option<String>,
 }
 
 impl GateFlags {
-    /// The gate, which the accounts in `data_dir` open, or those of another machine; and the accounts, if
-    /// they are here.
+    /// The gate, which the accounts in `data_dir` open, or those in the database `store`, or those of
+    /// another machine; and the accounts, if the service has them.
     ///
     /// # Errors
     /// If the accounts cannot be opened, or the address or token of others is unfit.
     pub(crate) async fn gate(
         &self,
         data_dir: &DataDir,
+        store: Option<&DatabaseUrl>,
         clock: &Clock,
         group: &Group,
     ) -> anyhow::Result<(Gate, Option<Accounts>)> {
         let (keys, accounts) = match &self.accounts {
             None => {
-                let accounts = open_accounts(data_dir, clock.clone()).await?;
+                let accounts = match store {
+                    None => open_accounts(data_dir, clock.clone()).await?,
+                    Some(url) => {
+                        warn_of_unused(data_dir, url);
+                        connect_accounts(url, clock.clone()).await?
+                    }
+                };
                 accounts.start_maintenance(group);
                 (Keys::Local(accounts.clone()), Some(accounts))
             }
@@ -104,6 +113,18 @@ impl GateFlags {
     /// Whose word on a caller's address is taken.
     pub(crate) fn addresses(&self) -> AddressSource {
         addresses(self.behind_proxy)
+    }
+}
+
+/// Says that keys of the accounts file open nothing where the accounts are in a database.
+fn warn_of_unused(data_dir: &DataDir, url: &DatabaseUrl) {
+    let path = data_dir.accounts();
+    if path.exists() {
+        warn!(
+            "accounts and keys are those in {url}; those in {} open nothing here: `triptych keys \
+             create NAME --database URL` makes a key",
+            path.display()
+        );
     }
 }
 

@@ -193,7 +193,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, accounts) = command.gate.gate(&data_dir, &clock, &group).await?;
+    let (gate, accounts) = command.gate.gate(&data_dir, None, &clock, &group).await?;
     if let Some(accounts) = accounts {
         close_sign_up(&accounts).await?;
     }

@@ -15,6 +15,7 @@ use accounts::{
 };
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
+use db::postgres::DatabaseUrl;
 use model::key::{ApiKey, KeyId};
 use stack::{data_dir::DataDir, running::find_running};
 use task::{clock::Clock, group::Group};
@@ -25,7 +26,7 @@ use self::{account::AccountCommand, limits::LimitFlags, stored_key::WhoseKey};
 use crate::cli::{
     gate::PortalFlags,
     output::{print, print_body, tell},
-    own_files::open_accounts,
+    own_files::{connect_accounts, open_accounts},
     stop,
 };
 
@@ -112,12 +113,15 @@ pub(crate) enum KeysCommand {
     },
 }
 
-/// Which accounts file.
+/// Where the accounts are stored: a folder of this machine, or a database.
 #[derive(Debug, Args)]
 pub(crate) struct KeysFile {
     /// The services' data folder [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// The PostgreSQL database of services with this `--store`, in place of a folder
+    #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
+    database: Option<DatabaseUrl>,
 }
 
 /// How to print.
@@ -128,7 +132,7 @@ pub(crate) struct Form {
     json: bool,
 }
 
-/// The number of a key, in which accounts file.
+/// The number of a key, of which accounts.
 #[derive(Debug, Args)]
 pub(crate) struct OneKey {
     /// The key's number, as `list` shows it
@@ -161,15 +165,39 @@ pub(crate) struct ServeCommand {
 }
 
 impl KeysFile {
-    /// Opens the file, and makes it if it is missing.
+    /// Opens the accounts, and makes them if they are missing.
     async fn open_or_create(self) -> anyhow::Result<Accounts> {
-        open_accounts(&DataDir::of_services(self.data_dir)?, Clock::system()).await
+        match self.database {
+            Some(url) => connect_accounts(&url, Clock::system()).await,
+            None => open_accounts(&DataDir::of_services(self.data_dir)?, Clock::system()).await,
+        }
     }
 
-    /// Opens the file that is there: to look into one that was made just now would hide a folder
-    /// that is misspelled.
+    /// Opens the accounts that are there: to look into a file that was made just now would hide a
+    /// folder that is misspelled.
     async fn open(self) -> anyhow::Result<Accounts> {
-        open_accounts(&DataDir::with_accounts(self.data_dir)?, Clock::system()).await
+        match self.database {
+            Some(url) => connect_accounts(&url, Clock::system()).await,
+            None => open_accounts(&DataDir::with_accounts(self.data_dir)?, Clock::system()).await,
+        }
+    }
+
+    /// Which services a new key is for, and which it is not for.
+    fn scope_text(&self) -> anyhow::Result<String> {
+        let services = match &self.database {
+            Some(url) => format!("the key is for services with `--store` {url}"),
+            None => format!(
+                "the key is for `datasets serve` and `inference serve` with their data in {}",
+                DataDir::of_services(self.data_dir.clone())?.folder().display()
+            ),
+        };
+        Ok(match find_running().and_then(|stack| stack.datasets) {
+            None => services,
+            Some(datasets) => format!(
+                "{services}, not for the local stack that runs at {datasets}: commands find the key \
+                 of that one by themselves where no other is configured"
+            ),
+        })
     }
 }
 
@@ -190,12 +218,12 @@ fn no_key(what: &str, id: KeyId) -> anyhow::Error {
 /// Runs a subcommand of `keys`.
 ///
 /// # Errors
-/// If the accounts file fails, or there is no such key or account.
+/// If the accounts cannot be read or written, or there is no such key or account.
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
     match command {
         KeysCommand::Create { name, account, store, file, form } => {
-            let data_dir = DataDir::of_services(file.data_dir)?;
-            let accounts = open_accounts(&data_dir, Clock::system()).await?;
+            let scope_text = file.scope_text()?;
+            let accounts = file.open_or_create().await?;
             let owner = match account {
                 None => None,
                 Some(account) => Some(account::id(&accounts, account).await?),
@@ -207,7 +235,7 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
             } else {
                 print_secret(&accounts, id, &secret, form).await?;
             }
-            tell(&scope_text(&data_dir));
+            tell(&scope_text);
             Ok(())
         }
         KeysCommand::List { account, file, form } => list(&file.open().await?, account, form).await,
@@ -254,21 +282,6 @@ async fn switch(accounts: &Accounts, sign_up: Option<SignUp>) -> anyhow::Result<
     accounts.set_sign_up(sign_up).await.context("switch sign-up")?;
     tell(&format!("sign-up is {sign_up} now"));
     Ok(())
-}
-
-/// Which services a new key of `data_dir` is for, and which it is not for.
-fn scope_text(data_dir: &DataDir) -> String {
-    let folder = data_dir.folder().display();
-    let services = format!(
-        "the key is for `datasets serve` and `inference serve` with their data in {folder}"
-    );
-    match find_running().and_then(|stack| stack.datasets) {
-        None => services,
-        Some(datasets) => format!(
-            "{services}, not for the local stack that runs at {datasets}: commands find the key of \
-             that one by themselves where no other is configured"
-        ),
-    }
 }
 
 async fn list(accounts: &Accounts, account: Option<AccountName>, form: Form) -> anyhow::Result<()> {

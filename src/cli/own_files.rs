@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use cluster::identity::Identity;
 use content::Functions;
+use db::postgres::DatabaseUrl;
 use model::{key::ApiKey, node::PeerId};
 use stack::{
     data_dir::DataDir,
@@ -28,6 +29,15 @@ pub(crate) async fn open_accounts(data_dir: &DataDir, clock: Clock) -> anyhow::R
     let path = data_dir.accounts();
     let opened = Accounts::open(&path, clock).await;
     opened.with_context(|| format!("open the accounts in {}", path.display()))
+}
+
+/// Opens the accounts and API keys in the database at `url`.
+///
+/// # Errors
+/// If they cannot be opened: with the address.
+pub(crate) async fn connect_accounts(url: &DatabaseUrl, clock: Clock) -> anyhow::Result<Accounts> {
+    let opened = Accounts::connect(url, clock).await;
+    opened.with_context(|| format!("open the accounts in {url}"))
 }
 
 /// The files of services of this machine.

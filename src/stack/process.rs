@@ -31,6 +31,10 @@ use tokio::{
 /// What a process writes to the standard input of one that it started, for that one to go on without it.
 pub const STAY: &[u8] = b"stay\n";
 
+/// The variable that names the database of services on several machines. Those of a local stack have
+/// files in its folder, with the key that its screen shows.
+const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
+
 /// How long a process may take to drain before it is killed. The screen promises its user a prompt
 /// within 2 seconds of quitting.
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
@@ -137,7 +141,10 @@ impl Command {
     /// If the process cannot be started.
     pub fn run(self, group: &Group, lines: &mpsc::Sender<Line>) -> anyhow::Result<Running> {
         let mut command = OsCommand::new(&self.program);
-        command.args(&self.arguments).envs(self.environment.iter().cloned());
+        command
+            .args(&self.arguments)
+            .env_remove(STORE_VARIABLE)
+            .envs(self.environment.iter().cloned());
         let mut n_read = 0;
         if let Some(path) = &self.log {
             let open = || File::options().create(true).append(true).open(path);

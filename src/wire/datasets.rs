@@ -403,7 +403,7 @@ pub struct HealthBody {
     pub time: String,
     /// `connected`; else `disconnected`, `full` (the disk has no space; reads go on), or `replaced`
     /// (the file was removed or replaced while it was in use; restart the service), with
-    /// `accounts: ` before it where it is so of the accounts file.
+    /// `accounts: ` before it where it is so of the accounts.
     pub database: String,
 }
 

@@ -198,7 +198,7 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     // A line of the log may come after the answer.
     let look = || async {
         let log = service.out().concat();
-        if log.contains("ask another machine about a key") { Ok(log) } else { Err(log) }
+        if log.contains("ask another machine about accounts and keys") { Ok(log) } else { Err(log) }
     };
     let log = wait::until(SEEN_WITHIN, look).await.unwrap();
     for secret in [key.trim(), TOKEN.1, "UP-1111"] {

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use task::causes::chain;
-use tracing::error;
+use tracing::{error, warn};
 use web::{extract::BodyError, rate_limit::retry_seconds};
 use wire::error::DatasetsError;
 
@@ -16,6 +16,9 @@ use crate::{AccountNameError, AccountsError, KeyHashError, PasswordError};
 
 /// Seconds after which to come again where too many passwords are being checked.
 const BUSY_RETRY_SECONDS: u64 = 2;
+
+/// Seconds after which to come again where the database does not answer: another leader takes longer.
+const AWAY_RETRY_SECONDS: u64 = 5;
 
 /// Why a request was refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -74,9 +77,9 @@ impl ApiError {
             Self::Accounts(AccountsError::NameTaken | AccountsError::TooManyKeys) => {
                 StatusCode::CONFLICT
             }
-            Self::Accounts(AccountsError::Busy | AccountsError::Replaced) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Accounts(
+                AccountsError::Busy | AccountsError::Replaced | AccountsError::Unreachable(_),
+            ) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Accounts(AccountsError::Full) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Accounts(_) => return None,
         })
@@ -86,6 +89,7 @@ impl ApiError {
         match self {
             Self::TooOften { wait } => Some(retry_seconds(*wait)),
             Self::Accounts(AccountsError::Busy) => Some(BUSY_RETRY_SECONDS),
+            Self::Accounts(AccountsError::Unreachable(_)) => Some(AWAY_RETRY_SECONDS),
             _ => None,
         }
     }
@@ -99,6 +103,9 @@ pub(super) fn refusal(status: StatusCode, reason: &str) -> Response {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        if let Self::Accounts(AccountsError::Unreachable(_)) = &self {
+            warn!(cause = chain(&self), "accounts cannot be reached");
+        }
         let mut response = if let Some(status) = self.public_status() {
             refusal(status, &self.to_string())
         } else {

@@ -14,7 +14,8 @@ use wire::{error::DatasetsError, paths};
 const ABOUT: &str = "People who make API keys of their own.\n\n\
     Signing up or logging in sets the cookie `triptych_session`, which the other operations want. A \
     request that a page of another site makes is refused with 403; too many attempts are with 429, \
-    and `Retry-After` tells when to come again.";
+    and `Retry-After` tells when to come again. So it does with 503, where the database of the accounts \
+    does not answer.";
 
 /// Groups of operations.
 pub const GROUPS: [(&str, &str); 3] = [

@@ -2,22 +2,25 @@
 
 use std::{cmp::Reverse, time::Duration};
 
-use db::statement::Statements as _;
+use futures::FutureExt as _;
 use model::{
     key::{ApiKey, KeyId},
     text::is_unprintable,
     timestamp::Timestamp,
 };
-use rusqlite::{Connection, Row, params};
 use task::group::Group;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 use wire::accounts::KeyLimits;
 
-use super::sessions;
+use super::{
+    Store, sessions,
+    sql::{Row, Session, Value, values},
+};
 use crate::{
     Accounts, AccountsError,
     account::AccountId,
+    cache::Snapshot,
     key::{KeyHash, KeyRecord, Scope, Verified, key_prefix},
 };
 
@@ -30,7 +33,10 @@ pub const LISTED_MAX: u32 = 1000;
 /// The most good keys of one account: one for each of its programs, with room.
 pub const KEYS_MAX: u32 = 100;
 
-/// How often the file learns which keys were used, and lets go of sessions that have expired.
+/// Keys whose use is written down in one statement.
+const USED_STEP: usize = 500;
+
+/// How often the store learns which keys were used, and lets go of sessions that have expired.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(30);
 
 /// How often the file is looked for where it was opened.
@@ -41,7 +47,7 @@ impl Accounts {
     /// secret, which nobody can read again. Names need not be unique. On return the key is durable.
     ///
     /// # Errors
-    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the store fails.
     pub async fn create_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
         self.create_account_key(None, name).await
     }
@@ -58,18 +64,21 @@ impl Accounts {
         let (name, key) = (check_name(name)?, ApiKey::from_random(rand::random()));
         let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
         let account = account.into().map(AccountId::get);
-        let created = self.write(move |shared, write| {
-            // An operator's keys are not counted.
-            let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
-            if write.value::<u32>(sql, [account])? >= KEYS_MAX {
-                return Ok(None);
+        let created_at = self.shared.clock.now().micros();
+        let created = self.shared.store.write(move |mut session| {
+            async move {
+                // An operator's keys are not counted.
+                let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
+                let n_keys = session.find(sql, &values![account], |row| row.get::<i64>(0)).await?;
+                if n_keys >= Some(KEYS_MAX.into()) {
+                    return Err(AccountsError::TooManyKeys);
+                }
+                let sql = "INSERT INTO keys (hash, prefix, name, account, created_at)
+                    VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
+                let values = values![hash.to_bytes(), prefix, name, account, created_at];
+                session.find(sql, &values, |row| Ok(KeyId::new(row.get(0)?))).await
             }
-            write.run(
-                "INSERT INTO keys (hash, prefix, name, account, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![hash.as_bytes(), prefix, name, account, shared.clock.now().micros()],
-            )?;
-            Ok(Some(KeyId::new(write.last_insert_rowid())))
+            .boxed()
         });
         Ok((created.await?.ok_or(AccountsError::TooManyKeys)?, key))
     }
@@ -80,30 +89,51 @@ impl Accounts {
     /// latest 100 ms after that. Cancel-safe.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
-        let known = self.shared.cache.lock().get_fresh(&hash, Instant::now());
+        let arrived = Instant::now();
+        let known = self.shared.cache.lock().get_fresh(&hash, arrived);
         if known.is_some() {
             return Ok(known);
         }
-        self.read(move |shared, reads| {
-            let version = reads.value("PRAGMA data_version", [])?;
-            let known = {
-                let mut cache = shared.cache.lock();
-                cache.note_version(version, Instant::now());
-                cache.get(&hash)
-            };
+        // One asks for all who wait: whether what is remembered of any key holds.
+        let _turn =
+            if self.is_remembered(&hash) { Some(self.shared.checks.lock().await) } else { None };
+        {
+            let mut cache = self.shared.cache.lock();
+            let known = cache.get_fresh(&hash, arrived);
             if known.is_some() {
                 return Ok(known);
             }
-            let sql = format!("SELECT {RECORD} FROM keys WHERE hash = ?1 AND revoked_at IS NULL");
-            let found = reads.find(&sql, [hash.as_bytes()], record)?.map(Verified::from);
-            if let Some(key) = found {
-                shared.cache.lock().insert(hash, key);
+            if cache.has_failed_since(arrived) {
+                return Err(AccountsError::Unreachable("it did not answer another request".into()));
             }
-            Ok(found)
-        })
-        .await
+        }
+        let started = Instant::now();
+        let store = &self.shared.store;
+        let sql = format!(
+            "SELECT {RECORD}, ({}) FROM keys WHERE hash = ?1 AND revoked_at IS NULL",
+            store.keys_version()
+        );
+        let found = store.find(sql, values![hash.to_bytes()], |row| {
+            Ok((Verified::from(record(row)?), row.get::<i64>(RECORD_COLUMNS)?))
+        });
+        let found = found.await;
+        let mut cache = self.shared.cache.lock();
+        match found {
+            Ok(Some((key, version))) => {
+                cache.insert(hash, key, Snapshot { version, started });
+                Ok(Some(key))
+            }
+            Ok(None) => {
+                cache.remove(&hash);
+                Ok(None)
+            }
+            Err(error) => {
+                cache.note_failure(Instant::now());
+                Err(error)
+            }
+        }
     }
 
     /// Whether the key was good a short while ago, as far as memory tells.
@@ -115,7 +145,7 @@ impl Accounts {
     /// ones.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn list_keys(&self, scope: Scope) -> Result<Vec<KeyRecord>, AccountsError> {
         // Good ones come first, so that the limit leaves out revoked ones.
         let filter = if scope == Scope::All { "?2 IS NULL" } else { "account = ?2" };
@@ -123,9 +153,8 @@ impl Accounts {
             "SELECT {RECORD} FROM keys WHERE {filter}
              ORDER BY revoked_at IS NOT NULL, id DESC LIMIT ?1"
         );
-        let listed = self
-            .read(move |_, reads| reads.all(&sql, params![LISTED_MAX, scope.account()], record));
-        let mut records = listed.await?;
+        let values = values![i64::from(LISTED_MAX), scope.account()];
+        let mut records = self.shared.store.query(sql, values, record).await?;
         records.sort_by_key(|record| Reverse(record.id));
         Ok(records)
     }
@@ -133,18 +162,17 @@ impl Accounts {
     /// Returns one key of `scope`, good or revoked.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn key(&self, scope: Scope, id: KeyId) -> Result<Option<KeyRecord>, AccountsError> {
         let sql =
             format!("SELECT {RECORD} FROM keys WHERE id = ?1 AND (?2 IS NULL OR account = ?2)");
-        self.read(move |_, reads| reads.find(&sql, params![id.get(), scope.account()], record))
-            .await
+        self.shared.store.find(sql, values![id.get(), scope.account()], record).await
     }
 
     /// Returns what is known of key `id`, if it exists and is not revoked.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn find_key(&self, id: KeyId) -> Result<Option<Verified>, AccountsError> {
         let record = self.key(Scope::All, id).await?.filter(|key| key.revoked_at.is_none());
         Ok(record.map(Verified::from))
@@ -153,44 +181,42 @@ impl Accounts {
     /// Revokes the key `id` of `scope` for good; whether it existed and was not revoked before.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn revoke_key(&self, scope: Scope, id: KeyId) -> Result<bool, AccountsError> {
-        self.write_keys(move |shared, write| {
-            let now = shared.clock.now().micros();
-            set(write, "revoked_at = ?3", params![id.get(), scope.account(), now])
-        })
-        .await
+        let values = values![id.get(), scope.account(), self.shared.clock.now().micros()];
+        self.write_keys(|session| set(session, "revoked_at = ?3", values).boxed()).await
     }
 
     /// Calls the key `id` of `scope` `name`; whether it exists and is not revoked.
     ///
     /// # Errors
-    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the store fails.
     pub async fn rename_key(
         &self,
         scope: Scope,
         id: KeyId,
         name: &str,
     ) -> Result<bool, AccountsError> {
-        let name = check_name(name)?;
-        self.write(move |_, write| {
-            set(write, "name = ?3", params![id.get(), scope.account(), name])
-        })
-        .await
+        let values = values![id.get(), scope.account(), check_name(name)?];
+        self.shared.store.write(|session| set(session, "name = ?3", values).boxed()).await
     }
 
     /// Gives the key `id` limits of its own; whether it exists and is not revoked.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn set_limits(&self, id: KeyId, limits: KeyLimits) -> Result<bool, AccountsError> {
         let KeyLimits { rate, burst, requests_per_day, bytes_per_day } = limits;
         let sql = "rate = ?3, burst = ?4, requests_per_day = ?5, bytes_per_day = ?6";
-        self.write_keys(move |_, write| {
-            let all = Scope::All.account();
-            set(write, sql, params![id.get(), all, rate, burst, requests_per_day, bytes_per_day])
-        })
-        .await
+        let values = values![
+            id.get(),
+            Scope::All.account(),
+            rate.map(i64::from),
+            burst.map(i64::from),
+            stored(requests_per_day)?,
+            stored(bytes_per_day)?,
+        ];
+        self.write_keys(|session| set(session, sql, values).boxed()).await
     }
 
     /// Gives the key `id` of `scope` a new secret, and returns that; none if there is no such key
@@ -198,14 +224,13 @@ impl Accounts {
     /// opens nothing any more, at the latest 100 ms after.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn renew(&self, scope: Scope, id: KeyId) -> Result<Option<ApiKey>, AccountsError> {
         let key = ApiKey::from_random(rand::random());
         let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
-        let renewed = self.write_keys(move |_, write| {
-            let values = params![id.get(), scope.account(), hash.as_bytes(), prefix];
-            set(write, "hash = ?3, prefix = ?4", values)
-        });
+        let values = values![id.get(), scope.account(), hash.to_bytes(), prefix];
+        let sql = "hash = ?3, prefix = ?4";
+        let renewed = self.write_keys(move |session| set(session, sql, values).boxed());
         Ok(renewed.await?.then_some(key))
     }
 
@@ -216,14 +241,12 @@ impl Accounts {
     /// As [`Self::create_key`].
     pub async fn renew_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
         let key = ApiKey::from_random(rand::random());
-        let (wanted, hash, prefix) = (name.to_owned(), KeyHash::from_key(&key), key_prefix(&key));
-        let renewed = self.write_keys(move |_, write| {
-            write.find(
-                "UPDATE keys SET hash = ?1, prefix = ?3 WHERE id = (SELECT max(id) FROM keys
-                 WHERE name = ?2 AND account IS NULL AND revoked_at IS NULL) RETURNING id",
-                params![hash.as_bytes(), wanted, prefix],
-                |row| row.get(0),
-            )
+        let (hash, prefix) = (KeyHash::from_key(&key), key_prefix(&key));
+        let values = values![hash.to_bytes(), name.to_owned(), prefix];
+        let sql = "UPDATE keys SET hash = ?1, prefix = ?3 WHERE id = (SELECT max(id) FROM keys
+            WHERE name = ?2 AND account IS NULL AND revoked_at IS NULL) RETURNING id";
+        let renewed = self.write_keys(move |mut session| {
+            async move { session.find(sql, &values, |row| row.get(0)).await }.boxed()
         });
         match renewed.await? {
             Some(id) => Ok((KeyId::new(id), key)),
@@ -235,22 +258,30 @@ impl Accounts {
     /// expired.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails. What was not written down is lost.
+    /// [`AccountsError::Statement`] if the store fails. What was not written down is lost.
     pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
-        self.write(|shared, write| {
-            let now = shared.clock.now().micros();
-            for id in shared.cache.lock().take_used() {
-                let sql = "UPDATE keys SET used_at = ?2
-                    WHERE id = ?1 AND (used_at IS NULL OR used_at < ?2)";
-                write.run(sql, [id.get(), now])?;
+        let now = self.shared.clock.now().micros();
+        let sweep_date = self.shared.sweep_date.lock().read();
+        let used: Vec<_> = self.shared.cache.lock().take_used().into_iter().collect();
+        let write = self.shared.store.write(move |mut session| {
+            async move {
+                for ids in used.chunks(USED_STEP) {
+                    let ids = ids.iter().map(KeyId::to_string).collect::<Vec<_>>().join(",");
+                    let sql = format!(
+                        "UPDATE keys SET used_at = ?1
+                         WHERE id IN ({ids}) AND (used_at IS NULL OR used_at < ?1)"
+                    );
+                    session.run(&sql, &values![now]).await?;
+                }
+                sessions::remove_expired(&mut session, sweep_date).await
             }
-            sessions::remove_expired(write, shared.sweep_date.lock().read())
-        })
-        .await
+            .boxed()
+        });
+        write.await
     }
 
     /// Does [`Self::run_maintenance`] every half a minute, and once more when `group` stops; and looks each
-    /// second whether the file is still in its place.
+    /// second whether a file is still in its place.
     pub fn start_maintenance(&self, group: &Group) {
         let (accounts, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("accounts maintenance", async move {
@@ -260,7 +291,9 @@ impl Accounts {
                     () = sleep(LOOK_EVERY) => {}
                     () = stopping.stopped() => {}
                 }
-                if let Err(AccountsError::Replaced) = accounts.check_file().await {
+                if let Store::File(_) = accounts.shared.store
+                    && let Err(AccountsError::Replaced) = accounts.check_file().await
+                {
                     return;
                 }
                 if last.elapsed() < MAINTENANCE_EVERY && !stopping.is_stopped() {
@@ -269,7 +302,7 @@ impl Accounts {
                 last = Instant::now();
                 if let Err(error) = accounts.run_maintenance().await {
                     let cause = task::causes::chain(&error);
-                    warn!(cause, "the accounts file did not take when keys were last used");
+                    warn!(cause, "failed to store when keys were last used");
                 }
             }
         });
@@ -277,12 +310,22 @@ impl Accounts {
 }
 
 /// Sets columns of the good key `?1` of account `?2`, or of any; whether there was one.
-fn set(write: &Connection, columns: &str, params: impl rusqlite::Params) -> rusqlite::Result<bool> {
+async fn set<const N: usize>(
+    mut session: Session<'_>,
+    columns: &str,
+    values: [Value; N],
+) -> Result<bool, AccountsError> {
     let sql = format!(
         "UPDATE keys SET {columns}
          WHERE id = ?1 AND (?2 IS NULL OR account = ?2) AND revoked_at IS NULL"
     );
-    Ok(write.run(&sql, params)? > 0)
+    Ok(session.run(&sql, &values).await? > 0)
+}
+
+/// A limit as it is stored.
+fn stored(limit: Option<u64>) -> Result<Option<i64>, AccountsError> {
+    let too_large = |error| AccountsError::Statement(Box::new(error));
+    limit.map(i64::try_from).transpose().map_err(too_large)
 }
 
 /// A key's name, if it is one.
@@ -299,21 +342,24 @@ fn check_name(name: &str) -> Result<String, AccountsError> {
 const RECORD: &str = "id, account, name, prefix, created_at, used_at, revoked_at, rate, burst, \
     requests_per_day, bytes_per_day";
 
-fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
+/// How many they are.
+const RECORD_COLUMNS: usize = 11;
+
+fn record(row: &Row<'_>) -> Result<KeyRecord, AccountsError> {
     let timestamp = |micros: Option<i64>| micros.map(Timestamp::from_micros);
     Ok(KeyRecord {
         id: KeyId::new(row.get(0)?),
-        account: row.get::<_, Option<i64>>(1)?.map(AccountId::new),
+        account: row.get::<Option<i64>>(1)?.map(AccountId::new),
         name: row.get(2)?,
         prefix: row.get(3)?,
         created_at: Timestamp::from_micros(row.get(4)?),
         used_at: timestamp(row.get(5)?),
         revoked_at: timestamp(row.get(6)?),
         limits: KeyLimits {
-            rate: row.get(7)?,
-            burst: row.get(8)?,
-            requests_per_day: row.get(9)?,
-            bytes_per_day: row.get(10)?,
+            rate: row.get_unsigned(7)?,
+            burst: row.get_unsigned(8)?,
+            requests_per_day: row.get_unsigned(9)?,
+            bytes_per_day: row.get_unsigned(10)?,
         },
     })
 }

@@ -1,9 +1,12 @@
 //! Operations on accounts and their sessions.
 
-use db::statement::Statements as _;
+use futures::FutureExt as _;
 use model::timestamp::Timestamp;
-use rusqlite::{Connection, Result as SqlResult, Row, params};
 
+use super::{
+    Store,
+    sql::{Row, Session, Value, values},
+};
 use crate::{
     Accounts, AccountsError,
     account::{
@@ -13,10 +16,10 @@ use crate::{
 };
 
 /// The most accounts that are listed.
-const LISTED_MAX: u32 = 10_000;
+const LISTED_MAX: i64 = 10_000;
 
 /// Sessions of one account. One more ends the oldest.
-const SESSIONS_MAX: u32 = 50;
+const SESSIONS_MAX: i64 = 50;
 
 /// The setting that says whether anyone may sign up.
 const SIGN_UP: &str = "sign_up";
@@ -27,7 +30,7 @@ const SIGN_UP: &str = "sign_up";
 pub struct AuthenticatedAccount {
     /// Whose it is.
     pub account: AccountRecord,
-    /// The hash of the password, as the file has it.
+    /// The hash of the password, as it is stored.
     #[debug(skip)]
     hash: String,
 }
@@ -46,25 +49,24 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::NameTaken`] if there is one of that name, [`AccountsError::Busy`] if too
-    /// many passwords are being hashed, [`AccountsError::Statement`] if the file fails.
+    /// many passwords are being hashed, [`AccountsError::Statement`] if the store fails.
     pub async fn register(
         &self,
         name: AccountName,
         password: Password,
     ) -> Result<AuthenticatedAccount, AccountsError> {
         let hash = self.shared.passwords.hash(password).await?;
-        let inserted = self.write(move |shared, write| {
-            let created_at = shared.clock.now();
-            let n_inserted = write.run(
-                "INSERT INTO accounts (name, folded, password, created_at)
-                 VALUES (?1, ?2, ?3, ?4) ON CONFLICT (folded) DO NOTHING",
-                params![name.as_str(), name.to_lowercase(), hash, created_at.micros()],
-            )?;
-            let id = AccountId::new(write.last_insert_rowid());
-            let account = AccountRecord { id, name: name.as_str().to_owned(), created_at };
-            Ok((n_inserted > 0).then_some(AuthenticatedAccount { account, hash }))
+        let created_at = self.shared.clock.now();
+        let text = name.as_str().to_owned();
+        let values = values![text.clone(), name.to_lowercase(), hash.clone(), created_at.micros()];
+        let sql = "INSERT INTO accounts (name, folded, password, created_at)
+            VALUES (?1, ?2, ?3, ?4) ON CONFLICT (folded) DO NOTHING RETURNING id";
+        let inserted = self.shared.store.write(move |mut session| {
+            async move { session.find(sql, &values, |row| row.get(0)).await }.boxed()
         });
-        inserted.await?.ok_or(AccountsError::NameTaken)
+        let id = inserted.await?.map(AccountId::new).ok_or(AccountsError::NameTaken)?;
+        let account = AccountRecord { id, name: text, created_at };
+        Ok(AuthenticatedAccount { account, hash })
     }
 
     /// Returns the account of that name and password.
@@ -73,13 +75,17 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::WrongPassword`] if there is none, [`AccountsError::Busy`] if too many
-    /// passwords are being hashed, [`AccountsError::Statement`] if the file fails.
+    /// passwords are being hashed, [`AccountsError::Statement`] if the store fails.
     pub async fn authenticate(
         &self,
         name: AccountName,
         password: Password,
     ) -> Result<AuthenticatedAccount, AccountsError> {
-        let found = self.read(move |_, reads| find_account(reads, &name)).await?;
+        let found = self
+            .shared
+            .store
+            .find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash)
+            .await?;
         let (account, hash) = found.unzip();
         let matches = self.shared.passwords.matches(password, hash.clone()).await?;
         let authenticated = account.zip(hash).filter(|_| matches);
@@ -91,7 +97,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError::WrongPassword`] if the account is gone or has another password by now,
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn begin_session(
         &self,
         AuthenticatedAccount { account, hash: password_hash }: AuthenticatedAccount,
@@ -101,18 +107,18 @@ impl Accounts {
         let created_at = self.shared.clock.now();
         let (id, hash, client) = (account.id.get(), token.hash(), clean_user_agent(user_agent));
         let (begins, ends) = (created_at.micros(), (created_at + SESSION_LIFETIME).micros());
-        let n_begun = self.write(move |_, write| {
-            let n_begun = write.run(
-                "INSERT INTO sessions (hash, account, client, created_at, expires_at)
-                 SELECT ?1, id, ?3, ?4, ?5 FROM accounts WHERE id = ?2 AND password = ?6",
-                params![hash, id, client, begins, ends, password_hash],
-            )?;
-            write.run(
-                "DELETE FROM sessions WHERE account = ?1 AND id <=
-                 (SELECT id FROM sessions WHERE account = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-                params![id, SESSIONS_MAX],
-            )?;
-            Ok(n_begun)
+        let values = values![hash, id, client, begins, ends, password_hash];
+        let n_begun = self.shared.store.write(move |mut session| {
+            async move {
+                let sql = "INSERT INTO sessions (hash, account, client, created_at, expires_at)
+                    SELECT ?1, id, ?3, ?4, ?5 FROM accounts WHERE id = ?2 AND password = ?6";
+                let n_begun = session.run(sql, &values).await?;
+                let sql = "DELETE FROM sessions WHERE account = ?1 AND id <= (SELECT id
+                    FROM sessions WHERE account = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
+                session.run(sql, &values![id, SESSIONS_MAX]).await?;
+                Ok(n_begun)
+            }
+            .boxed()
         });
         if n_begun.await? == 0 {
             return Err(AccountsError::WrongPassword);
@@ -123,7 +129,7 @@ impl Accounts {
     /// Returns the session that `token` stands for, and its account; none if it ended or expired.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn session(
         &self,
         token: &SessionToken,
@@ -132,57 +138,56 @@ impl Accounts {
         let sql = "SELECT accounts.id, name, accounts.created_at, sessions.id
             FROM sessions JOIN accounts ON accounts.id = account
             WHERE hash = ?1 AND expires_at > ?2";
-        self.read(move |shared, reads| {
-            reads.find(sql, params![hash, shared.clock.now().micros()], |row| {
-                Ok((SessionId::new(row.get(3)?), account(row)?))
-            })
-        })
-        .await
+        let values = values![hash, self.shared.clock.now().micros()];
+        let read = |row: &Row<'_>| Ok((SessionId::new(row.get(3)?), account(row)?));
+        self.shared.store.find(sql, values, read).await
     }
 
     /// Returns the account's sessions, newest first.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn sessions(&self, account: AccountId) -> Result<Vec<SessionRecord>, AccountsError> {
         let sql = "SELECT id, client, created_at, expires_at FROM sessions
             WHERE account = ?1 AND expires_at > ?2 ORDER BY id DESC";
-        self.read(move |shared, reads| {
-            reads.all(sql, [account.get(), shared.clock.now().micros()], |row| {
-                Ok(SessionRecord {
-                    id: SessionId::new(row.get(0)?),
-                    client: row.get(1)?,
-                    created_at: Timestamp::from_micros(row.get(2)?),
-                    expires_at: Timestamp::from_micros(row.get(3)?),
-                })
+        let values = values![account.get(), self.shared.clock.now().micros()];
+        let read = |row: &Row<'_>| {
+            Ok(SessionRecord {
+                id: SessionId::new(row.get(0)?),
+                client: row.get(1)?,
+                created_at: Timestamp::from_micros(row.get(2)?),
+                expires_at: Timestamp::from_micros(row.get(3)?),
             })
-        })
-        .await
+        };
+        self.shared.store.query(sql, values, read).await
     }
 
     /// Ends one session of the account; whether there was one.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn end_session(
         &self,
         account: AccountId,
         id: SessionId,
     ) -> Result<bool, AccountsError> {
         let sql = "DELETE FROM sessions WHERE account = ?1 AND id = ?2";
-        self.write(move |_, write| Ok(write.run(sql, [account.get(), id.get()])? > 0)).await
+        Ok(self.run(sql, values![account.get(), id.get()]).await? > 0)
     }
 
     /// Ends the account's sessions but `kept`; how many.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn end_sessions_but(
         &self,
         account: AccountId,
         kept: SessionId,
     ) -> Result<u64, AccountsError> {
-        self.write(move |_, write| end_sessions(write, account, Some(kept))).await
+        let write = self.shared.store.write(move |mut session| {
+            async move { end_sessions(&mut session, account, Some(kept)).await }.boxed()
+        });
+        write.await
     }
 
     /// Changes the account's password from `current` to `new`, and ends its sessions but `kept`;
@@ -200,8 +205,11 @@ impl Accounts {
     ) -> Result<u64, AccountsError> {
         let known = self.confirm_password(account, current).await?;
         let hash = self.shared.passwords.hash(new).await?;
-        let changed = self.write(move |_, write| {
-            replace_password(write, account, Some(&known), &hash, Some(kept))
+        let changed = self.shared.store.write(move |mut session| {
+            async move {
+                replace_password(&mut session, account, Some(known), hash, Some(kept)).await
+            }
+            .boxed()
         });
         changed.await?.ok_or(AccountsError::WrongPassword)
     }
@@ -210,18 +218,26 @@ impl Accounts {
     /// returns how many, none if there is no such account.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn set_password(
         &self,
         name: AccountName,
         new: Password,
     ) -> Result<Option<u64>, AccountsError> {
         let hash = self.shared.passwords.hash(new).await?;
-        self.write(move |_, write| {
-            let Some((account, _)) = find_account(write, &name)? else { return Ok(None) };
-            replace_password(write, account.id, None, &hash, None)
-        })
-        .await
+        let write = self.shared.store.write(move |mut session| {
+            async move {
+                let values = values![name.to_lowercase()];
+                match session.find(FIND_ACCOUNT, &values, account_with_hash).await? {
+                    Some((account, _)) => {
+                        replace_password(&mut session, account.id, None, hash, None).await
+                    }
+                    None => Ok(None),
+                }
+            }
+            .boxed()
+        });
+        write.await
     }
 
     /// Deletes the account, if `password` is its own, and returns how many keys that revoked.
@@ -234,21 +250,29 @@ impl Accounts {
         password: Password,
     ) -> Result<u64, AccountsError> {
         self.confirm_password(account, password).await?;
-        let deleted = self
-            .write_keys(move |shared, write| delete(write, account, shared.clock.now()))
-            .await?;
-        deleted.ok_or(AccountsError::WrongPassword)
+        let now = self.shared.clock.now();
+        let deleted = self.write_keys(move |session| delete(session, account, now).boxed());
+        deleted.await?.ok_or(AccountsError::WrongPassword)
     }
 
     /// Deletes the account of that name, as operators may, and returns how many keys that revoked;
     /// none if there is no such account.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn remove_account(&self, name: AccountName) -> Result<Option<u64>, AccountsError> {
-        self.write_keys(move |shared, write| {
-            let Some((account, _)) = find_account(write, &name)? else { return Ok(None) };
-            delete(write, account.id, shared.clock.now())
+        let now = self.shared.clock.now();
+        self.write_keys(move |mut session| {
+            async move {
+                match session
+                    .find(FIND_ACCOUNT, &values![name.to_lowercase()], account_with_hash)
+                    .await?
+                {
+                    Some((account, _)) => delete(session, account.id, now).await,
+                    None => Ok(None),
+                }
+            }
+            .boxed()
         })
         .await
     }
@@ -256,51 +280,68 @@ impl Accounts {
     /// Returns the account of that name.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn account(&self, name: AccountName) -> Result<Option<AccountRecord>, AccountsError> {
-        let found = self.read(move |_, reads| find_account(reads, &name)).await?;
+        let found = self
+            .shared
+            .store
+            .find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash)
+            .await?;
         Ok(found.map(|(account, _)| account))
     }
 
     /// Returns the accounts, oldest first; at most 10 000.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn accounts(&self) -> Result<Vec<AccountRecord>, AccountsError> {
         let sql = "SELECT id, name, created_at FROM accounts ORDER BY id LIMIT ?1";
-        self.read(move |_, reads| reads.all(sql, [LISTED_MAX], account)).await
+        self.shared.store.query(sql, values![LISTED_MAX], account).await
     }
 
     /// Returns whether anyone may sign up.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn sign_up(&self) -> Result<SignUp, AccountsError> {
         let sql = "SELECT value FROM settings WHERE name = ?1";
-        let value = self.read(move |_, reads| reads.find(sql, [SIGN_UP], |row| row.get(0)));
-        let value: Option<String> = value.await?;
+        let name = values![SIGN_UP.to_owned()];
+        let value = self.shared.store.find(sql, name, |row| row.get::<String>(0)).await?;
         // A word this program does not know is no leave to let anyone in.
         Ok(value.map_or(SignUp::Open, |value| value.parse().unwrap_or(SignUp::Closed)))
     }
 
-    /// Says whether anyone may sign up, to every process that has the file open.
+    /// Says whether anyone may sign up, to every process that has these accounts open.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn set_sign_up(&self, sign_up: SignUp) -> Result<(), AccountsError> {
         let sql = "INSERT INTO settings (name, value) VALUES (?1, ?2)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        self.write(move |_, write| write.run(sql, [SIGN_UP, &sign_up.to_string()]).map(drop)).await
+        self.run(sql, values![SIGN_UP.to_owned(), sign_up.to_string()]).await.map(drop)
     }
 
     /// Closes sign-up, unless an operator ever said whether anyone may; returns whether it did.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the file fails.
+    /// [`AccountsError::Statement`] if the store fails.
     pub async fn close_sign_up_by_default(&self) -> Result<bool, AccountsError> {
-        let sql = "INSERT OR IGNORE INTO settings (name, value) VALUES (?1, ?2)";
-        self.write(move |_, write| Ok(write.run(sql, [SIGN_UP, &SignUp::Closed.to_string()])? > 0))
-            .await
+        let sql =
+            "INSERT INTO settings (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+        Ok(self.run(sql, values![SIGN_UP.to_owned(), SignUp::Closed.to_string()]).await? > 0)
+    }
+
+    /// Runs one statement that writes; how many rows it changed.
+    async fn run<const N: usize>(
+        &self,
+        sql: &'static str,
+        values: [Value; N],
+    ) -> Result<u64, AccountsError> {
+        let write = self
+            .shared
+            .store
+            .write(move |mut session| async move { session.run(sql, &values).await }.boxed());
+        write.await
     }
 
     /// The hash of the account's password, if that is `password`.
@@ -310,72 +351,82 @@ impl Accounts {
         password: Password,
     ) -> Result<String, AccountsError> {
         let sql = "SELECT password FROM accounts WHERE id = ?1";
-        let hash = self.read(move |_, reads| reads.find(sql, [account.get()], |row| row.get(0)));
-        let hash: Option<String> = hash.await?;
+        let values = values![account.get()];
+        let hash = self.shared.store.find(sql, values, |row| row.get::<String>(0)).await?;
         let matches = self.shared.passwords.matches(password, hash.clone()).await?;
         hash.filter(|_| matches).ok_or(AccountsError::WrongPassword)
     }
 }
 
-/// The account of that name, in any case, and the hash of its password.
-fn find_account(
-    connection: &Connection,
-    name: &AccountName,
-) -> SqlResult<Option<(AccountRecord, String)>> {
-    let sql = "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1";
-    connection.find(sql, [name.to_lowercase()], |row| Ok((account(row)?, row.get(3)?)))
+/// Finds an account by its name in small letters, for [`account_with_hash`].
+const FIND_ACCOUNT: &str = "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1";
+
+/// An account, and the hash of its password.
+fn account_with_hash(row: &Row<'_>) -> Result<(AccountRecord, String), AccountsError> {
+    Ok((account(row)?, row.get(3)?))
 }
 
 /// Changes an account's password and ends its sessions but `kept`; how many ended. None if there
 /// is no such account, or its password is no longer the one hashed to `expected`.
-fn replace_password(
-    write: &Connection,
+async fn replace_password(
+    session: &mut Session<'_>,
     account: AccountId,
-    expected: Option<&str>,
-    hash: &str,
+    expected: Option<String>,
+    hash: String,
     kept: Option<SessionId>,
-) -> SqlResult<Option<u64>> {
-    let n_changed = write.run(
-        "UPDATE accounts SET password = ?3 WHERE id = ?1 AND (?2 IS NULL OR password = ?2)",
-        params![account.get(), expected, hash],
-    )?;
-    if n_changed == 0 { Ok(None) } else { end_sessions(write, account, kept).map(Some) }
+) -> Result<Option<u64>, AccountsError> {
+    let sql = "UPDATE accounts SET password = ?3 WHERE id = ?1 AND (?2 IS NULL OR password = ?2)";
+    match session.run(sql, &values![account.get(), expected, hash]).await? {
+        0 => Ok(None),
+        _ => end_sessions(session, account, kept).await.map(Some),
+    }
 }
 
 /// Ends the sessions of an account but `kept`; how many.
-fn end_sessions(write: &Connection, account: AccountId, kept: Option<SessionId>) -> SqlResult<u64> {
-    let sql = "DELETE FROM sessions WHERE account = ?1 AND id IS NOT ?2";
-    let n_ended = write.run(sql, params![account.get(), kept.map(SessionId::get)])?;
-    Ok(u64::try_from(n_ended).unwrap_or(u64::MAX))
+async fn end_sessions(
+    session: &mut Session<'_>,
+    account: AccountId,
+    kept: Option<SessionId>,
+) -> Result<u64, AccountsError> {
+    let sql = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
+    session.run(sql, &values![account.get(), kept.map(SessionId::get)]).await
 }
 
 /// Deletes an account with its sessions, and revokes its keys; how many. None if there was none.
 /// The keys' numbers stay taken, and their names, which may be personal, go.
-fn delete(write: &Connection, account: AccountId, now: Timestamp) -> SqlResult<Option<u64>> {
+async fn delete(
+    mut session: Session<'_>,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Option<u64>, AccountsError> {
     let id = account.get();
     let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
-    let n_revoked = write.value(sql, [id])?;
-    write.run(
-        "UPDATE keys SET account = NULL, name = 'key ' || id,
-         revoked_at = coalesce(revoked_at, ?2) WHERE account = ?1",
-        [id, now.micros()],
-    )?;
-    end_sessions(write, account, None)?;
-    let n_deleted = write.run("DELETE FROM accounts WHERE id = ?1", [id])?;
-    Ok((n_deleted > 0).then_some(n_revoked))
+    let n_revoked = session.find(sql, &values![id], |row| row.get_unsigned(0)).await?.flatten();
+    let sql = "UPDATE keys SET account = NULL, name = 'key ' || id,
+        revoked_at = coalesce(revoked_at, ?2) WHERE account = ?1";
+    session.run(sql, &values![id, now.micros()]).await?;
+    end_sessions(&mut session, account, None).await?;
+    let n_deleted = session.run("DELETE FROM accounts WHERE id = ?1", &values![id]).await?;
+    Ok(n_revoked.filter(|_| n_deleted > 0))
 }
 
 /// When the newest session began; `None` if there is no session.
-pub(crate) fn find_newest(reads: &Connection) -> SqlResult<Option<Timestamp>> {
-    let newest: Option<i64> = reads.value("SELECT max(created_at) FROM sessions", [])?;
-    Ok(newest.map(Timestamp::from_micros))
+pub(crate) async fn find_newest(store: &Store) -> Result<Option<Timestamp>, AccountsError> {
+    let newest = store.find("SELECT max(created_at) FROM sessions", [], |row| {
+        Ok(row.get::<Option<i64>>(0)?.map(Timestamp::from_micros))
+    });
+    Ok(newest.await?.flatten())
 }
 
-pub(super) fn remove_expired(write: &Connection, now: Timestamp) -> SqlResult<()> {
-    write.run("DELETE FROM sessions WHERE expires_at <= ?1", [now.micros()]).map(drop)
+pub(super) async fn remove_expired(
+    session: &mut Session<'_>,
+    now: Timestamp,
+) -> Result<(), AccountsError> {
+    let sql = "DELETE FROM sessions WHERE expires_at <= ?1";
+    session.run(sql, &values![now.micros()]).await.map(drop)
 }
 
-fn account(row: &Row<'_>) -> SqlResult<AccountRecord> {
+fn account(row: &Row<'_>) -> Result<AccountRecord, AccountsError> {
     Ok(AccountRecord {
         id: AccountId::new(row.get(0)?),
         name: row.get(1)?,

@@ -1,6 +1,9 @@
-//! Every table of the accounts file, and its version.
+//! Every table of accounts, in a file and in a database, and the version of each.
 
-use db::connection::{RETRIED_OPEN_WAIT, Schema};
+use db::{
+    connection::{self, RETRIED_OPEN_WAIT},
+    postgres::schema,
+};
 
 /// The file. Timestamps are microseconds since 1970.
 ///
@@ -14,7 +17,7 @@ use db::connection::{RETRIED_OPEN_WAIT, Schema};
 /// `sessions`: `hash` is the SHA-256 of the token in a browser's cookie.
 ///
 /// `settings`: what operators switch: `sign_up` is `open` or `closed`.
-pub(super) const SCHEMA: Schema = Schema {
+pub(super) const FILE: connection::Schema = connection::Schema {
     name: "accounts file",
     version: 2,
     pragmas: "",
@@ -53,5 +56,48 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_of_account ON sessions (account);
 CREATE INDEX sessions_by_end ON sessions (expires_at);
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+",
+};
+
+/// The database: the same, and `keys_version`: one row with a number that any change of keys replaces.
+pub(super) const DATABASE: schema::Schema = schema::Schema {
+    name: "accounts",
+    version: 1,
+    tables: r"
+CREATE TABLE accounts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text NOT NULL,
+    folded text NOT NULL UNIQUE,
+    password text NOT NULL,
+    created_at bigint NOT NULL
+);
+CREATE TABLE keys (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    hash bytea NOT NULL UNIQUE,
+    name text NOT NULL,
+    created_at bigint NOT NULL,
+    revoked_at bigint,
+    account bigint REFERENCES accounts (id),
+    prefix text,
+    used_at bigint,
+    rate bigint,
+    burst bigint,
+    requests_per_day bigint,
+    bytes_per_day bigint
+);
+CREATE INDEX keys_of_account ON keys (account, id);
+CREATE TABLE keys_version (version bigint NOT NULL);
+INSERT INTO keys_version VALUES (0);
+CREATE TABLE sessions (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    hash bytea NOT NULL UNIQUE,
+    account bigint NOT NULL REFERENCES accounts (id),
+    client text NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL
+);
+CREATE INDEX sessions_of_account ON sessions (account);
+CREATE INDEX sessions_by_end ON sessions (expires_at);
+CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL);
 ",
 };

@@ -27,10 +27,8 @@ async fn log_in(
     (id, token)
 }
 
-#[tokio::test]
-async fn a_name_in_any_case_and_its_password_log_in() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn a_name_in_any_case_and_its_password_log_in(place: &Place) {
+    let accounts = place.open().await;
     let account = ada(&accounts).await.account;
     assert_eq!(account.name, "Ada@example.org");
     let again = accounts.register(name("ADA@example.org"), word("another word")).await;
@@ -43,12 +41,9 @@ async fn a_name_in_any_case_and_its_password_log_in() {
     }
 }
 
-#[tokio::test]
-async fn a_session_lasts_until_it_is_ended_or_expires() {
-    let folder = tempdir().unwrap();
+async fn a_session_lasts_until_it_is_ended_or_expires(place: &Place) {
     let clock = clock();
-    let path = folder.path().join("a.db");
-    let accounts = Accounts::open(&path, clock.clone()).await.unwrap();
+    let accounts = place.open_at(clock.clone()).await;
     let authenticated = ada(&accounts).await;
     let account = &authenticated.account;
     let (first, token) = log_in(&accounts, &authenticated).await;
@@ -65,34 +60,28 @@ async fn a_session_lasts_until_it_is_ended_or_expires() {
     assert!(accounts.session(&other).await.unwrap().is_none());
     assert_eq!(accounts.sessions(account.id).await.unwrap(), []);
     accounts.run_maintenance().await.unwrap();
-    let n_left: i64 = Connection::open(&path)
-        .unwrap()
-        .query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(n_left, 0);
+    let stored =
+        accounts.shared.store.query("SELECT id FROM sessions", [], |row| row.get::<i64>(0));
+    assert_eq!(stored.await.unwrap(), [0; 0]);
     assert!(accounts.session(&SessionToken::from_cookie("nonsense")).await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_leap_of_the_clock_ends_no_session() {
-    let (clock, folder) = (clock(), tempdir().unwrap());
+async fn a_leap_of_the_clock_ends_no_session(place: &Place) {
+    let clock = clock();
     let leap = SESSION_LIFETIME + Duration::from_hours(48);
-    let path = folder.path().join("accounts.sqlite");
-    let accounts = Accounts::open(&path, clock.clone()).await.unwrap();
+    let accounts = place.open_at(clock.clone()).await;
     let authenticated = ada(&accounts).await;
     let (_, token) = log_in(&accounts, &authenticated).await;
     clock.set(clock.now() + leap);
     accounts.run_maintenance().await.unwrap();
-    let reopened = Accounts::open(&path, clock.clone()).await.unwrap();
+    let reopened = place.open_at(clock.clone()).await;
     reopened.run_maintenance().await.unwrap();
     clock.set(clock.now() - leap);
     assert!(accounts.session(&token).await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn the_oldest_session_makes_room() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn the_oldest_session_makes_room(place: &Place) {
+    let accounts = place.open().await;
     let authenticated = ada(&accounts).await;
     let (_, oldest) = log_in(&accounts, &authenticated).await;
     let (_, next) = log_in(&accounts, &authenticated).await;
@@ -103,10 +92,8 @@ async fn the_oldest_session_makes_room() {
     assert!(accounts.session(&next).await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn a_new_password_ends_every_other_session() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn a_new_password_ends_every_other_session(place: &Place) {
+    let accounts = place.open().await;
     let authenticated = ada(&accounts).await;
     let account = &authenticated.account;
     let (_, elsewhere) = log_in(&accounts, &authenticated).await;
@@ -128,10 +115,8 @@ async fn a_new_password_ends_every_other_session() {
     assert!(accounts.set_password(name("nobody"), word(GOOD)).await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_pending_login_fails_after_the_password_changed() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn a_pending_login_fails_after_the_password_changed(place: &Place) {
+    let accounts = place.open().await;
     ada(&accounts).await;
     let shown = accounts.authenticate(name("ada@example.org"), word(GOOD)).await.unwrap();
     // The same word again is another hash: whoever changes a password wants all others out.
@@ -143,10 +128,8 @@ async fn a_pending_login_fails_after_the_password_changed() {
     assert_eq!(accounts.sessions(shown.account.id).await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn an_account_has_its_own_keys_alone() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn an_account_has_its_own_keys_alone(place: &Place) {
+    let accounts = place.open().await;
     let account = ada(&accounts).await.account;
     let bob = accounts.register(name("bob"), word(GOOD)).await.unwrap().account;
     let (of_nobody, _) = accounts.create_key("mine").await.unwrap();
@@ -181,10 +164,8 @@ async fn an_account_has_its_own_keys_alone() {
     assert!(!accounts.rename_key(scope, id, "gone").await.unwrap());
 }
 
-#[tokio::test]
-async fn an_account_has_a_limited_number_of_keys() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn an_account_has_a_limited_number_of_keys(place: &Place) {
+    let accounts = place.open().await;
     let account = ada(&accounts).await.account;
     let mut last = None;
     for _ in 0..KEYS_MAX {
@@ -197,10 +178,23 @@ async fn an_account_has_a_limited_number_of_keys() {
     accounts.create_account_key(account.id, "more").await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_deleted_accounts_keys_open_nothing_anywhere() {
-    let folder = tempdir().unwrap();
-    let (accounts, there) = (open(&folder).await, open(&folder).await);
+async fn keys_that_are_made_at_once_are_no_more_than_an_account_may_have(place: &Place) {
+    let (here, there) = (place.open().await, place.open().await);
+    let account = ada(&here).await.account;
+    let make = (0..KEYS_MAX + 20).map(|nth| {
+        let accounts = if nth % 2 == 0 { &here } else { &there };
+        accounts.create_account_key(account.id, "one of many")
+    });
+    let made = futures::future::join_all(make).await;
+    let n_refused =
+        made.iter().filter(|made| matches!(made, Err(AccountsError::TooManyKeys))).count();
+    assert_eq!(n_refused, 20);
+    let n_keys = here.list_keys(Scope::All).await.unwrap().len();
+    assert_eq!(u32::try_from(n_keys).unwrap(), KEYS_MAX);
+}
+
+async fn a_deleted_accounts_keys_open_nothing_anywhere(place: &Place) {
+    let (accounts, there) = (place.open().await, place.open().await);
     let authenticated = ada(&accounts).await;
     let account = &authenticated.account;
     let (_, token) = log_in(&accounts, &authenticated).await;
@@ -238,10 +232,8 @@ async fn the_file_holds_no_password_and_no_token() {
     }
 }
 
-#[tokio::test]
-async fn sign_up_is_open_until_an_operator_closes_it_for_all() {
-    let folder = tempdir().unwrap();
-    let (here, there) = (open(&folder).await, open(&folder).await);
+async fn sign_up_is_open_until_an_operator_closes_it_for_all(place: &Place) {
+    let (here, there) = (place.open().await, place.open().await);
     assert_eq!(here.sign_up().await.unwrap(), SignUp::Open);
     for sign_up in [SignUp::Closed, SignUp::Open] {
         there.set_sign_up(sign_up).await.unwrap();
@@ -249,13 +241,26 @@ async fn sign_up_is_open_until_an_operator_closes_it_for_all() {
     }
 }
 
-#[tokio::test]
-async fn sign_up_is_closed_by_default_where_no_operator_said_anything() {
-    let folder = tempdir().unwrap();
-    let accounts = open(&folder).await;
+async fn sign_up_is_closed_by_default_where_no_operator_said_anything(place: &Place) {
+    let accounts = place.open().await;
     assert!(accounts.close_sign_up_by_default().await.unwrap());
     assert_eq!(accounts.sign_up().await.unwrap(), SignUp::Closed);
     accounts.set_sign_up(SignUp::Open).await.unwrap();
     assert!(!accounts.close_sign_up_by_default().await.unwrap());
     assert_eq!(accounts.sign_up().await.unwrap(), SignUp::Open);
+}
+
+on_both! {
+    a_name_in_any_case_and_its_password_log_in,
+    a_session_lasts_until_it_is_ended_or_expires,
+    the_oldest_session_makes_room,
+    a_new_password_ends_every_other_session,
+    a_pending_login_fails_after_the_password_changed,
+    an_account_has_its_own_keys_alone,
+    an_account_has_a_limited_number_of_keys,
+    keys_that_are_made_at_once_are_no_more_than_an_account_may_have,
+    a_deleted_accounts_keys_open_nothing_anywhere,
+    sign_up_is_open_until_an_operator_closes_it_for_all,
+    sign_up_is_closed_by_default_where_no_operator_said_anything,
+    a_leap_of_the_clock_ends_no_session,
 }

@@ -27,8 +27,8 @@ pub(crate) struct ServeCommand {
     /// Keep all state in this folder [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Keep datasets in this PostgreSQL database, which several services may share, in place of a file:
-    /// `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
+    /// Keep datasets, accounts and keys in this PostgreSQL database, which several services may share, in
+    /// place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
     /// Fill datasets with live data: this machine's own load, and a synthetic market
@@ -82,7 +82,8 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, accounts) = command.gate.gate(&data_dir, &clock, &group).await?;
+    let store = command.store.as_ref();
+    let (gate, accounts) = command.gate.gate(&data_dir, store, &clock, &group).await?;
     let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
     let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
     let portal = portal.transpose()?;

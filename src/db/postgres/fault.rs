@@ -4,8 +4,9 @@ use std::io;
 
 /// The codes with which a server says that it stops, starts, is full of connections or takes no writes
 /// since another one leads: the same request will do a little later.
-const PASSING: [&str; 12] = [
+const PASSING: [&str; 13] = [
     "25006", // read only: it was the leader
+    "25P03", // the transaction was idle for too long
     "40001", // serialization failure
     "40P01", // deadlock
     "53000", // out of some resource

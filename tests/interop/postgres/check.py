@@ -36,7 +36,7 @@ class Service:
     def __init__(self, program, database, folder):
         self.command = [program, "datasets", "serve", "--unlimited-loopback", "--store", database]
         told = subprocess.run(
-            [program, "keys", "create", "owner", "--data-dir", folder],
+            [program, "keys", "create", "owner", "--database", database],
             capture_output=True, text=True, check=True,
         ).stdout
         at = told.index("UP-")

@@ -40,8 +40,14 @@ pub(super) fn serve_with(
 
 /// Makes a key for a service that is not started yet.
 pub(super) fn new_key(data_dir: &str, name: &str) -> String {
+    new_key_with(data_dir, name, &[])
+}
+
+/// The same, with this in the environment.
+pub(super) fn new_key_with(data_dir: &str, name: &str, environment: &[(&str, &str)]) -> String {
     let made = Command::new(TRIPTYCH)
         .args(["keys", "create", name, "--data-dir", data_dir])
+        .envs(environment.iter().copied())
         .output()
         .unwrap();
     assert!(made.status.success(), "{made:?}");

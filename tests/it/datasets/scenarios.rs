@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::bulk_insert::{new_key, serve_with};
+use super::bulk_insert::{new_key_with, serve_with};
 use crate::support::{
     http::Http,
     scenarios::{Known, check, read_file},
@@ -160,7 +160,7 @@ async fn check_on(environment: &[(&str, &str)], scenarios: &str) {
     let data_dir = folder.path().display().to_string();
     let mut known = Known::new();
     for name in ["owner", "reader", "nobody"] {
-        known.insert(name.to_owned(), new_key(&data_dir, name));
+        known.insert(name.to_owned(), new_key_with(&data_dir, name, environment));
     }
     let (_service, owner) = serve_with(&data_dir, &known["owner"], environment);
     seed(&owner).await;

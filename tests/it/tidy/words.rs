@@ -66,6 +66,8 @@ const FENCES: &[Fence] = &[
         word: "sqlx",
         within: "src/",
         only: &[
+            "src/accounts/store",
+            "src/accounts/tests",
             "src/db/postgres",
             "src/tsdb/store/postgres",
             "src/tsdb/benches/figures/postgres.rs",

@@ -1,0 +1,118 @@
+//! The accounts file, a SQLite database that several processes open at once.
+
+use std::path::Path;
+
+use db::{
+    connection::keep_log_on_close,
+    files::DatabaseFiles,
+    space::{self, SpaceWatch},
+};
+use futures::{executor::block_on, future::BoxFuture};
+use parking_lot::Mutex;
+use rusqlite::Connection;
+
+use super::{sql::Session, tables};
+use crate::AccountsError;
+
+/// The connections to the file.
+#[derive(Debug)]
+pub(crate) struct FileStore {
+    /// It may wait for another process's write.
+    writes: Mutex<Connection>,
+    /// It waits for nobody: keys are checked while a write waits.
+    reads: Mutex<Connection>,
+    files: DatabaseFiles,
+    space: SpaceWatch,
+}
+
+impl Drop for FileStore {
+    fn drop(&mut self) {
+        if !self.files.check() {
+            keep_log_on_close(&self.writes.lock());
+            keep_log_on_close(&self.reads.lock());
+        }
+    }
+}
+
+impl FileStore {
+    pub(crate) fn open(path: &Path) -> Result<Self, AccountsError> {
+        let writes = Mutex::new(tables::FILE.open(path)?);
+        let reads = Mutex::new(tables::FILE.open_read_only(path)?);
+        let files = DatabaseFiles::open(path).map_err(AccountsError::Find)?;
+        Ok(Self { writes, reads, files, space: SpaceWatch::new(path) })
+    }
+
+    /// Runs `work`, which only reads. Blocks.
+    pub(super) fn read<T>(
+        &self,
+        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>,
+    ) -> Result<T, AccountsError> {
+        if !self.files.is_intact() {
+            return Err(AccountsError::Replaced);
+        }
+        block_on(work(Session::File(&mut self.reads.lock())))
+    }
+
+    /// Runs `work` in a transaction that takes its turn among the writers at once, not at its first
+    /// write. Blocks.
+    pub(super) fn write<T>(
+        &self,
+        n_bytes: u64,
+        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>,
+    ) -> Result<T, AccountsError> {
+        if !self.files.is_intact() {
+            return Err(AccountsError::Replaced);
+        }
+        let done = transact(&mut self.writes.lock(), work);
+        match &done {
+            Err(AccountsError::Full) => self.space.refuse(n_bytes),
+            Ok(_) => self.space.accept(n_bytes),
+            Err(_) => false,
+        };
+        // What was written to a file that is not in its place is lost.
+        if self.files.check() { done } else { Err(AccountsError::Replaced) }
+    }
+
+    /// Whether the file takes writes. Blocks.
+    pub(super) fn check(&self) -> Result<(), AccountsError> {
+        if self.space.is_full() {
+            let n_bytes = self.space.next_trial().ok_or(AccountsError::Full)?;
+            self.execute(n_bytes, space::write_trial_sql(n_bytes))?;
+            return self.execute(0, space::DROP_TRIAL_SQL.to_owned());
+        }
+        if self.files.check() { Ok(()) } else { Err(AccountsError::Replaced) }
+    }
+
+    fn execute(&self, n_bytes: u64, sql: String) -> Result<(), AccountsError> {
+        self.write(n_bytes, |session| {
+            Box::pin(async move {
+                if let Session::File(connection) = session {
+                    connection.execute_batch(&sql)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Lets the file grow to so many pages, as a full disk would.
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, n_pages: u32) {
+        self.execute(space::CHANGE_BYTES, format!("PRAGMA max_page_count = {n_pages}")).unwrap();
+    }
+}
+
+fn transact<T>(
+    connection: &mut Connection,
+    work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>,
+) -> Result<T, AccountsError> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let done = block_on(work(Session::File(connection))).and_then(|done| {
+        connection.execute_batch("COMMIT")?;
+        Ok(done)
+    });
+    // When there is no space left, say, SQLite has undone the whole transaction by itself.
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
+    }
+    done
+}

@@ -1,0 +1,145 @@
+//! Accounts in a PostgreSQL database, which several services share.
+//!
+//! One of them writes at a time, as to a file: changes of accounts are few, and what one has read holds
+//! until it commits.
+
+use std::sync::Arc;
+
+use db::postgres::{
+    DatabaseUrl,
+    connections::{Connections, ConnectionsOptions, Snapshot},
+    fault::{Fault, WorkError},
+    schema::SchemaError,
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use task::group::Group;
+use tokio::{runtime::Handle, sync::oneshot};
+
+use super::{
+    Statement,
+    sql::{ReadRow, Session},
+    tables,
+};
+use crate::AccountsError;
+
+/// The connections: checks of keys ask once in a while and one at a time, and writers wait for each
+/// other in any case.
+const CONNECTIONS: ConnectionsOptions =
+    ConnectionsOptions { schema: tables::DATABASE.name, n_max: 4 };
+
+/// Takes the turn of a writer until its transaction ends: any number will do, and this one is the
+/// letters `acct`. The server ends the turn of a service that was paused meanwhile.
+const TAKE_TURN: &str = "SET LOCAL idle_in_transaction_session_timeout = '15s';
+    SELECT pg_advisory_xact_lock(1633903476)";
+
+/// The database, and what is under way in it: that goes on when its caller is gone.
+#[derive(Debug)]
+pub(crate) struct DatabaseStore {
+    connections: Connections,
+    tasks: Group,
+}
+
+impl DatabaseStore {
+    /// Connects, and creates the tables if they are missing.
+    pub(crate) async fn open(url: &DatabaseUrl) -> Result<Self, AccountsError> {
+        let connections = Connections::new(url, CONNECTIONS, Handle::current());
+        connections.write(|c| tables::DATABASE.open(c).boxed()).await?;
+        Ok(Self { connections, tasks: Group::default() })
+    }
+
+    /// The rows of a statement that only reads.
+    pub(super) async fn query<T: Send + 'static>(
+        &self,
+        statement: Statement,
+        read: ReadRow<T>,
+    ) -> Result<Vec<T>, AccountsError> {
+        let (connections, statement) = (self.connections.clone(), Arc::new(statement));
+        self.run_to_end(async move {
+            let query = connections.read(Snapshot::Statement, |c| {
+                let statement = Arc::clone(&statement);
+                async move {
+                    let Statement { sql, values } = &*statement;
+                    Session::Database(c).all(sql, values, read).await
+                }
+                .boxed()
+            });
+            query.await
+        })
+        .await
+    }
+
+    /// Runs `work` in a transaction, while it alone writes.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
+        + Send
+        + 'static,
+    ) -> Result<T, AccountsError> {
+        let connections = self.connections.clone();
+        self.run_to_end(async move {
+            let write = connections.write(|c| {
+                async move {
+                    sqlx::raw_sql(TAKE_TURN).execute(&mut *c).await?;
+                    work(Session::Database(c)).await
+                }
+                .boxed()
+            });
+            write.await
+        })
+        .await
+    }
+
+    /// Whether the database takes writes.
+    pub(super) async fn check(&self) -> Result<(), AccountsError> {
+        self.write(|mut session| {
+            async move {
+                session.run("UPDATE keys_version SET version = version WHERE false", &[]).await?;
+                Ok(())
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    async fn run_to_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, AccountsError>> + Send + 'static,
+    ) -> Result<T, AccountsError> {
+        let (reply, answer) = oneshot::channel();
+        self.tasks.spawn_to_end("accounts", async move {
+            // The caller may be gone.
+            drop(reply.send(work.await));
+        });
+        answer.await.unwrap_or(Err(AccountsError::Stopped))
+    }
+}
+
+impl WorkError for AccountsError {
+    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
+        match self {
+            Self::Unreachable(cause) => cause.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<sqlx::Error> for AccountsError {
+    fn from(error: sqlx::Error) -> Self {
+        match Fault::from(&error) {
+            Fault::Unreachable => Self::Unreachable(Box::new(error)),
+            Fault::Full => Self::Full,
+            Fault::Closed => Self::Stopped,
+            Fault::Corrupt | Fault::Statement => Self::Statement(Box::new(error)),
+        }
+    }
+}
+
+impl From<SchemaError> for AccountsError {
+    fn from(error: SchemaError) -> Self {
+        match error {
+            SchemaError::Version { found, known } => Self::Format { found, known },
+            SchemaError::Database(error) => error.into(),
+            error => Self::Statement(Box::new(error)),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Accounts in a database that goes away, or is another one.
+
+use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
+use db::postgres::DatabaseUrl;
+use task::group::Group;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+};
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::gate::{Gate, GateMessages, GateOptions, Refusal};
+
+/// The name of a new database, and its address.
+async fn new_database() -> (String, String) {
+    let Place::Database(url) = Place::new_database().await else { unreachable!() };
+    (url.rsplit('/').next().unwrap().to_owned(), url)
+}
+
+/// Ends all connections to a database but this one.
+async fn end_connections(url: &str) {
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    run_sql(url, sql).await;
+}
+
+/// Passes connections on to the server until its tasks are stopped: the address to connect to.
+async fn start_line(url: &str, group: &Group) -> DatabaseUrl {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (start, rest) = url.rsplit_once('@').unwrap();
+    let (server, name) = rest.split_once('/').unwrap();
+    let (server, connections) = (server.to_owned(), group.clone());
+    group.spawn("line", async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let server = server.clone();
+            connections.spawn("connection", async move {
+                let mut far = TcpStream::connect(server).await.unwrap();
+                drop(copy_bidirectional(&mut near, &mut far).await);
+            });
+        }
+    });
+    format!("{start}@127.0.0.1:{port}/{name}").parse().unwrap()
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
+    let (_, url) = new_database().await;
+    let accounts = Place::Database(url.clone()).open().await;
+    let (id, key) = accounts.create_key("a client").await.unwrap();
+    end_connections(&url).await;
+    assert_eq!(accounts.verify(&key).await.unwrap(), Some(id));
+    end_connections(&url).await;
+    assert!(accounts.revoke_key(Scope::All, id).await.unwrap());
+    accounts.check_file().await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn tables_of_another_version_are_refused() {
+    let (_, url) = new_database().await;
+    drop(Place::Database(url.clone()).open().await);
+    run_sql(&url, "UPDATE accounts.format SET version = 99").await;
+    let error = Accounts::connect(&url.parse().unwrap(), clock()).await.unwrap_err();
+    assert!(matches!(error, AccountsError::Format { found: 99, .. }), "{error:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn the_database_holds_no_secret() {
+    let (_, url) = new_database().await;
+    let accounts = Place::Database(url).open().await;
+    let (_, key) = accounts.create_key("a client").await.unwrap();
+    let password: Password = "correct horse".parse().unwrap();
+    let ada = accounts.register("ada".parse().unwrap(), password).await.unwrap();
+    let token = accounts.begin_session(ada, "a browser").await.unwrap().token;
+    for table in ["keys", "accounts", "sessions"] {
+        let sql = format!("SELECT t::text FROM {table} t");
+        let rows = accounts.shared.store.query(sql, [], |row| row.get::<String>(0));
+        let text = rows.await.unwrap().concat();
+        assert!(!text.is_empty());
+        let digits = key.reveal().trim_start_matches("UP-");
+        for secret in [digits, "correct horse", token.reveal()] {
+            assert!(!text.contains(secret), "{table}");
+        }
+    }
+}
+
+/// The status of a request with `key`, and when to come again.
+async fn ask(router: &Router, key: &ApiKey) -> (u16, Option<String>) {
+    let request = Request::builder().uri("/").header("x-api-key", key.reveal());
+    let request = request.body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let retry_after = response.headers().get(RETRY_AFTER);
+    let retry_after = retry_after.map(|value| value.to_str().unwrap().to_owned());
+    (response.status().as_u16(), retry_after)
+}
+
+fn refuse(refusal: Refusal) -> axum::response::Response {
+    let (status, body) = match refusal {
+        Refusal::NoKey(_) | Refusal::KeyUnknown => (401, Body::empty()),
+        Refusal::Limited(exceeded) => (429, exceeded.to_string().into()),
+        Refusal::Failed(error) => (503, error.to_string().into()),
+    };
+    axum::response::Response::builder().status(status).body(body).unwrap()
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn while_the_database_is_away_no_key_is_refused_for_good() {
+    let (_, url) = new_database().await;
+    let line = Group::default();
+    let near = start_line(&url, &line).await;
+    let accounts = Accounts::connect(&near, clock()).await.unwrap();
+    let gate = Gate::new(accounts.clone(), GateOptions::unlimited(), clock());
+    let router = Router::new().route("/", get(async || "let in"));
+    let router = gate.wrap(router, GateMessages { refuse, key_in_query: &[] });
+    let (_, key) = accounts.create_key("a client").await.unwrap();
+    let strange = ApiKey::from_random([7; 12]);
+    assert_eq!(ask(&router, &key).await, (200, None));
+    assert_eq!(ask(&router, &strange).await, (401, None));
+    line.shutdown().await;
+    wait_out_the_cache().await;
+    // Waiting for a connection takes no time.
+    tokio::time::pause();
+    let come_again = Some("5".to_owned());
+    assert_eq!(ask(&router, &strange).await, (503, come_again.clone()));
+    let many = (0..100).map(|_| ask(&router, &key));
+    let began = tokio::time::Instant::now();
+    for answer in futures::future::join_all(many).await {
+        assert_eq!(answer, (503, come_again.clone()));
+    }
+    // Those who wait for the same question fail with it.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    tokio::time::resume();
+}
