@@ -3,7 +3,7 @@
 use std::{net::IpAddr, str::FromStr, time::Duration};
 
 use futures::StreamExt as _;
-use model::{escape::escape_line, key::ApiKey};
+use model::{escape::escape_line, idempotency::IdempotencyKey, key::ApiKey};
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
@@ -14,7 +14,7 @@ use task::traces::{Carrier, TRACEPARENT, TRACESTATE};
 use wire::{
     datasets::RowRefusal,
     error::DatasetsError,
-    paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER},
+    paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER},
 };
 
 use crate::error::ClientError;
@@ -223,6 +223,13 @@ impl Request<'_> {
     /// Sends `body`, which is of the media type `media_type`.
     pub(crate) fn bytes_body(self, media_type: &'static str, body: Vec<u8>) -> Self {
         Self { builder: self.builder.header(CONTENT_TYPE, media_type).body(body), ..self }
+    }
+
+    /// Names the request, so that the service knows it when it is sent again.
+    pub(crate) fn named(self, key: &IdempotencyKey) -> Self {
+        // In quotes, as the draft of the header has it.
+        let builder = self.builder.header(IDEMPOTENCY_KEY_HEADER, format!("\"{key}\""));
+        Self { builder, ..self }
     }
 
     /// Asks for what follows event `id` of a stream.

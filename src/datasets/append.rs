@@ -16,7 +16,10 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 use tsdb::{
     span::Span,
-    store::{Append, AppendMode, Appended, OnCommit},
+    store::{
+        Append, AppendMode, Appended, OnCommit,
+        batch::{Batch, BatchId},
+    },
 };
 
 use crate::{
@@ -44,7 +47,7 @@ pub(crate) const REFUSALS_MAX: usize = 20;
 impl Datasets {
     /// Appends rows sorted by unique timestamps without asking who does it; `mode` says what a row does
     /// to the stored one with its timestamp. Appends to one dataset that arrive together share a
-    /// transaction.
+    /// transaction. One that is a `batch` is stored once.
     ///
     /// On return the rows and their buckets are durable, and the dataset's followers have them.
     /// Dropping the future does not undo an append under way.
@@ -57,20 +60,22 @@ impl Datasets {
         mode: AppendMode,
         columns: &[Column],
         block: Block,
+        batch: Option<BatchId>,
     ) -> Result<Appended> {
         if mode == AppendMode::Merge && block.len() > MERGED_MAX {
             return Err(OperationError::TooMany { n_max: MERGED_MAX, done: "merged" });
         }
-        self.append_queued(dataset, mode, columns, block).await
+        self.append_queued(dataset, mode, columns, block, batch).await
     }
 
-    /// Appends a block in a transaction of its own.
+    /// Appends a block in a transaction of its own; `batches` are parts of it.
     async fn append_block(
         &self,
         dataset: DatasetId,
         mode: AppendMode,
         columns: &[Column],
         block: Block,
+        batches: Vec<Batch>,
     ) -> Result<Appended> {
         let (hub, era, page_cache) = (self.hub.clone(), self.era, Arc::clone(&self.page_cache));
         let recent_commits = self.recent_commits.clone();
@@ -87,7 +92,7 @@ impl Datasets {
         });
         let began = Instant::now();
         let span = info_span!(target: traces::TARGET, "AppendRows", %dataset, n_rows = block.len());
-        let append = Append { mode, rows: block, now: self.clock.now() };
+        let append = Append { mode, rows: block, now: self.clock.now(), batches };
         let append = self.store.append(dataset, append, on_commit);
         let appended = append.instrument(span).await?;
         self.metrics.observe(metrics::COMMIT, &[], began.elapsed());

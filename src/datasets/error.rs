@@ -92,6 +92,14 @@ pub(crate) enum OperationError {
         /// The earliest timestamp that the dataset keeps.
         kept_from: Timestamp,
     },
+    /// Another request had its idempotency key.
+    #[error(
+        "Idempotency-Key was sent before with another request; give each batch a key of its own"
+    )]
+    OtherBatch,
+    /// The same request is under way.
+    #[error("a request with this Idempotency-Key is under way; send it again")]
+    UnderWay,
     /// The store failed.
     #[error("use the store")]
     Store(#[source] StoreError),
@@ -107,6 +115,7 @@ impl From<StoreError> for OperationError {
             StoreError::Pruned { kept_from } => Self::LetGo { kept_from },
             // It was deleted meanwhile.
             StoreError::NoDataset { .. } => Self::NotFound,
+            StoreError::BatchStored => Self::UnderWay,
             error => Self::Store(error),
         }
     }

@@ -1,7 +1,8 @@
 //! Inserts rows from bodies of JSON, NDJSON, CSV or Parquet, which are parsed straight into columns.
 //!
 //! A batch is stored as a whole or not at all. Sending it again, say because the response got lost, is
-//! harmless: each row replaces itself.
+//! harmless: each row replaces itself. With an idempotency key it is not even another commit, and is
+//! answered what the first one was.
 //!
 //! What a value may be, by the type of its column:
 //! - float: any number that is finite as one of 64 bits;
@@ -25,11 +26,16 @@ use formats::content_coding::Coding;
 use model::{
     block::Block,
     dataset::{Column, DatasetId, Dtype},
+    idempotency::IdempotencyKey,
     key::KeyId,
 };
+use sha2::{Digest as _, Sha256};
 use tsdb::{
     catalog::{DatasetChange, DatasetRef},
-    store::{AppendMode, Appended, Sight, Store},
+    store::{
+        AppendMode, Appended, Sight, Store,
+        batch::{BatchId, Digest},
+    },
 };
 use wire::datasets::BulkInsertText;
 
@@ -67,6 +73,17 @@ pub(crate) struct InsertBatch {
     pub(crate) body: Bytes,
     /// The longest decompressed body.
     pub(crate) bytes_max: usize,
+    /// What the caller calls it, if it may send it again.
+    pub(crate) key: Option<IdempotencyKey>,
+}
+
+impl InsertBatch {
+    /// Tells it from another of its key. Blocks for as long as reading the body takes.
+    fn digest(&self) -> Digest {
+        let Self { dataset, mode, format, coding, body, .. } = self;
+        let meaning = format!("{dataset:?} {mode:?} {format:?} {coding:?}\n");
+        Sha256::new().chain_update(meaning).chain_update(body).finalize().into()
+    }
 }
 
 /// A parsed batch.
@@ -81,7 +98,7 @@ struct ParsedBatch {
 
 impl Datasets {
     /// Appends rows to a dataset that `key` owns. A row replaces the stored one with its timestamp, or is
-    /// merged with it.
+    /// merged with it. A batch with an idempotency key that is stored already is not stored again.
     ///
     /// On return the rows and their buckets are durable, and the dataset's followers have them.
     /// Dropping the future does not undo an append under way.
@@ -89,10 +106,44 @@ impl Datasets {
     /// # Errors
     /// [`OperationError`]; then nothing is stored.
     pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
+        let Some(name) = batch.key.clone() else {
+            return self.insert_batch(key, batch, None).await;
+        };
+        let sent = batch.clone();
+        let digest = run_blocking(move || sent.digest()).await?;
+        let id = BatchId { writer: key, key: name, digest };
+        if let Some(appended) = self.find_batch(&id).await? {
+            return Ok(appended);
+        }
+        match self.insert_batch(key, batch, Some(id.clone())).await {
+            // The same batch was under way.
+            Err(OperationError::UnderWay) => {
+                self.find_batch(&id).await?.ok_or(OperationError::UnderWay)
+            }
+            inserted => inserted,
+        }
+    }
+
+    /// What the batch `id` left, if it is stored.
+    async fn find_batch(&self, id: &BatchId) -> Result<Option<Appended>> {
+        let (writer, key) = (id.writer, id.key.clone());
+        let found = self.read_store(move |store| store.find_batch(writer, &key)).await?;
+        match found {
+            Some(stored) if stored.digest != id.digest => Err(OperationError::OtherBatch),
+            found => Ok(found.map(|stored| stored.appended)),
+        }
+    }
+
+    async fn insert_batch(
+        &self,
+        key: KeyId,
+        batch: InsertBatch,
+        id: Option<BatchId>,
+    ) -> Result<Appended> {
         let mode = batch.mode;
         let parsed = self.parse_batch(key, batch.clone()).await?;
         if parsed.new_columns.is_empty() {
-            return self.append(parsed.dataset, mode, &parsed.columns, parsed.block).await;
+            return self.append(parsed.dataset, mode, &parsed.columns, parsed.block, id).await;
         }
         let ParsedBatch { dataset, new_columns, block, .. } = parsed;
         let change = DatasetChange::NewColumns(new_columns.clone());
@@ -103,11 +154,11 @@ impl Datasets {
                 .zip(&new_columns)
                 .all(|(column, (name, dtype))| (&column.name, column.dtype) == (name, *dtype));
         if is_as_read {
-            return self.append(dataset, mode, &columns, block).await;
+            return self.append(dataset, mode, &columns, block, id).await;
         }
         // Another insert made columns at the same time, which the rows have to fit.
         let parsed = self.parse_batch(key, batch).await?;
-        self.append(dataset, mode, &parsed.columns, parsed.block).await
+        self.append(dataset, mode, &parsed.columns, parsed.block, id).await
     }
 
     /// Parses a batch on a blocking thread: the longest takes half a second.

@@ -80,7 +80,8 @@ impl Feed {
         }
         if !block.is_empty() {
             let block = sort_rows(&block, AppendMode::Replace);
-            self.datasets.append(self.id, AppendMode::Replace, &self.columns, block).await?;
+            let mode = AppendMode::Replace;
+            self.datasets.append(self.id, mode, &self.columns, block, None).await?;
         }
         Ok(())
     }

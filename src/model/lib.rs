@@ -10,6 +10,7 @@ pub mod count;
 pub mod dataset;
 pub mod escape;
 pub mod function;
+pub mod idempotency;
 pub mod key;
 pub mod node;
 pub mod page;

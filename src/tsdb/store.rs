@@ -6,6 +6,7 @@
 //!
 //! Each engine is in a folder of its own; the promises are tested once, against the trait.
 
+pub mod batch;
 pub mod postgres;
 pub mod row_batch;
 mod series;
@@ -21,12 +22,16 @@ use futures::future::BoxFuture;
 use model::{
     block::{Block, Rows},
     dataset::{Column, Dataset, DatasetId},
+    idempotency::IdempotencyKey,
     key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
 };
 
-use self::row_batch::VisitBatch;
+use self::{
+    batch::{Batch, StoredBatch},
+    row_batch::VisitBatch,
+};
 use crate::{
     catalog::{
         DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal, Tag, TagChange, TagFilter,
@@ -124,6 +129,8 @@ pub struct Append {
     pub rows: Block,
     /// When they are created.
     pub now: Timestamp,
+    /// The batches that they are, where their writers named them; of different names.
+    pub batches: Vec<Batch>,
 }
 
 /// What an append left.
@@ -240,6 +247,10 @@ pub enum StoreError {
         /// The earliest timestamp it keeps.
         kept_from: Timestamp,
     },
+    /// A batch of the append is stored already, or was named like one that is. Nothing of the append is
+    /// stored.
+    #[error("store a batch that was stored before")]
+    BatchStored,
     /// The database cannot be reached, or takes no writes for now. What was being written is stored as a
     /// whole or not at all.
     #[error(
@@ -276,13 +287,20 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Changes which datasets have a tag, or which keys hold it. Returns whether that was not so before.
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>>;
 
-    /// Stores rows, and the buckets they change, in one commit.
+    /// Stores rows, the buckets they change, and which batches they are, in one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::BatchStored`] if a batch of them is stored. Batches are forgotten with their
+    /// dataset, a day after they were stored, and where their writer stored very many since.
     fn append(
         &self,
         dataset: DatasetId,
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
+
+    /// The batch that `writer` calls `key`, if the store still knows it.
+    fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
 
     /// Prunes rows before `before`, at most about `limit_rows` of them. Returns their number, which
     /// includes replaced rows.

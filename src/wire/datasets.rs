@@ -276,6 +276,9 @@ pub struct InsertRow {
 pub struct BulkInserted {
     /// Rows now stored, those that replaced another included.
     pub inserted: u64,
+    /// The number of the commit that stored them, where the request had an `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
 }
 
 /// The answer to `DELETE /api/rows/`.

@@ -23,6 +23,9 @@ pub const HEALTH: &str = "/health";
 /// The header that carries an API key. Header names are case-insensitive.
 pub const API_KEY_HEADER: &str = "x-api-key";
 
+/// The header that names a request, so that it can be sent again.
+pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
+
 /// The header that carries the last event of a stream that its reader took.
 pub const LAST_EVENT_ID_HEADER: &str = "last-event-id";
 

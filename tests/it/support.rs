@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod command;
+pub(crate) mod cut;
 pub(crate) mod datasets;
 pub(crate) mod http;
 pub(crate) mod passed_on;

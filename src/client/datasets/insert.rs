@@ -4,6 +4,7 @@
 
 use model::{
     dataset::{DatasetId, TIMESTAMP},
+    idempotency::IdempotencyKey,
     row::{Row, Value},
     timestamp::Timestamp,
 };
@@ -30,9 +31,13 @@ pub enum InsertMode {
     Merge,
 }
 
-/// Rows of one dataset, ready to be sent as often as it takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InsertBody(Vec<u8>);
+/// Rows of one dataset, ready to be sent as often as it takes: they carry an idempotency key, by which
+/// the service stores them once.
+#[derive(Debug, Clone)]
+pub struct InsertBody {
+    json: Vec<u8>,
+    key: IdempotencyKey,
+}
 
 impl InsertBody {
     /// `rows` of `dataset`, whose values are in the order of `names`.
@@ -50,7 +55,7 @@ impl InsertBody {
             body.push(b'}');
         }
         body.extend_from_slice(b"]}");
-        Self(body)
+        Self { json: body, key: IdempotencyKey::from_random(rand::random()) }
     }
 }
 
@@ -144,7 +149,7 @@ impl Datasets {
     /// Inserts rows; `mode` says what they do to stored rows of their timestamps. Returns how many
     /// are stored.
     ///
-    /// Sending the same rows again changes nothing, so an insert whose answer was lost may be
+    /// Sending the same body again changes nothing, so an insert whose answer was lost may be
     /// repeated.
     ///
     /// # Errors
@@ -157,7 +162,8 @@ impl Datasets {
     ) -> Result<u64, ClientError> {
         let mode = (mode == InsertMode::Merge).then_some("merge");
         let call = self.transport.post(paths::ROWS_BULK_INSERT).within(Some(INSERT_WITHIN));
-        let call = call.query(&[("mode", mode)]).bytes_body(JSON, body.0.clone());
+        let call = call.query(&[("mode", mode)]).bytes_body(JSON, body.json.clone());
+        let call = call.named(&body.key);
         let answer: BulkInserted = call.json("a number of rows").await?;
         Ok(answer.inserted)
     }
@@ -210,6 +216,6 @@ mod tests {
             r#"{"dataset":3,"rows":[{"timestamp":"2026-07-30T21:57:00Z","values":{"n":7}},"#,
             r#"{"timestamp":"2026-07-30T21:57:00Z","values":{}}]}"#,
         );
-        assert_eq!(String::from_utf8(body.0).unwrap(), want);
+        assert_eq!(String::from_utf8(body.json).unwrap(), want);
     }
 }

@@ -6,7 +6,11 @@
 //! written to the disk, the bodies that follow are parsed. `cargo bench -p datasets --bench http --
 //! formats writers` shows the gain.
 
-use std::{collections::HashMap, mem, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    sync::Arc,
+};
 
 use model::{
     block::Block,
@@ -14,7 +18,10 @@ use model::{
 };
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tsdb::store::{AppendMode, Appended, StoreError};
+use tsdb::store::{
+    AppendMode, Appended, StoreError,
+    batch::{Batch, BatchId},
+};
 
 use super::{ROWS_MAX, sort_rows};
 use crate::{
@@ -36,9 +43,20 @@ struct PendingAppend {
     mode: AppendMode,
     columns: Vec<Column>,
     block: Block,
+    batch: Option<BatchId>,
     reply: oneshot::Sender<Result<Appended>>,
     /// Held until the reply, also when the caller is gone.
     _place: OwnedSemaphorePermit,
+}
+
+impl PendingAppend {
+    fn n_rows(&self) -> u64 {
+        u64::try_from(self.block.len()).unwrap_or(u64::MAX)
+    }
+
+    fn batch(&self) -> Option<Batch> {
+        Some(Batch { id: self.batch.clone()?, n_rows: self.n_rows() })
+    }
 }
 
 /// The appends that wait, by dataset. A dataset is here as long as an append to it is under way.
@@ -107,15 +125,20 @@ impl AppendQueues {
 }
 
 /// How many of the first appends fit into one transaction, at least one. Merged rows are appended
-/// alone, since each may have to be read first; so are rows of other columns.
+/// alone, since each may have to be read first; so are rows of other columns, and a batch that is among
+/// those before.
 fn count_together(queue: &[PendingAppend]) -> usize {
     let Some(first) = queue.first() else { return 0 };
     let mut n_rows = 0;
-    let fits = |append: &&PendingAppend| {
+    let mut batches = HashSet::new();
+    let begins_another = queue.iter().position(|append| {
         n_rows += append.block.len();
-        append.mode == AppendMode::Replace && append.columns == first.columns && n_rows <= ROWS_MAX
-    };
-    queue.iter().take_while(fits).count().max(1)
+        append.mode != AppendMode::Replace
+            || append.columns != first.columns
+            || n_rows > ROWS_MAX
+            || append.batch.as_ref().is_some_and(|id| !batches.insert((id.writer, &id.key)))
+    });
+    begins_another.unwrap_or(queue.len()).max(1)
 }
 
 impl Datasets {
@@ -131,11 +154,13 @@ impl Datasets {
         mode: AppendMode,
         columns: &[Column],
         block: Block,
+        batch: Option<BatchId>,
     ) -> Result<Appended> {
         let place = Arc::clone(&self.appends.places).acquire_owned().await;
         let place = place.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let append = PendingAppend { mode, columns: columns.to_vec(), block, reply, _place: place };
+        let columns = columns.to_vec();
+        let append = PendingAppend { mode, columns, block, batch, reply, _place: place };
         if let Some(first) = self.appends.push(dataset, append) {
             let guard = QueueGuard { queues: self.appends.clone(), dataset, is_done: false };
             let datasets = self.clone();
@@ -164,17 +189,20 @@ impl Datasets {
             appends = joined;
             let columns = appends.first().map_or(Vec::new(), |first| first.columns.clone());
             let mode = AppendMode::Replace;
-            if let Ok(appended) = self.append_block(dataset, mode, &columns, block).await {
-                for PendingAppend { block, reply, .. } in appends {
-                    let n_rows = u64::try_from(block.len()).unwrap_or(u64::MAX);
+            let batches = appends.iter().filter_map(PendingAppend::batch).collect();
+            if let Ok(appended) = self.append_block(dataset, mode, &columns, block, batches).await {
+                for append in appends {
                     // The caller may be gone; its rows are stored all the same.
-                    drop(reply.send(Ok(Appended { n_rows, ..appended })));
+                    let n_rows = append.n_rows();
+                    drop(append.reply.send(Ok(Appended { n_rows, ..appended })));
                 }
                 return;
             }
         }
-        for PendingAppend { mode, columns, block, reply, .. } in appends {
-            drop(reply.send(self.append_block(dataset, mode, &columns, block).await));
+        for append in appends {
+            let batches = append.batch().into_iter().collect();
+            let PendingAppend { mode, columns, block, reply, .. } = append;
+            drop(reply.send(self.append_block(dataset, mode, &columns, block, batches).await));
         }
     }
 }

@@ -13,12 +13,13 @@ use axum::{
     },
 };
 use formats::content_coding::Coding;
+use model::idempotency::{IdempotencyKey, IdempotencyKeyError};
 use tsdb::store::AppendMode;
 use utoipa::openapi::schema::Object;
 use web::response::Created;
 use wire::{
     datasets::{BulkInsert, BulkInserted},
-    paths,
+    paths::{self, IDEMPOTENCY_KEY_HEADER},
 };
 
 use super::{
@@ -71,11 +72,19 @@ fn modes() -> Object {
 /// snappy, zstd, `lz4_raw` or not at all. All three have their dataset in the query. Refused rows are in
 /// `details`: how many, and what is wrong with the first of them.
 ///
+/// `Idempotency-Key` names the request, so that it is stored once however often it is sent. The answer to
+/// it is kept for a day, or until 100 000 others of the key followed: the same request gets it again, with
+/// the same `revision`, while another body or query is a 422. A request that was refused is not kept.
+///
 /// A row has a timestamp of the years 0 to 9999, up to 9999-12-29. A text has at most 10 000 bytes, all
 /// texts of a row have at most 16 384.
 #[utoipa::path(post, path = paths::ROWS_BULK_INSERT, operation_id = "insert_rows", tag = "producing",
     params(WhichDataset, InMode, ("Content-Encoding" = Option<String>, Header,
-        pattern = "^(identity|gzip|zstd)$", description = "How the body is compressed, if it is.")),
+        pattern = "^(identity|gzip|zstd)$", description = "How the body is compressed, if it is."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A name of 1 to 128 visible \
+            characters for this request, such as a UUID, in quotes or not. A key of its own for each \
+            request, and the same when it is sent again.",
+            pattern = r#"^([!#-\[\]-~]{1,128}|"[!#-\[\]-~]{1,128}")$"#)),
     request_body(content((BulkInsert = "application/json"), (String = "application/x-ndjson"),
         (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"))),
     responses((status = 201, description = "How many rows are stored", body = BulkInserted)))]
@@ -84,6 +93,7 @@ pub(super) async fn post(
     request: Request,
 ) -> Result<Created<BulkInserted>> {
     let (format, coding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
+    let name = parse_key(request.headers())?;
     let params = read_params(request.uri(), &["dataset", "dataset_name", "mode"])?;
     let mode = match params.get("mode") {
         None | Some("replace") => AppendMode::Replace,
@@ -113,7 +123,7 @@ pub(super) async fn post(
     };
     let bytes_max = bytes_max.min(BODY_BYTES_MAX);
     limited.reserve(bytes_max).await?;
-    let batch = InsertBatch { dataset, mode, format, coding, body, bytes_max };
+    let batch = InsertBatch { dataset, mode, format, coding, body, bytes_max, key: name.clone() };
     let appended = match app.datasets.insert(key, batch.clone()).await {
         // It may be compressed better.
         Err(OperationError::TooLarge) if bytes_max < BODY_BYTES_MAX => {
@@ -122,7 +132,8 @@ pub(super) async fn post(
         }
         appended => appended?,
     };
-    Ok(Created(BulkInserted { inserted: appended.n_rows }))
+    let revision = name.map(|_| appended.revision);
+    Ok(Created(BulkInserted { inserted: appended.n_rows, revision }))
 }
 
 /// The format of the body, by its content type.
@@ -138,6 +149,19 @@ fn parse_format(headers: &HeaderMap) -> Format {
         "application/vnd.apache.parquet" => Format::Parquet,
         _ => Format::Json,
     }
+}
+
+/// The idempotency key, if there is one.
+fn parse_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY_HEADER).iter();
+    let key = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => value.to_str().ok().and_then(|text| text.parse().ok()),
+        // Which of them is meant?
+        (Some(_), Some(_)) => None,
+    };
+    let unfit = || Unfit::from(IdempotencyKeyError.to_string());
+    Ok(Some(key.ok_or_else(unfit)?))
 }
 
 /// The content encoding of the body.

@@ -185,7 +185,9 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::Unreadable { .. } => StatusCode::BAD_REQUEST,
         OperationError::Refused(_)
         | OperationError::ColumnUsed { .. }
-        | OperationError::TagHeld => StatusCode::CONFLICT,
+        | OperationError::TagHeld
+        | OperationError::UnderWay => StatusCode::CONFLICT,
+        OperationError::OtherBatch => StatusCode::UNPROCESSABLE_ENTITY,
         OperationError::Busy | OperationError::Full => StatusCode::SERVICE_UNAVAILABLE,
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::LogGone { .. } => StatusCode::GONE,
@@ -234,6 +236,7 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
         StatusCode::CONFLICT => ": conflict",
         StatusCode::GONE => ": gone",
         StatusCode::PAYLOAD_TOO_LARGE => ": too large",
+        StatusCode::UNPROCESSABLE_ENTITY => ": unprocessable content",
         StatusCode::TOO_MANY_REQUESTS => ": too many requests",
         StatusCode::SERVICE_UNAVAILABLE => ": unavailable",
         StatusCode::INSUFFICIENT_STORAGE => ": insufficient storage",

@@ -9,6 +9,7 @@
 //! has it, and a write goes on when its caller is gone.
 
 mod append;
+mod batches;
 mod buckets;
 mod catalog;
 mod chunks;
@@ -38,6 +39,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use model::{
     block::{Block, Rows},
     dataset::{Dataset, DatasetId},
+    idempotency::IdempotencyKey,
     key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
@@ -57,7 +59,7 @@ use self::{
 };
 use super::{
     Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight, Since,
-    Store, StoreError, row_batch::VisitBatch, series::SeriesId,
+    Store, StoreError, batch::StoredBatch, row_batch::VisitBatch, series::SeriesId,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -217,17 +219,27 @@ impl Store for PostgresStore {
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let Append { mode, mut rows, now } = append;
+        let Append { mode, mut rows, now, batches } = append;
         let write = self.write(
             Some(dataset),
             move |c| {
-                let append =
-                    async move { (append::append(c, dataset, mode, &mut rows, now).await, rows) };
-                append.map(|(appended, rows)| Ok((appended?, rows))).boxed()
+                let append = async move {
+                    let appended = append::append(c, dataset, mode, &mut rows, now).await?;
+                    batches::put(c, dataset, &batches, appended.revision).await?;
+                    Ok((appended, rows))
+                };
+                append.boxed()
             },
             move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
         );
         async move { Ok(write.await?.0) }.boxed()
+    }
+
+    fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
+        self.read(Snapshot::Statement, |c| {
+            let key = key.clone();
+            async move { batches::find(c, writer, &key).await }.boxed()
+        })
     }
 
     fn prune(
@@ -268,7 +280,11 @@ impl Store for PostgresStore {
         let (reply, answer) = oneshot::channel();
         let connections = self.connections.clone();
         let settle = async move {
-            drop(reply.send(maintenance::settle_all(&connections, Unsettled::Any).await));
+            let mut done = maintenance::settle_all(&connections, Unsettled::Any).await;
+            if done.is_ok() {
+                done = maintenance::trim_all(&connections).await;
+            }
+            drop(reply.send(done));
         };
         self.within(|| self.group.spawn("settle", settle));
         async move { answer.await.unwrap_or(Err(StoreError::Closed)) }.boxed()

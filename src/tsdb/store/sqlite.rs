@@ -4,6 +4,7 @@
 
 mod append;
 pub(crate) mod backup;
+mod batches;
 mod bucket_reader;
 mod buckets;
 mod catalog;
@@ -38,6 +39,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use model::{
     block::{Block, Rows},
     dataset::{Dataset, DatasetId},
+    idempotency::IdempotencyKey,
     key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
@@ -51,6 +53,7 @@ use self::{
 use super::{
     Append, AppendMode, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight,
     Since, Store, StoreError,
+    batch::StoredBatch,
     row_batch::VisitBatch,
     series::{self, SeriesId},
 };
@@ -190,17 +193,22 @@ impl Store for SqliteStore {
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let Append { mode, mut rows, now } = append;
+        let Append { mode, mut rows, now, batches } = append;
         let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
         let work = move |connection: &Connection| {
             let appended = match mode {
                 AppendMode::Replace => append::append(connection, dataset, &mut rows, now)?,
                 AppendMode::Merge => append::merge(connection, dataset, &mut rows, now)?,
             };
+            batches::put(connection, dataset, &batches, appended.revision)?;
             Ok((appended, rows))
         };
         let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
         async move { Ok(self.writer.run_sized(n_bytes, work, on_commit).await?.0) }.boxed()
+    }
+
+    fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
+        self.readers.read(|connection| batches::find(connection, writer, key))
     }
 
     fn prune(
@@ -244,6 +252,10 @@ impl Store for SqliteStore {
         };
         async move {
             while self.write(step).await? {}
+            let mut after = i64::MIN;
+            while let Some(next) = self.write(move |c| batches::trim(c, after)).await? {
+                after = next;
+            }
             Ok(())
         }
         .boxed()

@@ -5,6 +5,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod random;
+pub(crate) mod repeats;
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -106,7 +107,7 @@ pub(crate) async fn try_append(
 
 /// Rows that replace stored ones.
 pub(crate) fn replace(rows: Block) -> Append {
-    Append { mode: AppendMode::Replace, rows, now: now() }
+    Append { mode: AppendMode::Replace, rows, now: now(), batches: Vec::new() }
 }
 
 fn values(rows: &Block) -> Vec<(i64, f64)> {
@@ -152,6 +153,8 @@ pub(crate) async fn check_all(open: Open<'_>) {
     listing(open).await;
     commits(open).await;
     long_appends(open).await;
+    repeats::check(open).await;
+    repeats::check_at_once(open).await;
     batches(open).await;
     letting_go(open).await;
     deleting_rows(open).await;

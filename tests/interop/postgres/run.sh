@@ -36,7 +36,8 @@ server() { "${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folde
 trap 'server stop --mode immediate || true; rm -rf "$folder"' EXIT
 server start
 "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
-    --command 'CREATE DATABASE scenarios' --command 'CREATE DATABASE rows'
+    --command 'CREATE DATABASE scenarios' --command 'CREATE DATABASE rows' \
+    --command 'CREATE DATABASE answers'
 export TRIPTYCH_TEST_POSTGRES="postgres://postgres@127.0.0.1:$port"
 cargo test --quiet --tests -- --ignored postgres from_a_database
 python3 -B check.py "$program" "$TRIPTYCH_TEST_POSTGRES/rows" "$folder" \

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::{create, minute_row, timestamp};
-use crate::support::{TRIPTYCH, http::Http, started::Started};
+use crate::support::{TRIPTYCH, command::Home, cut::Cut, http::Http, started::Started};
 
 /// Rows of one insert.
 const BATCH: u32 = 20;
@@ -102,4 +102,73 @@ async fn acknowledged_rows_survive_a_kill() {
     let buckets = http.get_ok(&path).await;
     let counts = buckets.as_array().unwrap().iter().map(|bucket: &Value| bucket["count"].as_u64());
     assert_eq!(counts.sum::<Option<u64>>(), u64::try_from(rows.len()).ok());
+}
+
+/// Inserts two rows by a request called `name`; the answer, or why there is none.
+async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Value), String> {
+    let body = json!({"dataset": dataset, "rows": [minute_row(0), minute_row(1)]});
+    http.post_named("/api/rows/bulk_insert/", &body, name).await.map_err(|error| error.to_string())
+}
+
+/// Checks that the request whose answer `lose` loses, through `asked`, is stored once; `http` asks the
+/// service itself.
+async fn check_lost_answer(asked: &Http, http: &Http, lose: &Cut) {
+    let dataset = create(http, "it lost").await;
+    let stored = |revision: u64| Ok((201, json!({"inserted": 2, "revision": revision})));
+    let lost = insert_named(asked, dataset, "a").await;
+    assert!(lose.is_cut() && lost.as_ref().map_or(503, |(status, _)| *status) == 503, "{lost:?}");
+    for _ in 0..2 {
+        assert_eq!(insert_named(asked, dataset, "a").await, stored(1));
+    }
+    assert_eq!(insert_named(http, dataset, "b").await, stored(2), "there was one commit before");
+    let path = format!("/api/rows/?dataset={dataset}");
+    assert_eq!(http.get_ok(&path).await["count"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_whose_answer_is_lost_is_stored_once() {
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().display().to_string();
+    let key = new_key(&data_dir, "it");
+    let (_service, http) = serve(&data_dir, &key);
+    let service = http.base().strip_prefix("http://").unwrap();
+    let cut = Cut::before(service, &["POST /api/rows/bulk_insert/"]);
+    let asked = Http::new(&format!("http://{}", cut.address), Some(&key));
+    check_lost_answer(&asked, &http, &cut).await;
+
+    // A command sends it again by itself.
+    let cut = Cut::before(service, &["POST /api/rows/bulk_insert/"]);
+    let address = format!("http://{}/api", cut.address);
+    let home = Home::new().with("TRIPTYCH_DATASETS", &address).with("TRIPTYCH_API_KEY", &key);
+    home.write("lost.csv", format!("timestamp,close\n{},1.5\n", timestamp(0)).as_bytes());
+    home.done(&["datasets", "import", "lost.csv"]);
+    assert!(cut.is_cut());
+    let path = "/api/rows/bulk_insert/?dataset_name=lost";
+    let row = json!({"rows": [{"timestamp": timestamp(1), "values": {"close": 2.5}}]});
+    let (_, answer) = http.post_named(path, &row, "next").await.unwrap();
+    assert_eq!(answer, json!({"inserted": 1, "revision": 2}));
+}
+
+/// `tests/interop/postgres/run.sh` starts the server, and creates the database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a PostgreSQL server"]
+async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
+    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    let (user, host) = server.rsplit_once('@').expect("an address with a user");
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().display().to_string();
+    let key = new_key(&data_dir, "it");
+    // Between the database, which has committed, and the service.
+    let cut = Cut::before(host, &["INTO batches", "COMMIT"]);
+    let store = format!("{user}@{}/answers", cut.address);
+    let (_service, http) = serve_with(&data_dir, &key, &[("TRIPTYCH_STORE", &store)]);
+    check_lost_answer(&http, &http, &cut).await;
+
+    let service = http.base().strip_prefix("http://").unwrap();
+    let cut = Cut::before(service, &["POST /api/rows/bulk_insert/"]);
+    let asked = Http::new(&format!("http://{}", cut.address), Some(&key));
+    let dataset = create(&http, "it lost again").await;
+    assert!(insert_named(&asked, dataset, "c").await.is_err() && cut.is_cut());
+    let want = Ok((201, json!({"inserted": 2, "revision": 1})));
+    assert_eq!(insert_named(&asked, dataset, "c").await, want);
 }

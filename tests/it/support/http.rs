@@ -94,6 +94,18 @@ impl Http {
         Ok(response.status())
     }
 
+    /// Returns status and body of the answer to `POST` with an idempotency key, or why there is none.
+    pub(crate) async fn post_named(
+        &self,
+        path: &str,
+        body: &Value,
+        name: &str,
+    ) -> Result<(u16, Value), reqwest::Error> {
+        let request = self.request(Method::POST, path).header("idempotency-key", name).json(body);
+        let response = request.send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
     /// Returns status, tag and body of the answer to a `GET` of who has the answer of tag `known`.
     pub(crate) async fn tagged(
         &self,

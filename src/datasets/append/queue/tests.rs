@@ -46,7 +46,7 @@ async fn append_at_once(
     columns: &[Column],
     blocks: Vec<Block>,
 ) -> Vec<Result<(u64, u64), String>> {
-    let append = |block| datasets.append(dataset, AppendMode::Replace, columns, block);
+    let append = |block| datasets.append(dataset, AppendMode::Replace, columns, block, None);
     let done = join_all(blocks.into_iter().map(append)).await;
     let done = done.into_iter();
     done.map(|appended| match appended {

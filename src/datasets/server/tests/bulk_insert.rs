@@ -380,3 +380,95 @@ async fn first_rows_of_two_at_once_make_columns_once() {
     assert_eq!(service.get(&service.owner, columns).await.1["count"], 1);
     assert_eq!(service.get(&service.owner, "/api/rows/?dataset=1").await.1["count"], 2);
 }
+
+/// Inserts bars of these minutes into dataset 1 with an idempotency key; the answer.
+async fn insert_named(service: &Service, name: &str, minutes: &[usize]) -> (u16, Value) {
+    let rows: Vec<_> = minutes.iter().copied().map(bar).collect();
+    let body = json!({"dataset": 1, "rows": rows}).to_string();
+    send(service, "", &[("Idempotency-Key", name)], body.into()).await
+}
+
+/// The answer to an insert with an idempotency key.
+fn stored(n_rows: usize, revision: u64) -> (u16, Value) {
+    (201, json!({"inserted": n_rows, "revision": revision}))
+}
+
+#[tokio::test]
+async fn a_request_of_an_idempotency_key_is_stored_once() {
+    let service = Service::with_bars(0).await;
+    assert_eq!(insert_named(&service, "\"a-1\"", &[0, 1]).await, stored(2, 1));
+    let mut corrected = bar(1);
+    corrected["values"]["high"] = json!(99);
+    service.insert(vec![corrected]).await;
+    for service in [&service, &service] {
+        assert_eq!(insert_named(service, "a-1", &[0, 1]).await, stored(2, 1), "as it was");
+    }
+    let service = service.restart().await;
+    assert_eq!(insert_named(&service, "a-1", &[0, 1]).await, stored(2, 1));
+    let (_, page) = service.get(&service.reader, "/api/rows/?dataset=1").await;
+    let last = page["results"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["values"]["high"], 99, "what came later stays");
+
+    let refused = "Idempotency-Key was sent before with another request; give each batch a key of \
+        its own: unprocessable content";
+    assert_eq!(insert_named(&service, "a-1", &[0]).await, (422, refusal(refused)));
+    let body = json!({"dataset": 1, "rows": [bar(0), bar(1)]}).to_string();
+    let header = [("Idempotency-Key", "a-1")];
+    let answer = send(&service, "?mode=merge", &header, body.clone().into()).await;
+    assert_eq!(answer, (422, refusal(refused)), "the query counts, too");
+    let request = Request::builder().method("POST").uri(PATH).header("X-API-Key", &service.reader);
+    let request = request.header("Idempotency-Key", "a-1").body(Body::from(body)).unwrap();
+    let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
+    assert_eq!(answer.0, 403, "another key's are others");
+
+    // What was refused is not kept.
+    let header = [("Idempotency-Key", "b")];
+    let bad = json!({"dataset": 1, "rows": [{"timestamp": "never"}]}).to_string();
+    assert_eq!(send(&service, "", &header, bad.into()).await.0, 400);
+    assert_eq!(insert_named(&service, "b", &[2]).await, stored(1, 3));
+}
+
+#[tokio::test]
+async fn of_the_same_request_many_times_at_once_one_is_stored() {
+    let service = Service::with_bars(0).await;
+    let insert = |n: usize| {
+        let service = &service;
+        async move {
+            match n % 3 {
+                0 => insert_named(service, "other", &[2]).await,
+                _ => insert_named(service, "same", &[0, 1]).await,
+            }
+        }
+    };
+    let answers = futures::future::join_all((0..60).map(insert)).await;
+    for (n, answer) in answers.iter().enumerate() {
+        let like = &answers[usize::from(n % 3 > 0)];
+        assert_eq!((answer, answer.0), (like, 201));
+    }
+    let revisions = [0, 1].map(|n: usize| answers[n].1["revision"].as_u64().unwrap());
+    assert!(revisions.iter().all(|revision| (1..=2).contains(revision)), "{revisions:?}");
+    let after = insert_named(&service, "after", &[3]).await.1["revision"].as_u64();
+    assert_eq!(after, revisions.iter().max().map(|last| last + 1), "nothing else was committed");
+}
+
+#[tokio::test]
+async fn the_first_rows_of_a_dataset_without_columns_may_be_sent_again() {
+    let service = Service::start().await;
+    service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
+    for _ in 0..2 {
+        assert_eq!(insert_named(&service, "first", &[0, 1]).await, stored(2, 1));
+    }
+}
+
+#[tokio::test]
+async fn an_idempotency_key_that_is_none_is_refused() {
+    let service = Service::with_bars(0).await;
+    let want = "read the idempotency key, which is 1 to 128 visible ASCII characters other than \
+        quotes and backslashes: bad request";
+    let long = "x".repeat(129);
+    for name in ["", "\"\"", "a b", "\"a", &long] {
+        assert_eq!(insert_named(&service, name, &[0]).await, (400, refusal(want)), "{name}");
+    }
+    let twice = [("Idempotency-Key", "a"), ("Idempotency-Key", "a")];
+    assert_eq!(send(&service, "", &twice, Vec::new()).await, (400, refusal(want)));
+}

@@ -95,7 +95,7 @@ impl Figures {
         }
         // A live row is stored within a second of its end.
         let now = block.times.last().copied().unwrap_or_default();
-        let append = Append { mode: AppendMode::Replace, rows: block, now };
+        let append = Append { mode: AppendMode::Replace, rows: block, now, batches: Vec::new() };
         self.store.append(dataset, append, Box::new(|_, _| ())).await?;
         Ok(())
     }

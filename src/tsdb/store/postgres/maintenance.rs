@@ -1,5 +1,5 @@
 //! Background maintenance in small transactions between writes: frees the space of deleted datasets, packs
-//! buckets and late rows, and lets go of old entries of the feed.
+//! buckets and late rows, and lets go of old entries of the feed and of old batches.
 //!
 //! Every service on the database does it; a dataset that one of them has locked is left to that one.
 
@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{Result, StoreError, append, buckets, delete, head::Head};
+use super::{Result, StoreError, append, batches, buckets, delete, head::Head};
 
 /// How often it looks for work. Rows grow old slowly.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const FEED_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Entries of the feed that one step removes at most.
 const FEED_STEP: i64 = 10_000;
 
-/// Looks for old entries of the feed each time that it has looked for other work so often.
+/// Looks for old entries of the feed and old batches each time that it has looked for other work so often.
 const LOOKS_PER_TRIM: u32 = 60;
 
 /// Looks for work until it is dropped.
@@ -32,7 +32,7 @@ pub(super) async fn run(connections: Connections) {
         sleep(LOOK_EVERY).await;
         let mut done = settle_all(&connections, Unsettled::Much).await;
         if done.is_ok() && n_looks % LOOKS_PER_TRIM == 0 {
-            done = connections.write(|c| trim_feed(c).boxed()).await;
+            done = trim_all(&connections).await;
         }
         match done {
             Ok(()) => {}
@@ -88,8 +88,16 @@ async fn step(c: &mut PgConnection, unsettled: Unsettled) -> Result<bool> {
     Ok(true)
 }
 
-async fn trim_feed(c: &mut PgConnection) -> Result<()> {
-    sqlx::query(
+/// Lets go of all that is too old.
+pub(super) async fn trim_all(connections: &Connections) -> Result<()> {
+    while connections.write(|c| trim_feed(c).boxed()).await? {}
+    while connections.write(|c| batches::trim(c).boxed()).await? {}
+    Ok(())
+}
+
+/// Lets go of some old entries of the feed; whether there may be more.
+async fn trim_feed(c: &mut PgConnection) -> Result<bool> {
+    let gone = sqlx::query(
         "DELETE FROM feed WHERE ctid = ANY(ARRAY(SELECT ctid FROM feed
              WHERE at < (extract(epoch FROM now()) * 1000000)::bigint - $1 LIMIT $2))",
     )
@@ -97,5 +105,5 @@ async fn trim_feed(c: &mut PgConnection) -> Result<()> {
     .bind(FEED_STEP)
     .execute(c)
     .await?;
-    Ok(())
+    Ok(gone.rows_affected() > 0)
 }

@@ -4,7 +4,7 @@ use db::postgres::schema::Schema;
 
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 1, tables: TABLES };
+pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 2, tables: TABLES };
 
 /// The tables, in a schema of their own.
 ///
@@ -30,6 +30,8 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 1, tables:
 ///   there is one.
 /// - `buckets`: single ones, which win over those of `chunks` at the same timestamps.
 /// - `feed`: what each of the last commits appended.
+/// - `batches`: appends that their writer, a key, called `batch`, with what it was answered. `digest` is
+///   that of the request. The dataset may be deleted; then the batch is as if it were not there.
 /// - `doomed`: deleted datasets, of which some records are still to be removed.
 ///
 /// The views are for people: `overview` has a line for each dataset, `bars` the single buckets. The
@@ -147,6 +149,18 @@ CREATE TABLE feed (
     PRIMARY KEY (dataset, revision)
 );
 CREATE INDEX feed_at ON feed USING brin (at);
+
+CREATE TABLE batches (
+    writer bigint NOT NULL,
+    batch text COLLATE "C" NOT NULL,
+    dataset bigint NOT NULL,
+    revision bigint NOT NULL,
+    rows bigint NOT NULL,
+    digest bytea NOT NULL,
+    at bigint NOT NULL,
+    PRIMARY KEY (writer, batch)
+);
+CREATE INDEX batches_at ON batches (writer, at);
 
 CREATE TABLE doomed (dataset bigint PRIMARY KEY);
 

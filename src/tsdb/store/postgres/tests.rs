@@ -109,6 +109,50 @@ async fn commits_of_several_services_are_in_one_order_without_gaps() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
+async fn a_batch_that_several_services_take_at_once_is_stored_once() {
+    let url = new_database();
+    let stores = [open(&url), open(&url), open(&url)];
+    let mut datasets = Vec::new();
+    for name in ["one", "other"] {
+        datasets.push(contract::create(&stores[0], contract::new_dataset(name)).await);
+    }
+    for n in 0..20 {
+        let puts = (0..6).map(|idx| {
+            let batch = contract::repeats::named(contract::repeats::id(1, &format!("b{n}")), n * 2);
+            contract::repeats::put(&stores[idx % 3], datasets[idx / 3], batch)
+        });
+        let done = futures::future::join_all(puts).await;
+        assert_eq!(done.iter().flatten().count(), 1, "{done:?}");
+    }
+    let sql = "SELECT sum(revision)::bigint FROM datasets.head";
+    assert_eq!(number(&url, sql), 20);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
+    let url = new_database();
+    let store = open(&url);
+    run(
+        &url,
+        "INSERT INTO datasets.batches SELECT writer, n::text, 1, 1, 1, '', at
+         FROM generate_series(1, 100700) n, (VALUES (7, 0), (8, 1)) w (writer, is_new),
+         LATERAL (SELECT (extract(epoch FROM now()) * 1000000)::bigint - 100000000 + n
+             - CASE WHEN is_new = 0 AND n <= 600 THEN 86400000000 ELSE 0 END AS at) a
+         WHERE writer = 8 OR n < 1000",
+    );
+    store.settle().await.unwrap();
+    for (writer, first, n) in [(7, 601, 399), (8, 701, 100_000)] {
+        let sql = format!(
+            "SELECT count(*) FROM datasets.batches WHERE writer = {writer} AND batch::int >= {first}"
+        );
+        assert_eq!(number(&url, &sql), n);
+    }
+    assert_eq!(number(&url, "SELECT count(*) FROM datasets.batches"), 100_399);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
 async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
     let url = new_database();
     let store = open(&url);

@@ -1,5 +1,5 @@
-//! Background maintenance in small steps between writes: frees the space of deleted datasets, and
-//! compacts old rows and buckets.
+//! Background maintenance in small steps between writes: frees the space of deleted datasets, compacts
+//! old rows and buckets, and forgets old batches.
 //!
 //! One thread hands the steps to the writer, one at a time, so that a write waits for one step at most.
 
@@ -17,7 +17,7 @@ use db::files::DatabaseFiles;
 use rusqlite::Connection;
 use tracing::warn;
 
-use super::{Result, StoreError, Writer, compaction, delete};
+use super::{Result, StoreError, Writer, batches, compaction, delete};
 
 /// How often the thread looks for work of which nobody tells it, and whether the store's file is in
 /// place. Rows grow old slowly.
@@ -30,6 +30,9 @@ const QUIET_JOBS: u64 = 50;
 /// Steps at each look while the store is busy: enough to keep up with a few thousand rows a second,
 /// too few to be felt.
 const BUSY_STEPS: u64 = 4;
+
+/// Looks between two at which old batches are forgotten: about a minute.
+const LOOKS_PER_TRIM: u32 = 60;
 
 /// Handle to the thread, which ends with it.
 #[derive(Debug)]
@@ -62,6 +65,7 @@ fn is_over(woken: &Receiver<()>) -> bool {
 
 fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
     let mut seen = None;
+    let mut n_looks = LOOKS_PER_TRIM;
     loop {
         if !files.check() {
             return;
@@ -71,8 +75,12 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
         if seen != Some(n_jobs) {
             let n_new = n_jobs.wrapping_sub(seen.unwrap_or(n_jobs));
             let n_steps_max = if n_new < QUIET_JOBS { u64::MAX } else { BUSY_STEPS };
-            let deleted = delete_all(woken, writer);
-            match deleted.and_then(|()| pack_some(woken, writer, n_steps_max)) {
+            let mut done = delete_all(woken, writer);
+            if n_looks >= LOOKS_PER_TRIM {
+                n_looks = 0;
+                done = done.and_then(|()| trim_batches(woken, writer));
+            }
+            match done.and_then(|()| pack_some(woken, writer, n_steps_max)) {
                 Ok(true) => seen = Some(writer.n_jobs()),
                 Ok(false) => seen = Some(writer.n_jobs().wrapping_sub(1)),
                 Err(StoreError::Closed) => return,
@@ -83,6 +91,7 @@ fn run(woken: &Receiver<()>, writer: &Writer, files: &DatabaseFiles) {
                 }
             }
         }
+        n_looks = n_looks.saturating_add(1);
         if woken.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
@@ -94,6 +103,16 @@ fn delete_all(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
         if !writer.run_blocking(0, |connection: &Connection| delete::step(connection))? {
             break;
         }
+    }
+    Ok(())
+}
+
+fn trim_batches(woken: &Receiver<()>, writer: &Writer) -> Result<()> {
+    let mut after = i64::MIN;
+    while !is_over(woken) {
+        let trim = move |connection: &Connection| batches::trim(connection, after);
+        let Some(next) = writer.run_blocking(0, trim)? else { break };
+        after = next;
     }
     Ok(())
 }

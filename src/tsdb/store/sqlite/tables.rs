@@ -44,11 +44,14 @@ use super::Result;
 ///   is one.
 /// - `buckets`: `resolution` is a bucket's length in seconds. They win over the buckets of `chunks`
 ///   at the same timestamps.
+/// - `batches`: appends that their writer, a key, called `batch`, with what it was answered. `n` counts
+///   the writer's batches, so that the oldest are found. `digest` is that of the request. The dataset
+///   may be deleted; then the batch is as if it were not there.
 /// - `doomed`: deleted datasets, invisible already, of which some `chunks`, `tail` or `buckets` are
 ///   still to be removed.
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
-    version: 8,
+    version: 9,
     // Space that compaction frees is given back: only a file without tables takes that. The log is
     // moved into the file after 4000 pages: enough that a bulk load does not do it all the time, few
     // enough that the log stays below 40 MB.
@@ -190,6 +193,19 @@ CREATE TABLE buckets (
     count INTEGER NOT NULL,
     PRIMARY KEY (dataset, resolution, t)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE batches (
+    writer INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    batch TEXT NOT NULL,
+    dataset INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (writer, n)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX batches_key ON batches (writer, batch);
 
 CREATE TABLE doomed (
     dataset INTEGER PRIMARY KEY

@@ -182,6 +182,30 @@ async fn a_store_is_opened_once_at_a_time_and_not_after_its_file_is_replaced() {
 }
 
 #[tokio::test]
+async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let fill = |connection: &Connection| {
+        Ok(connection.execute_batch(
+            "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT 100700)
+             INSERT INTO batches SELECT writer, n, n, 1, 1, 1, x'00', unixepoch() * 1000000 - age
+             FROM n, (SELECT 7 AS writer, 86300000000 AS age UNION SELECT 8, 0) WHERE writer = 8 OR n < 1000;
+             UPDATE batches SET at = at - 200000000 WHERE writer = 7 AND n <= 600;",
+        )?)
+    };
+    store.writer.run(fill, |()| {}).await.unwrap();
+    store.settle().await.unwrap();
+    let count = |connection: &Connection| {
+        let sql = "SELECT writer, min(n), count(*) FROM batches GROUP BY writer";
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(rows.collect::<rusqlite::Result<Vec<(i64, i64, i64)>>>()?)
+    };
+    let kept = store.writer.run(count, |_| {}).await.unwrap();
+    assert_eq!(kept, [(7, 601, 399), (8, 701, 100_000)]);
+}
+
+#[tokio::test]
 async fn a_read_only_file_is_told_and_read() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
@@ -250,14 +274,14 @@ async fn the_stored_file_is_written() {
     crate::admin::backup(&path, &copy).unwrap();
     let stored = zstd::encode_all(File::open(copy).unwrap(), 19).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("store/sqlite/tests");
-    fs::write(folder.join("format_8.sqlite.zst"), stored).unwrap();
+    fs::write(folder.join("format_9.sqlite.zst"), stored).unwrap();
 }
 
 #[tokio::test]
 async fn a_stored_file_of_this_format_is_read_and_written() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
-    let stored: &[u8] = include_bytes!("tests/format_8.sqlite.zst");
+    let stored: &[u8] = include_bytes!("tests/format_9.sqlite.zst");
     fs::write(&path, zstd::decode_all(stored).unwrap()).unwrap();
     let want = stored_rows();
     let store = SqliteStore::open(&path).unwrap();

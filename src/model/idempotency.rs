@@ -1,0 +1,73 @@
+//! Idempotency keys, by which a service knows a request that it was sent before.
+
+use std::str::FromStr;
+
+use data_encoding::HEXLOWER;
+
+/// The longest key: far longer than a UUID, and short enough to be kept for each request.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
+
+/// A name that a client gives a request, to send it again without having it done twice.
+///
+/// In a header it may be in quotes, as the draft of `Idempotency-Key` has it, or not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
+pub struct IdempotencyKey(Box<str>);
+
+/// A text is no idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "read the idempotency key, which is 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters other than quotes and backslashes"
+)]
+pub struct IdempotencyKeyError;
+
+impl IdempotencyKey {
+    /// Makes a key that no other request has.
+    #[must_use]
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(HEXLOWER.encode(&bytes).into())
+    }
+}
+
+impl FromStr for IdempotencyKey {
+    type Err = IdempotencyKeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+        let is_fit = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        if !(1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&bare.len()) || !bare.bytes().all(is_fit) {
+            return Err(IdempotencyKeyError);
+        }
+        Ok(Self(bare.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: Option<&str>) {
+        let got = text.parse::<IdempotencyKey>().ok().map(|key| key.to_string());
+        assert_eq!(got.as_deref(), want, "{text}");
+    }
+
+    #[test]
+    fn quotes_around_a_key_are_no_part_of_it() {
+        check("8e03978e-40d5-43dd", Some("8e03978e-40d5-43dd"));
+        check(" \"a:b/7\" ", Some("a:b/7"));
+        let made = IdempotencyKey::from_random([171; 16]).to_string();
+        check(&made, Some(&"ab".repeat(16)));
+        let longest = "x".repeat(IDEMPOTENCY_KEY_CHARS_MAX);
+        check(&longest, Some(&longest));
+        check(&format!("\"{longest}\""), Some(&longest));
+    }
+
+    #[test]
+    fn what_is_empty_too_long_or_not_visible_is_refused() {
+        for text in ["", "\"\"", "\"", "\"a", "a b", "a\\", "a\"b", "ä", "a\u{7f}", "\"a\";b=c"] {
+            check(text, None);
+        }
+        check(&"x".repeat(IDEMPOTENCY_KEY_CHARS_MAX + 1), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! Batches by their writers and keys, for a writer that sends one again.
+
+use db::statement::Statements as _;
+use model::{dataset::DatasetId, idempotency::IdempotencyKey, key::KeyId};
+use rusqlite::{Connection, params};
+
+use super::{Result, StoreError};
+use crate::store::{
+    Appended,
+    batch::{Batch, KEPT_MICROS, PER_WRITER_MAX, StoredBatch},
+};
+
+/// Batches that one step forgets at most: it takes some milliseconds, for which others wait.
+const STEP_BATCHES: i64 = 256;
+
+/// The batch that `writer` calls `key`, unless its dataset is gone.
+pub(super) fn find(
+    connection: &Connection,
+    writer: KeyId,
+    key: &IdempotencyKey,
+) -> Result<Option<StoredBatch>> {
+    let sql = "SELECT digest, rows, revision FROM batches JOIN datasets ON id = dataset
+         WHERE writer = ?1 AND batch = ?2";
+    let found = connection.find(sql, params![writer.get(), key.to_string()], |row| {
+        let appended = Appended { n_rows: row.get(1)?, revision: row.get(2)? };
+        Ok(StoredBatch { digest: row.get(0)?, appended })
+    });
+    Ok(found?)
+}
+
+/// Keeps that the batches are stored.
+///
+/// # Errors
+/// [`StoreError::BatchStored`] if one was before.
+pub(super) fn put(
+    connection: &Connection,
+    dataset: DatasetId,
+    batches: &[Batch],
+    revision: u64,
+) -> Result<()> {
+    for Batch { id, n_rows } in batches {
+        let n_put = connection.run(
+            "INSERT INTO batches (writer, n, batch, dataset, revision, rows, digest, at)
+             SELECT ?1, ifnull(max(n), 0) + 1, ?2, ?3, ?4, ?5, ?6,
+                 CAST(unixepoch('subsec') * 1000000 AS INTEGER) FROM batches WHERE writer = ?1
+             ON CONFLICT (writer, batch) DO UPDATE SET n = excluded.n, dataset = excluded.dataset,
+                 revision = excluded.revision, rows = excluded.rows, digest = excluded.digest,
+                 at = excluded.at
+             WHERE NOT EXISTS (SELECT 1 FROM datasets WHERE id = batches.dataset)",
+            params![
+                id.writer.get(),
+                id.key.to_string(),
+                dataset.get(),
+                revision,
+                n_rows,
+                id.digest
+            ],
+        )?;
+        if n_put == 0 {
+            return Err(StoreError::BatchStored);
+        }
+    }
+    Ok(())
+}
+
+/// Forgets some old batches of the first writer after the one numbered `after`. Returns the number
+/// to go on after; none if there is no such writer.
+pub(super) fn trim(connection: &Connection, after: i64) -> Result<Option<i64>> {
+    let next = "SELECT writer FROM batches WHERE writer > ?1 ORDER BY writer LIMIT 1";
+    let found = connection.find(next, [after], |row| row.get(0))?;
+    let Some::<i64>(writer) = found else { return Ok(None) };
+    let n_gone = connection.run(
+        "DELETE FROM batches WHERE writer = ?1
+         AND n < (SELECT min(n) FROM batches WHERE writer = ?1) + ?2
+         AND (at < CAST(unixepoch('subsec') * 1000000 AS INTEGER) - ?3
+             OR n <= (SELECT max(n) FROM batches WHERE writer = ?1) - ?4)",
+        [writer, STEP_BATCHES, KEPT_MICROS, PER_WRITER_MAX],
+    )?;
+    Ok(Some(if n_gone > 0 { after } else { writer }))
+}
