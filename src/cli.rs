@@ -72,7 +72,7 @@ enum Command {
     Env,
     /// Run a head or a worker of a function cluster
     Node(node::NodeCommand),
-    /// List the nodes of a cluster, as its head knows them
+    /// List the nodes of a cluster, as its head knows them; cordon, drain and approve them
     Nodes(nodes::NodesCommand),
     /// Add, list, show, run and remove functions, in a cluster or on this machine
     Function(function::FunctionCommand),

@@ -3,10 +3,10 @@
 //! Standard output carries the result and nothing else (of `add` the content id alone), so
 //! that scripts can take it; messages go to standard error.
 
-mod advice;
+pub(crate) mod advice;
 mod backend;
 mod events;
-mod progress;
+pub(crate) mod progress;
 mod report;
 mod run;
 mod run_local;

@@ -82,6 +82,7 @@ mod tests {
         let placed = |word: String| match word.as_str() {
             "MULTIADDRESS" => format!("/ip4/127.0.0.1/tcp/9527/p2p/{PEER}"),
             "CID" => FUNCTION.to_owned(),
+            "PEER_ID" => PEER.to_owned(),
             "ADDRESS" => ACTOR.to_owned(),
             _ => word.replace("URL", "http://127.0.0.1:8080"),
         };

@@ -228,6 +228,7 @@ fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
             hosts: head.host_name.into_iter().collect(),
             is_loopback_trusted: head.trust_loopback,
         },
+        requires_approval: head.require_approval,
         rest_tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         metrics_api: runs.prometheus_address,
         signatures: if head.signed_results {

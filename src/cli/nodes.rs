@@ -1,50 +1,281 @@
-//! `triptych nodes`: the nodes of a cluster, as the head knows them.
+//! `triptych nodes`: the nodes of a cluster, as the head knows them, and what its operator decides of
+//! them.
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use clap::Args;
-use tokio::time::{MissedTickBehavior, interval};
-use wire::functions::{NodeBody, NodesResponse};
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use client::functions::Functions as Head;
+use model::{
+    node::{PeerId, Role},
+    selector::Selector,
+};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use wire::{
+    functions::{NodeApproval, NodeBody, NodesResponse},
+    nodes::{NodeDetail, NodePatch},
+};
 
-use crate::cli::{function::HeadFlags, output};
+use crate::cli::{
+    function::{HeadFlags, advice::advised, progress::with_progress},
+    node::allowed_peers::whole_id,
+    output,
+};
 
 /// Names of the columns: texts, then numbers from `SLOTS` to `FUNCTIONS`.
-const COLUMNS: [&str; 10] =
-    ["PEER", "ROLE", "GROUPS", "LINK", "SLOTS", "RUNS", "AGREE", "PING", "FUNCTIONS", "LAST SEEN"];
+const COLUMNS: [&str; 12] = [
+    "PEER",
+    "ROLE",
+    "GROUPS",
+    "LINK",
+    "STATUS",
+    "SLOTS",
+    "RUNS",
+    "AGREE",
+    "PING",
+    "FUNCTIONS",
+    "LAST SEEN",
+    "ATTRIBUTES",
+];
 
 /// Stands for what is not known.
 const NONE: &str = "-";
 
-/// The flags of `nodes`.
+/// The longest that a head is asked to wait at one time: the longest it does.
+const WAIT_MAX: Duration = Duration::from_mins(1);
+
+/// The flags and arguments of `nodes`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct NodesCommand {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+/// The subcommands of `nodes`.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the nodes, as `triptych nodes` alone does
+    #[command(alias = "ls")]
+    List(ListFlags),
+    /// Give nodes no new work; what they run goes on
+    Cordon(ChosenNodes),
+    /// Give cordoned nodes work again
+    Uncordon(ChosenNodes),
+    /// Cordon nodes, and wait until they run nothing for this head
+    Drain {
+        /// How long to wait. What runs then is not ended, and the command fails
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
+        timeout: u64,
+        #[command(flatten)]
+        chosen: ChosenNodes,
+    },
+    /// Let nodes work for a head that requires approval, also before they are seen there
+    Approve(NamedNodes),
+    /// Give nodes no work, even where approval is not required
+    Refuse(NamedNodes),
+}
+
+/// The flags of the list.
+#[derive(Debug, Args)]
+struct ListFlags {
     /// Print the list as JSON on one line
     #[arg(long)]
     json: bool,
     /// Print it again each so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
+    /// Only nodes that declare this, as kubectl selects: `zone=a,gpu!=none`, `zone in (a,b)`, `!old`
+    #[arg(long, value_name = "SELECTOR")]
+    selector: Option<Selector>,
     #[command(flatten)]
     head: HeadFlags,
 }
 
-/// Prints the nodes.
+/// Nodes that are named, or selected by what they declare.
+#[derive(Debug, Args)]
+struct ChosenNodes {
+    /// The ids of the nodes
+    #[arg(value_name = "PEER_ID", required_unless_present = "selector", value_parser = whole_id)]
+    nodes: Vec<PeerId>,
+    /// All workers that declare this: `zone=a,gpu!=none`, `zone in (a,b)`, `!old`
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "nodes")]
+    selector: Option<Selector>,
+    #[command(flatten)]
+    change: ChangeFlags,
+}
+
+/// Nodes that are named: what a node declares is its own word, and no reason to trust it.
+#[derive(Debug, Args)]
+struct NamedNodes {
+    /// The ids of the nodes
+    #[arg(value_name = "PEER_ID", required = true, value_parser = whole_id)]
+    nodes: Vec<PeerId>,
+    #[command(flatten)]
+    change: ChangeFlags,
+}
+
+/// Where nodes are changed, and how they are printed then.
+#[derive(Debug, Args)]
+struct ChangeFlags {
+    /// Print the nodes as JSON on one line, with the work orders that they run
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    head: HeadFlags,
+}
+
+/// Prints or changes nodes.
 ///
 /// # Errors
-/// If the head does not tell, or standard output takes nothing.
+/// If the head does not tell or refuses, or standard output takes nothing; of `drain`, also if a node
+/// still runs something.
 pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<()> {
-    let head = command.head.connect()?;
-    let list = || async { head.nodes().await.context("list the nodes") };
-    let Some(seconds) = command.every else {
-        return print(list().await?, command.json);
+    let done = match command.action {
+        None => list(command.list).await,
+        Some(Action::List(flags)) => list(flags).await,
+        Some(Action::Cordon(chosen)) => change_chosen(chosen, CORDON).await,
+        Some(Action::Uncordon(chosen)) => {
+            change_chosen(chosen, NodePatch { cordoned: Some(false), ..CORDON }).await
+        }
+        Some(Action::Drain { timeout, chosen }) => {
+            drain(chosen, Duration::from_secs(timeout)).await
+        }
+        Some(Action::Approve(named)) => decide(named, NodeApproval::Approved).await,
+        Some(Action::Refuse(named)) => decide(named, NodeApproval::Refused).await,
+    };
+    done.map_err(advised)
+}
+
+/// What cordons a node.
+const CORDON: NodePatch = NodePatch { cordoned: Some(true), approval: None };
+
+async fn list(flags: ListFlags) -> anyhow::Result<()> {
+    let head = flags.head.connect()?;
+    let list = || async {
+        let mut nodes = head.nodes().await.context("list the nodes")?;
+        if let Some(selector) = &flags.selector {
+            nodes.retain(|node| is_selected(node, selector));
+        }
+        anyhow::Ok(nodes)
+    };
+    let Some(seconds) = flags.every else {
+        return print(list().await?, flags.json);
     };
     let mut ticks = interval(Duration::from_secs(seconds));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        print(list().await?, command.json)?;
+        print(list().await?, flags.json)?;
     }
+}
+
+/// Whether a worker is meant. Heads declare nothing, and are none.
+fn is_selected(node: &NodeBody, selector: &Selector) -> bool {
+    let is_head = node.role.as_deref().is_some_and(|role| role.parse() == Ok(Role::Head));
+    !is_head && selector.matches(&node.attributes)
+}
+
+/// The ids of the nodes that are meant, of which there is one at least.
+async fn choose(
+    head: &Head,
+    nodes: Vec<PeerId>,
+    selector: Option<Selector>,
+) -> anyhow::Result<Vec<String>> {
+    let Some(selector) = selector else {
+        return Ok(nodes.iter().map(PeerId::to_string).collect());
+    };
+    let nodes = head.nodes().await.context("list the nodes")?;
+    let selected = nodes.into_iter().filter(|node| is_selected(node, &selector));
+    let ids: Vec<String> = selected.map(|node| node.peer_id).collect();
+    if ids.is_empty() {
+        bail!("find a worker that `{selector}` selects: triptych nodes lists what each declares");
+    }
+    Ok(ids)
+}
+
+async fn change_chosen(chosen: ChosenNodes, patch: NodePatch) -> anyhow::Result<()> {
+    let head = chosen.change.head.connect()?;
+    let ids = choose(&head, chosen.nodes, chosen.selector).await?;
+    print_changed(&change(&head, &ids, patch).await?, chosen.change.json)
+}
+
+async fn decide(named: NamedNodes, approval: NodeApproval) -> anyhow::Result<()> {
+    let head = named.change.head.connect()?;
+    let ids: Vec<String> = named.nodes.iter().map(PeerId::to_string).collect();
+    let patch = NodePatch { cordoned: None, approval: Some(approval) };
+    print_changed(&change(&head, &ids, patch).await?, named.change.json)
+}
+
+async fn change(head: &Head, ids: &[String], patch: NodePatch) -> anyhow::Result<Vec<NodeDetail>> {
+    let mut changed = Vec::new();
+    for id in ids {
+        let node = head.change_node(id, patch, Duration::ZERO).await;
+        changed.push(node.with_context(|| format!("change node {id}"))?);
+    }
+    Ok(changed)
+}
+
+async fn drain(chosen: ChosenNodes, within: Duration) -> anyhow::Result<()> {
+    let head = chosen.change.head.connect()?;
+    let ids = choose(&head, chosen.nodes, chosen.selector).await?;
+    let deadline = Instant::now() + within;
+    // All at once, so that none is given the work of another.
+    change(&head, &ids, CORDON).await?;
+    let waiting = format!("waiting for what {} nodes run", ids.len());
+    let drained = with_progress(&waiting, async {
+        let mut drained = Vec::new();
+        for id in &ids {
+            drained.push(wait_idle(&head, id, deadline).await?);
+        }
+        anyhow::Ok(drained)
+    });
+    let drained = drained.await?;
+    print_changed(&drained, chosen.change.json)?;
+    let busy = drained.iter().filter(|detail| detail.node.running > 0);
+    let busy: Vec<String> = busy.map(still_running).collect();
+    if !busy.is_empty() {
+        bail!(
+            "drain within {} s: {}; they stay cordoned: drain again to wait on, or cancel a request \
+             with triptych function cancel",
+            within.as_secs(),
+            busy.join("; ")
+        );
+    }
+    Ok(())
+}
+
+/// Waits until a node runs nothing for the head, at most until `deadline`.
+async fn wait_idle(head: &Head, id: &str, deadline: Instant) -> anyhow::Result<NodeDetail> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // Whole seconds, or the last part of one would be asked for again and again.
+        let left = Duration::from_secs(left.as_millis().div_ceil(1000).try_into()?);
+        let node = head.change_node(id, NodePatch::default(), left.min(WAIT_MAX)).await;
+        let node = node.with_context(|| format!("wait for node {id}"))?;
+        if node.node.running == 0 || left <= WAIT_MAX {
+            return Ok(node);
+        }
+    }
+}
+
+/// What a node still runs.
+fn still_running(detail: &NodeDetail) -> String {
+    let NodeDetail { node, orders } = detail;
+    let requests: Vec<&str> = orders.iter().map(|order| &*order.request_id).collect();
+    let n_running = node.running;
+    format!("{} still runs {n_running} of requests {}", node.peer_id, requests.join(", "))
+}
+
+fn print_changed(changed: &[NodeDetail], is_json: bool) -> anyhow::Result<()> {
+    if is_json {
+        return output::print_body(&json!({ "nodes": changed }));
+    }
+    let nodes: Vec<NodeBody> = changed.iter().map(|detail| detail.node.clone()).collect();
+    output::print(&text(&nodes))
 }
 
 fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
@@ -57,10 +288,10 @@ fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
 /// A head of column names and a line for each node: names on the left, numbers on the right.
 fn text(nodes: &[NodeBody]) -> String {
     let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node).to_vec()).collect();
-    output::table(&COLUMNS, &rows, &[4, 5, 6, 7, 8])
+    output::table(&COLUMNS, &rows, &[5, 6, 7, 8, 9])
 }
 
-fn row(node: &NodeBody) -> [String; 10] {
+fn row(node: &NodeBody) -> [String; 12] {
     let none = || NONE.to_owned();
     let groups = if node.subgroups.is_empty() { "*".to_owned() } else { node.subgroups.join("+") };
     let slots = match (node.slots, node.slots_free) {
@@ -68,17 +299,21 @@ fn row(node: &NodeBody) -> [String; 10] {
         (Some(n_slots), None) => n_slots.to_string(),
         (Some(n_slots), Some(n_free)) => format!("{n_free}/{n_slots}"),
     };
+    let attributes: Vec<String> =
+        node.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
     [
         node.peer_id.clone(),
         node.role.clone().unwrap_or_else(none),
         groups,
         if node.connected { "up" } else { "down" }.to_owned(),
+        node.withheld_by().map_or_else(none, str::to_owned),
         slots,
         node.runs.to_string(),
         node.agreement_percent.map_or_else(none, |percent| format!("{percent:.0}%")),
         node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms")),
         node.functions.len().to_string(),
         node.last_seen.clone().unwrap_or_else(none),
+        if attributes.is_empty() { none() } else { attributes.join(",") },
     ]
 }
 
@@ -103,12 +338,17 @@ mod tests {
             agreement_percent: Some(97.4),
             slots: Some(10),
             slots_free: Some(8),
+            cordoned: true,
+            running: 2,
+            attributes: [("gpu", "none"), ("zone", "a")]
+                .map(|(n, v)| (n.to_owned(), v.to_owned()))
+                .into(),
             ..NodeBody::default()
         };
         let want = "\
-PEER          ROLE    GROUPS  LINK  SLOTS  RUNS  AGREE   PING  FUNCTIONS  LAST SEEN
-12D3KooWHead  head    *       up        -     0      -      -          0  -
-12D3KooWW     worker  gpu     down   8/10    41    97%  0.4ms          0  -";
+PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIONS  LAST SEEN  ATTRIBUTES
+12D3KooWHead  head    *       up    -             -     0      -      -          0  -          -
+12D3KooWW     worker  gpu     down  draining   8/10    41    97%  0.4ms          0  -          gpu=none,zone=a";
         assert_eq!(text(&[head, worker]), want);
     }
     #[test]

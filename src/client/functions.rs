@@ -8,6 +8,7 @@ use wire::{
         ExecuteRequest, ExecuteResponse, FunctionBody, FunctionDetail, FunctionsResponse,
         InstallRequest, InstallResponse, NodeBody, NodesResponse,
     },
+    nodes::{NodeDetail, NodePatch},
     paths,
 };
 
@@ -15,6 +16,10 @@ use crate::{error::ClientError, transport::Transport};
 
 /// The longest wait for an execution: a head gathers for well below a minute and says so itself.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(150);
+
+/// The longest wait for a change of a node, beside what is waited for on purpose: the head writes it
+/// to its disk.
+const CHANGE_WITHIN: Duration = Duration::from_secs(15);
 
 /// The longest wait for an upload: 68 MiB over a line of 10 Mbit/s.
 const UPLOAD_WITHIN: Duration = Duration::from_secs(75);
@@ -63,6 +68,33 @@ impl Functions {
     pub async fn nodes(&self) -> Result<Vec<NodeBody>, ClientError> {
         let list: NodesResponse = self.transport.get(paths::NODES).json("a list of nodes").await?;
         Ok(list.nodes)
+    }
+
+    /// Returns node `id`, and the work orders of this head that it runs. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head does not know it.
+    pub async fn node(&self, id: &str) -> Result<NodeDetail, ClientError> {
+        let path = paths::NODE.replace("{id}", id);
+        self.transport.get(&path).json("a node").await
+    }
+
+    /// Changes what the head's operator decided of node `id`, waits at most for `wait` until it runs
+    /// no work order of this head, and returns it with those it still runs. Heads wait for a minute at
+    /// most, in whole seconds. Each head of a cluster decides for itself.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head does not know it and it is not approved or
+    /// refused in advance, 409 if it is the head itself, 401 or 403 if the head wants a token.
+    pub async fn change_node(
+        &self,
+        id: &str,
+        patch: NodePatch,
+        wait: Duration,
+    ) -> Result<NodeDetail, ClientError> {
+        let path = paths::NODE.replace("{id}", id);
+        let call = self.transport.patch(&path).within(Some(wait + CHANGE_WITHIN));
+        call.query(&[("wait", wait.as_secs())]).body(&patch).json("a node").await
     }
 
     /// Lists the functions the head holds, by name. Cancel-safe.

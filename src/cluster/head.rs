@@ -16,6 +16,8 @@ mod inbound;
 mod inbox;
 mod install;
 mod lines;
+mod node_registry;
+mod nodes;
 pub mod order;
 mod placement;
 mod queue;
@@ -46,7 +48,10 @@ use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
 use wire::functions::ExecuteRequest;
 
-pub use self::client::Client;
+pub use self::{
+    client::Client,
+    node_registry::{NodeRegistry, RegistryError},
+};
 use self::{
     client::ClientShare,
     events::Events,
@@ -54,6 +59,7 @@ use self::{
     inbox::{Inbox, Inboxes, Reply},
     install::Installs,
     lines::Lines,
+    node_registry::Access,
     order::{NodeCount, Order},
     queue::Position,
     rollcall::{Roster, Selection},
@@ -85,6 +91,17 @@ pub enum SignaturePolicy {
     WhereGiven,
     /// Signed ones alone.
     Required,
+}
+
+/// How a head works.
+#[derive(Debug)]
+pub struct HeadOptions {
+    /// Which results it takes.
+    pub signatures: SignaturePolicy,
+    /// How long one worker has to answer a work order, usually [`ANSWER_WITHIN`].
+    pub answer_within: Duration,
+    /// What the operator decided of nodes.
+    pub registry: NodeRegistry,
 }
 
 /// How an execution went.
@@ -168,6 +185,10 @@ struct Inner {
     answer_within: Duration,
     inboxes: Inboxes,
     slots: Slots,
+    /// What the operator decided of nodes.
+    registry: NodeRegistry,
+    /// Held while the set of heard peers is replaced.
+    heeding: tokio::sync::Mutex<()>,
     installs: Installs,
     lines: Lines,
     events: Events,
@@ -180,15 +201,10 @@ struct Inner {
 }
 
 impl Head {
-    /// Makes a head that belongs to `subgroups` beside the general one, and gives one worker
-    /// `answer_within` to answer a work order, usually [`ANSWER_WITHIN`].
+    /// Makes a head that belongs to `subgroups` beside the general one.
     #[must_use]
-    pub fn new(
-        context: NodeContext,
-        subgroups: &[Subgroup],
-        signatures: SignaturePolicy,
-        answer_within: Duration,
-    ) -> Self {
+    pub fn new(context: NodeContext, subgroups: &[Subgroup], options: HeadOptions) -> Self {
+        let HeadOptions { signatures, answer_within, registry } = options;
         let events = Events::new(context.clock.clone());
         let head = Self(Arc::new(Inner {
             lines: Lines::new(context.network.clone(), context.group.clone()),
@@ -197,7 +213,9 @@ impl Head {
             signatures,
             answer_within,
             inboxes: Inboxes::default(),
-            slots: Slots::default(),
+            slots: Slots::new(registry.clone()),
+            registry,
+            heeding: tokio::sync::Mutex::default(),
             installs: Installs::default(),
             executions: Executions::new(events.clone()),
             events,
@@ -351,10 +369,12 @@ impl Head {
             Ok(chosen) => chosen,
             Err(Shortage { roster, position }) => {
                 let listening = self.0.listening(order);
+                let withheld = self.0.withheld(order);
                 let message = match position {
                     Some(position) => report::still_queued(order, &roster, position),
                     None => report::too_few(order, &roster, &listening),
                 };
+                let message = report::with_withheld(message, &withheld);
                 return Execution::failed(Code::TIMEOUT, request_id, message);
             }
         };
@@ -422,14 +442,23 @@ impl Inner {
 
     /// The connected peers of the order's group that may run it, by id.
     fn listening(&self, order: &Order) -> Vec<PeerId> {
-        let mut peers = self.context.peers.listening(rollcall::topic(order));
+        let mut peers = self.group_of(order);
         peers.retain(|peer| self.may_run(peer, order));
         peers
+    }
+
+    /// The connected peers of the order's group, by id.
+    fn group_of(&self, order: &Order) -> Vec<PeerId> {
+        self.context.peers.listening(rollcall::topic(order))
     }
 
     /// Whether `peer` may be given `order`, whether it is ready or not. Roll calls carry exact attributes,
     /// which workers compare themselves.
     fn may_run(&self, peer: &PeerId, order: &Order) -> bool {
+        self.registry.access(peer) == Access::Open && self.is_selected(peer, order)
+    }
+
+    fn is_selected(&self, peer: &PeerId, order: &Order) -> bool {
         let selector = order.requirements.selector.as_ref();
         selector.is_none_or(|selector| selector.matches(&self.context.peers.attributes(peer)))
     }
@@ -453,11 +482,18 @@ impl Inner {
         order: &Order,
         position: Option<Position>,
     ) -> Result<Selection, Shortage> {
-        roster.ready.retain(|peer| self.may_run(peer, order));
-        let Some(peers) = roster.take_chosen(|peer| self.slots.weight_of(peer)) else {
-            return Err(Shortage { roster: roster.into(), position });
-        };
-        let leases = peers.iter().map(|peer| self.slots.take_of(peer, order.function)).collect();
-        Ok(Selection { leases, roster })
+        loop {
+            roster.ready.retain(|peer| self.may_run(peer, order));
+            let Some(peers) = roster.take_chosen(|peer| self.slots.weight_of(peer)) else {
+                return Err(Shortage { roster: roster.into(), position });
+            };
+            let lease = |peer: &PeerId| self.slots.take_of(peer, order.function);
+            let leases: Vec<Lease> = peers.iter().map(lease).collect();
+            // One that was cordoned meanwhile may have been seen without its lease.
+            if peers.iter().all(|peer| self.may_run(peer, order)) {
+                return Ok(Selection { leases, roster });
+            }
+            roster.ready.extend(peers);
+        }
     }
 }

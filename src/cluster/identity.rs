@@ -177,6 +177,12 @@ impl Identity {
     }
 }
 
+/// Whether `peer` is the whole id of a node. A truncated one matches no peer.
+#[must_use]
+pub fn is_whole(peer: &PeerId) -> bool {
+    peer.as_str().parse::<libp2p::PeerId>().is_ok()
+}
+
 /// Whether `signature` is that of `peer` under `bytes`.
 ///
 /// False also for peers whose id does not hold their public key: the long RSA ones.

@@ -27,7 +27,7 @@ use web::{
 use self::dispatch::Dispatch;
 use crate::{
     head::{
-        ANSWER_WITHIN, Head, SignaturePolicy,
+        ANSWER_WITHIN, Head, HeadOptions, NodeRegistry, RegistryError, SignaturePolicy,
         server::{self, RestOptions},
     },
     identity::Identity,
@@ -96,6 +96,8 @@ pub struct WorkOptions {
     pub metrics_api: Option<String>,
     /// Which results a head takes.
     pub signatures: SignaturePolicy,
+    /// Whether a head gives work only to workers that the operator named or approved.
+    pub requires_approval: bool,
     /// How long one worker has to answer a head's work order. Longer than workers let functions
     /// run, or their last words come too late.
     pub answer_within: Duration,
@@ -114,6 +116,7 @@ impl WorkOptions {
             rest_tls: None,
             metrics_api: None,
             signatures: SignaturePolicy::WhereGiven,
+            requires_approval: false,
             answer_within: ANSWER_WITHIN,
             attributes: BTreeMap::new(),
             drain_within: DRAIN_WITHIN,
@@ -190,6 +193,9 @@ pub enum NodeError {
     /// The certificate of its REST API is of no use.
     #[error("secure the REST API")]
     Tls(#[from] TlsError),
+    /// What its operator decided of nodes cannot be read.
+    #[error("know what was decided of nodes")]
+    Registry(#[from] RegistryError),
     /// It cannot run functions.
     #[error("start the worker")]
     Worker(#[from] StartError),
@@ -254,11 +260,15 @@ impl Node {
         self.api_address
     }
 
-    /// Replaces the set of peers that it heeds.
+    /// Replaces the set of peers that it heeds; a head that requires approval heeds those that were
+    /// approved, too.
     pub async fn heed(&self, heeded: AllowedPeers) {
-        self.network.heed(heeded).await;
-        if let Some(worker) = self.role.worker() {
-            worker.heeds_others();
+        match &self.role {
+            NodeRole::Head(head) => head.configure(heeded).await,
+            NodeRole::Worker(worker) => {
+                self.network.heed(heeded).await;
+                worker.heeds_others();
+            }
         }
     }
 
@@ -300,14 +310,15 @@ impl Node {
         let (execution, work) = (options.execution, options.work);
         let n_boot_nodes = boot_nodes.len();
         let must_reach_boot_nodes = options.connectivity.must_reach_boot_nodes;
+        let registry = registry(&role, &options.connectivity, &work)?;
         let functions = Functions::open_with(options.functions_dir, options.sources).await?;
         let network_options = NetworkOptions {
             identity: identity.clone(),
             address: options.address,
             port: options.port,
             boot_nodes,
-            protocols: protocols(&role),
-            connectivity: for_answers(options.connectivity, &role, limits),
+            protocols: protocols(&role, work.requires_approval),
+            connectivity: for_role(options.connectivity, &role, limits, &registry),
             clock: clock.clone(),
         };
         // Bound before the network starts, so that a taken address leaves nothing half started.
@@ -328,7 +339,8 @@ impl Node {
         let worker_options = WorkerOptions { concurrency, limits, execution, attributes };
         let node_role = match role {
             RoleOptions::Head { .. } => {
-                NodeRole::Head(Head::new(context.clone(), &subgroups, signatures, answer_within))
+                let options = HeadOptions { signatures, answer_within, registry };
+                NodeRole::Head(Head::new(context.clone(), &subgroups, options))
             }
             RoleOptions::Worker => NodeRole::Worker(Worker::new(context.clone(), worker_options)?),
         };
@@ -360,8 +372,28 @@ impl Node {
     }
 }
 
-/// Lets a head take answers as long as its limit of output allows.
-fn for_answers(mut connectivity: Connectivity, role: &RoleOptions, limits: Limits) -> Connectivity {
+/// What the operator decided of nodes, as the head in this state remembers it.
+fn registry(
+    role: &RoleOptions,
+    connectivity: &Connectivity,
+    work: &WorkOptions,
+) -> Result<NodeRegistry, NodeError> {
+    Ok(match role {
+        RoleOptions::Head { .. } => {
+            NodeRegistry::open(connectivity.peer_db.as_deref(), work.requires_approval)?
+        }
+        RoleOptions::Worker => NodeRegistry::default(),
+    })
+}
+
+/// Lets a head take answers as long as its limit of output allows, of the peers that may work.
+fn for_role(
+    mut connectivity: Connectivity,
+    role: &RoleOptions,
+    limits: Limits,
+    registry: &NodeRegistry,
+) -> Connectivity {
+    connectivity.heeded = registry.configure(connectivity.heeded);
     if matches!(role, RoleOptions::Head { .. }) {
         let bytes_max = answer_bytes_max(limits.output_bytes);
         connectivity.answer_bytes_max = connectivity.answer_bytes_max.max(bytes_max);
@@ -386,9 +418,12 @@ async fn bind_api(
 
 /// What is spoken. Heads open lines to workers. To peers that are not heeded, content is open, which
 /// its receiver checks, and to a worker what others hold; what a worker offers a head is work it would
-/// be given.
-const fn protocols(role: &RoleOptions) -> Protocols {
+/// be given. A head that requires approval shows its operator what those that wait for it declare.
+const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     let (lines, open): (&[&str], &[&str]) = match role {
+        RoleOptions::Head { .. } if requires_approval => {
+            (&[], &[FUNCTION_PROTOCOL, OFFER_PROTOCOL])
+        }
         RoleOptions::Head { .. } => (&[], &[FUNCTION_PROTOCOL]),
         RoleOptions::Worker => (&[LINE_PROTOCOL], &[FUNCTION_PROTOCOL, OFFER_PROTOCOL]),
     };

@@ -274,12 +274,34 @@ pub struct NodeBody {
     /// How many more it could run, as the head reckons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_free: Option<usize>,
+    /// Whether the operator cordoned it at this head, which then gives it no new work.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cordoned: bool,
+    /// Whether it may work for this head; left out where nobody has to decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<NodeApproval>,
+    /// Work orders of this head that it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub running: usize,
     /// What it declares of itself, by name. Nobody attests it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
     /// Content ids of the functions it says it holds.
     #[serde(default)]
     pub functions: Vec<String>,
+}
+
+/// What the operator decided of whether a node may work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeApproval {
+    /// It may, as those that `--accept` names.
+    Approved,
+    /// It may not.
+    Refused,
+    /// Nothing: where a head requires approval, it waits.
+    #[default]
+    Pending,
 }
 
 /// The answer to `GET /api/v1/functions`.

@@ -9,4 +9,5 @@ pub mod error;
 pub mod executions;
 pub mod functions;
 pub mod inference;
+pub mod nodes;
 pub mod paths;

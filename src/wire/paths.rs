@@ -7,6 +7,7 @@ pub use crate::{
     executions::paths::*,
     functions::paths::*,
     inference::{emissions, paths::*},
+    nodes::paths::*,
 };
 
 /// Counts what happened, as Prometheus text. A head's and the dataset service's.

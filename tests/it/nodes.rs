@@ -1,5 +1,6 @@
 //! Document 1 from an operator's side: nodes as they are configured, restarted and stopped.
 
+mod operator;
 mod options;
 mod restart;
 mod scenarios;

@@ -24,7 +24,7 @@ const BROKEN: [(&str, &str); 4] = [
 ];
 
 /// Adds to `error` what to do about it, if that is known.
-pub(super) fn advised(error: anyhow::Error) -> anyhow::Error {
+pub(crate) fn advised(error: anyhow::Error) -> anyhow::Error {
     match advice(&error) {
         Some(advice) => anyhow::anyhow!("{error:#}; {advice}"),
         None => error,

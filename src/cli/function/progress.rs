@@ -13,7 +13,7 @@ const SILENT: Duration = Duration::from_secs(2);
 const AGAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Awaits `work`. Where that takes long, says on standard error that it is `doing`.
-pub(super) async fn with_progress<T>(doing: &str, work: impl Future<Output = T>) -> T {
+pub(crate) async fn with_progress<T>(doing: &str, work: impl Future<Output = T>) -> T {
     report_progress(doing, work, |line| tell(&line)).await
 }
 

@@ -3,10 +3,7 @@
 use std::{collections::BTreeSet, fs, path::PathBuf, str::FromStr, time::Duration};
 
 use anyhow::{Context as _, bail};
-use cluster::{
-    network::{AllowedPeers, BootNode},
-    node::Node,
-};
+use cluster::{identity::is_whole, network::AllowedPeers, node::Node};
 use model::{node::PeerId, parse::ParseError};
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -39,10 +36,11 @@ impl FromStr for AllowedPeer {
 }
 
 /// Reads the id of a node. A truncated id would match no peer.
-fn whole_id(text: &str) -> Result<PeerId, String> {
+pub(crate) fn whole_id(text: &str) -> Result<PeerId, String> {
     let id: PeerId = text.parse().map_err(|error: ParseError| error.to_string())?;
-    let is_whole = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse::<BootNode>().is_ok();
-    is_whole.then_some(id).ok_or_else(|| "it is not whole: such ids begin with 12D3KooW".to_owned())
+    is_whole(&id)
+        .then_some(id)
+        .ok_or_else(|| "it is not whole: such ids begin with 12D3KooW".to_owned())
 }
 
 /// Reads the peers to heed: everybody where nothing is named.

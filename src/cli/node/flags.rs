@@ -80,6 +80,10 @@ pub(crate) struct HeadFlags {
     /// those in a file, one per line, which is read again when it changes [default: all workers]
     #[arg(long, value_name = "PEER_ID|@FILE", value_delimiter = ',')]
     pub(crate) accept: Vec<AllowedPeer>,
+    /// Give work only to workers that --accept names or `triptych nodes approve` approves; others wait,
+    /// and are listed as pending
+    #[arg(long)]
+    pub(crate) require_approval: bool,
     /// Take signed results alone, whose worker is certain; workers of b7s sign none
     #[arg(long)]
     pub(crate) signed_results: bool,

@@ -65,6 +65,31 @@ async fn nodes_and_functions_are_listed() {
 }
 
 #[tokio::test]
+async fn a_node_is_changed_and_returned_with_what_it_runs() {
+    let change = |Path(id): Path<String>, RawQuery(query): RawQuery, Json(patch): Json<Value>| async move {
+        assert_eq!(patch, json!({ "cordoned": true }), "what is unchanged is left out");
+        let orders =
+            json!([{ "request_id": query.unwrap(), "function_id": "bafy", "elapsed_ms": 1.5 }]);
+        Json(json!({
+            "peer_id": id, "connected": true, "cordoned": true, "running": 1, "orders": orders
+        }))
+    };
+    let look = |Path(id): Path<String>| async move {
+        Json(json!({ "peer_id": id, "connected": true, "approval": "pending" }))
+    };
+    let (_fake, functions) = head(Router::new().route(paths::NODE, get(look).patch(change))).await;
+    let patch = NodePatch { cordoned: Some(true), ..NodePatch::default() };
+    let changed = functions.change_node("12D3A", patch, Duration::from_millis(2500)).await.unwrap();
+    assert_eq!((changed.node.running, changed.node.withheld_by()), (1, Some("draining")));
+    assert_eq!(changed.orders[0].request_id, "wait=2");
+    let looked = functions.node("12D3A").await.unwrap();
+    assert_eq!(
+        (looked.node.peer_id.as_str(), looked.node.withheld_by()),
+        ("12D3A", Some("pending"))
+    );
+}
+
+#[tokio::test]
 async fn a_function_is_uploaded_with_its_name_and_the_token_and_removed() {
     let add = |RawQuery(query): RawQuery, headers: HeaderMap, body: Bytes| async move {
         assert_eq!(headers["authorization"], "Bearer correct-horse");

@@ -15,6 +15,7 @@ use tokio::{sync::Notify, time::Instant};
 use wire::{
     executions::{ClusterEventKind, ExecutionBody, ExecutionPeerBody, Usage},
     functions::ResultGroupBody,
+    nodes::NodeOrderBody,
 };
 
 use super::{Execution, events::Events, order::Order};
@@ -151,6 +152,22 @@ impl Executions {
         let function = |entry: &Entry| entry.record.lock().body.function_id.clone();
         let under_way = self.entries_under_way().into_iter();
         under_way.map(|entry| (entry.request_id.clone(), function(&entry))).collect()
+    }
+
+    /// Returns the work orders that `peer` runs, the oldest first.
+    pub(super) fn running_on(&self, peer: &PeerId) -> Vec<NodeOrderBody> {
+        let orders = self.entries_under_way().into_iter().filter_map(|entry| {
+            let record = entry.record.lock();
+            let mut parts = record.body.peers.iter();
+            let part =
+                parts.find(|part| part.peer_id == peer.as_str() && part.state == "running")?;
+            Some(NodeOrderBody {
+                request_id: entry.request_id.clone(),
+                function_id: record.body.function_id.clone(),
+                elapsed_ms: millis(entry.started.elapsed()) - part.dispatched_ms,
+            })
+        });
+        orders.collect()
     }
 
     /// Ends all that are under way, since the node is stopping.

@@ -432,12 +432,15 @@ impl Work<'_> {
         let tried = self.tried();
         let slots = &self.head.0.slots;
         let is_meant = |peer: &PeerId| trust == Trust::Any || !slots.is_newcomer(peer);
-        let (head, order) = (&self.head.0, self.order);
-        self.roster.ready.retain(|peer| !tried.contains(peer) && head.may_run(peer, order));
-        if let Some(idx) = self.roster.ready.iter().position(is_meant)
+        self.roster.ready.retain(|peer| !tried.contains(peer));
+        while let Some(idx) = self.roster.ready.iter().position(is_meant)
             && let Some(peer) = self.roster.ready.remove(idx)
         {
-            return Some(slots.take_of(&peer, self.order.function));
+            let lease = slots.take_of(&peer, self.order.function);
+            // It may have been cordoned since it reported.
+            if self.head.0.may_run(&peer, self.order) {
+                return Some(lease);
+            }
         }
         slots.take_spare(&self.order.slot_request(1), &tried, trust)
     }

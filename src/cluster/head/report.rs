@@ -7,6 +7,7 @@ use model::node::PeerId;
 use super::{
     answer::Failure,
     gather::Gathered,
+    node_registry::Access,
     order::{NodeCount, Order},
     queue::Position,
     rollcall::Roster,
@@ -56,6 +57,23 @@ pub(super) fn still_queued(order: &Order, roster: &Roster, position: Position) -
          wait for one; try again later, or with a longer timeout"
     );
     with_refusals(message, roster)
+}
+
+/// Adds how many get no work by the operator's word, and why, if any.
+pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>) -> String {
+    let why = withheld.iter().filter_map(|(access, n)| {
+        let why = match access {
+            Access::Open => return None,
+            Access::Cordoned => "cordoned",
+            Access::Pending => "waiting for approval",
+            Access::Refused => "refused by the operator",
+        };
+        Some(format!("{n} more {} {why}", if *n == 1 { "is" } else { "are" }))
+    });
+    match why.collect::<Vec<_>>() {
+        why if why.is_empty() => message,
+        why => format!("{message}; {} (see triptych nodes)", why.join(", ")),
+    }
 }
 
 /// Adds who refused, if anyone did.

@@ -15,6 +15,7 @@ mod functions;
 mod health;
 mod install;
 mod metrics;
+mod node;
 mod nodes;
 mod openapi;
 mod result;
@@ -107,6 +108,7 @@ fn api() -> OpenApiRouter<Rest> {
         .routes(routes!(executions::execution, executions::cancel))
         .routes(routes!(events::events))
         .routes(routes!(nodes::nodes))
+        .routes(routes!(node::node, node::change))
         .routes(routes!(functions::functions, functions::upload).layer(uploads))
         .routes(routes!(function::function, function::remove))
         .routes(routes!(health::health))

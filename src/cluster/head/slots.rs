@@ -26,6 +26,7 @@ use tokio::{
 use self::worker::{KnownOffer, Worker};
 use super::{
     client::Client,
+    node_registry::NodeRegistry,
     placement::{
         Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
     },
@@ -97,6 +98,8 @@ pub(super) struct Slots(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
+    /// Who may be given work.
+    registry: NodeRegistry,
     workers: BTreeMap<PeerId, Worker>,
     /// No more than executions under way.
     queue: FairQueue<Client, Waiting>,
@@ -145,6 +148,21 @@ impl QueuedRequest {
 }
 
 impl Slots {
+    /// Those of workers that may be given work by `registry`.
+    pub(super) fn new(registry: NodeRegistry) -> Self {
+        Self(Arc::new(Mutex::new(Table { registry, ..Table::default() })))
+    }
+
+    /// Serves requests that wait, since more workers may be given work than before.
+    pub(super) fn look_again(&self) {
+        self.grant(self.0.lock());
+    }
+
+    /// How many orders `peer` runs, or is about to be given.
+    pub(super) fn n_running(&self, peer: &PeerId) -> usize {
+        self.0.lock().workers.get(peer).map_or(0, |worker| worker.running.len())
+    }
+
     /// Takes note of what a worker offers.
     pub(super) fn note_offer(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
         let mut table = self.0.lock();
@@ -444,8 +462,11 @@ impl Table {
 
     /// Those that could run what is wanted, now or soon.
     fn candidates(&self, want: &SlotRequest, now: Instant) -> Vec<(&PeerId, Candidate)> {
-        let fit = self.workers.iter().filter(|(_, worker)| {
-            worker.is_fit(want, now) && (worker.n_free() > 0 || !worker.running.is_empty())
+        let is_open = self.registry.check_work();
+        let fit = self.workers.iter().filter(|(peer, worker)| {
+            is_open(peer)
+                && worker.is_fit(want, now)
+                && (worker.n_free() > 0 || !worker.running.is_empty())
         });
         let fit: Vec<(&PeerId, &Worker)> = fit.collect();
         let heaviest = fit.iter().map(|(_, worker)| worker.weight()).max().unwrap_or_default();
@@ -473,9 +494,9 @@ impl Table {
 
     /// How many could run what is wanted, once they have a free slot.
     fn n_could_run(&self, want: &SlotRequest) -> usize {
-        let now = Instant::now();
-        self.workers
-            .values()
+        let (now, is_open) = (Instant::now(), self.registry.check_work());
+        let open = self.workers.iter().filter(|(peer, _)| is_open(peer));
+        open.map(|(_, worker)| worker)
             .filter(|worker| !worker.running.is_empty() || worker.n_free() > 0)
             .filter(|worker| worker.could_run(want, now))
             .count()

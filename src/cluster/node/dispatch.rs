@@ -139,7 +139,10 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
-                    self.context.network.vouch(&peer);
+                    // Under pressure, those that wait to be approved are parted with first.
+                    if self.context.network.hears(&peer) {
+                        self.context.network.vouch(&peer);
+                    }
                     let is_worker = offer.role.parse() == Ok(Role::Worker);
                     if is_worker && self.node_role.role() == Role::Worker {
                         self.context.network.neighbor(&peer);

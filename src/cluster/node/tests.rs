@@ -7,6 +7,7 @@ mod generations;
 mod liars;
 mod logs;
 mod offers;
+mod operator;
 mod rest;
 mod safety;
 mod shutdown;

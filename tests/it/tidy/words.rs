@@ -121,13 +121,14 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 14] = [
+const SERDE: [&str; 15] = [
     "src/wire/",
     "src/task/traces.rs",
     "src/cluster/message",
     "src/content/files.rs",
     "src/content/manifest.rs",
     "src/content/peers.rs",
+    "src/cluster/head/node_registry.rs",
     "src/cluster/head/server",
     "src/cluster/peer_db.rs",
     "src/inference/store",

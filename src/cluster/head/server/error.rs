@@ -13,7 +13,7 @@ use tracing::error;
 use web::{extract::BodyError, host_names::UNKNOWN_HOST};
 use wire::error::HeadError;
 
-use super::super::Unavailable;
+use super::super::{Unavailable, node_registry::DecideError, nodes::ChangeError};
 use crate::network::PublishError;
 
 /// Why a request was not accepted: the status, and the words for its sender.
@@ -41,6 +41,11 @@ impl Refused {
     /// The head holds no such function.
     pub(super) const UNKNOWN_FUNCTION: Self =
         Self::new(StatusCode::NOT_FOUND, "this head holds no function of this id");
+    /// The head knows no such node.
+    pub(super) const UNKNOWN_NODE: Self = Self::new(
+        StatusCode::NOT_FOUND,
+        "this head knows no node of this id: GET /api/v1/nodes lists those that it knows",
+    );
     /// As many functions as possible are being uploaded.
     pub(super) const TOO_MANY_UPLOADS: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -93,6 +98,34 @@ impl From<BodyError> for Refused {
 impl From<Unavailable> for Refused {
     fn from(error: Unavailable) -> Self {
         Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string().into())
+    }
+}
+
+impl From<ChangeError> for Refused {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Unknown => Self::UNKNOWN_NODE,
+            ChangeError::Own => Self::new(
+                StatusCode::CONFLICT,
+                "this is the head itself, which runs no functions: name one of its workers",
+            ),
+            ChangeError::Decide(DecideError::Full) => Self(
+                StatusCode::INSUFFICIENT_STORAGE,
+                format!("could not {}", DecideError::Full).into(),
+            ),
+            ChangeError::Decide(DecideError::Write { path, source }) => {
+                error!(path = %path.display(), %source, "failed to keep a decision on a node");
+                let message = "could not keep the decision on the node, and nothing has changed: see \
+                               the head's log";
+                let status = if is_no_space(&source) {
+                    StatusCode::INSUFFICIENT_STORAGE
+                } else {
+                    StatusCode::INTERNAL_SERVER_ERROR
+                };
+                Self::new(status, message)
+            }
+            ChangeError::Stopping => Unavailable::Stopping.into(),
+        }
     }
 }
 

@@ -1,7 +1,12 @@
 //! `GET /api/v1/nodes`: lists the nodes a head knows, itself first.
 
+use std::collections::BTreeMap;
+
 use axum::{extract::State, response::Response};
-use model::node::{PeerId, Role, Subgroup};
+use model::{
+    node::{PeerId, Role, Subgroup},
+    timestamp::Timestamp,
+};
 use wire::{
     functions::{NodeBody, NodesResponse},
     paths,
@@ -13,13 +18,31 @@ use super::{
 };
 use crate::peers::Peer;
 
-/// The nodes the head knows: itself first, then its peers by id.
+/// The nodes the head knows: itself first, then by id its peers and those that the operator decided of.
+///
+/// Nodes that wait to be approved are listed as long as they are connected.
 #[utoipa::path(get, path = paths::NODES, tag = "cluster",
     responses((status = 200, description = "Nodes", body = NodesResponse)))]
 pub(super) async fn nodes(State(head): State<Head>) -> Response {
-    let peers = head.peers().into_iter().map(|(id, peer)| body(&head, &id, peer));
+    let mut known: BTreeMap<PeerId, Peer> = head.peers().into_iter().collect();
+    known.retain(|peer, known| known.is_connected || !head.is_pending(peer));
+    for peer in head.0.registry.decided() {
+        known.entry(peer).or_default();
+    }
+    let peers = known.into_iter().map(|(id, peer)| body(&head, &id, peer));
     let nodes = [own_node(&head)].into_iter().chain(peers).collect();
     answer(&NodesResponse { nodes })
+}
+
+/// One node, if the head knows it.
+pub(super) fn describe_node(head: &Head, peer_id: &PeerId) -> Option<NodeBody> {
+    if peer_id == head.0.context.network.peer_id() {
+        return Some(own_node(head));
+    }
+    let known = head.peers().into_iter().find(|(id, _)| id == peer_id);
+    let decided = || head.knows_node(peer_id).then(Peer::default);
+    let peer = known.map(|(_, peer)| peer).or_else(decided)?;
+    Some(body(head, peer_id, peer))
 }
 
 fn own_node(head: &Head) -> NodeBody {
@@ -52,13 +75,16 @@ fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
         addresses: peer.addresses,
         connected: peer.is_connected,
         latency_ms: peer.latency.map(millis),
-        last_seen: Some(peer.last_seen.to_string()),
+        last_seen: (peer.last_seen != Timestamp::default()).then(|| peer.last_seen.to_string()),
         runs: peer.n_runs,
         agreed: peer.n_agreed,
         agreement_percent: (peer.n_runs > 0)
             .then(|| 100.0 * count(peer.n_agreed) / count(peer.n_runs)),
         slots: slots.map(|(all, _)| all),
         slots_free: slots.map(|(_, free)| free),
+        cordoned: head.0.registry.decision(peer_id).is_cordoned,
+        approval: head.0.approval_of(peer_id, peer.role),
+        running: head.0.slots.n_running(peer_id),
         attributes: peer.attributes,
         functions: peer.functions.iter().map(ToString::to_string).collect(),
     }

@@ -1,0 +1,211 @@
+//! What the operator decides of nodes: cordoned, drained, approved and refused ones.
+
+use super::*;
+
+const JSON: &str = "application/json";
+
+/// Changes a node, and returns the status and the answer.
+async fn patch(head: &Node, node: &str, body: Value) -> (u16, Value) {
+    let line = format!("PATCH /api/v1/nodes/{node}");
+    send(head.api_address().unwrap(), &line, JSON, &body.to_string()).await
+}
+
+/// Changes a node, which succeeds.
+async fn changed(head: &Node, node: &PeerId, body: Value) -> Value {
+    let (status, answer) = patch(head, node.as_str(), body).await;
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+/// What the head lists of `node`.
+async fn listed(head: &Node, node: &PeerId) -> Option<Value> {
+    let (_, list) = get(head.api_address().unwrap(), "/api/v1/nodes").await;
+    let mut nodes = list["nodes"].as_array().unwrap().iter();
+    nodes.find(|listed| listed["peer_id"] == node.as_str()).cloned()
+}
+
+#[tokio::test]
+async fn a_cordoned_worker_gets_no_work_by_offer_nor_by_roll_call() {
+    let cluster = Cluster::of(&[&[], &[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    assert_eq!(cluster.execute(request(&hello, 2)).await["code"], "200");
+    let (first, other) = (cluster.workers[0].peer_id(), cluster.workers[1].peer_id());
+    for _ in 0..2 {
+        let answer = changed(&cluster.head, first, json!({"cordoned": true})).await;
+        assert_eq!((&answer["cordoned"], &answer["orders"]), (&json!(true), &json!([])));
+    }
+    for n_nodes in [1, 1, 1, 1, -1] {
+        let answer = cluster.execute(request(&hello, n_nodes)).await;
+        assert_eq!(answer["cluster"]["peers"], texts(std::slice::from_ref(other)), "{answer}");
+    }
+    let mut two = request(&hello, 2);
+    two["config"]["timeout"] = json!(1);
+    let answer = cluster.execute(two).await;
+    assert_eq!(answer["code"], "408");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.ends_with("; 1 more is cordoned (see triptych nodes)"), "{message}");
+    let answer = changed(&cluster.head, first, json!({"cordoned": false})).await;
+    assert_eq!(answer["cordoned"], Value::Null);
+    assert_eq!(cluster.execute(request(&hello, 2)).await["code"], "200");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_request_that_waits_is_served_once_its_worker_is_uncordoned() {
+    let cluster = Cluster::of(&[&[]]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let worker = cluster.workers[0].peer_id();
+    changed(&cluster.head, worker, json!({"cordoned": true})).await;
+    let uncordoned = async {
+        until(WITHIN, || async {
+            let under_way = cluster.head.head().unwrap().executions().under_way();
+            if under_way.is_empty() { Err("not asked") } else { Ok(()) }
+        })
+        .await
+        .unwrap();
+        changed(&cluster.head, worker, json!({"cordoned": false})).await;
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(request(&hello, 1)), uncordoned);
+    assert_eq!(answer["code"], "200", "{answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_drained_worker_ends_what_it_runs() {
+    let mut cluster = Cluster::of(&[]).await;
+    let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
+    cluster.add_worker(&[], limits, 2).await;
+    let spin = cluster.add("spin.wasm", SPIN).await;
+    let worker = cluster.workers[0].peer_id();
+    let draining = async {
+        busy(&cluster.workers[0]).await;
+        let answer = changed(&cluster.head, worker, json!({"cordoned": true})).await;
+        assert_eq!(answer["running"], 1, "{answer}");
+        assert_eq!(answer["orders"][0]["function_id"], spin.id.to_string(), "{answer}");
+        let node = format!("{worker}?wait=60");
+        let (status, answer) = patch(&cluster.head, &node, json!({"cordoned": true})).await;
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!((&answer["running"], &answer["orders"]), (&Value::Null, &json!([])));
+    };
+    let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), draining);
+    assert_eq!(answer["code"], "200", "what it ran was not ended: {answer}");
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_change_of_no_node_of_the_cluster_is_refused() {
+    let cluster = Cluster::of(&[]).await;
+    let own = cluster.head.peer_id().as_str();
+    let stranger = Identity::random().peer_id().to_string();
+    for (node, body, want) in [
+        (stranger.as_str(), json!({"cordoned": true}), 404),
+        ("no id", json!({"cordoned": true}), 404),
+        ("12D3KooWshort", json!({"approval": "approved"}), 404),
+        (own, json!({"cordoned": true}), 409),
+        (own, json!({"approval": "maybe"}), 400),
+        (&format!("{own}?wait=61"), json!({}), 400),
+    ] {
+        let (status, answer) = patch(&cluster.head, &node.replace(' ', "%20"), body).await;
+        assert_eq!(status, want, "{node}: {answer}");
+    }
+    let (status, answer) =
+        get(cluster.head.api_address().unwrap(), &format!("/api/v1/nodes/{stranger}")).await;
+    assert_eq!(status, 404);
+    assert!(answer["message"].as_str().unwrap().contains("GET /api/v1/nodes"), "{answer}");
+    let path = format!("/api/v1/nodes/{own}");
+    assert_eq!(get(cluster.head.api_address().unwrap(), &path).await.1["role"], "head");
+    cluster.group.shutdown().await;
+}
+
+/// Options of a head that keeps what is decided, in `dir`.
+fn keeping(dir: &std::path::Path, requires_approval: bool) -> NodeOptions {
+    let mut options = head_options(dir.join("functions"), Identity::random(), 0);
+    options.connectivity.peer_db = Some(dir.join("peers"));
+    options.work.requires_approval = requires_approval;
+    options
+}
+
+#[tokio::test]
+async fn a_cordon_outlasts_a_restart_and_is_listed_without_the_worker() {
+    let (dir, cordoned) = (tempfile::tempdir().unwrap(), Identity::random().peer_id().clone());
+    for is_first in [true, false] {
+        let group = Group::default();
+        let head = Node::start(keeping(dir.path(), false), &group, Clock::system()).await.unwrap();
+        if is_first {
+            changed(&head, &cordoned, json!({"approval": "approved"})).await;
+            changed(&head, &cordoned, json!({"cordoned": true})).await;
+        }
+        let node = listed(&head, &cordoned).await.unwrap();
+        assert_eq!((&node["cordoned"], &node["connected"]), (&json!(true), &json!(false)));
+        group.shutdown().await;
+    }
+}
+
+/// Adds a worker of this identity, that declares a zone, and waits until the head knows that it does.
+async fn add(cluster: &mut Cluster, identity: Identity) {
+    let folder = cluster.dir.path().join(identity.peer_id().as_str());
+    let attributes = [("zone".to_owned(), "a".to_owned())].into();
+    let options = NodeOptions {
+        role: RoleOptions::Worker,
+        boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
+        connectivity: Connectivity::for_role(Role::Worker),
+        work: WorkOptions { attributes, ..WorkOptions::usual() },
+        ..head_options(folder, identity, 0)
+    };
+    let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
+    let id = worker.peer_id().clone();
+    cluster.workers.push(worker);
+    cluster.sees(&[id]).await;
+}
+
+#[tokio::test]
+async fn a_head_that_requires_approval_gives_work_to_approved_workers_alone() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
+    let mut cluster = Cluster { group, head, workers: Vec::new(), dir };
+    let (early, late) = (Identity::random(), Identity::random());
+    let known = changed(&cluster.head, early.peer_id(), json!({"approval": "approved"})).await;
+    assert_eq!((&known["approval"], &known["connected"]), (&json!("approved"), &json!(false)));
+    for identity in [early.clone(), late.clone()] {
+        add(&mut cluster, identity).await;
+    }
+    let waiting = listed(&cluster.head, late.peer_id()).await.unwrap();
+    assert_eq!(waiting["approval"], "pending", "{waiting}");
+    assert_eq!(waiting["attributes"], json!({"zone": "a"}), "{waiting}");
+    assert!(!waiting["addresses"].as_array().unwrap().is_empty(), "{waiting}");
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let early = texts(std::slice::from_ref(early.peer_id()));
+    for _ in 0..3 {
+        let answer = cluster.execute(request(&hello, 1)).await;
+        assert_eq!(answer["cluster"]["peers"], early, "{answer}");
+    }
+    let mut two = request(&hello, 2);
+    two["config"]["timeout"] = json!(1);
+    let answer = cluster.execute(two.clone()).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.ends_with("1 more is waiting for approval (see triptych nodes)"), "{message}");
+    changed(&cluster.head, late.peer_id(), json!({"approval": "approved"})).await;
+    assert_eq!(cluster.execute(request(&hello, 2)).await["code"], "200");
+    changed(&cluster.head, late.peer_id(), json!({"approval": "refused"})).await;
+    let answer = cluster.execute(two).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("1 more is refused by the operator (see triptych nodes)"),
+        "{message}"
+    );
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_waits_for_approval_is_listed_while_it_is_connected_alone() {
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
+    let mut cluster = Cluster { group, head, workers: Vec::new(), dir };
+    let worker = Identity::random();
+    add(&mut cluster, worker.clone()).await;
+    cluster.workers[0].shutdown().await;
+    until(WITHIN, || async { listed(&cluster.head, worker.peer_id()).await.map_or(Ok(()), Err) })
+        .await
+        .unwrap();
+    cluster.group.shutdown().await;
+}

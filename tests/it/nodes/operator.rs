@@ -1,0 +1,76 @@
+//! What an operator decides of nodes at the command line: approved, cordoned and drained ones.
+
+use serde_json::Value;
+use task::wait;
+
+use crate::support::{
+    cluster::{Node, WITHIN},
+    command::{Home, demo},
+};
+
+/// Ends at its limit alone.
+const ENDLESS: &str = r#"(module (memory (export "memory") 1)
+  (func (export "_start") (loop $again (br $again))))"#;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_is_approved_cordoned_and_uncordoned() {
+    let head = Node::head(&["--require-approval"]);
+    let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
+    let worker = Node::worker(&head, &["--attribute", "zone=a"]);
+    let id = worker.id();
+    let pending = wait::until(WITHIN, || async {
+        let listed = json(&home.done(&["nodes", "list", "--selector", "zone=a", "--json"]));
+        if listed["nodes"][0]["approval"] == "pending" { Ok(()) } else { Err(listed) }
+    });
+    pending.await.unwrap();
+    let run = ["function", "run", &demo("hello.wasm"), "--timeout", "1", "--raw"];
+    let refused = home.fails(&run);
+    assert!(refused.contains("1 more is waiting for approval (see triptych nodes)"), "{refused}");
+    let approved = home.done(&["nodes", "approve", &id]);
+    assert!(approved.contains("zone=a") && !approved.contains("pending"), "{approved}");
+    let hello = ["function", "run", &demo("hello.wasm"), "--selector", "zone=a"];
+    assert!(home.done(&hello).contains("1 of 1 node "));
+
+    let cordoned = home.done(&["nodes", "cordon", "--selector", "zone in (a,b)"]);
+    assert!(cordoned.lines().nth(1).unwrap().contains("cordoned"), "{cordoned}");
+    let refused = home.fails(&run);
+    assert!(refused.contains("1 more is cordoned (see triptych nodes)"), "{refused}");
+    let listed = home.done(&["nodes"]);
+    assert!(listed.lines().any(|line| line.starts_with(&id) && line.contains("cordoned")));
+    home.done(&["nodes", "uncordon", &id]);
+    home.done(&run);
+
+    let none = home.fails(&["nodes", "cordon", "--selector", "zone=b"]);
+    assert!(none.contains("find a worker that `zone=b` selects"), "{none}");
+    let unknown = home.fails(&["nodes", "cordon", &head.id()]);
+    assert!(unknown.contains("this is the head itself"), "{unknown}");
+    let cut = home.run(&["nodes", "approve", "12D3KooWshort"]);
+    assert!(cut.code == 2 && cut.err.contains("it is not whole"), "{cut:?}");
+}
+
+#[tokio::test]
+async fn draining_says_what_still_runs_and_waits_for_it() {
+    let head = Node::head(&[]);
+    let worker = Node::worker(&head, &["--run-limit", "3600", "--log-level", "debug"]);
+    head.has_workers(1).await;
+    let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
+    let id = worker.id();
+    let idle = json(&home.done(&["nodes", "drain", &id, "--json"]));
+    assert_eq!(idle["nodes"][0]["orders"], Value::Array(Vec::new()), "{idle}");
+    home.done(&["nodes", "uncordon", &id]);
+    let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
+    let request = home.done(&["function", "run", &module, "--async"]);
+    worker.logged("execution begins");
+    let busy = home.run(&["nodes", "drain", &id, "--timeout", "0"]);
+    assert_eq!(busy.code, 1, "{busy:?}");
+    assert!(busy.out.contains("draining"), "{busy:?}");
+    let want = format!("{id} still runs 1 of requests {}", request.trim());
+    assert!(busy.err.contains(&want), "{busy:?}");
+    home.done(&["function", "cancel", request.trim()]);
+    let drained = home.done(&["nodes", "drain", &id]);
+    assert!(drained.contains("cordoned"), "{drained}");
+}
