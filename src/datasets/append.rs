@@ -26,6 +26,7 @@ use crate::{
     Datasets,
     error::{OperationError, Result},
     follow::render_frames,
+    hub::frame::CommitRows,
     log::render_commit,
     metrics,
 };
@@ -49,7 +50,8 @@ impl Datasets {
     /// to the stored one with its timestamp. Appends to one dataset that arrive together share a
     /// transaction. One that is a `batch` is stored once.
     ///
-    /// On return the rows and their buckets are durable, and the dataset's followers have them.
+    /// On return the rows and their buckets are durable, and the dataset's followers have them; where
+    /// other services write to it at the same time, they have them soon after.
     /// Dropping the future does not undo an append under way.
     ///
     /// # Errors
@@ -88,7 +90,8 @@ impl Datasets {
             let revision = appended.revision;
             // Before the readers that wait for it are woken.
             recent_commits.record(dataset, revision, || render_commit(&mut writer, revision, rows));
-            hub.publish(dataset, revision, || render_frames(&mut writer, rows, revision, era));
+            let commits = [CommitRows { revision, rows: 0..rows.len() }];
+            hub.publish(dataset, revision, || render_frames(&mut writer, rows, &commits, era));
         });
         let began = Instant::now();
         let span = info_span!(target: traces::TARGET, "AppendRows", %dataset, n_rows = block.len());

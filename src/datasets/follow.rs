@@ -25,7 +25,10 @@ use wire::datasets::{EVENT_DATA, EVENT_RESET, Reset};
 use crate::{
     Datasets,
     error::{OperationError, Result},
-    hub::{CutOff, FRAME_BYTES, FRAME_ROWS, Frame, HubEvent, Subscription},
+    hub::{
+        CutOff, Hub, HubEvent, Subscription,
+        frame::{CommitRows, Frame, frames_of},
+    },
 };
 
 /// Missed rows that are read at a time: a few megabytes of events.
@@ -101,6 +104,9 @@ pub(crate) enum FollowEnd {
     /// The reader was too slow.
     #[error(transparent)]
     CutOff(#[from] CutOff),
+    /// The service does not know what follows.
+    #[error("follow commits that the service has no record of any more")]
+    Lost,
     /// The missed rows could not be read.
     #[error("read what was missed")]
     Broken(#[from] OperationError),
@@ -135,8 +141,11 @@ impl FollowStream {
                         continue;
                     }
                     // Between subscribing and reading some commits came both ways.
-                    Some(HubEvent::Frame(frame)) if frame.revision <= *revision => continue,
-                    Some(HubEvent::Frame(frame)) => return Ok(Some(frame.events)),
+                    Some(HubEvent::Frame(frame)) => match frame.after(*revision) {
+                        None => continue,
+                        events => return Ok(events),
+                    },
+                    Some(HubEvent::Lost) => return Err(FollowEnd::Lost),
                 },
             };
             let (state, events) = match next {
@@ -185,9 +194,9 @@ impl Datasets {
     ) -> Result<(State, Bytes)> {
         // Subscribing first misses no commit, and no end of the access.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
-        let era = self.era;
+        let (era, hub) = (self.era, self.hub.clone());
         let replay = self.read_store(move |store| {
-            let columns = find_columns(store, key, dataset)?;
+            let columns = begin(&hub, store, key, dataset)?;
             let (rows, revision) = store.newest(dataset, REPLAY_ROWS)?;
             let mut writer = Writer::new(dataset, &columns);
             for (row_idx, number) in safe_numbers(&rows.ids).into_iter().enumerate() {
@@ -212,8 +221,9 @@ impl Datasets {
         };
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
+        let hub = self.hub.clone();
         let missed = self.read_store(move |store| {
-            let columns = find_columns(store, key, dataset)?;
+            let columns = begin(&hub, store, key, dataset)?;
             let limit = (MISSED_BYTES / row_bytes_max(&columns)).clamp(1, MISSED_ROWS);
             let Some(since) = store.since(dataset, cursor.number, limit)? else {
                 return Ok(None);
@@ -240,14 +250,17 @@ impl Datasets {
     }
 }
 
-/// The columns of a dataset that the key still sees.
-fn find_columns(
+/// The columns of a dataset that the key still sees, whose rows it is about to read.
+fn begin(
+    hub: &Hub,
     store: &dyn Store,
     key: KeyId,
     dataset: DatasetId,
 ) -> Result<Vec<Column>, StoreError> {
     let sight = store.sight(Some(key), &DatasetRef::Id(dataset))?;
-    sight.map(|sight| sight.columns).ok_or(StoreError::NoDataset { dataset })
+    let sight = sight.ok_or(StoreError::NoDataset { dataset })?;
+    hub.begin(dataset, sight.revision);
+    Ok(sight.columns)
 }
 
 /// For each row the cursor with which a reader that stops after it is sent the rest: the highest number
@@ -282,24 +295,17 @@ fn render_reset(dataset: DatasetId) -> Vec<u8> {
     )
 }
 
-/// Renders rows as events, in frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`].
+/// Renders the rows of commits as events.
 pub(crate) fn render_frames(
     writer: &mut Writer,
     rows: &Block,
-    revision: u64,
+    commits: &[CommitRows],
     era: u32,
 ) -> Vec<Frame> {
-    let (mut frames, mut events, mut n_rows) = (Vec::new(), Vec::new(), 0);
-    for row_idx in 0..rows.len() {
+    frames_of(commits, |events, row_idx| {
         let number = rows.ids.get(row_idx).copied().unwrap_or_default();
-        push_data_event(&mut events, writer, rows, row_idx, Cursor { era, number });
-        n_rows += 1;
-        if n_rows == FRAME_ROWS || events.len() >= FRAME_BYTES || row_idx + 1 == rows.len() {
-            frames.push(Frame { revision, events: Bytes::from(std::mem::take(&mut events)) });
-            n_rows = 0;
-        }
-    }
-    frames
+        push_data_event(events, writer, rows, row_idx, Cursor { era, number });
+    })
 }
 
 /// Renders a row as a server-sent event whose id is `cursor`.

@@ -3,35 +3,28 @@
 //! A commit is rendered once, and all readers share the bytes. A reader that lags by more than the
 //! buffer is cut off: it reconnects and gets the replay. Readers are also notified when their access
 //! may have ended.
+//!
+//! Where several services write one store, each publishes all commits, in their order: see
+//! [`shared`].
+
+pub(crate) mod frame;
+mod shared;
 
 use std::{collections::HashMap, sync::Arc};
 
-use bytes::Bytes;
 use model::{dataset::DatasetId, key::KeyId};
 use parking_lot::Mutex;
 use tokio::sync::{
+    Notify,
     broadcast::{self, error::RecvError},
     watch,
 };
 
-/// Frames that a reader may lag. At [`FRAME_ROWS`] rows each they hold most of a bulk insert, and a
+use self::frame::Frame;
+
+/// Frames that a reader may lag. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows each they hold most of a bulk insert, and a
 /// followed dataset takes some 20 MB at worst.
 pub(crate) const LAG_FRAMES: usize = 256;
-
-/// Rows in one frame at most.
-pub(crate) const FRAME_ROWS: usize = 256;
-
-/// Bytes of a frame at most, except its last row: as many as usual rows have.
-pub(crate) const FRAME_BYTES: usize = 80 * 1024;
-
-/// Events ready to be sent, and the commit that made them.
-#[derive(Debug, Clone)]
-pub(crate) struct Frame {
-    /// The number of the commit in its dataset.
-    pub(crate) revision: u64,
-    /// One or more whole events.
-    pub(crate) events: Bytes,
-}
 
 /// What is broadcast to the readers of a dataset.
 #[derive(Debug, Clone)]
@@ -39,6 +32,17 @@ pub(crate) enum HubEvent {
     Frame(Frame),
     /// The access of this key, or of any if `None`, may have ended: the reader must check again.
     Access(Option<KeyId>),
+    /// The commits that follow are not known: the reader must connect again.
+    Lost,
+}
+
+/// Who writes the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writers {
+    /// This service alone: all commits are published as they are made here.
+    One,
+    /// Other services, too: a commit is published when all before it are.
+    Several,
 }
 
 /// A reader lagged too far behind.
@@ -55,6 +59,9 @@ pub(crate) struct Hub {
     readers: Arc<Mutex<Readers>>,
     /// The maximum of readers of all datasets together. One more is refused.
     readers_max: usize,
+    writers: Writers,
+    /// Notified when there is something to read of other services' commits.
+    wake: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +78,11 @@ struct Channel {
     newest: watch::Sender<u64>,
     n_readers: usize,
     n_waiters: usize,
+    /// The last commit that was published; `None` until a reader has looked at the dataset. Used where
+    /// there are several writers.
+    published: Option<u64>,
+    /// Whether there are later commits to be read.
+    is_behind: bool,
 }
 
 impl Default for Channel {
@@ -80,6 +92,8 @@ impl Default for Channel {
             newest: watch::Sender::new(0),
             n_readers: 0,
             n_waiters: 0,
+            published: None,
+            is_behind: false,
         }
     }
 }
@@ -135,8 +149,8 @@ impl Readers {
 
 impl Hub {
     /// A hub of at most `readers_max` readers.
-    pub(crate) fn new(readers_max: usize) -> Self {
-        Self { readers: Arc::default(), readers_max }
+    pub(crate) fn new(readers_max: usize, writers: Writers) -> Self {
+        Self { readers: Arc::default(), readers_max, writers, wake: Arc::default() }
     }
 
     /// Follows a dataset, which `key` sees; none at the maximum of readers.
@@ -145,6 +159,7 @@ impl Hub {
         let followed = readers.follow(dataset, self.readers_max)?;
         followed.n_readers += 1;
         let messages = followed.sender.subscribe();
+        self.wake.notify_one();
         Some(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
@@ -154,6 +169,7 @@ impl Hub {
         let followed = readers.follow(dataset, self.readers_max)?;
         followed.n_waiters += 1;
         let newest = followed.newest.subscribe();
+        self.wake.notify_one();
         Some(CommitWatch { dataset, hub: self.clone(), newest })
     }
 
@@ -166,18 +182,25 @@ impl Hub {
         render: impl FnOnce() -> Vec<Frame>,
     ) {
         let sender = {
-            let readers = self.readers.lock();
-            let Some(followed) = readers.datasets.get(&dataset) else { return };
+            let mut readers = self.readers.lock();
+            let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
             followed.note_commit(revision);
+            if self.writers == Writers::Several && !followed.is_next(revision) {
+                if followed.is_behind {
+                    self.wake.notify_one();
+                }
+                return;
+            }
             if followed.n_readers == 0 {
                 return;
             }
             followed.sender.clone()
         };
-        for frame in render() {
-            // The last reader may have left meanwhile.
-            if sender.send(HubEvent::Frame(frame)).is_err() {
-                return;
+        let frames = render();
+        match self.writers {
+            Writers::One => send_all(&sender, frames),
+            Writers::Several => {
+                self.publish_read(dataset, revision.saturating_sub(1), revision, frames);
             }
         }
     }
@@ -203,6 +226,16 @@ impl Hub {
     }
 }
 
+/// Sends frames to the readers that are left.
+fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item = Frame>) {
+    for frame in frames {
+        // The last reader may have left meanwhile.
+        if sender.send(HubEvent::Frame(frame)).is_err() {
+            return;
+        }
+    }
+}
+
 impl Subscription {
     /// Receives the next event; `None` when the hub is gone. Cancel-safe.
     ///
@@ -222,7 +255,13 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let leave = |followed: &mut Channel| followed.n_readers -= 1;
+        let leave = |followed: &mut Channel| {
+            followed.n_readers -= 1;
+            if followed.n_readers == 0 {
+                followed.published = None;
+                followed.is_behind = false;
+            }
+        };
         self.hub.readers.lock().unfollow(self.dataset, leave);
     }
 }
@@ -254,114 +293,4 @@ impl Drop for CommitWatch {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::FutureExt as _;
-
-    use super::*;
-
-    impl Hub {
-        fn n_readers(&self, dataset: DatasetId) -> usize {
-            let readers = self.readers.lock();
-            readers.datasets.get(&dataset).map_or(0, |followed| followed.n_readers)
-        }
-    }
-
-    impl Subscription {
-        /// The next frame, if it is here already.
-        fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
-            match self.next().now_or_never().unwrap_or(Ok(None))? {
-                Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
-                Some(HubEvent::Access(_)) => panic!("nothing became hidden"),
-                None => Ok(None),
-            }
-        }
-
-        fn is_hidden(&mut self) -> bool {
-            matches!(self.next().now_or_never(), Some(Ok(Some(HubEvent::Access(_)))))
-        }
-    }
-
-    const KEY: KeyId = KeyId::new(7);
-
-    fn dataset() -> DatasetId {
-        DatasetId::new(1).unwrap()
-    }
-
-    fn frame(revision: u64) -> Vec<Frame> {
-        vec![Frame { revision, events: Bytes::from_static(b"event: data\n\n") }]
-    }
-
-    #[test]
-    fn all_readers_get_each_frame_once_and_share_its_bytes() {
-        let hub = Hub::new(3);
-        let mut readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
-        hub.publish(dataset(), 7, || frame(7));
-        hub.publish(DatasetId::new(2).unwrap(), 7, || panic!("nobody follows it"));
-        let got: Vec<Frame> =
-            readers.iter_mut().map(|reader| reader.try_next().unwrap().unwrap()).collect();
-        assert!(got.iter().all(|frame| frame.revision == 7));
-        assert!(got.windows(2).all(|pair| pair[0].events.as_ptr() == pair[1].events.as_ptr()));
-        assert!(readers[0].try_next().unwrap().is_none());
-    }
-
-    #[test]
-    fn a_lagging_reader_is_cut_off_alone() {
-        let hub = Hub::new(3);
-        let (mut slow, mut quick) =
-            (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
-        for revision in 0..=LAG_FRAMES as u64 {
-            hub.publish(dataset(), revision, || frame(revision));
-            assert_eq!(quick.try_next().unwrap().unwrap().revision, revision);
-        }
-        assert_eq!(slow.try_next().unwrap_err(), CutOff { lag_frames: 1 });
-    }
-
-    #[test]
-    fn a_dataset_without_readers_takes_no_memory() {
-        let hub = Hub::new(3);
-        let (one, two) =
-            (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
-        assert_eq!(hub.n_readers(dataset()), 2);
-        drop(one);
-        assert_eq!(hub.n_readers(dataset()), 1);
-        drop(two);
-        assert!(hub.readers.lock().datasets.is_empty());
-        hub.publish(dataset(), 8, || panic!("nobody follows it"));
-    }
-
-    #[test]
-    fn readers_are_notified_when_their_access_may_have_ended() {
-        let hub = Hub::new(3);
-        let other = DatasetId::new(2).unwrap();
-        let mut mine = hub.subscribe(dataset(), KEY).unwrap();
-        let mut elsewhere = hub.subscribe(other, KEY).unwrap();
-        let mut foreign = hub.subscribe(dataset(), KeyId::new(8)).unwrap();
-        hub.recheck_access_of(KEY);
-        assert!(mine.is_hidden() && elsewhere.is_hidden() && !foreign.is_hidden());
-        hub.recheck_access(dataset());
-        assert!(mine.is_hidden() && !elsewhere.is_hidden() && foreign.is_hidden());
-    }
-
-    #[test]
-    fn a_commit_ends_the_wait_for_one_after_an_older_one() {
-        let hub = Hub::new(2);
-        let (mut one, mut two) = (hub.watch(dataset()).unwrap(), hub.watch(dataset()).unwrap());
-        assert!(hub.watch(dataset()).is_none(), "they count as readers");
-        assert_eq!(one.wait_after(0).now_or_never(), None);
-        hub.publish(dataset(), 7, || panic!("nobody reads the rows"));
-        hub.publish(dataset(), 6, || panic!("nobody reads the rows"));
-        assert_eq!(one.wait_after(6).now_or_never(), Some(7));
-        assert_eq!(two.wait_after(7).now_or_never(), None);
-        drop((one, two));
-        assert!(hub.readers.lock().datasets.is_empty());
-    }
-
-    #[test]
-    fn readers_beyond_the_maximum_are_refused() {
-        let hub = Hub::new(3);
-        let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
-        assert!(hub.subscribe(dataset(), KEY).is_none());
-        drop(readers);
-        hub.subscribe(dataset(), KEY).unwrap();
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! [`DatasetsService`] starts it. Inside, the façade `Datasets` has every operation without HTTP, and
 //! `server/` a file for each path; `query` has the rules of a request, as plain functions of values;
-//! `hub` hands new rows to followers; `page_cache` and `download_cache` keep what was rendered; `source/`
+//! `hub` hands new rows to followers, and `replicas` those of other services on the same store; `page_cache` and `download_cache` keep what was rendered; `source/`
 //! generates live data. Rows are stored by room `tsdb`, and parsed and rendered by room `formats`.
 //! Absent on purpose: how keys are made and stored, which is `accounts`.
 
@@ -22,6 +22,7 @@ mod page_cache;
 mod query;
 mod read;
 mod recent_commits;
+mod replicas;
 mod retention;
 mod server;
 mod source;
@@ -39,13 +40,14 @@ use crate::{
     download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX, spool::Spool},
     download_cache::DownloadCache,
     follow::CATCHING_UP_MAX,
-    hub::Hub,
+    hub::{Hub, Writers},
     key_limit::KeyLimit,
     page_cache::PageCache,
     query::Caps,
     recent_commits::RecentCommits,
 };
 pub use crate::{
+    replicas::ReplicaOptions,
     server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},
     source::{
         load::LoadOptions,
@@ -99,9 +101,10 @@ impl Datasets {
     /// The operations on `store`. Running downloads end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
         let [a, b, c, d, ..] = store.era().to_le_bytes();
+        let writers = if store.shared().is_some() { Writers::Several } else { Writers::One };
         Self {
             store,
-            hub: Hub::new(streams_max()),
+            hub: Hub::new(streams_max(), writers),
             clock,
             downloads: KeyLimit::new(DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX),
             appends: AppendQueues::default(),

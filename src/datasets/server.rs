@@ -62,11 +62,11 @@ use wire::{
 
 use self::error::ApiError;
 use crate::{
-    Datasets, ReadOptions,
+    Datasets, ReadOptions, ReplicaOptions,
     download_cache::DownloadCache,
     key_limit::KeyLimit,
     query::{Caps, params::Params},
-    retention, run_blocking,
+    replicas, retention, run_blocking,
     source::{
         load::{self, LoadOptions},
         market::{self, MarketOptions},
@@ -99,6 +99,8 @@ pub struct DatasetsOptions {
     pub database: Option<DatabaseUrl>,
     /// Authenticates callers, and limits their rates.
     pub gate: Gate,
+    /// How the commits of other services on the database are followed.
+    pub replicas: ReplicaOptions,
     /// Served beside the paths of document 2, and outside the gate: accounts and their page.
     pub portal: Option<Router>,
     /// Feeds datasets with the load of the machine.
@@ -179,6 +181,9 @@ impl DatasetsService {
         }
         if let Some(market) = options.market {
             group.spawn("market", market::run(datasets.clone(), market, clock.clone()));
+        }
+        if datasets.store.shared().is_some() {
+            group.spawn("replicas", replicas::run(datasets.clone(), options.replicas));
         }
         group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
         let app = Arc::new(Shared {

@@ -15,7 +15,7 @@ pub mod sqlite;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{error::Error, fmt, io};
+use std::{collections::HashMap, error::Error, fmt, io};
 
 use db::connection::OpenError;
 use futures::future::BoxFuture;
@@ -140,6 +140,27 @@ pub struct Appended {
     pub n_rows: u64,
     /// The number of the commit, which counts up in each dataset from 1.
     pub revision: u64,
+}
+
+/// The newest commits of some datasets, out of one snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heads {
+    /// How often a tag was taken from a dataset or a key: where it has changed, some keys may see less
+    /// than before.
+    pub n_withdrawn: i64,
+    /// The number of the newest commit of each dataset that is there.
+    pub revisions: HashMap<DatasetId, u64>,
+}
+
+/// A commit on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Commit {
+    /// Its number in the dataset.
+    pub revision: u64,
+    /// The number of its first row, from which on its rows were numbered without gaps.
+    pub first_row: i64,
+    /// The number of its rows; 0 of a deletion.
+    pub n_rows: u64,
 }
 
 /// Called once, in the order of commits, when rows are durable and before their append returns.
@@ -378,6 +399,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>>;
 
+    /// What it tells about the commits of other services; `None` if only this one writes it.
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        None
+    }
+
     /// The number of this life of the store: row numbers of another one mean nothing here.
     fn era(&self) -> i64;
 
@@ -395,6 +421,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()>;
+}
+
+/// What a store that several services write tells each about the commits of the others.
+#[expect(clippy::missing_errors_doc, reason = "as for `Store`")]
+pub trait SharedStore {
+    /// The newest commits of those of `datasets` that are there.
+    fn heads(&self, datasets: &[DatasetId]) -> Result<Heads>;
+
+    /// The commits of a dataset after commit `after`, at most `limit`, in their order. Those of some
+    /// hours are on record; if the next one is not, the first returned has a higher number than that.
+    fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
 }
 
 impl dyn Store {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use ::datasets::{
     DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, LoadOptions, MarketOptions, MetadataFilters,
-    ReadOptions,
+    ReadOptions, ReplicaOptions,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -91,6 +91,7 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
         listen: command.listen,
         store_path: data_dir.datasets(),
         database: command.store,
+        replicas: ReplicaOptions::USUAL,
         gate,
         portal,
         load: command.demo.then_some(LoadOptions::USUAL),

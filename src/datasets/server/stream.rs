@@ -88,6 +88,10 @@ pub(super) async fn get(
 /// Why a stream ends whose key lost access to the dataset, or whose dataset was deleted.
 pub(super) const NO_ACCESS: &str = "the key may no longer read the dataset";
 
+/// Why a stream ends when the service lost track of the dataset's commits.
+const LOST: &str = "the service has no record of the rows that follow; connect again with the id of \
+                    the last event as Last-Event-ID";
+
 /// The events of one reader, in their order.
 struct Events {
     first: Option<Bytes>,
@@ -165,6 +169,7 @@ impl Events {
                          the last event as Last-Event-ID to go on from there"
                     ))
                 }
+                Err(FollowEnd::Lost) => Err(LOST.to_owned()),
                 Err(broken) => {
                     let id = self.follow.dataset;
                     error!(causes = chain(&broken), dataset.id = %id, "a stream broke");

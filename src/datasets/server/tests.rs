@@ -14,6 +14,7 @@ mod live;
 mod log;
 mod metrics;
 mod openapi;
+mod replicas;
 mod retention;
 mod roles;
 mod rows;
@@ -149,12 +150,22 @@ impl Service {
 /// Opens the store in `folder`, and what serves it.
 fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
+    app_on(Arc::new(store), folder, accounts, clock)
+}
+
+/// What serves a store; `folder` is for its caches.
+fn app_on(
+    store: Arc<dyn Store>,
+    folder: &Path,
+    accounts: &Accounts,
+    clock: &Clock,
+) -> (App, Group) {
     let group = Group::default();
     let pieces = DownloadCache::open(&folder.join("pieces"), 1 << 20).unwrap();
     let app = App::from(Shared {
         datasets: Datasets {
             download_cache: pieces.into(),
-            ..Datasets::new(Arc::new(store), clock.clone(), &group)
+            ..Datasets::new(store, clock.clone(), &group)
         },
         gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),
         clock: clock.clone(),
@@ -297,6 +308,7 @@ async fn the_service_serves_on_a_port_and_says_where() {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.path().join("d.sqlite"),
         database: None,
+        replicas: ReplicaOptions::USUAL,
         gate: Gate::new(accounts, GateOptions::unlimited(), Clock::system()),
         portal: None,
         load: None,

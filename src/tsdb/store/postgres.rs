@@ -13,6 +13,7 @@ mod batches;
 mod buckets;
 mod catalog;
 mod chunks;
+mod commits;
 mod delete;
 mod fault;
 mod first_page;
@@ -58,8 +59,9 @@ use self::{
     pages::{StoredSeries, Wanted},
 };
 use super::{
-    Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight, Since,
-    Store, StoreError, batch::StoredBatch, row_batch::VisitBatch, series::SeriesId,
+    Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
+    SharedStore, Sight, Since, Store, StoreError, batch::StoredBatch, row_batch::VisitBatch,
+    series::SeriesId,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -362,6 +364,10 @@ impl Store for PostgresStore {
         futures::future::ready(Ok(())).boxed()
     }
 
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        Some(self)
+    }
+
     fn era(&self) -> i64 {
         self.era
     }
@@ -378,6 +384,20 @@ impl Store for PostgresStore {
         visit: VisitBatch<'_>,
     ) -> Result<()> {
         scan::scan(self, SeriesId { dataset, resolution }, span, visit)
+    }
+}
+
+impl SharedStore for PostgresStore {
+    fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
+        let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
+        self.read(Snapshot::Statement, |c| {
+            let ids = Arc::clone(&ids);
+            async move { commits::heads(c, &ids).await }.boxed()
+        })
+    }
+
+    fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
+        self.read(Snapshot::Statement, |c| commits::list(c, dataset, after, limit).boxed())
     }
 }
 

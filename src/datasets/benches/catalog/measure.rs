@@ -14,7 +14,9 @@ use accounts::{
     Accounts,
     gate::{Gate, GateOptions},
 };
-use datasets::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, ReadOptions};
+use datasets::{
+    DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, ReadOptions, ReplicaOptions,
+};
 use serde_json::Value;
 use task::{clock::Clock, group::Group};
 use tokio::{runtime::Runtime, time::Instant};
@@ -93,6 +95,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.join("datasets.sqlite"),
         database: None,
+        replicas: ReplicaOptions::USUAL,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         portal: None,
         load: None,

@@ -206,7 +206,10 @@ async fn one_commit_answers_a_thousand_waiting_readers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_is_gone_frees_its_place_and_one_too_many_comes_again() {
     let mut service = Service::with_bars(1).await;
-    let datasets = Datasets { hub: crate::hub::Hub::new(1), ..service.app.datasets.clone() };
+    let datasets = Datasets {
+        hub: crate::hub::Hub::new(1, crate::hub::Writers::One),
+        ..service.app.datasets.clone()
+    };
     service.app = App::from(Shared { datasets, ..Shared::clone(&service.app) });
     service.router = router(Arc::clone(&service.app), None, &[]);
     let address = listen(&service).await;

@@ -10,11 +10,11 @@ use crate::server::stream::NO_ACCESS;
 const PATH: &str = "/api/rows/stream/?dataset=1";
 
 /// A stream being read, event by event.
-struct Reader {
+pub(super) struct Reader {
     body: BodyDataStream,
     text: String,
     /// The id of the last event that had one.
-    last_id: Option<String>,
+    pub(super) last_id: Option<String>,
 }
 
 impl Reader {
@@ -24,19 +24,24 @@ impl Reader {
 
     /// Goes on where another one stopped.
     async fn after(service: &Service, last_id: Option<&str>) -> Self {
-        let mut request = Request::builder().uri(PATH).header("X-API-Key", &service.reader);
+        Self::of(&service.router, &service.reader, PATH, last_id).await
+    }
+
+    /// Goes on where another one stopped, with a key on a path.
+    pub(super) async fn of(router: &Router, key: &str, path: &str, last_id: Option<&str>) -> Self {
+        let mut request = Request::builder().uri(path).header("X-API-Key", key);
         if let Some(last_id) = last_id {
             request = request.header("Last-Event-ID", last_id);
         }
         let request = request.body(Body::empty()).unwrap();
-        let response = service.router.clone().oneshot(request).await.unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
         Self { body: response.into_body().into_data_stream(), text: String::new(), last_id: None }
     }
 
     /// The next event's name and data; none at the end.
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub(super) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
@@ -54,7 +59,7 @@ impl Reader {
     }
 
     /// Reads the event that ends the stream, and returns the reason it gives.
-    async fn read_end(&mut self) -> String {
+    pub(super) async fn read_end(&mut self) -> String {
         let (name, data) = self.next().await.unwrap();
         assert_eq!(name, "end", "{data}");
         assert_eq!(self.next().await, None);

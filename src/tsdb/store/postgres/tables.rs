@@ -4,7 +4,7 @@ use db::postgres::schema::Schema;
 
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 2, tables: TABLES };
+pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 3, tables: TABLES };
 
 /// The tables, in a schema of their own.
 ///
@@ -32,6 +32,7 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 2, tables:
 /// - `feed`: what each of the last commits appended.
 /// - `batches`: appends that their writer, a key, called `batch`, with what it was answered. `digest` is
 ///   that of the request. The dataset may be deleted; then the batch is as if it were not there.
+/// - `withdrawn`: one row, which counts how often a tag was taken from a dataset or a key.
 /// - `doomed`: deleted datasets, of which some records are still to be removed.
 ///
 /// The views are for people: `overview` has a line for each dataset, `bars` the single buckets. The
@@ -162,6 +163,8 @@ CREATE TABLE batches (
 );
 CREATE INDEX batches_at ON batches (writer, at);
 
+CREATE TABLE withdrawn (n bigint NOT NULL);
+INSERT INTO withdrawn (n) VALUES (0);
 CREATE TABLE doomed (dataset bigint PRIMARY KEY);
 
 CREATE FUNCTION at(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE

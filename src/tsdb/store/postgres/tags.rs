@@ -37,7 +37,11 @@ pub(super) async fn change(c: &mut PgConnection, change: &TagChange) -> Result<b
         .bind(sought(tag))
         .bind(owner.get()),
     };
-    Ok(changing.execute(c).await?.rows_affected() > 0)
+    let is_changed = changing.execute(&mut *c).await?.rows_affected() > 0;
+    if is_changed && matches!(change, TagChange::Detach(..) | TagChange::Take { .. }) {
+        sqlx::query("UPDATE withdrawn SET n = n + 1").execute(c).await?;
+    }
+    Ok(is_changed)
 }
 
 async fn add(c: &mut PgConnection, dataset: DatasetId, tag: &str) -> Result<bool> {

@@ -1,0 +1,291 @@
+//! What readers of a hub get, and when.
+
+use std::collections::VecDeque;
+
+use futures::FutureExt as _;
+use proptest::prelude::*;
+
+use super::{
+    frame::{CommitRows, frames_of},
+    shared::Followed,
+    *,
+};
+
+impl Hub {
+    fn n_readers(&self, dataset: DatasetId) -> usize {
+        let readers = self.readers.lock();
+        readers.datasets.get(&dataset).map_or(0, |followed| followed.n_readers)
+    }
+}
+
+impl Subscription {
+    /// The next frame, if it is here already.
+    fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
+        match self.next().now_or_never().unwrap_or(Ok(None))? {
+            Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
+            Some(HubEvent::Access(_)) => panic!("nothing became hidden"),
+            Some(HubEvent::Lost) => panic!("nothing was lost"),
+            None => Ok(None),
+        }
+    }
+
+    fn is_hidden(&mut self) -> bool {
+        matches!(self.next().now_or_never(), Some(Ok(Some(HubEvent::Access(_)))))
+    }
+}
+
+const KEY: KeyId = KeyId::new(7);
+
+fn dataset() -> DatasetId {
+    DatasetId::new(1).unwrap()
+}
+
+/// Commits of one row, which is the number of the commit.
+fn frames(revisions: &[u64]) -> Vec<Frame> {
+    let commit = |(row_idx, revision): (usize, &u64)| CommitRows {
+        revision: *revision,
+        rows: row_idx..row_idx + 1,
+    };
+    let commits: Vec<CommitRows> = revisions.iter().enumerate().map(commit).collect();
+    frames_of(&commits, |to, row_idx| to.extend(format!("{} ", revisions[row_idx]).bytes()))
+}
+
+fn frame(revision: u64) -> Vec<Frame> {
+    frames(&[revision])
+}
+
+#[test]
+fn all_readers_get_each_frame_once_and_share_its_bytes() {
+    let hub = Hub::new(3, Writers::One);
+    let mut readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
+    hub.publish(dataset(), 7, || frame(7));
+    hub.publish(DatasetId::new(2).unwrap(), 7, || panic!("nobody follows it"));
+    let got: Vec<Frame> =
+        readers.iter_mut().map(|reader| reader.try_next().unwrap().unwrap()).collect();
+    assert!(got.iter().all(|frame| frame.revision == 7));
+    assert!(got.windows(2).all(|pair| pair[0].events.as_ptr() == pair[1].events.as_ptr()));
+    assert!(readers[0].try_next().unwrap().is_none());
+}
+
+#[test]
+fn a_lagging_reader_is_cut_off_alone() {
+    let hub = Hub::new(3, Writers::One);
+    let (mut slow, mut quick) =
+        (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
+    for revision in 0..=LAG_FRAMES as u64 {
+        hub.publish(dataset(), revision, || frame(revision));
+        assert_eq!(quick.try_next().unwrap().unwrap().revision, revision);
+    }
+    assert_eq!(slow.try_next().unwrap_err(), CutOff { lag_frames: 1 });
+}
+
+#[test]
+fn a_dataset_without_readers_takes_no_memory() {
+    let hub = Hub::new(3, Writers::One);
+    let (one, two) =
+        (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
+    assert_eq!(hub.n_readers(dataset()), 2);
+    drop(one);
+    assert_eq!(hub.n_readers(dataset()), 1);
+    drop(two);
+    assert!(hub.readers.lock().datasets.is_empty());
+    hub.publish(dataset(), 8, || panic!("nobody follows it"));
+}
+
+#[test]
+fn readers_are_notified_when_their_access_may_have_ended() {
+    let hub = Hub::new(3, Writers::One);
+    let other = DatasetId::new(2).unwrap();
+    let mut mine = hub.subscribe(dataset(), KEY).unwrap();
+    let mut elsewhere = hub.subscribe(other, KEY).unwrap();
+    let mut foreign = hub.subscribe(dataset(), KeyId::new(8)).unwrap();
+    hub.recheck_access_of(KEY);
+    assert!(mine.is_hidden() && elsewhere.is_hidden() && !foreign.is_hidden());
+    hub.recheck_access(dataset());
+    assert!(mine.is_hidden() && !elsewhere.is_hidden() && foreign.is_hidden());
+}
+
+#[test]
+fn a_commit_ends_the_wait_for_one_after_an_older_one() {
+    let hub = Hub::new(2, Writers::One);
+    let (mut one, mut two) = (hub.watch(dataset()).unwrap(), hub.watch(dataset()).unwrap());
+    assert!(hub.watch(dataset()).is_none(), "they count as readers");
+    assert_eq!(one.wait_after(0).now_or_never(), None);
+    hub.publish(dataset(), 7, || panic!("nobody reads the rows"));
+    hub.publish(dataset(), 6, || panic!("nobody reads the rows"));
+    assert_eq!(one.wait_after(6).now_or_never(), Some(7));
+    assert_eq!(two.wait_after(7).now_or_never(), None);
+    drop((one, two));
+    assert!(hub.readers.lock().datasets.is_empty());
+}
+
+#[test]
+fn readers_beyond_the_maximum_are_refused() {
+    let hub = Hub::new(3, Writers::One);
+    let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
+    assert!(hub.subscribe(dataset(), KEY).is_none());
+    drop(readers);
+    hub.subscribe(dataset(), KEY).unwrap();
+}
+
+/// What may happen, in any order, to a service whose store others write, too.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Another service commits.
+    CommitElsewhere,
+    /// This service commits, and its hub learns of it later.
+    CommitHere,
+    /// The hub learns of the oldest commit made here that it does not know.
+    Publish,
+    /// A poll begins; or the one under way ends.
+    Poll,
+    /// What is marked begins to be read; or what was read is published.
+    Read,
+    /// A reader subscribes; or one that did looks at the dataset, and then at its rows.
+    Subscribe,
+    /// The first reader leaves.
+    Leave,
+}
+
+/// A dataset that several services write, and its readers at one of them.
+struct Replica {
+    hub: Hub,
+    head: u64,
+    /// Commits made here that the hub does not know.
+    unpublished: VecDeque<u64>,
+    /// What a poll under way found.
+    poll: Option<(Vec<Followed>, u64)>,
+    /// What a read under way found: after which commit, and through which.
+    read: Option<(u64, u64)>,
+    subscribing: Option<Subscription>,
+    /// Readers, each with the commit that its first rows included, and the later ones that it got.
+    readers: VecDeque<(Subscription, u64, Vec<u64>)>,
+}
+
+impl Replica {
+    fn new() -> Self {
+        Self {
+            hub: Hub::new(9, Writers::Several),
+            head: 3,
+            unpublished: VecDeque::new(),
+            poll: None,
+            read: None,
+            subscribing: None,
+            readers: VecDeque::new(),
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::CommitElsewhere => self.head += 1,
+            Step::CommitHere => {
+                self.head += 1;
+                self.unpublished.push_back(self.head);
+            }
+            Step::Publish => {
+                if let Some(revision) = self.unpublished.pop_front() {
+                    self.hub.publish(dataset(), revision, || frame(revision));
+                }
+            }
+            Step::Poll => match self.poll.take() {
+                None => self.poll = Some((self.hub.followed(), self.head)),
+                Some((followed, head)) => {
+                    for before in followed {
+                        self.hub.note_head(before, Some(head));
+                    }
+                }
+            },
+            Step::Read => match self.read.take() {
+                None => {
+                    let behind = self.hub.take_behind().pop();
+                    self.read = behind.map(|(_, after)| (after, self.head));
+                }
+                Some((after, through)) => {
+                    let revisions: Vec<u64> = (after + 1..=through).collect();
+                    self.hub.publish_read(dataset(), after, through, frames(&revisions));
+                }
+            },
+            Step::Subscribe => match self.subscribing.take() {
+                None => self.subscribing = self.hub.subscribe(dataset(), KEY),
+                Some(reader) => {
+                    self.hub.begin(dataset(), self.head);
+                    self.readers.push_back((reader, self.head, Vec::new()));
+                }
+            },
+            Step::Leave => drop(self.readers.pop_front()),
+        }
+        self.receive();
+    }
+
+    /// Gives the readers what was published.
+    fn receive(&mut self) {
+        for (reader, from, got) in &mut self.readers {
+            while let Some(frame) = reader.try_next().unwrap() {
+                let events = frame.after(*from).unwrap_or_default();
+                let text = String::from_utf8(events.to_vec()).unwrap();
+                got.extend(text.split_whitespace().map(|number| number.parse::<u64>().unwrap()));
+            }
+        }
+    }
+
+    /// Ends what is under way, then polls and reads once more.
+    fn finish(&mut self) {
+        while !self.unpublished.is_empty() {
+            self.step(Step::Publish);
+        }
+        for step in [Step::Poll, Step::Read] {
+            let is_under_way = match step {
+                Step::Poll => self.poll.is_some(),
+                _ => self.read.is_some(),
+            };
+            (0..3 - usize::from(!is_under_way)).for_each(|_| self.step(step));
+        }
+    }
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    use Step::{CommitElsewhere, CommitHere, Leave, Poll, Publish, Read, Subscribe};
+    prop_oneof![
+        Just(CommitElsewhere),
+        Just(CommitHere),
+        Just(CommitHere),
+        Just(Publish),
+        Just(Publish),
+        Just(Poll),
+        Just(Read),
+        Just(Read),
+        Just(Subscribe),
+        Just(Leave),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn readers_get_the_commits_of_all_services_once_and_in_order(
+        steps in prop::collection::vec(any_step(), 0..60),
+    ) {
+        let mut replica = Replica::new();
+        for step in steps {
+            replica.step(step);
+        }
+        replica.finish();
+        for (_, from, got) in &replica.readers {
+            let want: Vec<u64> = (from + 1..=replica.head).collect();
+            prop_assert_eq!(got, &want, "from {}", from);
+        }
+    }
+}
+
+#[test]
+fn a_store_that_went_back_ends_the_streams() {
+    let hub = Hub::new(3, Writers::Several);
+    let mut reader = hub.subscribe(dataset(), KEY).unwrap();
+    hub.begin(dataset(), 7);
+    let before = hub.followed()[0];
+    hub.note_head(before, Some(7));
+    assert!(reader.try_next().unwrap().is_none());
+    hub.note_head(before, Some(6));
+    assert!(matches!(reader.next().now_or_never(), Some(Ok(Some(HubEvent::Lost)))));
+}

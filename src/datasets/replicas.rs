@@ -1,0 +1,213 @@
+//! Several services on one store: each reads what the others committed, and publishes it to its own
+//! readers.
+//!
+//! The store is the truth, and is asked for the newest commits of all followed datasets in one
+//! statement, from time to time. A commit made here that is not the next one of its dataset has what
+//! is missing read at once. Nothing runs while nobody follows a dataset, or where only this service
+//! writes the store.
+
+use std::{error::Error, time::Duration};
+
+use formats::write::Writer;
+use futures::{StreamExt as _, stream};
+use model::dataset::DatasetId;
+use tokio::{
+    select,
+    time::{MissedTickBehavior, interval, sleep},
+};
+use tracing::{info, warn};
+use tsdb::{
+    catalog::DatasetRef,
+    store::{Commit, SharedStore, Store, StoreError},
+};
+
+use crate::{
+    Datasets,
+    follow::render_frames,
+    hub::frame::{CommitRows, Frame},
+};
+
+/// How a service follows the commits of other services on its store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaOptions {
+    /// How often the store is asked for the newest commits of the datasets that somebody follows.
+    pub poll_every: Duration,
+}
+
+impl ReplicaOptions {
+    /// Four times a second: a reader hardly notices, and a database takes many such statements.
+    pub const USUAL: Self = Self { poll_every: Duration::from_millis(250) };
+}
+
+/// The pause after each round of reading: while other services commit without pause, one round reads
+/// what came in this time.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Datasets that are read at a time, each with a connection to the database.
+const READS_MAX: usize = 4;
+
+/// Commits of a dataset that are read at a time.
+const COMMITS_MAX: usize = 8192;
+
+/// Rows that are read at a time, but for a longer commit: a few megabytes.
+const ROWS_MAX: u64 = 8192;
+
+/// Follows the commits of the other services until it is dropped.
+pub(crate) async fn run(datasets: Datasets, options: ReplicaOptions) {
+    let mut follower = Follower { datasets, n_withdrawn: None };
+    let mut polls = interval(options.poll_every.max(PAUSE));
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_failing = false;
+    loop {
+        let is_poll = select! {
+            _ = polls.tick() => true,
+            () = follower.datasets.hub.woken() => false,
+        };
+        match follower.run_round(is_poll).await {
+            Ok(()) if is_failing => {
+                info!("commits of other services are read again");
+                is_failing = false;
+            }
+            // Nothing is lost: the next round reads it.
+            Err(error) if !is_failing => {
+                let error = &error as &dyn Error;
+                warn!(error, "failed to read the commits of other services; trying on");
+                is_failing = true;
+            }
+            Ok(()) | Err(_) => {}
+        }
+        if is_failing {
+            sleep(options.poll_every).await;
+        }
+        if follower.datasets.hub.followed().is_empty() {
+            follower.datasets.hub.woken().await;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Follows the commits of the other services.
+struct Follower {
+    datasets: Datasets,
+    /// How often a tag had been taken away when that was last read.
+    n_withdrawn: Option<i64>,
+}
+
+/// What was read of the commits after one.
+enum Missing {
+    /// All is published.
+    Nothing,
+    /// The commits up to `through`, and whether there may be more.
+    Frames { frames: Vec<Frame>, through: u64, is_more: bool },
+    /// Some are not on record any more, and the dataset is at this commit.
+    Lost(u64),
+}
+
+impl Follower {
+    /// Reads and publishes what is missing; first polls the store if `is_poll`.
+    async fn run_round(&mut self, is_poll: bool) -> Result<(), StoreError> {
+        if is_poll {
+            self.poll().await?;
+        }
+        let behind = self.datasets.hub.take_behind();
+        let datasets = &self.datasets;
+        let read = |(dataset, after)| async move {
+            let result = datasets.publish_missing(dataset, after).await;
+            if result.is_err() {
+                datasets.hub.mark_behind(dataset);
+            }
+            result
+        };
+        let results: Vec<_> =
+            stream::iter(behind).map(read).buffer_unordered(READS_MAX).collect().await;
+        results.into_iter().collect()
+    }
+
+    /// Asks the store for the newest commits of all followed datasets.
+    async fn poll(&mut self) -> Result<(), StoreError> {
+        let hub = self.datasets.hub.clone();
+        let followed = hub.followed();
+        if followed.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<DatasetId> = followed.iter().map(|followed| followed.dataset).collect();
+        let heads = self.datasets.read_store(move |store| shared(store)?.heads(&ids)).await?;
+        for followed in followed {
+            let head = heads.revisions.get(&followed.dataset).copied();
+            hub.note_head(followed, head);
+        }
+        if self.n_withdrawn.replace(heads.n_withdrawn) != Some(heads.n_withdrawn) {
+            hub.recheck_all_access();
+        }
+        Ok(())
+    }
+}
+
+/// What a store tells about the commits of other services.
+fn shared(store: &dyn Store) -> Result<&dyn SharedStore, StoreError> {
+    store.shared().ok_or(StoreError::Closed)
+}
+
+impl Datasets {
+    /// Reads the commits of a dataset after one that was published, and publishes them.
+    async fn publish_missing(&self, dataset: DatasetId, after: u64) -> Result<(), StoreError> {
+        let era = self.era;
+        match self.read_store(move |store| read_missing(store, dataset, after, era)).await? {
+            Missing::Nothing => {}
+            Missing::Frames { frames, through, is_more } => {
+                self.hub.publish_read(dataset, after, through, frames);
+                if is_more {
+                    self.hub.mark_behind(dataset);
+                }
+            }
+            Missing::Lost(head) => {
+                warn!(dataset.id = %dataset, "lost track of dataset {dataset}; ending its streams");
+                self.hub.lose(dataset, head);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads and renders some of the commits after `after`. Blocks.
+fn read_missing(
+    store: &dyn Store,
+    dataset: DatasetId,
+    after: u64,
+    era: u32,
+) -> Result<Missing, StoreError> {
+    let mut commits = shared(store)?.commits(dataset, after, COMMITS_MAX)?;
+    let (Some(first), Some(sight)) =
+        (commits.first().copied(), store.sight(None, &DatasetRef::Id(dataset))?)
+    else {
+        return Ok(Missing::Nothing);
+    };
+    let n_found = commits.len();
+    let mut n_rows = 0;
+    let n_read = commits.iter().take_while(|commit| {
+        n_rows += commit.n_rows;
+        n_rows <= ROWS_MAX
+    });
+    commits.truncate(n_read.count().max(1));
+    let Some(last) = commits.last().copied() else { return Ok(Missing::Nothing) };
+    let n_rows: u64 = commits.iter().map(|commit| commit.n_rows).sum();
+    let limit = usize::try_from(n_rows).unwrap_or(usize::MAX);
+    let since = store.since(dataset, first.first_row - 1, limit)?;
+    let Some(since) = since.filter(|_| first.revision == after + 1) else {
+        return Ok(Missing::Lost(sight.revision));
+    };
+    // Rows that were replaced since are not among them, but those that replaced them may be.
+    let commits: Vec<CommitRows> =
+        commits.iter().map(|commit| rows_of(commit, &since.rows.ids)).collect();
+    let mut writer = Writer::new(dataset, &sight.columns);
+    let frames = render_frames(&mut writer, &since.rows, &commits, era);
+    let is_more = commits.len() < n_found || n_found == COMMITS_MAX;
+    Ok(Missing::Frames { frames, through: last.revision, is_more })
+}
+
+/// Which of the rows with these numbers, in their order, are a commit's.
+fn rows_of(commit: &Commit, numbers: &[i64]) -> CommitRows {
+    let end = commit.first_row.saturating_add_unsigned(commit.n_rows);
+    let before = |number: i64| numbers.partition_point(|there| *there < number);
+    CommitRows { revision: commit.revision, rows: before(commit.first_row)..before(end) }
+}

@@ -1,0 +1,216 @@
+//! Two services on one database: each serves what the other one committed.
+//!
+//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`, with a database `replicas`;
+//! `tests/interop/postgres/run.sh` starts one and runs them.
+
+use std::process;
+
+use axum::http::header::{ETAG, IF_NONE_MATCH};
+use model::dataset::DatasetId;
+
+use super::{stream::Reader, *};
+use crate::{
+    replicas::{ReplicaOptions, run},
+    server::stream::NO_ACCESS,
+};
+
+/// Rows that each service inserts in one test.
+const ROWS_EACH: usize = 300;
+
+/// Two services on one database, with a dataset that only one test uses.
+struct Pair {
+    one: Service,
+    two: Service,
+    dataset: i64,
+    /// The name of the dataset, and of the tag by which the reader sees it.
+    name: String,
+    /// Keeps the keys.
+    _base: Service,
+}
+
+impl Pair {
+    async fn start(name: &str) -> Self {
+        let base = Service::start().await;
+        let (one, two) = (replica_of(&base).await, replica_of(&base).await);
+        // Tests that ran before left theirs.
+        let name = format!("{name}-{}", process::id());
+        let columns = json!([{"name": "close", "dtype": "float"}]);
+        let body = json!({"name": name, "columns": columns, "tags": [name]});
+        let (status, created) = one.post(&one.owner, "/api/datasets/", &body).await;
+        assert_eq!(status, 201, "{created}");
+        let holders = format!("/api/tags/{name}/holders/");
+        assert_eq!(two.post(&two.owner, &holders, &json!({"key": 2})).await.0, 201);
+        Self { one, two, dataset: created["id"].as_i64().unwrap(), name, _base: base }
+    }
+
+    /// Inserts a row of a minute by one of the services.
+    async fn insert(&self, by: &Service, minute: usize, close: f64) {
+        let row = json!({"timestamp": moment(minute), "values": {"close": close}});
+        let body = json!({"dataset": self.dataset, "rows": [row]});
+        let answer = by.post(&by.owner, "/api/rows/bulk_insert/", &body).await;
+        assert_eq!(answer, (201, json!({"inserted": 1})));
+    }
+
+    async fn follow(&self, at: &Service, last_id: Option<&str>) -> Reader {
+        let path = format!("/api/rows/stream/?dataset={}", self.dataset);
+        let mut reader = Reader::of(&at.router, &at.reader, &path, last_id).await;
+        assert_eq!(reader.next().await.unwrap().0, "connected");
+        reader
+    }
+
+    /// The page of all rows from a service, and its tag; 304 and no text if it is `known`.
+    async fn page(&self, at: &Service, known: &str) -> (u16, String, String) {
+        let path = format!(
+            "/api/rows/?dataset={}&start={FIRST}&end={}&resolution=raw",
+            self.dataset,
+            moment(600)
+        );
+        let request = Request::builder().uri(path).header("X-API-Key", &at.reader);
+        let request = request.header(IF_NONE_MATCH, known).body(Body::empty()).unwrap();
+        let response = at.router.clone().oneshot(request).await.unwrap();
+        let tag = response.headers()[ETAG].to_str().unwrap().to_owned();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap(), tag)
+    }
+}
+
+/// Another service on the database, which knows the keys of `base`.
+async fn replica_of(base: &Service) -> Service {
+    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    let folder = tempdir().unwrap();
+    let url: DatabaseUrl = format!("{server}/replicas").parse().unwrap();
+    let store = run_blocking(move || PostgresStore::open(&url)).await.unwrap().unwrap();
+    let (accounts, clock) = (base.accounts.clone(), base.clock.clone());
+    let (app, group) = app_on(Arc::new(store), folder.path(), &accounts, &clock);
+    group.spawn("replicas", run(app.datasets.clone(), ReplicaOptions::USUAL));
+    let router = router(Arc::clone(&app), None, &[]);
+    let (owner, reader) = (base.owner.clone(), base.reader.clone());
+    Service { app, accounts, router, clock, group, owner, reader, folder }
+}
+
+/// The next rows of a stream: their values, and the numbers in the ids of the events.
+async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
+    let mut rows = Vec::new();
+    while rows.len() < n_rows {
+        let (name, data) = reader.next().await.unwrap();
+        assert_eq!(name, "data", "{data}");
+        let last_id = reader.last_id.as_deref().unwrap();
+        let (_, number) = last_id.rsplit_once('-').unwrap();
+        rows.push((data["close"].as_f64().unwrap(), number.parse().unwrap()));
+    }
+    rows
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn readers_of_each_service_get_the_rows_of_both_once_and_in_one_order() {
+    let pair = Pair::start("both").await;
+    let mut readers = [pair.follow(&pair.one, None).await, pair.follow(&pair.two, None).await];
+    let insert = async |by: &Service, place: usize| {
+        for n in 0..ROWS_EACH {
+            pair.insert(by, 2 * n + place, 1.0).await;
+        }
+    };
+    let [one, two] = &mut readers;
+    let ((), (), got_one, got_two) = tokio::join!(
+        insert(&pair.one, 0),
+        insert(&pair.two, 1),
+        read_rows(one, 2 * ROWS_EACH),
+        read_rows(two, 2 * ROWS_EACH),
+    );
+    let numbers: Vec<i64> = got_one.iter().map(|(_, number)| *number).collect();
+    let n_rows = i64::try_from(2 * ROWS_EACH).unwrap();
+    assert_eq!(numbers, (1..=n_rows).collect::<Vec<_>>(), "rows are numbered as committed");
+    assert_eq!(got_one, got_two);
+    // A reader goes on at the other service where it stopped.
+    let last_id = readers[0].last_id.clone();
+    pair.insert(&pair.one, 900, 7.0).await;
+    let mut resumed = pair.follow(&pair.two, last_id.as_deref()).await;
+    assert_eq!(read_rows(&mut resumed, 1).await, [(7.0, n_rows + 1)]);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn rows_follow_deletions_and_corrections_of_the_other_service() {
+    let pair = Pair::start("deleted").await;
+    let mut reader = pair.follow(&pair.two, None).await;
+    pair.insert(&pair.one, 1, 1.0).await;
+    assert_eq!(read_rows(&mut reader, 1).await, [(1.0, 1)]);
+    let range = format!("dataset={}&start={}&end={}", pair.dataset, moment(0), moment(9));
+    let deleted = pair.one.delete(&pair.one.owner, &format!("/api/rows/?{range}")).await;
+    assert_eq!(deleted, (200, json!({"deleted": 1})));
+    pair.insert(&pair.two, 1, 2.0).await;
+    pair.insert(&pair.one, 1, 3.0).await;
+    let rows = read_rows(&mut reader, 1).await;
+    // The second row may be replaced before it is read.
+    let last = if rows == [(2.0, 2)] { read_rows(&mut reader, 1).await } else { rows };
+    assert_eq!(last, [(3.0, 3)]);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn streams_end_when_the_other_service_takes_access_away() {
+    let pair = Pair::start("taken").await;
+    let holder = format!("/api/tags/{}/holders/", pair.name);
+    let mut reader = pair.follow(&pair.two, None).await;
+    assert_eq!(pair.one.delete(&pair.one.owner, &format!("{holder}2/")).await.0, 200);
+    assert_eq!(reader.read_end().await, NO_ACCESS);
+    assert_eq!(pair.one.post(&pair.one.owner, &holder, &json!({"key": 2})).await.0, 201);
+    let mut reader = pair.follow(&pair.two, None).await;
+    let tag = format!("/api/datasets/{}/tags/{}/", pair.dataset, pair.name);
+    assert_eq!(pair.one.delete(&pair.one.owner, &tag).await.0, 200);
+    assert_eq!(reader.read_end().await, NO_ACCESS);
+    let tag = json!({"tag_name": pair.name});
+    let tags = format!("/api/datasets/{}/tags/", pair.dataset);
+    assert_eq!(pair.one.post(&pair.one.owner, &tags, &tag).await.0, 201);
+    let mut reader = pair.follow(&pair.two, None).await;
+    let dataset = format!("/api/datasets/{}/", pair.dataset);
+    assert_eq!(pair.one.delete(&pair.one.owner, &dataset).await.0, 200);
+    assert_eq!(reader.read_end().await, NO_ACCESS);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn cached_pages_downloads_and_tags_follow_the_other_service() {
+    let pair = Pair::start("cached").await;
+    for minute in 0..3 {
+        pair.insert(&pair.one, minute, 1.0).await;
+    }
+    let (status, page, tag) = pair.page(&pair.one, "").await;
+    assert_eq!((status, page.matches("\"close\":1").count()), (200, 3), "{page}");
+    assert_eq!(pair.page(&pair.two, &tag).await.0, 304, "the tag is the same at each service");
+    assert_eq!(pair.page(&pair.one, "").await, (200, page, tag.clone()), "out of the cache");
+    // A row in the page is replaced elsewhere; then one behind it comes here.
+    pair.insert(&pair.two, 1, 5.0).await;
+    let (status, page, tag) = pair.page(&pair.one, &tag).await;
+    assert_eq!((status, page.matches("\"close\":5").count()), (200, 1), "{page}");
+    pair.insert(&pair.one, 900, 9.0).await;
+    assert_eq!(pair.page(&pair.one, &tag).await.0, 304, "this page is the same");
+    pair.insert(&pair.two, 2, 6.0).await;
+    pair.insert(&pair.one, 901, 9.0).await;
+    let (status, page, _) = pair.page(&pair.one, &tag).await;
+    assert_eq!((status, page.matches("\"close\":6").count()), (200, 1), "{page}");
+    let download = format!("/api/rows/bulk_download/?dataset={}&output=csv", pair.dataset);
+    let (csv, _) = pair.one.text(&download).await;
+    assert!(csv.contains(",6\n"), "{csv}");
+    pair.insert(&pair.two, 2, 8.0).await;
+    let (csv, _) = pair.one.text(&download).await;
+    assert!(csv.contains(",8\n") && !csv.contains(",6\n"), "{csv}");
+    // A column that is added elsewhere changes the tag, since later rows have values in it.
+    let (_, _, tag) = pair.page(&pair.one, "").await;
+    let column = json!({"dataset": pair.dataset, "name": "open", "dtype": "float"});
+    let (status, added) = pair.two.post(&pair.two.owner, "/api/columns/", &column).await;
+    assert_eq!(status, 201, "{added}");
+    assert_eq!(pair.page(&pair.one, &tag).await.0, 200);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_caller_waits_for_a_commit_of_the_other_service() {
+    let pair = Pair::start("waits").await;
+    let id = DatasetId::new(pair.dataset).unwrap();
+    let mut watch = pair.two.app.datasets.hub.watch(id).unwrap();
+    let (revision, ()) = tokio::join!(watch.wait_after(0), pair.insert(&pair.one, 0, 1.0));
+    assert_eq!(revision, 1);
+}
