@@ -1,5 +1,6 @@
 //! The store in a database beside what one writes by hand: a table with a row for each bar, in the same
-//! database, with the same durability. The embedded store is measured in the same run.
+//! database, with the same durability, batch by batch and page by page in turns, so that a busy machine
+//! is as slow for the one as for the other. The embedded store is measured in the same run.
 
 use model::dataset::DatasetId;
 use sqlx::{Connection as _, PgConnection};
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 use super::{
     BATCH, Outcome, START,
     bars::{Bars, random},
-    ingest, median,
+    median,
     store::{Bar, Figures, Page},
     table::Table,
     to_f64,
@@ -38,25 +39,24 @@ pub(crate) async fn measure(
 ) -> Outcome<()> {
     let store = Figures::open_database(url)?;
     let shared = store.create("btcusd_1min").await?;
-    let rate = ingest(&store, shared, n, Bars::new()).await?;
     let mut plain = Plain { connection: PgConnection::connect(url).await? };
-    let plain_rate = plain.ingest(n).await?;
-    table.say("ingest in PostgreSQL", rate / 1e6, "M rows/s");
-    table.at_least("ingest in PostgreSQL over a plain table", rate / plain_rate, 1.0, "x");
+    let (taken, by_hand) = ingest(&store, shared, &mut plain, n).await?;
+    table.say("ingest in PostgreSQL", to_f64(n) / taken / 1e6, "M rows/s");
+    table.at_least("ingest in PostgreSQL over a plain table", by_hand / taken, 1.0, "x");
 
     let n_minutes = i64::try_from(n)?;
     let mut draw = random(7);
     let mut minute = || START + draw(n_minutes.unsigned_abs()).cast_signed() * 9 / 10;
-    let page = median(PAGES, || store.page(shared, Page::After(minute()), 250).map(|_| ()))?;
     let own = median(PAGES, || embedded.page(id, Page::After(minute()), 250).map(|_| ()))?;
-    let mut taken = Vec::new();
+    let (mut pages, mut by_hand) = (Vec::new(), Vec::new());
     for _ in 0..PAGES {
-        let start = Instant::now();
-        plain.page(minute()).await?;
-        taken.push(start.elapsed().as_secs_f64());
+        let minute = minute();
+        let (taken, _) =
+            seconds(async || Ok(store.page(shared, Page::After(minute), 250)?)).await?;
+        pages.push(taken);
+        by_hand.push(seconds(async || plain.page(minute).await).await?.0);
     }
-    taken.sort_unstable_by(f64::total_cmp);
-    let by_hand = taken.get(PAGES / 2).copied().unwrap_or_default();
+    let (page, by_hand) = (middle(pages), middle(by_hand));
     table.say("page of 250 in PostgreSQL", page * 1e6, "us");
     table.say("page of 250 in PostgreSQL over embedded", page / own, "x");
     table.at_most("page of 250 in PostgreSQL over a plain table", page / by_hand, 1.0, "x");
@@ -80,6 +80,30 @@ pub(crate) async fn measure(
     Ok(())
 }
 
+/// Appends `n` bars to a dataset and to a plain table, a batch at a time in turns; the seconds of each.
+async fn ingest(
+    store: &Figures,
+    id: DatasetId,
+    plain: &mut Plain,
+    n: usize,
+) -> Outcome<(f64, f64)> {
+    sqlx::raw_sql(TABLE).execute(&mut plain.connection).await?;
+    let mut bars = Bars::new();
+    let (mut ours, mut by_hand) = (0.0, 0.0);
+    for _ in 0..n / BATCH {
+        let batch: Vec<Bar> = bars.by_ref().take(BATCH).collect();
+        ours += seconds(async || Ok(store.append(id, &batch).await?)).await?.0;
+        by_hand += seconds(async || plain.append(&batch).await).await?.0;
+    }
+    sqlx::raw_sql("ANALYZE plain_rows").execute(&mut plain.connection).await?;
+    Ok((ours, by_hand))
+}
+
+fn middle(mut taken: Vec<f64>) -> f64 {
+    taken.sort_unstable_by(f64::total_cmp);
+    taken.get(taken.len() / 2).copied().unwrap_or_default()
+}
+
 /// How many seconds `work` takes, and what it returns.
 async fn seconds<T>(work: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {
     let start = Instant::now();
@@ -93,29 +117,19 @@ struct Plain {
 }
 
 impl Plain {
-    /// Inserts `n` bars, a batch at a time; rows a second.
-    async fn ingest(&mut self, n: usize) -> Outcome<f64> {
-        sqlx::raw_sql(TABLE).execute(&mut self.connection).await?;
-        let mut bars = Bars::new();
-        let mut taken = 0.0;
-        for _ in 0..n / BATCH {
-            let batch: Vec<Bar> = bars.by_ref().take(BATCH).collect();
-            let start = Instant::now();
-            let times: Vec<i64> = batch.iter().map(|(minute, _)| minute * 60_000_000).collect();
-            let mut insert = sqlx::query(
-                "INSERT INTO plain_rows SELECT 1, * FROM unnest($1::bigint[], $2::float8[],
-                     $3::float8[], $4::float8[], $5::float8[], $6::float8[], $7::float8[], $8::float8[])",
-            )
-            .bind(times);
-            for place in 0..7 {
-                let values = batch.iter().map(|(_, values)| values.get(place).copied());
-                insert = insert.bind(values.collect::<Vec<Option<f64>>>());
-            }
-            insert.execute(&mut self.connection).await?;
-            taken += start.elapsed().as_secs_f64();
+    async fn append(&mut self, batch: &[Bar]) -> Outcome<()> {
+        let times: Vec<i64> = batch.iter().map(|(minute, _)| minute * 60_000_000).collect();
+        let mut insert = sqlx::query(
+            "INSERT INTO plain_rows SELECT 1, * FROM unnest($1::bigint[], $2::float8[],
+                 $3::float8[], $4::float8[], $5::float8[], $6::float8[], $7::float8[], $8::float8[])",
+        )
+        .bind(times);
+        for place in 0..7 {
+            let values = batch.iter().map(|(_, values)| values.get(place).copied());
+            insert = insert.bind(values.collect::<Vec<Option<f64>>>());
         }
-        sqlx::raw_sql("ANALYZE plain_rows").execute(&mut self.connection).await?;
-        Ok(to_f64(n / BATCH * BATCH) / taken)
+        insert.execute(&mut self.connection).await?;
+        Ok(())
     }
 
     async fn page(&mut self, minute: i64) -> Outcome<usize> {
