@@ -137,13 +137,28 @@ impl PostgresStore {
         })
     }
 
-    /// Runs `read`. Blocks.
+    /// Runs `read`, whose statements see one snapshot. Blocks.
     fn read<T>(
         &self,
-        snapshot: Snapshot,
         read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
     ) -> Result<T> {
-        self.wait(self.connections.read(snapshot, read))
+        self.wait(self.connections.read(Snapshot::Transaction, read))
+    }
+
+    /// Runs `read`, which is one statement, on the threads of the runtime: there a connection that has
+    /// something to read wakes no other thread, which it does many times for a long answer. Blocks.
+    fn fetch<T: Send + 'static>(
+        &self,
+        read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let connections = self.connections.clone();
+        let read = async move {
+            // The caller may be gone.
+            drop(reply.send(connections.read(Snapshot::Statement, read).await));
+        };
+        self.within(|| self.group.spawn("read", read));
+        self.wait(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
     }
 
     /// Runs `work` in a transaction, behind others of its dataset, and returns its result once that is
@@ -238,7 +253,8 @@ impl Store for PostgresStore {
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
-        self.read(Snapshot::Statement, |c| {
+        let key = key.clone();
+        self.fetch(move |c| {
             let key = key.clone();
             async move { batches::find(c, writer, &key).await }.boxed()
         })
@@ -294,7 +310,7 @@ impl Store for PostgresStore {
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
         let which = Arc::new(which.clone());
-        self.read(Snapshot::Statement, |c| {
+        self.fetch(move |c| {
             let which = Arc::clone(&which);
             async move { catalog::sight(c, key, &which).await }.boxed()
         })
@@ -307,7 +323,7 @@ impl Store for PostgresStore {
 
     fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
         let filter = Arc::new(filter.clone());
-        self.read(Snapshot::Transaction, |c| {
+        self.read(|c| {
             let filter = Arc::clone(&filter);
             async move { search::list(c, key, &filter, skip, limit).await }.boxed()
         })
@@ -315,38 +331,33 @@ impl Store for PostgresStore {
 
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         let tag: Arc<str> = tag.into();
-        self.read(Snapshot::Statement, |c| {
+        self.fetch(move |c| {
             let tag = Arc::clone(&tag);
             async move { tags::holders(c, owner, &tag).await }.boxed()
         })
     }
 
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
-        self.read(Snapshot::Statement, |c| tags::list(c, filter).boxed())
+        self.fetch(move |c| tags::list(c, filter).boxed())
     }
 
     fn retained(&self) -> Result<Vec<Dataset>> {
-        self.read(Snapshot::Transaction, |c| catalog::retained(c).boxed())
+        self.read(|c| catalog::retained(c).boxed())
     }
 
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
-        self.read(Snapshot::Statement, |c| {
-            pages::newest_within(c, SeriesId::rows(dataset), n_bytes).boxed()
-        })
+        self.fetch(move |c| pages::newest_within(c, SeriesId::rows(dataset), n_bytes).boxed())
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         let read = *read;
-        let is_plain = read.count == Count::Nothing && read.skip == 0;
-        if is_plain && read.resolution == Resolution::Raw {
-            let find = self.read(Snapshot::Statement, |c| {
-                async move { first_page::read(c, dataset, &read).await }.boxed()
-            });
-            if let Some(page) = find? {
+        if first_page::suits(&read) {
+            let packed = self.fetch(move |c| first_page::read(c, dataset, read).boxed())?;
+            if let Some(page) = packed.page(dataset, &read)? {
                 return Ok(page);
             }
         }
-        self.read(Snapshot::Transaction, |c| read_page(c, dataset, read).boxed())
+        self.read(|c| read_page(c, dataset, read).boxed())
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
@@ -373,7 +384,7 @@ impl Store for PostgresStore {
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
-        self.read(Snapshot::Transaction, |c| since::read_since(c, dataset, after, limit).boxed())
+        self.read(|c| since::read_since(c, dataset, after, limit).boxed())
     }
 
     fn scan(

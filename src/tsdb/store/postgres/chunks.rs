@@ -79,6 +79,24 @@ impl Chunk {
         read().map_err(|source| StoreError::Damaged { dataset, source })
     }
 
+    /// The places of the rows of a span.
+    pub(super) fn rows_within(&self, dataset: DatasetId, span: Span) -> Result<Range<usize>> {
+        let timestamps = self.timestamps();
+        let timestamps = timestamps.map_err(|source| StoreError::Damaged { dataset, source })?;
+        Ok(within(&timestamps, span))
+    }
+
+    /// Adds the rows at some places to `block`.
+    pub(super) fn decode_part(
+        &self,
+        dataset: DatasetId,
+        rows: Range<usize>,
+        block: &mut Block,
+    ) -> Result<()> {
+        let read = || decode_rows(block, &self.timestamps()?, &self.body, rows, None);
+        read().map_err(|source| StoreError::Damaged { dataset, source })
+    }
+
     fn timestamps(&self) -> Result<Timestamps<'_>, DecodeError> {
         let Place { span, n, .. } = self.place;
         let timestamps = Timestamps::read(&self.times, n)?;
