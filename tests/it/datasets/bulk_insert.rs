@@ -157,11 +157,12 @@ async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
     let (user, host) = server.rsplit_once('@').expect("an address with a user");
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
-    let key = new_key(&data_dir, "it");
     // Between the database, which has committed, and the service.
     let cut = Cut::before(host, &["INTO batches", "COMMIT"]);
     let store = format!("{user}@{}/answers", cut.address);
-    let (_service, http) = serve_with(&data_dir, &key, &[("TRIPTYCH_STORE", &store)]);
+    let environment = [("TRIPTYCH_STORE", store.as_str())];
+    let key = new_key_with(&data_dir, "it", &environment);
+    let (_service, http) = serve_with(&data_dir, &key, &environment);
     check_lost_answer(&http, &http, &cut).await;
 
     let service = http.base().strip_prefix("http://").unwrap();
