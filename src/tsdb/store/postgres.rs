@@ -401,14 +401,14 @@ impl Store for PostgresStore {
 impl SharedStore for PostgresStore {
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
         let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
-        self.read(Snapshot::Statement, |c| {
+        self.fetch(move |c| {
             let ids = Arc::clone(&ids);
             async move { commits::heads(c, &ids).await }.boxed()
         })
     }
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
-        self.read(Snapshot::Statement, |c| commits::list(c, dataset, after, limit).boxed())
+        self.fetch(move |c| commits::list(c, dataset, after, limit).boxed())
     }
 }
 
