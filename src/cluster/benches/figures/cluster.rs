@@ -1,7 +1,7 @@
 //! A cluster of processes: one head, and as many workers as a figure needs.
 
 use std::{
-    fs,
+    fs, mem,
     net::SocketAddr,
     path::{Path, PathBuf},
     process,
@@ -63,9 +63,15 @@ pub(crate) struct Cluster {
     pub(crate) head: Process,
     pub(crate) workers: Vec<Process>,
     pub(crate) rest: SocketAddr,
+    /// The APIs of all heads, the first of which is [`Self::rest`].
+    pub(crate) rests: Vec<SocketAddr>,
+    /// Heads beside the first one.
+    other_heads: Vec<Process>,
     nodes: Nodes,
+    /// The addresses of all heads, with commas between them.
     boot: String,
     runtime: Option<PathBuf>,
+    n_slots: Option<usize>,
     /// Last, so that the processes go first.
     folder: Folder,
 }
@@ -83,11 +89,48 @@ impl Cluster {
         n_workers: usize,
         runtime: Option<PathBuf>,
     ) -> Outcome<Self> {
-        let (nodes, folder) = (nodes.clone(), Folder::new()?);
-        let (head, rest, boot) = nodes.head(&folder.path().join("head")).await?;
-        let mut cluster = Self { head, workers: Vec::new(), rest, nodes, boot, runtime, folder };
+        let mut cluster = Self::heads(nodes, 1).await?;
+        cluster.runtime = runtime;
         cluster.grow(n_workers).await?;
         Ok(cluster)
+    }
+
+    /// Starts `n_heads` heads and workers of all of them: so many, with so many slots each.
+    pub(crate) async fn start_shared(
+        nodes: &Nodes,
+        n_heads: usize,
+        workers: (usize, usize),
+        runtime: Option<PathBuf>,
+    ) -> Outcome<Self> {
+        let mut cluster = Self::heads(nodes, n_heads).await?;
+        cluster.runtime = runtime;
+        cluster.n_slots = Some(workers.1);
+        cluster.grow(workers.0).await?;
+        Ok(cluster)
+    }
+
+    /// Starts `n_heads` heads without workers.
+    async fn heads(nodes: &Nodes, n_heads: usize) -> Outcome<Self> {
+        let (nodes, folder) = (nodes.clone(), Folder::new()?);
+        let (head, rest, mut boot) = nodes.head(&folder.path().join("head")).await?;
+        let (mut rests, mut other_heads) = (vec![rest], Vec::new());
+        for idx in 1..n_heads {
+            let folder = folder.path().join(format!("head-{idx}"));
+            let (head, rest, address) = nodes.head(&folder).await?;
+            boot = format!("{boot},{address}");
+            rests.push(rest);
+            other_heads.push(head);
+        }
+        let (workers, runtime, n_slots) = (Vec::new(), None, None);
+        Ok(Self { head, workers, rest, rests, other_heads, nodes, boot, runtime, n_slots, folder })
+    }
+
+    /// Kills the first head as a crash would. Another one is the first from then on.
+    pub(crate) async fn kill_head(&mut self) -> Outcome<()> {
+        let killed = mem::replace(&mut self.head, self.other_heads.remove(0));
+        self.rests.remove(0);
+        self.rest = *self.rests.first().ok_or("no head is left")?;
+        killed.kill().await
     }
 
     /// Starts workers until there are `n_workers`.
@@ -133,7 +176,12 @@ impl Cluster {
     /// Runs `request` until it goes without a roll call: its function is then everywhere it needs to
     /// be, compiled, and known to be. Returns a client whose requests do.
     pub(crate) async fn warmed(&self, request: &Request) -> Outcome<Client> {
-        let mut client = Client::connect(self.rest).await?;
+        Self::warmed_at(self.rest, request).await
+    }
+
+    /// The same at the head whose API is at `rest`.
+    pub(crate) async fn warmed_at(rest: SocketAddr, request: &Request) -> Outcome<Client> {
+        let mut client = Client::connect(rest).await?;
         let end = Instant::now() + WARM_WITHIN;
         loop {
             let answer = client.ask(request).await?;
@@ -150,6 +198,6 @@ impl Cluster {
 
     async fn worker(&self, idx: usize) -> Outcome<Process> {
         let folder = self.folder.path().join(format!("worker-{idx}"));
-        self.nodes.worker(&folder, &self.boot, self.runtime.as_deref()).await
+        self.nodes.worker(&folder, &self.boot, self.runtime.as_deref(), self.n_slots).await
     }
 }

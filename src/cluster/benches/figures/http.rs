@@ -41,7 +41,18 @@ pub(crate) struct Client {
 impl Request {
     /// Runs `method` of `function` on `n_nodes`.
     pub(crate) fn new(function: &str, method: &str, n_nodes: usize) -> Self {
-        let config = format!("{{\"number_of_nodes\":{n_nodes},\"timeout\":{TIMEOUT_S}}}");
+        Self::configured((function, method), n_nodes, "")
+    }
+
+    /// Runs `method` of `function` on one node with a variable: its name and its value.
+    pub(crate) fn with_variable(function: &str, method: &str, variable: &(String, String)) -> Self {
+        let (name, value) = variable;
+        let variables = format!(",\"env_vars\":[{{\"name\":\"{name}\",\"value\":\"{value}\"}}]");
+        Self::configured((function, method), 1, &variables)
+    }
+
+    fn configured((function, method): (&str, &str), n_nodes: usize, more: &str) -> Self {
+        let config = format!("{{\"number_of_nodes\":{n_nodes},\"timeout\":{TIMEOUT_S}{more}}}");
         let body = format!(
             "{{\"function_id\":\"{function}\",\"method\":\"{method}\",\"config\":{config}}}"
         );

@@ -8,6 +8,7 @@ mod cluster;
 mod compiled;
 mod echo;
 mod first_call;
+mod heads;
 mod http;
 mod idle;
 mod latency;

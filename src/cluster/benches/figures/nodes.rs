@@ -91,19 +91,21 @@ impl Nodes {
         }
     }
 
-    /// Starts a worker in `folder` that has the head at `boot`, and `runtime` for an external
-    /// runtime if there is one.
+    /// Starts a worker in `folder` that has the heads at `boot`, `runtime` for an external runtime if
+    /// there is one, and `n_slots` slots if that is said.
     pub(crate) async fn worker(
         &self,
         folder: &Path,
         boot: &str,
         runtime: Option<&Path>,
+        n_slots: Option<usize>,
     ) -> Outcome<Process> {
         match self {
             Self::Own => {
                 let mut command = part("worker", folder)?;
                 command.env(BOOT, boot);
                 command.envs(runtime.map(|program| (RUNTIME, program)));
+                command.envs(n_slots.map(|number| (SLOTS, number.to_string())));
                 let mut worker = Process::spawn(command)?;
                 worker.line().await?;
                 Ok(worker)
@@ -111,6 +113,9 @@ impl Nodes {
             Self::Of(program) => {
                 let mut command = node(program, folder)?;
                 command.args(["--role", "worker", "--boot-nodes", boot]);
+                if let Some(number) = n_slots {
+                    command.args(["--concurrency", &number.to_string()]);
+                }
                 if let Some(runtime) = runtime {
                     let within = runtime.parent().ok_or("a program in no folder")?;
                     let name = runtime.file_name().ok_or("a program without a name")?;

@@ -10,7 +10,7 @@ use std::{
 
 use cluster::{
     identity::Identity,
-    network::Connectivity,
+    network::{BootNode, Connectivity},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
     worker::{CONCURRENCY_DEFAULT, ExecutionOptions, LIMITS_DEFAULT},
 };
@@ -98,7 +98,7 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
         identity: Identity::load_or_create(&folder.join(KEY))?,
         address: Ipv4Addr::LOCALHOST.into(),
         port: 0,
-        boot_nodes: env::var(BOOT).ok().map(|boot| boot.parse()).transpose()?.into_iter().collect(),
+        boot_nodes: boot_nodes()?,
         connectivity: Connectivity::for_role(kind),
         subgroups: Vec::new(),
         functions_dir: folder.join("functions"),
@@ -116,6 +116,12 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
         },
         work: WorkOptions::usual(),
     })
+}
+
+fn boot_nodes() -> Outcome<Vec<BootNode>> {
+    let boot = env::var(BOOT).unwrap_or_default();
+    let addresses = boot.split(',').filter(|address| !address.is_empty());
+    Ok(addresses.map(str::parse).collect::<Result<_, _>>()?)
 }
 
 fn own_path() -> PathBuf {

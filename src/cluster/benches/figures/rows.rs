@@ -6,11 +6,22 @@ use std::{
     time::Duration,
 };
 
-use crate::{Outcome, first_call, idle, latency, nodes::Nodes, pressure, rate, soak};
+use crate::{Outcome, first_call, heads, idle, latency, nodes::Nodes, pressure, rate, soak};
 
 /// The figures, in the order of the table.
-const NAMES: [&str; 9] =
-    ["one", "rate", "many", "first", "slow", "stopped", "joined", "idle", "soak"];
+const NAMES: [&str; 11] = [
+    "one",
+    "rate",
+    "many",
+    "first",
+    "slow",
+    "stopped",
+    "joined",
+    "idle",
+    "heads",
+    "head-killed",
+    "soak",
+];
 
 /// How long the soak goes on unless told otherwise. The figure is 600 s.
 const SOAK_S_DEFAULT: u64 = 60;
@@ -78,6 +89,8 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
             "stopped" => pressure::stopped(nodes).await,
             "joined" => pressure::joined(nodes).await,
             "idle" => idle::idle(nodes).await,
+            "heads" => heads::heads(nodes, &mut rows).await,
+            "head-killed" => heads::killed(nodes).await,
             _ => soak::soak(nodes, asked.soak, &mut rows).await,
         };
         // One figure that cannot be taken keeps no other from being.

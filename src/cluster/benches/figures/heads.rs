@@ -1,0 +1,295 @@
+//! Several heads that share workers: whether they get their shares, and what a head leaves behind that
+//! is killed.
+
+use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
+
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use crate::{
+    Outcome,
+    cluster::{Cluster, Folder},
+    http::{Client, Request},
+    nodes::Nodes,
+    part::RUNTIME_NAME,
+    rows::{Row, note},
+};
+
+/// Heads that share the workers.
+const N_HEADS: usize = 3;
+/// Workers that they share, by the issue's figure.
+const N_WORKERS: usize = 6;
+/// Slots of each, so that three heads cannot have equal parts of one worker.
+const N_SLOTS: usize = 4;
+/// How long the function takes, which sleeps: sharing costs no processor, so that four cores suffice.
+const RUN: Duration = Duration::from_millis(100);
+
+/// The function's file.
+const METHOD: &str = "hello.wasm";
+
+/// Connections to each of the equal heads: twice its share of the slots.
+const N_CLIENTS: usize = 16;
+/// Connections to a head that asks for less than its share, which is 8 slots.
+const N_CLIENTS_OF_SMALL: usize = 4;
+/// Connections to a head that asks for all it can.
+const N_CLIENTS_OF_GREEDY: usize = 200;
+
+/// How much earlier the first head has load than the others: it has all slots by then.
+const AHEAD: Duration = Duration::from_secs(2);
+/// How long all of them have load before it counts.
+const UNCOUNTED: Duration = Duration::from_secs(1);
+/// How long executions are counted.
+const PERIOD: Duration = Duration::from_secs(8);
+
+/// Jain's index of the executions of heads with equal demand.
+const JAIN_BAR: f64 = 0.95;
+/// How long a request may wait beside its run.
+const WAIT_BAR: Duration = Duration::from_secs(1);
+/// The share of requests that may be refused.
+const REFUSED_BAR: f64 = 0.05;
+/// The share of its demand that a head gets whose demand is below its share of the slots.
+const SMALL_BAR: f64 = 0.9;
+
+/// How soon a client learns that its head was killed.
+const ERROR_BAR: Duration = Duration::from_secs(1);
+/// How soon all slots serve another head then.
+const FREE_BAR: Duration = Duration::from_secs(3);
+/// Workers whose slots the killed head has taken.
+const N_WORKERS_TAKEN: usize = 2;
+/// How long anything may take here at all.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often to look for it.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Writes down which request it runs, and takes long; greets at once if it is not told which.
+const WRITING_RUNTIME: &str = "#!/bin/sh\n[ \"$REQUEST\" ] || exec echo hello\necho \"$REQUEST\" >> \"${0%/*}/runs\"\nsleep 10\n";
+
+/// Sleeps for [`RUN`] by `poll_oneoff`, and greets.
+const SLEEPER: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\06\00\00\00")
+  (data (i32.const 16) "hello\n")
+  (func (export "_start")
+    (i32.store (i32.const 80) (i32.const 1))
+    (i64.store (i32.const 88) (i64.const 100000000))
+    (drop (call $poll (i32.const 64) (i32.const 128) (i32.const 1) (i32.const 192)))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+/// What the clients of one head came to.
+#[derive(Debug, Default, Clone, Copy)]
+struct Served {
+    n_done: u32,
+    n_refused: u32,
+    longest_wait: Duration,
+}
+
+/// Compares what heads get of workers whose slots they fill: heads of equal demand, one that asks for
+/// more than the others, and one that is greedy.
+pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
+    let cluster = Cluster::start_shared(nodes, N_HEADS, (N_WORKERS, N_SLOTS), None).await?;
+    let request = Request::new(&warmed(&cluster, SLEEPER).await?, METHOD, 1);
+    let equal = served(&cluster, &request, [N_CLIENTS; N_HEADS]).await?;
+    rows.push(row("3 heads, equal demand", &equal, &equal));
+    let small = [N_CLIENTS, N_CLIENTS_OF_SMALL, N_CLIENTS_OF_SMALL];
+    let unequal = served(&cluster, &request, small).await?;
+    let wanted =
+        f64::from(u32::try_from(N_CLIENTS_OF_SMALL)?) * PERIOD.as_secs_f64() / RUN.as_secs_f64();
+    let least = unequal.iter().skip(1).map(|served| f64::from(served.n_done) / wanted);
+    let least = least.fold(f64::INFINITY, f64::min);
+    let (value, is_good) = told(unequal.get(1..).unwrap_or_default());
+    let value = format!("{least:.2} of what they want, {value}");
+    let bar = "0.9 at least, wait 1 s at most";
+    rows.push(Row::new("2 heads beside a larger one", value, bar, least >= SMALL_BAR && is_good));
+    let greedy = [N_CLIENTS_OF_GREEDY, N_CLIENTS, N_CLIENTS];
+    let greedy = served(&cluster, &request, greedy).await?;
+    Ok(row("3 heads, one of them greedy", &greedy, greedy.get(1..).unwrap_or_default()))
+}
+
+/// A row on how equal what the heads got is, and on how long those that are `judged` waited.
+fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
+    let index = jain(all);
+    let (value, is_good) = told(judged);
+    let n_done: Vec<u32> = all.iter().map(|served| served.n_done).collect();
+    let value = format!("Jain {index:.3} of {n_done:?}, {value}");
+    let bar = "0.95 at least, wait 1 s at most, 5 % refused at most";
+    Row::new(name, value, bar, index >= JAIN_BAR && is_good)
+}
+
+/// How long the requests of these heads waited at most and how many were refused, and whether that is
+/// little.
+fn told(served: &[Served]) -> (String, bool) {
+    let wait = served.iter().map(|served| served.longest_wait).max().unwrap_or_default();
+    let n_refused: u32 = served.iter().map(|served| served.n_refused).sum();
+    let n_done: u32 = served.iter().map(|served| served.n_done).sum();
+    let refused = f64::from(n_refused) / f64::from((n_done + n_refused).max(1));
+    let value = format!("waited {wait:.2?} at most, {:.1} % refused", refused * 100.0);
+    (value, wait <= WAIT_BAR && refused <= REFUSED_BAR && n_done > 0)
+}
+
+/// Jain's index of what was done: 1 where all got as much, 1/n where one got all.
+fn jain(served: &[Served]) -> f64 {
+    let done: Vec<f64> = served.iter().map(|served| f64::from(served.n_done)).collect();
+    let (sum, squares) = (done.iter().sum::<f64>(), done.iter().map(|n| n * n).sum::<f64>());
+    let n = u32::try_from(done.len()).unwrap_or(u32::MAX);
+    sum * sum / (f64::from(n) * squares).max(1.0)
+}
+
+/// Gives the heads a module, has all workers run it for each of them, and returns its id.
+async fn warmed(cluster: &Cluster, module: &str) -> Outcome<String> {
+    let module = wat::parse_str(module)?;
+    let mut function = String::new();
+    for rest in &cluster.rests {
+        function = Client::connect(*rest).await?.upload(METHOD, &module).await?;
+    }
+    let on_all = Request::new(&function, METHOD, cluster.workers.len());
+    for rest in &cluster.rests {
+        drop(Cluster::warmed_at(*rest, &on_all).await?);
+    }
+    Ok(function)
+}
+
+/// Has so many clients of each head ask again and again, those of the first one earlier than the
+/// others.
+async fn served(
+    cluster: &Cluster,
+    request: &Request,
+    n_clients: [usize; N_HEADS],
+) -> Outcome<Vec<Served>> {
+    let counted_from = Instant::now() + AHEAD + UNCOUNTED;
+    let end = counted_from + PERIOD;
+    let mut heads: Vec<JoinSet<Outcome<Served>>> = Vec::new();
+    for (idx, (rest, n_clients)) in cluster.rests.iter().zip(n_clients).enumerate() {
+        if idx == 1 {
+            sleep(AHEAD).await;
+        }
+        let mut clients = JoinSet::new();
+        for _ in 0..n_clients {
+            clients.spawn(one_client(*rest, request.clone(), counted_from, end));
+        }
+        heads.push(clients);
+    }
+    let mut all = Vec::new();
+    for mut clients in heads {
+        let mut sum = Served::default();
+        while let Some(one) = clients.join_next().await {
+            let one = one??;
+            sum.n_done += one.n_done;
+            sum.n_refused += one.n_refused;
+            sum.longest_wait = sum.longest_wait.max(one.longest_wait);
+        }
+        all.push(sum);
+    }
+    note(&format!("{n_clients:?} clients: {all:?}"))?;
+    Ok(all)
+}
+
+async fn one_client(
+    rest: SocketAddr,
+    request: Request,
+    counted_from: Instant,
+    end: Instant,
+) -> Outcome<Served> {
+    let mut client = Client::connect(rest).await?;
+    let mut served = Served::default();
+    loop {
+        let began = Instant::now();
+        let answer = timeout_at(end, client.ask(&request)).await;
+        // One that is cut off by the end has waited, too.
+        served.longest_wait = served.longest_wait.max(began.elapsed().saturating_sub(RUN));
+        let Ok(answer) = answer else { return Ok(served) };
+        let is_counted = counted_from <= Instant::now();
+        let is_good = answer?.is_good(&request);
+        served.n_done += u32::from(is_counted && is_good);
+        served.n_refused += u32::from(is_counted && !is_good);
+        if !is_good {
+            // One that is refused asks again a little later.
+            sleep(RUN).await;
+        }
+    }
+}
+
+/// Kills a head whose runs fill all slots.
+pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
+    let folder = Folder::new()?;
+    let program = folder.path().join(RUNTIME_NAME);
+    fs::write(&program, WRITING_RUNTIME)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    let runs = folder.path().join("runs");
+    let workers = (N_WORKERS_TAKEN, N_SLOTS);
+    let mut cluster = Cluster::start_shared(nodes, 2, workers, Some(program)).await?;
+    let function = warmed(&cluster, "(module (func (export \"_start\")))").await?;
+    let n_slots = N_WORKERS_TAKEN * N_SLOTS;
+    let [first, second] = cluster.rests[..] else { return Err("no two heads".into()) };
+    let mut lost = ask(first, &function, "first", n_slots);
+    written(&runs, "first", n_slots).await?;
+    let killed_at = Instant::now();
+    cluster.kill_head().await?;
+    let mut n_told = 0;
+    while let Ok(Some(answer)) = timeout_at(killed_at + PATIENCE, lost.join_next()).await {
+        n_told += usize::from(answer?.is_err());
+    }
+    let error_after = killed_at.elapsed();
+    let waiting = ask(second, &function, "second", n_slots);
+    written(&runs, "second", n_slots).await?;
+    let free_after = killed_at.elapsed();
+    drop(waiting);
+    let n_twice = n_twice(&runs);
+    let value = format!(
+        "{n_told} of {n_slots} clients told in {error_after:.2?}, all slots taken anew in \
+         {free_after:.2?}, {n_twice} run twice"
+    );
+    let is_passed =
+        n_told == n_slots && error_after <= ERROR_BAR && free_after <= FREE_BAR && n_twice == 0;
+    Ok(Row::new(
+        "head killed in mid-request",
+        value,
+        "told in 1 s, free in 3 s, none twice",
+        is_passed,
+    ))
+}
+
+/// Asks for `n` runs at one time, each of which writes down its name: `prefix` and a number.
+fn ask(rest: SocketAddr, function: &str, prefix: &str, n: usize) -> JoinSet<Outcome<()>> {
+    let mut clients = JoinSet::new();
+    for number in 0..n {
+        let variable = ("REQUEST".to_owned(), format!("{prefix}-{number}"));
+        let request = Request::with_variable(function, METHOD, &variable);
+        clients.spawn(async move {
+            Client::connect(rest).await?.ask(&request).await?;
+            Ok(())
+        });
+    }
+    clients
+}
+
+/// Waits until `n` runs whose names begin with `prefix` have been written down.
+async fn written(runs: &Path, prefix: &str, n: usize) -> Outcome<()> {
+    let looking = async {
+        while names(runs).iter().filter(|name| name.starts_with(prefix)).count() < n {
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    timeout(PATIENCE, looking).await.map_err(|_| {
+        let found = names(runs);
+        format!("{n} runs of the {prefix} head did not begin: {found:?}").into()
+    })
+}
+
+fn names(runs: &Path) -> Vec<String> {
+    // Nothing has run before there is a file.
+    let text = fs::read_to_string(runs).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// How many runs were begun more than once.
+fn n_twice(runs: &Path) -> usize {
+    let mut all = names(runs);
+    let n_begun = all.len();
+    all.sort();
+    all.dedup();
+    n_begun - all.len()
+}
