@@ -225,6 +225,7 @@ impl Head {
             is_stopping: AtomicBool::new(false),
         }));
         head.0.context.group.spawn("pings", head.clone().watch_workers());
+        head.0.context.group.spawn("wants", head.clone().send_wants());
         head
     }
 

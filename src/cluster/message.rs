@@ -40,6 +40,10 @@ pub mod frame {
     pub const PING: u8 = 4;
     /// From a worker: that it is. Empty.
     pub const PONG: u8 = 5;
+    /// From a worker: the JSON of a [`Credit`](super::Credit).
+    pub const CREDIT: u8 = 6;
+    /// From a head: the JSON of a [`Want`](super::Want).
+    pub const WANT: u8 = 7;
 }
 
 /// The protocol on which a node tells what it is and has: an [`Offer`]. Ours.
@@ -330,11 +334,37 @@ pub struct Offer {
     pub functions: Vec<String>,
     /// How many functions it runs at once.
     pub slots: usize,
-    /// How many of these are free for the peer that receives this.
+    /// How many of these are free for the peer that receives this, or run for it already: its credits.
     pub slots_free: usize,
     /// What it declares of itself. Left out for workers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
+    /// The number of the last change of these credits, as in [`Credit`]; none where slots are not shared
+    /// out by credits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+}
+
+/// How many slots of a worker a head may use. Ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Credit {
+    /// How many it could have if no other head wanted any.
+    pub slots: usize,
+    /// How many orders it may have there at once.
+    pub credits: usize,
+    /// The number of this change: what has a lower one is older.
+    pub generation: u64,
+}
+
+/// How many slots of a worker a head wants. Ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Want {
+    /// How many it has a use for, those that run for it among them.
+    pub slots: usize,
+    /// The number of the last [`Credit`] that it knows of, which it acknowledges.
+    pub generation: u64,
 }
 
 /// Why a message was dropped.

@@ -253,6 +253,13 @@ impl Peers {
         self.table.lock().get(peer).map(|peer| peer.attributes.clone()).unwrap_or_default()
     }
 
+    /// Whether `peer` is connected and says that it is a head.
+    #[must_use]
+    pub fn is_connected_head(&self, peer: &PeerId) -> bool {
+        let table = self.table.lock();
+        table.get(peer).is_some_and(|peer| peer.is_connected && peer.role == Some(Role::Head))
+    }
+
     /// Returns the connected peers that say they hold `function`, by id.
     #[must_use]
     pub fn holding(&self, function: FunctionId) -> Vec<PeerId> {

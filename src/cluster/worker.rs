@@ -5,6 +5,7 @@
 //! runs, contained by room `runtime`, and its result is signed. Heads of ours give orders on a line
 //! (`line.rs`), on which they can cancel them, too; others by a message for each.
 
+mod credits;
 mod executor;
 #[cfg_attr(not(unix), path = "worker/external/elsewhere.rs")]
 mod external;
@@ -16,6 +17,7 @@ mod rollcall;
 #[cfg_attr(not(unix), expect(dead_code, reason = "used by other programs alone"))]
 mod scratch_dir;
 mod shares;
+mod sharing;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,7 +40,7 @@ use runtime::run::Limits;
 use task::{causes::chain, tally::Tally, traces};
 use tokio::{
     select,
-    sync::{Notify, Semaphore, oneshot, watch},
+    sync::{Notify, Semaphore, watch},
     time::{Instant, timeout},
 };
 use tracing::{Instrument as _, debug, field, info, info_span, warn};
@@ -46,7 +48,9 @@ use web::rate_limit::LogLimit;
 
 pub use self::executor::{ExecutionOptions, StartError};
 use self::{
+    credits::Credits,
     executor::{Executor, ExecutorError},
+    line::OpenLine,
     shares::{Shares, Standing},
 };
 use crate::{
@@ -114,6 +118,10 @@ pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
 
+/// Where the turns of a worker among heads may begin: each worker at another head, so that the heads
+/// with one slot more than others have it on some workers alone.
+const FIRST_MAX: usize = 256;
+
 /// The longest client tag that is distinguished, in characters: the digits of 64 bits.
 const CLIENT_TAG_MAX: usize = 16;
 
@@ -130,8 +138,8 @@ struct Inner {
     slots: Shares,
     /// Work orders from their coming to their answer's going.
     orders: Shares,
-    /// The heads' lines, each with what ends it.
-    lines: Mutex<HashMap<PeerId, (u64, oneshot::Sender<()>)>>,
+    /// The heads' lines.
+    lines: Mutex<HashMap<PeerId, OpenLine>>,
     /// Numbers the lines.
     n_lines: AtomicU64,
     /// Taken by each line until it has ended.
@@ -143,6 +151,10 @@ struct Inner {
     is_stopping: AtomicBool,
     /// Rung when its slots are for other heads than before, or for none.
     changed: Notify,
+    /// How the slots are shared out among heads.
+    credits: Mutex<Credits>,
+    /// Rung when they may have to be shared out again.
+    shared: Notify,
     /// Whether what runs is to end, since the node has waited for it long enough.
     is_cut_short: watch::Sender<bool>,
 }
@@ -220,7 +232,8 @@ impl Worker {
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
-        Ok(Self(Arc::new(Inner {
+        let generation = context.clock.now().micros().try_into().unwrap_or_default();
+        let worker = Self(Arc::new(Inner {
             executor: Executor::new(context.functions.clone(), concurrency, limits, execution)?,
             context,
             attributes,
@@ -234,8 +247,12 @@ impl Worker {
             call_logs: Mutex::new(LruCache::new(rollcall::AUTHORS_MAX)),
             is_stopping: AtomicBool::new(false),
             changed: Notify::new(),
+            credits: Mutex::new(Credits::new(generation, rand::random_range(0..FIRST_MAX))),
+            shared: Notify::new(),
             is_cut_short: watch::Sender::new(false),
-        })))
+        }));
+        worker.0.context.group.spawn("credits", worker.clone().share_slots());
+        Ok(worker)
     }
 
     /// Returns the peers it knows, by id.
@@ -261,22 +278,6 @@ impl Worker {
     pub fn metrics_text(&self) -> String {
         self.0.context.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
         self.0.context.metrics.text()
-    }
-
-    /// How many functions it runs at once for `head`, and how many of these slots are not taken by
-    /// others: none once it is stopping. It has none at all for a head that it does not obey.
-    #[must_use]
-    pub fn slots_for(&self, head: &PeerId) -> (usize, usize) {
-        if !self.0.context.network.hears(head) {
-            return (0, 0);
-        }
-        let (n_slots, n_free) = self.0.slots.places_for(head, self.standing(head));
-        let is_stopping = self.0.is_stopping.load(Ordering::Relaxed);
-        // What was given up on still takes its slot until it has ended.
-        let n_all = usize::from(self.0.n_slots);
-        let n_taken = n_all.saturating_sub(self.0.executor.n_free());
-        let n_ending = n_taken.saturating_sub(self.0.slots.holders.total());
-        (n_slots, if is_stopping { 0 } else { n_free.saturating_sub(n_ending) })
     }
 
     /// Whether a slot is taken, so that its release is to be looked for.
@@ -316,6 +317,7 @@ impl Worker {
     pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
+        self.note_order();
         let response = match &admitted {
             Some(_) => self.answer(&head, &order).await,
             None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
@@ -333,6 +335,8 @@ impl Worker {
             _ => Message::WorkOrderResponse(response),
         };
         self.tell(&head, &message).await;
+        drop(admitted);
+        self.note_order();
     }
 
     /// Takes no more work, and waits until what runs has ended and was answered, at most for

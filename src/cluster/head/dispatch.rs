@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt as _, stream};
 use model::node::PeerId;
 use task::traces::Carrier;
 use tokio::time::sleep;
-use tracing::info;
+use tracing::{debug, info};
 use wire::functions::ExecuteConfig;
 
 use super::{Head, inbox::Reply, order::Order};
@@ -22,6 +23,12 @@ use crate::{
 /// How often a worker that runs an order for as long is pinged: two missed pings are noticed long
 /// before an order's time is up, and a short stall of a busy machine is none.
 const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// How often workers are sent what this head wants, at most: a wait of this length does not matter.
+const SEND_WANTS_EVERY: Duration = Duration::from_millis(10);
+
+/// Workers that it is sent to at one time.
+const SENDING_MAX: usize = 32;
 
 impl Order {
     /// The order of request `request_id`, in the form that nodes take which are given work that way.
@@ -65,10 +72,32 @@ impl Head {
         if protocol != WorkProtocol::Line {
             return self.0.context.network.tell(peer, WORK_PROTOCOL, &message).await.map(|()| None);
         }
-        let frame = Frame { kind: frame::ORDER, content: message };
+        self.send_frame(peer, Frame { kind: frame::ORDER, content: message }).await.map(Some)
+    }
+
+    /// Sends a frame to a worker of ours. Returns the number of the line it is sent on.
+    async fn send_frame(&self, peer: &PeerId, frame: Frame) -> Result<u64, SendError> {
         let head = self.clone();
         let read = |peer, number, frames| async move { head.read_line(peer, number, frames).await };
-        self.0.lines.send(peer, frame, read).await.map(Some)
+        self.0.lines.send(peer, frame, read).await
+    }
+
+    /// Sends workers that have other heads, too, what this one wants, until it is dropped.
+    pub(super) async fn send_wants(self) {
+        loop {
+            self.0.slots.want_changed().await;
+            let sending = stream::iter(self.0.slots.take_wants()).map(async |(peer, want)| {
+                let content = json(&want).into();
+                if let Err(error) =
+                    self.send_frame(&peer, Frame { kind: frame::WANT, content }).await
+                {
+                    debug!(%peer, %error, "what this head wants did not reach a worker");
+                }
+            });
+            sending.buffer_unordered(SENDING_MAX).for_each(async |()| {}).await;
+            // What changes often is sent together.
+            sleep(SEND_WANTS_EVERY).await;
+        }
     }
 
     /// Pings workers of ours that run an order for long, until it is dropped. One that misses two

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     message::{
-        Code, Execute, ExecuteResponse, Message, NodeResult, Offer, RollCallResponse,
+        Code, Credit, Execute, ExecuteResponse, Message, NodeResult, Offer, RollCallResponse,
         WORK_PROTOCOL, WorkOrderResponse, frame, json,
     },
     metrics,
@@ -150,6 +150,12 @@ impl Head {
             };
             if frame.kind == frame::PONG {
                 self.0.slots.note_pong(&peer);
+            }
+            if frame.kind == frame::CREDIT {
+                match serde_json::from_slice::<Credit>(&frame.content) {
+                    Ok(credit) => self.0.slots.note_credit(&peer, &credit),
+                    Err(_) => self.0.context.network.blame(&peer),
+                }
             }
             if frame.kind != frame::ANSWER {
                 continue;

@@ -47,6 +47,11 @@ impl<C: PartialEq, T> FairQueue<C, T> {
         self.lanes.iter().map(|lane| lane.requests.len()).sum()
     }
 
+    /// All requests that wait.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.lanes.iter().flat_map(|lane| &lane.requests)
+    }
+
     /// Adds a request of `client` behind its others.
     pub(super) fn push(&mut self, client: C, request: T) {
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.client == client) {

@@ -104,6 +104,13 @@ impl Line {
     pub async fn send(&self, frame: Frame) -> Result<(), LineEnded> {
         self.frames.send(frame).await.map_err(|_| LineEnded)
     }
+
+    /// Sends a frame if there is room for it, as long as the other side keeps up.
+    pub fn try_send(&self, frame: Frame) {
+        if self.frames.try_send(frame).is_err() {
+            debug!("dropped a frame: the line has ended, or its reader does not keep up");
+        }
+    }
 }
 
 impl Frames {

@@ -110,6 +110,11 @@ impl Dispatch {
                     head.note_ping(&peer, round_trip);
                 }
                 (Event::Disconnected(peer), Some(head)) => head.note_disconnected(&peer),
+                (Event::Disconnected(peer), None) => {
+                    if let Some(worker) = self.node_role.worker() {
+                        worker.note_disconnected(&peer);
+                    }
+                }
                 _ => {}
             }
         }
@@ -148,9 +153,12 @@ impl Dispatch {
                         self.context.network.neighbor(&peer);
                     }
                     let was_worker = self.context.peers.is_worker(&peer);
+                    let was_head = self.context.peers.is_connected_head(&peer);
                     self.context.peers.note_offer(&peer, &offer);
-                    if is_worker && !was_worker && self.node_role.role() == Role::Worker {
-                        // It may have been told of slots, as a head is.
+                    let is_head = offer.role.parse() == Ok(Role::Head);
+                    let is_other = is_worker && !was_worker || is_head && !was_head;
+                    if is_other && self.node_role.role() == Role::Worker {
+                        // A worker may have been told of slots, and a head gets credits from now on.
                         self.identified.add(peer.clone());
                     }
                     if let Some(head) = self.node_role.head() {

@@ -19,7 +19,7 @@ use tracing::debug;
 
 use super::NodeRole;
 use crate::{
-    message::{OFFER_PROTOCOL, Offer, json},
+    message::{Credit, OFFER_PROTOCOL, Offer, json},
     node_context::NodeContext,
     worker::Worker,
 };
@@ -181,11 +181,12 @@ impl Offers {
         }
     }
 
-    /// The offer as one peer receives it: what runs for that peer itself does not count as taken.
+    /// The offer as one peer receives it, with its credits.
     fn offer_for(&self, peer: &PeerId, offer: &Offer) -> Offer {
-        let worker = self.node_role.worker();
-        let (slots, slots_free) = worker.map_or((0, 0), |worker| worker.slots_for(peer));
-        let attributes = worker.map(Worker::attributes).unwrap_or_default();
-        Offer { slots, slots_free, attributes, ..offer.clone() }
+        let Some(worker) = self.node_role.worker() else { return offer.clone() };
+        let Credit { slots, credits, generation } = worker.credit_for(peer);
+        let generation = (generation > 0).then_some(generation);
+        let attributes = worker.attributes();
+        Offer { slots, slots_free: credits, generation, attributes, ..offer.clone() }
     }
 }

@@ -1,6 +1,7 @@
 //! Nodes on loopback, seen from outside: requests to a head, and a peer that misbehaves.
 
 mod attributes;
+mod credits;
 mod executions;
 mod functions;
 mod generations;

@@ -28,6 +28,15 @@ pub(super) const LINES_MAX: u32 = 256;
 /// How long a head has to end a line whose worker is stopping: time for the last answers to arrive.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
+/// A line that stands.
+#[derive(Debug)]
+pub(super) struct OpenLine {
+    number: u64,
+    pub(super) line: Line,
+    /// Dropped, it ends the line.
+    _end: oneshot::Sender<()>,
+}
+
 /// The runs of one line, by request, each with what cancels it. No more than orders admitted.
 type Runs = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
@@ -41,7 +50,8 @@ impl Worker {
         };
         let (end, mut ended) = oneshot::channel();
         let number = self.0.n_lines.fetch_add(1, Ordering::Relaxed);
-        self.0.lines.lock().insert(head.clone(), (number, end));
+        let open = OpenLine { number, line: line.clone(), _end: end };
+        self.0.lines.lock().insert(head.clone(), open);
         let runs = Runs::default();
         loop {
             let frame = select! {
@@ -62,6 +72,9 @@ impl Worker {
                         break;
                     }
                 }
+                Some(Incoming::Whole(Frame { kind: frame::WANT, content })) => {
+                    self.note_want(&head, &content);
+                }
                 Some(Incoming::Whole(_)) => {}
                 Some(Incoming::Cut(_)) => {
                     self.0.context.network.blame_too_long(&head);
@@ -71,7 +84,7 @@ impl Worker {
             }
         }
         runs.lock().clear();
-        self.0.lines.lock().retain(|_, (other, _)| *other != number);
+        self.0.lines.lock().retain(|_, other| other.number != number);
         // What was answered is written before the line ends; then the head ends its side.
         drop(line);
         let ending = async { while frames.next().await.is_some() {} };
@@ -97,6 +110,7 @@ impl Worker {
             let refusal = Refusal::Full { n_slots: self.0.n_slots };
             return self.send(line, json(&refusal.answer(head, &order))).await;
         };
+        self.note_order();
         let (cancel, canceled) = oneshot::channel();
         runs.lock().insert(order.request_id.clone(), cancel);
         let (worker, head, line) = (self.clone(), head.clone(), line.clone());
@@ -113,6 +127,7 @@ impl Worker {
             }
             // The line goes first: who waits for the permits then ends it with all answers written.
             drop((line, permit));
+            worker.note_order();
         });
     }
 

@@ -141,7 +141,7 @@ impl Shares {
 }
 
 /// How many of `n_places` such a head may hold: at least one.
-fn part_of(standing: Standing, n_places: usize) -> usize {
+pub(super) fn part_of(standing: Standing, n_places: usize) -> usize {
     let part = match standing {
         Standing::Named => n_places,
         Standing::Stranger => n_places / 2,

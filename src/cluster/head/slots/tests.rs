@@ -168,8 +168,8 @@ async fn a_worker_that_left_or_refused_is_not_chosen() {
     drop(granted);
     let lease = slots.take_of(&id(3), function());
     drop(lease);
-    assert!(slots.0.lock().workers.contains_key(&id(2)));
-    assert!(!slots.0.lock().workers.contains_key(&id(3)), "nothing is kept of it");
+    assert!(slots.0.table.lock().workers.contains_key(&id(2)));
+    assert!(!slots.0.table.lock().workers.contains_key(&id(3)), "nothing is kept of it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Executions seen from outside: the warm path, spares, signatures, quorums and cancellation.
 
 use super::*;
-use crate::message::{Message, NodeResult, Offer, WorkOrder, WorkOrderResponse};
+use crate::message::{Credit, Message, NodeResult, Offer, WorkOrder, WorkOrderResponse};
 
 /// What a peer made of nothing but the network does with work orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,12 +268,12 @@ async fn deleting_an_execution_ends_it_on_its_worker() {
     let deleting = async {
         busy(&cluster.workers[0]).await;
         let NodeRole::Worker(worker) = &cluster.workers[0].role else { panic!("it is a worker") };
-        assert_eq!(
-            worker.slots_for(cluster.head.peer_id()),
-            (1, 1),
-            "its own run is no offer less"
-        );
-        assert_eq!(worker.slots_for(cluster.workers[0].peer_id()), (1, 0));
+        let credits = |peer| {
+            let Credit { slots, credits, .. } = worker.credit_for(peer);
+            (slots, credits)
+        };
+        assert_eq!(credits(cluster.head.peer_id()), (1, 1), "its own run is no offer less");
+        assert_eq!(credits(cluster.workers[0].peer_id()), (1, 0));
         let (_, list) = get(address, "/api/v1/executions").await;
         let execution = &list["executions"][0];
         assert_eq!(execution["state"], "running");
