@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
@@ -27,6 +27,16 @@ const N_MANY: usize = 50;
 
 /// How much longer one node may take than the echo.
 const ONE_BAR: f64 = 4.0;
+/// Workers of the smallest cluster that others are compared with.
+const N_FEW: usize = 3;
+/// Workers of the largest cluster of processes, by the figure.
+const N_LARGE: usize = 300;
+/// How long a cluster is left alone before its figure is taken: workers look for neighbors 90 s after
+/// they have a head, at the latest.
+const SETTLED_AFTER: Duration = Duration::from_secs(100);
+/// How much longer one of 300 nodes may take than one of three.
+const LARGE_BAR: f64 = 2.0;
+
 /// How much longer 50 nodes may take than one.
 const MANY_BAR: f64 = 20.0;
 
@@ -82,6 +92,34 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     let ratio = all.p50().as_secs_f64() / one.p50().as_secs_f64();
     let value = format!("{:.0?} / {:.0?} = {ratio:.2}", all.p50(), one.p50());
     Ok(Row::new("execute on 50 nodes / 1 node, p50", value, "less than 20", ratio < MANY_BAR))
+}
+
+/// Compares hello on one of 300 nodes with hello on one of three, all warm.
+pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
+    let mut cluster = Cluster::start(nodes, N_FEW).await?;
+    let hello = cluster.hello(1).await?;
+    let mut p99 = Vec::new();
+    for n_workers in [N_FEW, N_LARGE] {
+        cluster.grow(n_workers).await?;
+        let hello_on_all = cluster.hello(n_workers).await?;
+        let mut client = cluster.warmed(&hello_on_all).await?;
+        // They have found their neighbors by then.
+        sleep(SETTLED_AFTER).await;
+        let mut latencies = Latencies::default();
+        for _ in 0..N_UNCOUNTED {
+            client.ask(&hello).await?.good(&hello)?;
+        }
+        while latencies.0.len() < N_SAMPLES {
+            latencies.take(&mut client, &hello).await?;
+        }
+        note(&format!("execute on 1 of {n_workers} nodes: {latencies}"))?;
+        p99.push(latencies.at(99));
+    }
+    let [few, large] = p99[..] else { return Err("no two figures".into()) };
+    let ratio = large.as_secs_f64() / few.as_secs_f64();
+    let value = format!("{large:.0?} / {few:.0?} = {ratio:.2}");
+    let is_passed = ratio <= LARGE_BAR;
+    Ok(Row::new("execute on 1 of 300 nodes / 1 of 3, p99", value, "2 at most", is_passed))
 }
 
 /// How long requests took.

@@ -20,6 +20,7 @@ mod rate;
 mod rows;
 mod soak;
 mod soak_usage;
+mod stubs;
 
 use std::{env, error::Error, process::ExitCode};
 
@@ -30,12 +31,10 @@ fn main() -> Outcome<ExitCode> {
     if part::is_runtime() {
         return Ok(part::runtime());
     }
-    let part = env::var(process::PART);
-    let driver = part::driver(part.as_deref().ok())?;
-    match part.as_deref() {
-        Ok("head") => driver.block_on(part::head()),
-        Ok("worker") => driver.block_on(part::worker()),
-        Ok("echo") => driver.block_on(echo::serve()),
-        _ => driver.block_on(rows::measure(env::args().skip(1))),
+    let part = env::var(process::PART).ok();
+    let driver = part::driver(part.as_deref())?;
+    match part {
+        Some(part) => driver.block_on(part::serve(&part)),
+        None => driver.block_on(rows::measure(env::args().skip(1))),
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use cluster::{
     identity::Identity,
-    network::{BootNode, Connectivity},
+    network::{BootNode, ConnectionBounds, Connectivity},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
     worker::{CONCURRENCY_DEFAULT, ExecutionOptions, LIMITS_DEFAULT},
 };
@@ -24,9 +24,10 @@ use tokio::{
 };
 
 use crate::{
-    Outcome,
+    Outcome, echo,
     nodes::KEY,
-    process::{BOOT, FOLDER, RUNTIME, SLOTS},
+    process::{BOOT, CONNECTIONS, FOLDER, PORT, RUNTIME, SLOTS},
+    stubs,
 };
 
 /// The name under which this program is the external runtime: workers give it no variable that could
@@ -56,8 +57,19 @@ pub(crate) fn runtime() -> ExitCode {
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
+/// Does the part of this name.
+pub(crate) async fn serve(part: &str) -> Outcome<ExitCode> {
+    match part {
+        "head" => head().await,
+        "worker" => worker().await,
+        "echo" => echo::serve().await,
+        "stubs" => stubs::serve().await,
+        _ => Err(format!("{part} is no part").into()),
+    }
+}
+
 /// Serves as head.
-pub(crate) async fn head() -> Outcome<ExitCode> {
+async fn head() -> Outcome<ExitCode> {
     let group = Group::default();
     let options = options(RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() })?;
     let node = Node::start(options, &group, Clock::system()).await?;
@@ -67,7 +79,7 @@ pub(crate) async fn head() -> Outcome<ExitCode> {
 }
 
 /// Serves as worker.
-pub(crate) async fn worker() -> Outcome<ExitCode> {
+async fn worker() -> Outcome<ExitCode> {
     let group = Group::default();
     let node = Node::start(options(RoleOptions::Worker)?, &group, Clock::system()).await?;
     say(node.peer_id().as_str())?;
@@ -97,9 +109,9 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
         // A worker that comes back is the one that went.
         identity: Identity::load_or_create(&folder.join(KEY))?,
         address: Ipv4Addr::LOCALHOST.into(),
-        port: 0,
+        port: env::var(PORT).map_or(Ok(0), |port| port.parse())?,
         boot_nodes: boot_nodes()?,
-        connectivity: Connectivity::for_role(kind),
+        connectivity: connectivity(kind)?,
         subgroups: Vec::new(),
         functions_dir: folder.join("functions"),
         sources: SourceOptions::default(),
@@ -118,7 +130,14 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
     })
 }
 
-fn boot_nodes() -> Outcome<Vec<BootNode>> {
+fn connectivity(role: Role) -> Outcome<Connectivity> {
+    let usual = Connectivity::for_role(role);
+    let Ok(number) = env::var(CONNECTIONS) else { return Ok(usual) };
+    Ok(Connectivity { connections: Some(ConnectionBounds::around(number.parse()?)), ..usual })
+}
+
+/// The nodes that the environment names.
+pub(crate) fn boot_nodes() -> Outcome<Vec<BootNode>> {
     let boot = env::var(BOOT).unwrap_or_default();
     let addresses = boot.split(',').filter(|address| !address.is_empty());
     Ok(addresses.map(str::parse).collect::<Result<_, _>>()?)

@@ -22,6 +22,15 @@ pub(crate) const RUNTIME: &str = "FIGURES_RUNTIME";
 /// The variable that says how many functions a worker runs at once.
 pub(crate) const SLOTS: &str = "FIGURES_SLOTS";
 
+/// The variable that says how many connections a head keeps.
+pub(crate) const CONNECTIONS: &str = "FIGURES_CONNECTIONS";
+
+/// The variable that says on which port a node's network listens.
+pub(crate) const PORT: &str = "FIGURES_PORT";
+
+/// Ticks in which the system counts the time of processes: 100 on every machine that Linux runs on.
+const TICKS_PER_SECOND: u32 = 100;
+
 /// How long a part may take to say something. Fifty of them start at one time on two cores.
 const SAYS_WITHIN: Duration = Duration::from_mins(1);
 
@@ -63,9 +72,14 @@ impl Process {
 
     /// How many tasks it has, if it tells.
     pub(crate) async fn n_tasks(&mut self) -> Outcome<Option<usize>> {
+        Ok(self.ask("tasks").await?.map(|line| line.parse()).transpose()?)
+    }
+
+    /// What it answers, if it answers anything.
+    pub(crate) async fn ask(&mut self, question: &str) -> Outcome<Option<String>> {
         let Some((stdin, _)) = &mut self.talk else { return Ok(None) };
-        stdin.write_all(b"tasks\n").await?;
-        Ok(Some(self.line().await?.parse()?))
+        stdin.write_all(format!("{question}\n").as_bytes()).await?;
+        self.line().await.map(Some)
     }
 
     /// The next line it writes.
@@ -77,7 +91,22 @@ impl Process {
 
     /// Kills the process as a crash would, and waits until it is gone.
     pub(crate) async fn kill(mut self) -> Outcome<()> {
+        self.end().await
+    }
+
+    /// The same, of one that is looked at no more.
+    pub(crate) async fn end(&mut self) -> Outcome<()> {
         Ok(self.child.kill().await?)
+    }
+
+    /// How long it has used the processor so far.
+    pub(crate) fn busy(&self) -> Outcome<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?))?;
+        let (_, fields) = stat.rsplit_once(") ").ok_or("a process without a name")?;
+        // Fields 14 and 15 of the whole line; two are gone.
+        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u32>);
+        let n_ticks = ticks.sum::<Result<u32, _>>()?;
+        Ok(Duration::from_secs(1) * n_ticks / TICKS_PER_SECOND)
     }
 
     /// Its id, as the system has it.

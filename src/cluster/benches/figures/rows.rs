@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{Outcome, first_call, heads, idle, latency, nodes::Nodes, pressure, rate, soak};
+use crate::{Outcome, first_call, heads, idle, latency, nodes::Nodes, pressure, rate, soak, stubs};
 
 /// The figures, in the order of the table.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 14] = [
     "one",
     "rate",
     "many",
@@ -20,6 +20,9 @@ const NAMES: [&str; 11] = [
     "idle",
     "heads",
     "head-killed",
+    "large",
+    "stubs",
+    "restart",
     "soak",
 ];
 
@@ -91,6 +94,9 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
             "idle" => idle::idle(nodes).await,
             "heads" => heads::heads(nodes, &mut rows).await,
             "head-killed" => heads::killed(nodes).await,
+            "large" => latency::large(nodes).await,
+            "stubs" => stubs::idle(nodes, &mut rows).await,
+            "restart" => stubs::restart(nodes).await,
             _ => soak::soak(nodes, asked.soak, &mut rows).await,
         };
         // One figure that cannot be taken keeps no other from being.

@@ -1,0 +1,290 @@
+//! Very many workers at one head: peers on the real wire that offer slots and run nothing, many in a
+//! process.
+
+use std::{
+    env, fs,
+    net::Ipv4Addr,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use cluster::{
+    identity::Identity,
+    message::{OFFER_PROTOCOL, Offer, WORK_PROTOCOL, json},
+    network::{Connectivity, Event, Network, NetworkOptions, Protocols},
+};
+use model::node::{GENERAL_TOPIC, PeerId, Role};
+use task::{clock::Clock, group::Group};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader, stdin},
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    Outcome,
+    cluster::Folder,
+    nodes::{Nodes, part},
+    part::{boot_nodes, say},
+    process::{BOOT, CONNECTIONS, PORT, Process, SLOTS},
+    rows::{Row, note},
+};
+
+/// Workers of the largest cluster, by the figure.
+const N_STUBS: usize = 10_000;
+/// Workers of the head that restarts, by the figure.
+const N_RETURNING: usize = 1_000;
+/// Workers in one process: it has a listener and a connection for each, of 20 000 files at most.
+const N_TOGETHER: usize = 1_000;
+/// What the head of the largest cluster is told of its connections.
+const CONNECTIONS_WANTED: u32 = 24_000;
+
+/// How often an offer is repeated, as workers do.
+const OFFER_EVERY: Duration = Duration::from_secs(30);
+/// How long all may take to come.
+const COME_WITHIN: Duration = Duration::from_mins(5);
+/// How long the head is left alone before it is looked at.
+const LEFT_ALONE: Duration = Duration::from_secs(30);
+/// How long it is looked at: each worker repeats its offer twice meanwhile.
+const PERIOD: Duration = Duration::from_mins(1);
+/// How often to look whether all have come.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The share of a core that an idle head may take.
+const CORE_BAR: f64 = 0.25;
+/// The memory of a head for each worker.
+const BYTES_BAR: u64 = 50 * 1024;
+/// How soon all are back.
+const BACK_BAR: Duration = Duration::from_secs(30);
+/// How many connections each may open for that.
+const CONNECTS_BAR: f64 = 3.0;
+
+/// What the stubs of one process have done.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Those that have offered slots on the connection that stands.
+    n_offering: AtomicUsize,
+    n_connects: AtomicUsize,
+}
+
+/// Serves as many workers as the environment says. Says how many offer slots, and how many connections
+/// they had, each time it is asked.
+pub(crate) async fn serve() -> Outcome<ExitCode> {
+    let (group, counts) = (Group::default(), Arc::new(Counts::default()));
+    let n_stubs: usize = env::var(SLOTS)?.parse()?;
+    for _ in 0..n_stubs {
+        let options = NetworkOptions {
+            identity: Identity::random(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            boot_nodes: boot_nodes()?,
+            protocols: Protocols {
+                messages: &[WORK_PROTOCOL, OFFER_PROTOCOL],
+                ..Protocols::default()
+            },
+            connectivity: Connectivity { wanted_peers: 0, ..Connectivity::for_role(Role::Worker) },
+            clock: Clock::system(),
+        };
+        let (network, events) = Network::start(&group, options).await?;
+        network.subscribe(GENERAL_TOPIC).await?;
+        group.spawn("stub", offer(network, events, Arc::clone(&counts)));
+    }
+    say("started")?;
+    let mut lines = BufReader::new(stdin()).lines();
+    while lines.next_line().await?.is_some() {
+        let n_offering = counts.n_offering.load(Ordering::Relaxed);
+        say(&format!("{n_offering} {}", counts.n_connects.load(Ordering::Relaxed)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Offers slots to the head whenever it connects, and again from time to time.
+async fn offer(network: Network, mut events: mpsc::Receiver<Event>, counts: Arc<Counts>) {
+    let offer = json(&Offer {
+        role: Role::Worker.to_string(),
+        slots: 4,
+        slots_free: 4,
+        ..Offer::default()
+    });
+    let mut head: Option<PeerId> = None;
+    let mut again = Instant::now() + OFFER_EVERY;
+    let mut is_counted = false;
+    loop {
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = sleep_until(again), if head.is_some() => None,
+        };
+        match event {
+            Some(Event::Connected(_)) => drop(counts.n_connects.fetch_add(1, Ordering::Relaxed)),
+            Some(Event::Identified { peer, protocols, .. })
+                if protocols.iter().any(|name| name == OFFER_PROTOCOL) =>
+            {
+                (head, again) = (Some(peer), Instant::now());
+            }
+            Some(Event::Disconnected(_)) => {
+                head = None;
+                counts.n_offering.fetch_sub(usize::from(is_counted), Ordering::Relaxed);
+                is_counted = false;
+            }
+            _ => {}
+        }
+        if let Some(peer) = &head
+            && again <= Instant::now()
+        {
+            again = Instant::now() + OFFER_EVERY;
+            if network.tell(peer, OFFER_PROTOCOL, &offer).await.is_ok() && !is_counted {
+                counts.n_offering.fetch_add(1, Ordering::Relaxed);
+                is_counted = true;
+            }
+        }
+    }
+}
+
+/// A head, and processes of stubs.
+struct Crowd {
+    head: Process,
+    stubs: Vec<Process>,
+    n_stubs: usize,
+    boot: String,
+    folder: Folder,
+}
+
+impl Crowd {
+    /// Starts a head, and the figure of its memory before anybody has come.
+    async fn start() -> Outcome<Self> {
+        let folder = Folder::new()?;
+        let (head, boot) = start_head(&folder, "0").await?;
+        Ok(Self { head, stubs: Vec::new(), n_stubs: 0, boot, folder })
+    }
+
+    /// Starts `n_stubs` and waits until all of them have offered slots. Returns how long that took.
+    async fn gather(&mut self, n_stubs: usize) -> Outcome<Duration> {
+        let began = Instant::now();
+        self.n_stubs = n_stubs;
+        for first in (0..n_stubs).step_by(N_TOGETHER) {
+            let mut command = part("stubs", self.folder.path())?;
+            let n_together = N_TOGETHER.min(n_stubs - first);
+            command.env(BOOT, &self.boot).env(SLOTS, n_together.to_string());
+            let mut process = Process::spawn(command)?;
+            process.line().await?;
+            self.stubs.push(process);
+        }
+        self.wait_for_all(began + COME_WITHIN).await?;
+        Ok(began.elapsed())
+    }
+
+    async fn wait_for_all(&mut self, end: Instant) -> Outcome<()> {
+        loop {
+            let (n_offering, n_connects) = self.counts().await?;
+            if n_offering == self.n_stubs {
+                return Ok(());
+            }
+            if end < Instant::now() {
+                let n_stubs = self.n_stubs;
+                let had = format!("{n_offering} of {n_stubs} offer slots, {n_connects} connects");
+                return Err(had.into());
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// How many offer slots, and how many connections they had.
+    async fn counts(&mut self) -> Outcome<(usize, usize)> {
+        let (mut n_offering, mut n_connects) = (0, 0);
+        for process in &mut self.stubs {
+            let line = process.ask("counts").await?.ok_or("stubs that say nothing")?;
+            let (offering, connects) = line.split_once(' ').ok_or("no counts")?;
+            n_offering += offering.parse::<usize>()?;
+            n_connects += connects.parse::<usize>()?;
+        }
+        Ok((n_offering, n_connects))
+    }
+
+    /// Kills the head as a crash would, and starts it again where it was.
+    async fn restart_head(&mut self) -> Outcome<()> {
+        let port = self.boot.split('/').nth(4).ok_or("an address without a port")?.to_owned();
+        self.head.end().await?;
+        let (head, boot) = start_head(&self.folder, &port).await?;
+        self.head = head;
+        if boot == self.boot { Ok(()) } else { Err(format!("{boot} is not {}", self.boot).into()) }
+    }
+}
+
+async fn start_head(folder: &Folder, port: &str) -> Outcome<(Process, String)> {
+    let mut command = part("head", &folder.path().join("head"))?;
+    command.env(CONNECTIONS, CONNECTIONS_WANTED.to_string()).env(PORT, port);
+    let mut head = Process::spawn(command)?;
+    let line = head.line().await?;
+    let (_, boot) = line.split_once(' ').ok_or("a head that is nowhere")?;
+    Ok((head, boot.to_owned()))
+}
+
+/// Looks at an idle head of very many workers.
+pub(crate) async fn idle(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
+    own(nodes)?;
+    let mut crowd = Crowd::start().await?;
+    let before = crowd.head.usage()?;
+    let took = crowd.gather(N_STUBS).await?;
+    note(&format!("{N_STUBS} workers came in {took:.1?}"))?;
+    sleep(LEFT_ALONE).await;
+    let began = Instant::now();
+    let busy_before = crowd.head.busy()?;
+    sleep(PERIOD).await;
+    let busy = crowd.head.busy()?.saturating_sub(busy_before);
+    let share = busy.as_secs_f64() / began.elapsed().as_secs_f64();
+    let after = crowd.head.usage()?;
+    let (n_offering, n_connects) = crowd.counts().await?;
+    note(&format!("{n_offering} offer slots after {n_connects} connects; {after:?}"))?;
+    let grown = after.resident_bytes.saturating_sub(before.resident_bytes);
+    let bytes_each = grown / u64::try_from(N_STUBS)?;
+    let name = "memory of a head for each of 10 000 workers";
+    let value = format!("{} KiB", bytes_each / 1024);
+    rows.push(Row::new(name, value, "50 KiB at most", bytes_each <= BYTES_BAR));
+    let value = format!("{:.0} % of a core, {n_offering} connected", share * 100.0);
+    let is_passed = share <= CORE_BAR && n_offering == N_STUBS;
+    Ok(Row::new("idle head of 10 000 workers", value, "25 % of a core at most", is_passed))
+}
+
+/// Restarts the head of many workers.
+pub(crate) async fn restart(nodes: &Nodes) -> Outcome<Row> {
+    own(nodes)?;
+    let mut crowd = Crowd::start().await?;
+    let took = crowd.gather(N_RETURNING).await?;
+    let (_, n_connects_before) = crowd.counts().await?;
+    note(&format!("{N_RETURNING} workers came in {took:.1?}, {n_connects_before} connects"))?;
+    let n_accepted_before = n_accepted()?;
+    crowd.restart_head().await?;
+    let began = Instant::now();
+    crowd.wait_for_all(began + COME_WITHIN).await?;
+    let took = began.elapsed();
+    let n_accepted = n_accepted()? - n_accepted_before;
+    let (_, n_connects) = crowd.counts().await?;
+    let each = f64::from(u32::try_from(n_accepted)?) / f64::from(u32::try_from(N_RETURNING)?);
+    let n_connects = n_connects - n_connects_before;
+    note(&format!("{n_accepted} connections accepted on this machine, {n_connects} joined"))?;
+    let value = format!("{took:.1?}, {each:.2} connections each");
+    let is_passed = took <= BACK_BAR && each <= CONNECTS_BAR;
+    Ok(Row::new("1 000 workers back at their head", value, "30 s at most, 3 each", is_passed))
+}
+
+/// How many connections have been accepted on this machine so far, whoever did.
+fn n_accepted() -> Outcome<u64> {
+    let text = fs::read_to_string("/proc/net/snmp")?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (lines.next().ok_or("no counts")?, lines.next().ok_or("no counts")?);
+    let mut pairs = names.split(' ').zip(values.split(' '));
+    let (_, n) =
+        pairs.find(|(name, _)| *name == "PassiveOpens").ok_or("no count of connections")?;
+    Ok(n.parse()?)
+}
+
+fn own(nodes: &Nodes) -> Outcome<()> {
+    match nodes {
+        Nodes::Own => Ok(()),
+        Nodes::Of(_) => Err("stubs are for a head of this program".into()),
+    }
+}
