@@ -13,10 +13,11 @@
 //! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, or in PostgreSQL where several
 //!    services share them, with buckets written in the same commit, read page by page, in bulk, or as a stream. Document 2 is a REST API for time
 //!    series: catalog, rows, buckets, tags, and Server-Sent Events.
-//! 3. **Network inference service** ([`inference`]). Epochs of a prediction network; each ends in a
-//!    bundle of combined, naive and left-out values. Document 3 is *the chain*, allora-chain, which
-//!    predicts numbers: its mathematics in two generations (stdev-oct2024, mad-v0.17) and its query
-//!    API, without a blockchain; one service is trusted to close epochs.
+//! 3. **Network inference service** ([`inference`]). Epochs of a prediction network, in SQLite or in
+//!    PostgreSQL; each ends in a bundle of combined, naive and left-out values. Document 3 is *the
+//!    chain*, allora-chain, which predicts numbers: its mathematics in two generations
+//!    (stdev-oct2024, mad-v0.17) and its query API, without a blockchain; the operator of the service
+//!    is trusted to close epochs.
 //!
 //! The screen shows what any client of the three could see. Without addresses it starts all of them
 //! as processes of this same program, and ends them with itself.

@@ -23,6 +23,7 @@ use clap::{Args, Subcommand};
 use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
 };
+use db::postgres::DatabaseUrl;
 use model::topic::TopicId;
 use stack::{data_dir::DataDir, start::KEY_VARIABLE};
 use task::{clock::Clock, group::Group};
@@ -87,6 +88,10 @@ pub(crate) struct ServeCommand {
     /// Keep all state in this folder [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Keep the network, accounts and keys in this PostgreSQL database, which several services may share,
+    /// in place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
+    #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
+    store: Option<DatabaseUrl>,
     /// The head whose workers run the topics' predictors
     #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
     head: String,
@@ -193,7 +198,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, accounts) = command.gate.gate(&data_dir, None, &clock, &group).await?;
+    let (gate, accounts) =
+        command.gate.gate(&data_dir, command.store.as_ref(), &clock, &group).await?;
     if let Some(accounts) = accounts {
         close_sign_up(&accounts).await?;
     }
@@ -217,6 +223,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let options = ServiceOptions {
         listen: command.listen,
         store: data_dir.inference(),
+        database: command.store,
         gate,
         block_time: Duration::from_millis(command.block_time_ms),
         retention: command.retention.retention(),

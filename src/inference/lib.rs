@@ -2,19 +2,20 @@
 //!
 //! [`Inference`] is the façade: submit, close, learn, and read. [`math`] holds the formulas, plain
 //! functions of values; [`network`] topics, epochs and what is due at a height; [`store`] the SQLite
-//! file; [`server`] the HTTP API. Absent on purpose: the cluster and the dataset service, which
-//! [`network::runs`] and [`network::rows`] stand for.
+//! file, or a PostgreSQL database that several services share; [`server`] the HTTP API. Absent on
+//! purpose: the cluster and the dataset service, which [`network::runs`] and [`network::rows`] stand
+//! for.
 
 pub mod math;
 pub mod network;
 pub mod server;
 pub mod store;
 
-use std::{collections::BTreeMap, panic::resume_unwind, path::Path, sync::Arc, time::Duration};
+use std::{panic::resume_unwind, path::Path, sync::Arc, time::Duration};
 
-use db::connection::retry_while_busy;
+use db::{connection::retry_while_busy, postgres::DatabaseUrl};
 use model::topic::{Address, BlockHeight, TopicId};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use task::clock::Clock;
 use tokio::{sync::watch, task::spawn_blocking};
 use tracing::warn;
@@ -30,7 +31,7 @@ use crate::{
         retention::{DAY, Retention},
         submission::{Origin, Payload, PayloadError, Submission, Submitter},
         topic::{Keep, Topic, TopicSettingsError},
-        topics::{TOPICS_MAX, TOPICS_OF_KEY_MAX},
+        topics::{TOPICS_MAX, TOPICS_OF_KEY_MAX, TopicList},
     },
     store::{
         CloseInput, EndOptions, EpochTotals, Input, Store, StoreError, StoredLearned, SubmitOutcome,
@@ -167,9 +168,9 @@ struct Shared {
     store: Store,
     chain: Chain,
     retention: Retention,
-    topics: RwLock<BTreeMap<TopicId, Arc<Topic>>>,
-    /// The highest number of a deleted topic.
-    newest_deleted: RwLock<Option<TopicId>>,
+    topics: RwLock<TopicList>,
+    /// Held while the list is read again.
+    reading_list: Mutex<()>,
     cache: Cache,
     conditions: Conditions,
     news: watch::Sender<News>,
@@ -202,12 +203,29 @@ impl Inference {
         }
         let open = || {
             let (path, clock, options) = (path.to_owned(), clock.clone(), options.clone());
-            blocking(move || Shared::open(&path, clock, &options))
+            blocking(move || Shared::open(Store::open(&path)?, clock, &options))
         };
         let is_busy =
             |error: &InferenceError| matches!(error, InferenceError::Store(e) if e.is_busy());
         let shared = retry_while_busy(open, is_busy).await?;
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Opens the network in the database at `url`, which other services may serve at the same time, or
+    /// begins one there.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn connect(
+        url: DatabaseUrl,
+        clock: Clock,
+        options: InferenceOptions,
+    ) -> Result<Self, InferenceError> {
+        for topic in &options.topics {
+            topic.check()?;
+        }
+        let open = move || Shared::open(Store::connect(&url)?, clock, &options);
+        Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
 
     /// The chain's clock.
@@ -279,7 +297,7 @@ impl Inference {
         }
     }
 
-    /// Opens the epoch `nonce` of `topic`; whether it is new.
+    /// Opens the epoch `nonce` of `topic`; whether it is new, and an epoch length after all others.
     ///
     /// # Errors
     /// [`InferenceError`] if there is no such topic, or the file fails.
@@ -288,9 +306,10 @@ impl Inference {
         topic: TopicId,
         nonce: BlockHeight,
     ) -> Result<bool, InferenceError> {
-        self.find_topic(topic)?;
+        let epoch_length = self.find_topic(topic)?.timing.epoch_length;
         self.with_store(move |shared| {
-            let opened = shared.store.open_epoch(topic, nonce, shared.chain.now())?;
+            let now = shared.chain.now();
+            let opened = shared.store.open_epoch(topic, nonce, epoch_length, now)?;
             shared.cache.change(topic, |entry| entry.progress = None);
             Ok(opened)
         })
@@ -421,6 +440,23 @@ impl Inference {
         slot: fn(&mut Entry) -> &mut Option<T>,
         load: fn(&Shared, TopicId) -> Result<T, InferenceError>,
     ) -> Result<T, InferenceError> {
+        if self.shared.store.is_shared() {
+            let catch_up_and_load = move |shared: &Shared| {
+                shared.catch_up(topic)?;
+                load(shared, topic)
+            };
+            return self.with_store(catch_up_and_load).await;
+        }
+        self.recent(topic, slot, load).await
+    }
+
+    /// As [`Self::cached`], as of the last look at what other services did.
+    async fn recent<T: Clone + Send + 'static>(
+        &self,
+        topic: TopicId,
+        slot: fn(&mut Entry) -> &mut Option<T>,
+        load: fn(&Shared, TopicId) -> Result<T, InferenceError>,
+    ) -> Result<T, InferenceError> {
         match slot(&mut self.shared.cache.get(topic)).take() {
             Some(known) => Ok(known),
             None => self.with_store(move |shared| load(shared, topic)).await,
@@ -438,13 +474,25 @@ impl Inference {
 }
 
 impl Shared {
-    fn open(path: &Path, clock: Clock, options: &InferenceOptions) -> Result<Self, InferenceError> {
-        let store = Store::open(path)?;
-        let now = clock.now();
+    fn open(
+        store: Store,
+        clock: Clock,
+        options: &InferenceOptions,
+    ) -> Result<Self, InferenceError> {
+        // The chain of a database has one clock, and one pace.
+        let shared_at = store.versions()?.map(|versions| versions.at);
+        let now = shared_at.filter(|_| !clock.is_manual()).unwrap_or_else(|| clock.now());
+        let starting = Blocks::starting(now, options.block_time);
         let stored = match store.blocks()? {
-            Some(blocks) => blocks.paced(now, options.block_time),
-            None => Blocks::starting(now, options.block_time),
+            Some(blocks) if shared_at.is_none() => blocks.paced(now, options.block_time),
+            _ => store.begin(starting)?,
         };
+        if stored.block_time != starting.block_time {
+            let (kept, asked) = (stored.block_time, starting.block_time);
+            warn!(
+                "the chain of the database has blocks of {kept:?}, and goes on with them: not {asked:?}"
+            );
+        }
         let blocks = stored.at_least(now, store.newest_nonce()?.unwrap_or_default());
         if blocks != stored {
             let height = blocks.height(now);
@@ -458,19 +506,22 @@ impl Shared {
                 Some(kept) if kept.creator.is_some() => {}
                 Some(kept) => {
                     let topic = topic.clone().with_dataset_of(kept);
-                    store.put_topic(&Topic { is_active: kept.is_active, ..topic })?;
+                    store.put_topic(&Topic { is_active: kept.is_active, ..topic }, None)?;
                 }
-                None => store.put_topic(topic)?,
+                None => store.put_topic(topic, None)?,
             }
         }
-        let newest_deleted = RwLock::new(store.newest_deleted()?);
-        let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic))).collect();
+        let topics = RwLock::new(TopicList::read(&store)?);
+        let chain = Chain::new(clock, blocks);
+        if let Some(at) = shared_at {
+            chain.follow(at, blocks);
+        }
         Ok(Self {
             store,
-            chain: Chain::new(clock, blocks),
+            chain,
             retention: options.retention,
-            topics: RwLock::new(topics),
-            newest_deleted,
+            topics,
+            reading_list: Mutex::default(),
             cache: Cache::default(),
             conditions: Conditions::default(),
             news: watch::Sender::new(News::default()),
@@ -480,14 +531,15 @@ impl Shared {
 
     /// What `topic` has learned, from memory where that is what it still is.
     fn load_learned(&self, topic: TopicId) -> Result<StoredLearned, InferenceError> {
-        let read = || Ok(self.store.learned(topic, None)?);
+        let before = self.cache.get(topic);
+        let read = || Ok(self.store.learned(topic, before.last_known())?);
         self.cache.load(topic, |entry| &mut entry.known, read)
     }
 
     /// How an epoch of `topic` ends now.
     fn end_options(&self, topic: &Topic) -> EndOptions {
         let (at, retention) = (self.chain.now(), self.retention_of(topic));
-        EndOptions { at, retention, known: self.cache.get(topic.id).known }
+        EndOptions { at, retention, known: self.cache.get(topic.id).last_known().cloned() }
     }
 
     /// What `topic` keeps of its epochs.

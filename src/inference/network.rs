@@ -12,6 +12,7 @@ pub mod chain;
 pub mod close;
 pub mod epoch;
 pub(crate) mod epoch_end;
+pub mod follow;
 pub mod forecast;
 pub mod leaderboard;
 pub mod learned;

@@ -36,7 +36,14 @@ use accounts::{
     AccountId,
     gate::{Admitted, Gate, GateMessages},
 };
-use axum::{Extension, Router, extract::FromRequestParts, http::request::Parts};
+use axum::{
+    Extension, Router,
+    extract::{FromRequestParts, Request, State},
+    http::request::Parts,
+    middleware::{Next, from_fn_with_state},
+    response::Response,
+};
+use db::postgres::DatabaseUrl;
 use model::{key::KeyId, topic::Address};
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, time::sleep};
@@ -78,8 +85,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub struct ServiceOptions {
     /// The address to listen on: `127.0.0.1:0` for a free port.
     pub listen: String,
-    /// The network's file.
+    /// The network's file, where there is no database.
     pub store: PathBuf,
+    /// The database that holds the network, which several services may share.
+    pub database: Option<DatabaseUrl>,
     /// Who may ask, and how often.
     pub gate: Gate,
     /// How long a block of the local chain takes.
@@ -99,10 +108,10 @@ pub struct ServiceOptions {
 #[non_exhaustive]
 pub enum StartError {
     /// The network's file or a topic is unfit.
-    #[error("open the network in {}", path.display())]
+    #[error("open the network in {place}")]
     Open {
-        /// The network's file.
-        path: PathBuf,
+        /// The network's file, or its database.
+        place: String,
         /// Why it did not open.
         source: InferenceError,
     },
@@ -190,11 +199,16 @@ impl InferenceService {
         group: &Group,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let ServiceOptions { listen, store, gate, block_time, retention, topics, consumers, quota } =
-            options;
+        let ServiceOptions { listen, store, database, gate, consumers, quota, .. } = options;
+        let ServiceOptions { block_time, retention, topics, .. } = options;
         let network = InferenceOptions { block_time, retention, topics };
-        let inference = Inference::open(&store, clock, network).await;
-        let inference = inference.map_err(|source| StartError::Open { path: store, source })?;
+        let place =
+            database.as_ref().map_or_else(|| store.display().to_string(), ToString::to_string);
+        let inference = match database {
+            Some(url) => Inference::connect(url, clock, network).await,
+            None => Inference::open(&store, clock, network).await,
+        };
+        let inference = inference.map_err(|source| StartError::Open { place, source })?;
         let signer = consumers.signer.account();
         let listener = bind(&listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
@@ -202,6 +216,7 @@ impl InferenceService {
         serve_by(gate.options().addresses, listener, router, group);
         Runner::start_all(&inference, &runs, &rows, group);
         group.spawn("inference file", look_after(inference.clone()));
+        group.spawn("other services", inference.clone().follow_services());
         info!(%address, %signer, "inference service listening");
         Ok(Self { address, inference })
     }
@@ -243,6 +258,7 @@ pub fn router(
     let keyed = Router::from(keyed_api())
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
+        .layer(from_fn_with_state(service.clone(), catch_up))
         .with_state(service);
     let words = GateMessages { refuse: error::refused, key_in_query: &[] };
     let router = open.merge(gate.wrap(keyed, words));
@@ -286,6 +302,16 @@ fn keyed_api() -> OpenApiRouter<Service> {
         .routes(routes!(history::get))
         .routes(routes!(leaderboard::get))
         .merge(emissions::api())
+}
+
+/// Has a request see the topics as another service left them.
+async fn catch_up(
+    State(service): State<Service>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    service.inference.catch_up().await?;
+    Ok(next.run(request).await)
 }
 
 async fn not_implemented() -> ApiError {

@@ -5,6 +5,7 @@
 //! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
 //! for [`crate::network::epoch`] to say. Nothing here is async: callers go to a blocking thread.
 
+mod database;
 mod epochs;
 mod error;
 mod file;
@@ -16,28 +17,32 @@ mod retention;
 mod session;
 mod tables;
 mod topic_record;
+mod versions;
 mod view;
 mod worker_quota;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use db::space::CHANGE_BYTES;
+use db::{postgres::DatabaseUrl, space::CHANGE_BYTES};
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
 };
 
 pub use self::error::StoreError;
+use self::{
+    database::StoreDatabase,
+    file::StoreFile,
+    session::{Lock, Session, values},
+    versions::Turn,
+};
 pub use self::{
     epochs::{EndOptions, StoredLearned},
     relearn::{PastLesson, Relearnable, Relearned},
     retention::EpochTotals,
+    versions::Versions,
     view::Bundles,
     worker_quota::NEWCOMERS_MAX,
-};
-use self::{
-    file::StoreFile,
-    session::{Session, values},
 };
 use wire::inference::LabeledValue;
 
@@ -122,8 +127,12 @@ pub struct CloseInput {
 
 /// A network's topics and epochs, as they are kept.
 #[derive(Debug)]
-pub struct Store {
-    file: StoreFile,
+pub struct Store(Engine);
+
+#[derive(Debug)]
+enum Engine {
+    File(StoreFile),
+    Database(StoreDatabase),
 }
 
 impl Store {
@@ -134,7 +143,20 @@ impl Store {
     /// [is busy](StoreError::is_busy) after the last store of it was dropped until the thread that
     /// wrote has closed it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { file: StoreFile::open(path)? })
+        Ok(Self(Engine::File(StoreFile::open(path)?)))
+    }
+
+    /// Opens the schema of the database at `url`, and creates its tables if they are missing.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database cannot be reached, or its tables are of another version.
+    pub fn connect(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        Ok(Self(Engine::Database(StoreDatabase::open(url)?)))
+    }
+
+    /// Whether other services may use the same topics and epochs.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self.0, Engine::Database(_))
     }
 
     /// Makes `change`, and returns its result once it is durable.
@@ -151,7 +173,10 @@ impl Store {
         n_bytes: u64,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.file.write(n_bytes, change)
+        match &self.0 {
+            Engine::File(file) => file.write(n_bytes, change),
+            Engine::Database(database) => database.write(change),
+        }
     }
 
     /// Runs `read`, each of whose statements sees what was committed before it.
@@ -159,16 +184,25 @@ impl Store {
         &self,
         read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.file.read(read)
+        match &self.0 {
+            Engine::File(file) => file.read(read),
+            Engine::Database(database) => database.read(read),
+        }
     }
 
-    /// Whether the file takes writes: it is in its place, and there is space. Where a write found
+    /// Whether writes are taken: the file is in its place, and there is space. Where a write found
     /// none, this tries another one of its size from time to time.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Why not.
     pub fn check(&self) -> Result<(), StoreError> {
-        self.file.check()
+        match &self.0 {
+            Engine::File(file) => file.check(),
+            Engine::Database(database) => {
+                let sql = "UPDATE chain SET id = id WHERE false";
+                database.write(|session| session.run(sql, values![])).map(drop)
+            }
+        }
     }
 
     /// Lets the file grow to so many pages, as a full disk would.
@@ -185,12 +219,7 @@ impl Store {
     pub fn blocks(&self) -> Result<Option<Blocks>, StoreError> {
         let sql = "SELECT genesis_at, block_micros FROM chain";
         self.read(|session| {
-            session.find(sql, values![], |row| {
-                Ok(Blocks {
-                    genesis: Timestamp::from_micros(row.get(0)?),
-                    block_time: Duration::from_micros(height(row.get(1)?)),
-                })
-            })
+            session.find(sql, values![], |row| Ok(blocks(row.get(0)?, row.get(1)?)))
         })
     }
 
@@ -208,6 +237,20 @@ impl Store {
         })
     }
 
+    /// Keeps `blocks` as the chain's if none are kept, and returns those that are.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn begin(&self, blocks: Blocks) -> Result<Blocks, StoreError> {
+        let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
+        self.write(move |session| {
+            let sql = "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
+                       ON CONFLICT DO NOTHING";
+            session.run(sql, [blocks.genesis.micros(), micros])
+        })?;
+        Ok(self.blocks()?.unwrap_or(blocks))
+    }
+
     /// The newest epoch ever opened, of any topic.
     ///
     /// # Errors
@@ -219,25 +262,32 @@ impl Store {
         Ok(newest.map(height))
     }
 
-    /// Keeps `topic`, in place of the one with its number.
+    /// Keeps `topic`, in place of the one with its number, if the list of topics still has the version
+    /// that is `known`; none where that does not matter.
     ///
     /// # Errors
-    /// As [`Self::blocks`].
-    pub fn put_topic(&self, topic: &Topic) -> Result<(), StoreError> {
-        let (id, record) = (number(topic.id.get()), topic_record::write_topic(topic)?);
+    /// [`StoreError::Raced`] if another service changed the list; besides those of [`Self::blocks`].
+    pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<(), StoreError> {
+        let (topic, record) = (topic.id, topic_record::write_topic(topic)?);
         self.write(move |session| {
+            versions::change_topics(session, known)?;
+            versions::add(session, topic)?;
+            let id = number(topic.get());
             let sql = "INSERT INTO topics (id, record) VALUES (?1, ?2)
                        ON CONFLICT (id) DO UPDATE SET record = excluded.record";
             session.run(sql, values![id, record]).map(drop)
         })
     }
 
-    /// Deletes `topic` with what it has learned. Its epochs are left to [`Self::drop_leftovers`].
+    /// Deletes `topic` with what it has learned, if the list of topics has the version that is `known`.
+    /// Its epochs are left to [`Self::drop_leftovers`].
     ///
     /// # Errors
-    /// As [`Self::blocks`].
-    pub fn delete_topic(&self, topic: TopicId) -> Result<(), StoreError> {
+    /// As [`Self::put_topic`].
+    pub fn delete_topic(&self, topic: TopicId, known: Option<i64>) -> Result<(), StoreError> {
         self.write(move |session| {
+            versions::change_topics(session, known)?;
+            versions::delete(session, topic)?;
             let id = number(topic.get());
             let sql = "UPDATE chain SET newest_deleted = ?1 WHERE newest_deleted < ?1";
             session.run(sql, [id])?;
@@ -298,7 +348,8 @@ impl Store {
         })
     }
 
-    /// Opens the epoch `nonce`; whether it was not there before.
+    /// Opens the epoch `nonce`, if no other one of `topic` is within `epoch_length` blocks of it, or
+    /// later; whether it was opened.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -306,13 +357,24 @@ impl Store {
         &self,
         topic: TopicId,
         nonce: BlockHeight,
+        epoch_length: BlockHeight,
         at: Timestamp,
     ) -> Result<bool, StoreError> {
         self.write(move |session| {
+            if !versions::lock(session, topic, Turn::Wait)? {
+                return Ok(false);
+            }
             let sql = "INSERT INTO epochs (topic_id, nonce, state, opened_at)
-                       VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-            let [topic, nonce] = key(topic, nonce);
-            Ok(session.run(sql, [topic, nonce, State::Open as i64, at.micros()])? > 0)
+                       SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS
+                           (SELECT 1 FROM epochs WHERE topic_id = ?1 AND nonce > ?5)";
+            let ([id, at_nonce], from) =
+                (key(topic, nonce), number(nonce) - number(epoch_length.max(1)));
+            let values = [id, at_nonce, State::Open as i64, at.micros(), from];
+            let is_new = session.run(sql, values)? > 0;
+            if is_new {
+                versions::change(session, topic)?;
+            }
+            Ok(is_new)
         })
     }
 
@@ -349,13 +411,19 @@ impl Store {
     }
 }
 
-fn state(
+/// Whether the epoch `nonce` is in `state`, in which others leave it by `lock` until the end of the
+/// transaction.
+fn is_in(
     session: &Session<'_>,
     topic: TopicId,
     nonce: BlockHeight,
-) -> Result<Option<i64>, StoreError> {
+    state: State,
+    lock: Lock,
+) -> Result<bool, StoreError> {
     let sql = "SELECT state FROM epochs WHERE topic_id = ?1 AND nonce = ?2";
-    session.find(sql, key(topic, nonce), |row| row.get(0))
+    let sql = format!("{sql}{}", session.locking(lock));
+    let found: Option<i64> = session.find(&sql, key(topic, nonce), |row| row.get(0))?;
+    Ok(found == Some(state as i64))
 }
 
 fn insert(
@@ -375,6 +443,14 @@ fn insert(
     session.run(sql, values![topic, nonce, worker, at.micros(), own, trusted, forecast])
 }
 
+/// A chain as it is kept: when it began, and how long a block takes, in microseconds.
+fn blocks(genesis: i64, block_time: i64) -> Blocks {
+    Blocks {
+        genesis: Timestamp::from_micros(genesis),
+        block_time: Duration::from_micros(height(block_time)),
+    }
+}
+
 /// The key of an epoch in every table.
 fn key(topic: TopicId, nonce: BlockHeight) -> [i64; 2] {
     [number(topic.get()), number(nonce)]
@@ -389,6 +465,9 @@ fn number(unsigned: u64) -> i64 {
 fn height(number: i64) -> BlockHeight {
     u64::try_from(number).unwrap_or_default()
 }
+
+#[cfg(test)]
+pub(crate) use self::database::tests::new_database;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Whole epochs on a manual clock, with a cluster and datasets made up for the tests.
 
+mod several_services;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -53,6 +53,12 @@ impl Clock {
         Self(Source::Manual(Arc::new(ManualTime { date, passed: AtomicI64::new(0) })))
     }
 
+    /// Whether it stands until it is moved.
+    #[must_use]
+    pub const fn is_manual(&self) -> bool {
+        matches!(self.0, Source::Manual(_))
+    }
+
     /// The date now.
     #[must_use]
     pub fn now(&self) -> Timestamp {

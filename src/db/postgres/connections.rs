@@ -174,6 +174,22 @@ impl Connections {
         self.begin(Some(BEGIN_READ)).await
     }
 
+    /// Starts a transaction that writes.
+    ///
+    /// # Errors
+    /// That of the database.
+    pub async fn begin_write(&self) -> Result<Transaction, sqlx::Error> {
+        self.begin(Some(BEGIN_WRITE)).await
+    }
+
+    /// Returns a connection for single statements, which may have been lost while it was idle.
+    ///
+    /// # Errors
+    /// That of the database.
+    pub async fn single(&self) -> Result<Transaction, sqlx::Error> {
+        self.begin(None).await
+    }
+
     async fn run<T, E: WorkError>(
         &self,
         begin: Option<&'static str>,

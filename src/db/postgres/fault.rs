@@ -42,7 +42,8 @@ pub trait WorkError: From<sqlx::Error> {
 }
 
 /// Whether the connection is of no use any more, and nothing was done on it.
-pub(super) fn is_lost(error: &sqlx::Error) -> bool {
+#[must_use]
+pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(fault) => {
             fault.code().is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))

@@ -32,15 +32,26 @@ pub(crate) struct Entry {
     pub actors: Option<Arc<TopicActors>>,
     /// What it has learned.
     pub known: Option<StoredLearned>,
+    /// What it had learned when another service changed something, which may have been this.
+    pub known_before: Option<StoredLearned>,
 }
 
 /// Entries by topic.
 #[derive(Debug)]
 pub(crate) struct Cache {
     /// How often each topic has changed; held while an entry is replaced.
-    changes: Mutex<BTreeMap<TopicId, u64>>,
+    changes: Mutex<BTreeMap<TopicId, Changes>>,
     entries: cache::Cache<(TopicId, u64), Entry>,
     loading: ReentrantMutex<()>,
+}
+
+/// The changes of a topic.
+#[derive(Debug, Clone, Copy, Default)]
+struct Changes {
+    /// How many there were.
+    n: u64,
+    /// The number that the store had for the topic at the last look, where several services change it.
+    version: i64,
 }
 
 impl Default for Cache {
@@ -59,15 +70,21 @@ impl Entry {
 
     /// Forgets what changes when an epoch is learned from; `known` is what is learned then, if it was.
     pub(crate) fn learn(&mut self, known: Option<StoredLearned>) {
-        (self.progress, self.actors, self.known) = (None, None, known);
+        (self.progress, self.actors) = (None, None);
+        (self.known, self.known_before) = (known, None);
+    }
+
+    /// What was learned, or had been: to be checked by its stamp.
+    pub(crate) fn last_known(&self) -> Option<&StoredLearned> {
+        self.known.as_ref().or(self.known_before.as_ref())
     }
 }
 
 impl Cache {
     /// What is kept of `topic`.
     pub(crate) fn get(&self, topic: TopicId) -> Entry {
-        let n_changes = self.changes.lock().get(&topic).copied().unwrap_or_default();
-        self.entry(topic, n_changes)
+        let changes = self.changes.lock().get(&topic).copied().unwrap_or_default();
+        self.entry(topic, changes.n)
     }
 
     /// What is kept of `topic` in `slot`, read by `read` where it is missing. Only one caller reads at a
@@ -97,13 +114,31 @@ impl Cache {
 
     /// Has `change` bring the entry of `topic` to what it is now.
     pub(crate) fn change(&self, topic: TopicId, change: impl FnOnce(&mut Entry)) {
+        self.replace(topic, self.changes.lock().entry(topic).or_default(), change);
+    }
+
+    /// Has `topic` be read again, unless `version` is what the store had for it at the last look; whether
+    /// it was not.
+    pub(crate) fn follow(&self, topic: TopicId, version: i64) -> bool {
         let mut changes = self.changes.lock();
-        let n_changes = changes.entry(topic).or_default();
-        let mut entry = self.entry(topic, *n_changes);
+        let changes = changes.entry(topic).or_default();
+        if changes.version == version {
+            return false;
+        }
+        changes.version = version;
+        self.replace(topic, changes, |entry| {
+            let known_before = entry.last_known().cloned();
+            *entry = Entry { n_changes: entry.n_changes, known_before, ..Entry::default() };
+        });
+        true
+    }
+
+    fn replace(&self, topic: TopicId, changes: &mut Changes, change: impl FnOnce(&mut Entry)) {
+        let mut entry = self.entry(topic, changes.n);
         // It takes no more room.
-        self.put(topic, Entry { n_changes: *n_changes, ..Entry::default() });
-        *n_changes += 1;
-        entry.n_changes = *n_changes;
+        self.put(topic, Entry { n_changes: changes.n, ..Entry::default() });
+        changes.n += 1;
+        entry.n_changes = changes.n;
         change(&mut entry);
         self.put(topic, entry);
     }
@@ -114,7 +149,7 @@ impl Cache {
     }
 
     fn put(&self, topic: TopicId, entry: Entry) {
-        let known = entry.known.as_ref().map_or(0, |known| known.learned.n_bytes());
+        let known = entry.last_known().map_or(0, |known| known.learned.n_bytes());
         let n_bytes = known + entry.bundles.as_ref().map_or(0, |bundles| bundles.n_bytes());
         self.entries.put((topic, entry.n_changes), entry, n_bytes);
     }

@@ -14,6 +14,7 @@ use std::{
 };
 
 use model::{timestamp::Timestamp, topic::BlockHeight};
+use parking_lot::RwLock;
 use task::clock::{Clock, Stopwatch};
 
 /// The shortest block time taken. Epochs have at least a few blocks, and an answer takes a while.
@@ -78,15 +79,33 @@ impl Blocks {
 }
 
 /// A chain and what tells its time. Clones tell the same.
+///
+/// The services of one database follow its clock: a machine's own may be wrong, or stand still while the
+/// machine is suspended.
 #[derive(Debug, Clone)]
 pub struct Chain {
     clock: Clock,
+    pace: Arc<RwLock<Pace>>,
+    /// By how many microseconds the date has been corrected since, as of the last look.
+    corrected_micros: Arc<AtomicI64>,
+}
+
+/// What heights are computed from.
+#[derive(Debug, Clone)]
+struct Pace {
     blocks: Blocks,
     /// The date at which `stopwatch` was started.
     started_at: Timestamp,
     stopwatch: Stopwatch,
-    /// By how many microseconds the date has been corrected since, as of the last look.
-    corrected_micros: Arc<AtomicI64>,
+    /// Whether the date is that of a database.
+    is_shared: bool,
+}
+
+impl Pace {
+    /// The date as it would be without corrections since the start.
+    fn time(&self) -> Timestamp {
+        self.started_at + self.stopwatch.elapsed()
+    }
 }
 
 /// A correction of the date while the program runs.
@@ -102,42 +121,68 @@ impl Chain {
     /// A chain that has come to where `blocks` are at the date of `clock`.
     pub fn new(clock: Clock, blocks: Blocks) -> Self {
         let (started_at, stopwatch) = (clock.now(), clock.stopwatch());
-        Self { clock, blocks, started_at, stopwatch, corrected_micros: Arc::default() }
+        let pace = Pace { blocks, started_at, stopwatch, is_shared: false };
+        Self { clock, pace: Arc::new(RwLock::new(pace)), corrected_micros: Arc::default() }
+    }
+
+    /// Follows the clock of a database, where it is `date` and the chain goes by `blocks`. Where that
+    /// clock was moved back, returns the blocks by which heights go on. A manual clock is not moved.
+    pub fn follow(&self, date: Timestamp, blocks: Blocks) -> Option<Blocks> {
+        let mut pace = self.pace.write();
+        let time = if self.clock.is_manual() { pace.time() } else { date };
+        let before = pace.time();
+        let behind = before.micros().saturating_sub(time.micros());
+        // The answer was some time under way.
+        let is_late = pace.is_shared && (0..LEAP_MICROS_MIN).contains(&behind);
+        let is_back = pace.is_shared && pace.blocks == blocks && behind >= LEAP_MICROS_MIN;
+        let height = pace.blocks.height(before);
+        if !is_late {
+            let stopwatch = self.clock.stopwatch();
+            *pace = Pace { blocks, started_at: time, stopwatch, is_shared: true };
+        }
+        pace.blocks = blocks;
+        let moved = blocks.at_least(time, height);
+        if !is_back || moved == blocks {
+            return None;
+        }
+        pace.blocks = moved;
+        Some(moved)
     }
 
     /// The height now.
     pub fn height(&self) -> BlockHeight {
-        self.blocks.height(self.time())
+        let pace = self.pace.read();
+        pace.blocks.height(pace.time())
     }
 
     /// The current date of the clock that heights follow.
     pub fn now(&self) -> Timestamp {
-        self.clock.now()
+        let pace = self.pace.read();
+        if pace.is_shared { pace.time() } else { self.clock.now() }
     }
 
     /// How long a block takes.
-    pub const fn block_time(&self) -> Duration {
-        self.blocks.block_time
+    pub fn block_time(&self) -> Duration {
+        self.pace.read().blocks.block_time
     }
 
     /// How long until block `height` begins; zero if it has.
     pub fn until(&self, height: BlockHeight) -> Duration {
-        self.blocks.began(height).since(self.time())
+        let pace = self.pace.read();
+        pace.blocks.began(height).since(pace.time())
     }
 
-    /// Returns the correction of the date since the last look, if it was one of two seconds or more.
+    /// Returns the correction of the date since the last look, if it was one of two seconds or more; none
+    /// where the clock of a database is followed.
     pub fn take_leap(&self) -> Option<Leap> {
-        let corrected = self.clock.now().micros().saturating_sub(self.time().micros());
+        let Pace { blocks, is_shared: false, .. } = *self.pace.read() else { return None };
+        let time = self.pace.read().time();
+        let corrected = self.clock.now().micros().saturating_sub(time.micros());
         let before = self.corrected_micros.swap(corrected, Ordering::SeqCst);
         let micros = corrected.saturating_sub(before);
-        let genesis = self.blocks.genesis.micros().saturating_add(corrected);
-        let blocks = Blocks { genesis: Timestamp::from_micros(genesis), ..self.blocks };
+        let genesis = blocks.genesis.micros().saturating_add(corrected);
+        let blocks = Blocks { genesis: Timestamp::from_micros(genesis), ..blocks };
         (micros.saturating_abs() >= LEAP_MICROS_MIN).then_some(Leap { micros, blocks })
-    }
-
-    /// The date as it would be without corrections since the start.
-    fn time(&self) -> Timestamp {
-        self.started_at + self.stopwatch.elapsed()
     }
 }
 

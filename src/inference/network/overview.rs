@@ -43,10 +43,11 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] if the file fails.
     pub async fn overviews(&self) -> Result<Vec<Overview>, InferenceError> {
+        self.catch_up_all().await?;
         let mut overviews = Vec::new();
         for topic in self.topics() {
-            let progress = self.epochs_of(topic.id).await?;
-            let actors = self.cached(topic.id, |entry| &mut entry.actors, Shared::load_actors);
+            let progress = self.recent_epochs(topic.id).await?;
+            let actors = self.recent(topic.id, |entry| &mut entry.actors, Shared::load_actors);
             let actors = actors.await?;
             overviews.push(Overview { topic, progress, actors });
         }

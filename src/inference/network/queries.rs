@@ -80,6 +80,15 @@ impl Inference {
         self.cached(topic, |entry| &mut entry.bundles, Shared::load_newest).await
     }
 
+    /// As [`Self::latest`], as of the last look at what other services did.
+    pub(crate) async fn recent_bundle(
+        &self,
+        topic: TopicId,
+    ) -> Result<Arc<Bundles>, InferenceError> {
+        self.find_topic(topic)?;
+        self.recent(topic, |entry| &mut entry.bundles, Shared::load_newest).await
+    }
+
     /// Returns the bundle of the epoch `nonce` of `topic`.
     ///
     /// # Errors
@@ -99,12 +108,16 @@ impl Inference {
     /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn progress(&self, topic: TopicId) -> Result<Progress, InferenceError> {
         self.find_topic(topic)?;
-        Ok(self.epochs_of(topic).await?.as_ref().clone())
+        let progress = self.cached(topic, |entry| &mut entry.progress, Shared::load_progress);
+        Ok(progress.await?.as_ref().clone())
     }
 
-    /// Where the epochs of `topic` stand.
-    pub(crate) async fn epochs_of(&self, topic: TopicId) -> Result<Arc<Progress>, InferenceError> {
-        self.cached(topic, |entry| &mut entry.progress, Shared::load_progress).await
+    /// As [`Self::progress`], as of the last look at what other services did.
+    pub(crate) async fn recent_epochs(
+        &self,
+        topic: TopicId,
+    ) -> Result<Arc<Progress>, InferenceError> {
+        self.recent(topic, |entry| &mut entry.progress, Shared::load_progress).await
     }
 
     /// Returns what `topic` has learned.

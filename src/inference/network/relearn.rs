@@ -52,6 +52,7 @@ impl Inference {
     ) -> Result<RelearnedBody, InferenceError> {
         let settings = self.find_topic(topic)?;
         self.with_store(move |shared| {
+            shared.catch_up(topic)?;
             let known = shared.load_learned(topic)?;
             let found = relearnable(&shared.store, topic, from)?;
             let mut replay = replay(&shared.store, &settings, found, &outcomes)?;

@@ -137,7 +137,8 @@ impl Runner {
             self.topic = topic;
         }
         let height = self.inference.chain().height();
-        let progress = match self.inference.progress(id).await {
+        // What another service did is noticed when this one is about to do the same.
+        let progress = match self.inference.recent_epochs(id).await {
             Ok(progress) => progress,
             Err(error) => return self.file_failed("see what is due", &error),
         };
@@ -165,7 +166,7 @@ impl Runner {
                 return self.file_failed(what, &error);
             }
         }
-        let newest = match self.inference.progress(id).await {
+        let newest = match self.inference.recent_epochs(id).await {
             Ok(progress) => progress.open.last().copied(),
             Err(error) => return self.file_failed("see what is open", &error),
         };
@@ -174,7 +175,11 @@ impl Runner {
             self.asked != Some(*nonce) && epoch::is_open(self.topic.timing, *nonce, height)
         };
         if let Some(nonce) = newest.filter(is_unasked) {
-            self.ask_and_log(nonce).await;
+            match self.inference.begin_asking(&self.topic, nonce).await {
+                Ok(true) => self.ask_and_log(nonce).await,
+                Ok(false) => {}
+                Err(error) => return self.file_failed("see who asks the workers", &error),
+            }
         }
         self.find_dataset().await;
     }
@@ -466,7 +471,11 @@ impl Runner {
 
     async fn ask_and_log(&mut self, nonce: BlockHeight) {
         let id = self.topic.id;
-        match self.ask(nonce).instrument(self.span("AskWorkers", nonce)).await {
+        let asked = self.ask(nonce).instrument(self.span("AskWorkers", nonce)).await;
+        if let Err(error) = self.inference.end_asking(id, nonce, asked.is_ok()).await {
+            self.file_failed("note that the workers were asked", &error);
+        }
+        match asked {
             Ok(()) => {
                 self.asked = Some(nonce);
                 self.inference.works(id, Failing::Inferring);

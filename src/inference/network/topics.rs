@@ -1,6 +1,6 @@
 //! Topics that change while the network runs: created, replaced, paused, resumed and deleted.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::{
     dataset::DatasetId,
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::{
     Inference, InferenceError, News,
     network::{epoch::is_open, topic::Topic},
+    store::{Store, StoreError},
 };
 
 /// The most topics of a network: each has a task, and a look at the file each block.
@@ -18,6 +19,25 @@ pub const TOPICS_MAX: usize = 4096;
 
 /// The most topics that one key may have made: no key can use up the places of all others.
 pub const TOPICS_OF_KEY_MAX: usize = 256;
+
+/// The topics of a network, as they were read.
+#[derive(Debug)]
+pub(crate) struct TopicList {
+    pub(crate) by_id: BTreeMap<TopicId, Arc<Topic>>,
+    /// The highest number of a deleted topic.
+    pub(crate) newest_deleted: Option<TopicId>,
+    /// What the store had for the list; none where only this service changes it.
+    pub(crate) version: Option<i64>,
+}
+
+impl TopicList {
+    pub(crate) fn read(store: &Store) -> Result<Self, StoreError> {
+        // What changes from here on is read again.
+        let version = store.version(None)?;
+        let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic)));
+        Ok(Self { by_id: topics.collect(), newest_deleted: store.newest_deleted()?, version })
+    }
+}
 
 /// A change of a whitelist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,18 +51,19 @@ pub enum ListChange {
 impl Inference {
     /// All topics, by number.
     pub fn topics(&self) -> Vec<Arc<Topic>> {
-        self.shared.topics.read().values().map(Arc::clone).collect()
+        self.shared.topics.read().by_id.values().map(Arc::clone).collect()
     }
 
     /// The topic `id`, if there is one.
     pub fn topic(&self, id: TopicId) -> Option<Arc<Topic>> {
-        self.shared.topics.read().get(&id).map(Arc::clone)
+        self.shared.topics.read().by_id.get(&id).map(Arc::clone)
     }
 
     /// The number that the next topic gets: higher than that of any topic before, deleted or not.
     pub fn next_topic_id(&self) -> TopicId {
-        let newest = self.shared.topics.read().keys().next_back().copied();
-        let highest = newest.max(*self.shared.newest_deleted.read()).map_or(0, TopicId::get);
+        let topics = self.shared.topics.read();
+        let newest = topics.by_id.keys().next_back().copied();
+        let highest = newest.max(topics.newest_deleted).map_or(0, TopicId::get);
         TopicId::new(highest.saturating_add(1)).unwrap_or(TopicId::FIRST)
     }
 
@@ -57,9 +78,9 @@ impl Inference {
     /// # Errors
     /// A [`InferenceError`] that says why not.
     pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
-        let _alone = self.shared.changing.lock().await;
+        let _alone = self.change_list().await?;
         let (n_topics, n_of_creator) = {
-            let topics = self.shared.topics.read();
+            let topics = &self.shared.topics.read().by_id;
             let is_creators =
                 |had: &&Arc<Topic>| topic.creator.is_some() && had.creator == topic.creator;
             (topics.len(), topics.values().filter(is_creators).count())
@@ -81,7 +102,7 @@ impl Inference {
         topic: Topic,
         by: &Address,
     ) -> Result<Arc<Topic>, InferenceError> {
-        let _alone = self.shared.changing.lock().await;
+        let _alone = self.change_list().await?;
         let before = self.owned(topic.id, by)?;
         let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
         topic.check()?;
@@ -115,16 +136,16 @@ impl Inference {
     /// # Errors
     /// A [`InferenceError`] that says why not.
     pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<(), InferenceError> {
-        let _alone = self.shared.changing.lock().await;
+        let _alone = self.change_list().await?;
         self.owned(id, by)?;
-        self.with_store(move |shared| Ok(shared.store.delete_topic(id)?)).await?;
-        let mut newest_deleted = self.shared.newest_deleted.write();
-        *newest_deleted = (*newest_deleted).max(Some(id));
-        drop(newest_deleted);
-        self.shared.topics.write().remove(&id);
+        let known = self.shared.topics.read().version;
+        self.with_store(move |shared| Ok(shared.store.delete_topic(id, known)?)).await?;
+        self.listed(known, |list| {
+            list.newest_deleted = list.newest_deleted.max(Some(id));
+            list.by_id.remove(&id);
+        });
         self.shared.cache.change(id, |entry| entry.close(None));
         self.forget_problems(id);
-        self.shared.news.send_modify(|news| news.n_changes += 1);
         Ok(())
     }
 
@@ -147,7 +168,7 @@ impl Inference {
         is_active: bool,
         by: &Address,
     ) -> Result<Arc<Topic>, InferenceError> {
-        let _alone = self.shared.changing.lock().await;
+        let _alone = self.change_list().await?;
         let before = self.owned(id, by)?;
         self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await
     }
@@ -163,7 +184,7 @@ impl Inference {
         name: &str,
         dataset: DatasetId,
     ) -> Result<(), InferenceError> {
-        let _alone = self.shared.changing.lock().await;
+        let _alone = self.change_list().await?;
         let Some(topic) = self.topic(id) else { return Ok(()) };
         let mut topic = topic.as_ref().clone();
         if topic.source.dataset != name || topic.source.dataset_id.is_some() {
@@ -185,7 +206,7 @@ impl Inference {
         change: ListChange,
         by: &Address,
     ) -> Result<Arc<Topic>, InferenceError> {
-        let _alone = self.shared.changing.lock().await;
+        let _alone = self.change_list().await?;
         let mut topic = self.owned(id, by)?.as_ref().clone();
         match change {
             ListChange::Add => topic.whitelist.workers.insert(worker),
@@ -207,9 +228,30 @@ impl Inference {
     pub(crate) async fn put_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
         let topic = Arc::new(topic);
         let kept = Arc::clone(&topic);
-        self.with_store(move |shared| Ok(shared.store.put_topic(&kept)?)).await?;
-        self.shared.topics.write().insert(topic.id, Arc::clone(&topic));
-        self.shared.news.send_modify(|news| news.n_changes += 1);
+        let known = self.shared.topics.read().version;
+        self.with_store(move |shared| Ok(shared.store.put_topic(&kept, known)?)).await?;
+        self.listed(known, |list| drop(list.by_id.insert(topic.id, Arc::clone(&topic))));
         Ok(topic)
+    }
+
+    /// Returns what keeps others of this service from changing topics, which are as they are now. Other
+    /// services may change them all the same: then what is written next is refused.
+    async fn change_list(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, InferenceError> {
+        let alone = self.shared.changing.lock().await;
+        self.catch_up().await?;
+        Ok(alone)
+    }
+
+    /// Has the list in memory follow a `change` of the store that was made where it had the version that
+    /// was `known`.
+    fn listed(&self, known: Option<i64>, change: impl FnOnce(&mut TopicList)) {
+        let mut list = self.shared.topics.write();
+        // Else it is read again at the next look.
+        if list.version == known {
+            change(&mut list);
+            list.version = known.map(|version| version.saturating_add(1));
+        }
+        drop(list);
+        self.shared.news.send_modify(|news| news.n_changes += 1);
     }
 }

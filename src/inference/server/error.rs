@@ -141,6 +141,14 @@ impl ApiError {
             match error.downcast_ref() {
                 Some(StoreError::DiskFull) => return Self::full(),
                 Some(StoreError::Replaced) => return Self::replaced(),
+                Some(StoreError::Unreachable(_)) => {
+                    return Self::unavailable(
+                        "the service's database cannot be reached; try again",
+                    );
+                }
+                Some(error @ StoreError::Raced) => {
+                    return Self::unavailable(format!("cannot {error}; try again"));
+                }
                 _ => cause = error.source(),
             }
         }
@@ -245,7 +253,7 @@ impl IntoResponse for ConsumerError {
             api_response_message: Some(self.0.message),
             data: None,
         };
-        (self.0.code.1, Json(body)).into_response()
+        retried((self.0.code.1, Json(body)).into_response())
     }
 }
 
@@ -253,12 +261,16 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (code, status) = self.code;
         let body = Json(Body { code, message: self.message, details: Vec::new() });
-        let mut response = (status, body).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
-        }
-        response
+        retried((status, body).into_response())
     }
+}
+
+/// `response`, which says when to come again where that helps.
+fn retried(mut response: Response) -> Response {
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+    }
+    response
 }
 
 /// Words a refusal of the gate.

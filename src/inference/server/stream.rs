@@ -80,7 +80,9 @@ impl Reader {
                 changed = self.news.changed() => changed.ok()?,
             }
             // Before the first bundle there is nothing to tell.
-            let Ok(bundles) = self.service.inference.latest(self.topic).await else { continue };
+            let Ok(bundles) = self.service.inference.recent_bundle(self.topic).await else {
+                continue;
+            };
             let nonce = bundles.bundle.nonce;
             if self.seen.replace(nonce) == Some(nonce) {
                 continue;

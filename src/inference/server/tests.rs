@@ -5,6 +5,7 @@ mod large;
 mod outside;
 mod queries;
 mod refusals;
+mod several_services;
 
 use std::collections::BTreeMap;
 
@@ -42,6 +43,11 @@ impl Fixture {
     }
 
     async fn behind(gate: GateOptions) -> Self {
+        Self::on(None, gate).await
+    }
+
+    /// A service on the database at this address, or on a file of its own.
+    async fn on(database: Option<&str>, gate: GateOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
         let accounts =
@@ -53,7 +59,11 @@ impl Fixture {
             topics: demo_topics(),
         };
         let path = folder.path().join("inference.sqlite");
-        let inference = Inference::open(&path, clock.clone(), options).await.unwrap();
+        let inference = match database {
+            Some(url) => Inference::connect(url.parse().unwrap(), clock.clone(), options).await,
+            None => Inference::open(&path, clock.clone(), options).await,
+        };
+        let inference = inference.unwrap();
         let gate = Gate::new(accounts.clone(), gate, clock.clone());
         let group = Group::default();
         let (_, rows) = crate::tests::fakes(&clock);
@@ -338,6 +348,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
     let options = ServiceOptions {
         listen: "127.0.0.1:0".to_owned(),
         store: folder.path().join("inference.sqlite"),
+        database: None,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         block_time: Duration::from_millis(20),
         retention: Retention::USUAL,

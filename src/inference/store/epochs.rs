@@ -8,10 +8,11 @@ use model::{
 };
 
 use super::{
-    CloseInput, EPOCH_BYTES, Lesson, Relearned, State, Store, StoreError, insert, key, number,
-    pairs, record, relearn, retention,
-    session::{Session, values},
-    state, view,
+    CloseInput, EPOCH_BYTES, Lesson, Relearned, State, Store, StoreError, insert, is_in, key,
+    number, pairs, record, relearn, retention,
+    session::{Lock, Session, values},
+    versions::{self, Turn},
+    view,
 };
 use crate::{
     math::{outlier::Baseline, pair_values::FullBundle},
@@ -48,7 +49,8 @@ impl Store {
     /// learned; without a bundle where it makes nothing. Returns what is learned then, or none where
     /// the epoch was not open.
     ///
-    /// No submission is taken between the reading and the closing.
+    /// No submission is taken between the reading and the closing: of several services one closes it,
+    /// after the submissions that others take at the time.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -60,7 +62,10 @@ impl Store {
         make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
         self.write_sized(EPOCH_BYTES, move |write| {
-            if state(write, topic, nonce)? != Some(State::Open as i64) {
+            // Another service is at it, or submissions are under way: those are waited for.
+            if !versions::lock(write, topic, Turn::Skip)?
+                || !is_in(write, topic, nonce, State::Open, Lock::Exclusive)?
+            {
                 return Ok(None);
             }
             let EndOptions { at, retention, known } = options;
@@ -86,6 +91,7 @@ impl Store {
             }
             retention::count_closed(write, topic, nonce)?;
             retention::apply(write, topic, retention, at)?;
+            versions::change(write, topic)?;
             Ok(Some(known))
         })
     }
@@ -103,9 +109,12 @@ impl Store {
         teach: impl FnOnce(&FullBundle, &Learned) -> Option<Lesson> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
         self.write_sized(EPOCH_BYTES, move |write| {
-            if state(write, topic, nonce)? != Some(State::Closed as i64) {
+            if !versions::lock(write, topic, Turn::Skip)?
+                || !is_in(write, topic, nonce, State::Closed, Lock::Exclusive)?
+            {
                 return Ok(None);
             }
+            versions::change(write, topic)?;
             let EndOptions { at, retention, known } = options;
             let bundle = view::bundle(write, topic, nonce)?;
             let known = view::learned(write, topic, known.as_ref())?;

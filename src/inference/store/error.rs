@@ -1,6 +1,6 @@
-//! Why the inference file failed.
+//! Why the inference file failed, or the database.
 
-use std::io;
+use std::{error::Error, io};
 
 use db::{
     connection::OpenError,
@@ -10,7 +10,7 @@ use db::{
 
 use super::SubmitOutcome;
 
-/// Why the inference file failed.
+/// Why the inference file failed, or the database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -36,6 +36,15 @@ pub enum StoreError {
     /// A statement failed.
     #[error("read or write the inference file")]
     Statement(#[source] DatabaseFault),
+    /// The database cannot be reached, or takes no work now: the same will do a little later.
+    #[error("use the database of the network, which cannot be reached now")]
+    Unreachable(#[source] Box<dyn Error + Send + Sync>),
+    /// The database failed otherwise.
+    #[error("use the database of the network")]
+    Database(#[source] Box<dyn Error + Send + Sync>),
+    /// Another service changed the topics since this one read them.
+    #[error("change topics, which another service changed at the same time")]
+    Raced,
     /// The changes of several callers were not kept.
     #[error("commit to the inference file")]
     Commit(#[source] DatabaseFault),

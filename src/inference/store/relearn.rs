@@ -16,6 +16,7 @@ use super::{
     EPOCH_BYTES, Input, State, Store, StoreError, StoredLearned, height, key, number, pairs,
     record, retention,
     session::{Session, values},
+    versions::{self, Turn},
     view,
 };
 use crate::{
@@ -134,6 +135,7 @@ impl Store {
         epochs: Vec<Relearned>,
     ) -> Result<Option<StoredLearned>, StoreError> {
         self.write_sized(EPOCH_BYTES, move |write| {
+            versions::lock(write, topic, Turn::Wait)?;
             let known = view::learned(write, topic, None)?;
             if known.stamp != stamp {
                 return Ok(None);
@@ -147,6 +149,7 @@ impl Store {
                 let sql = "DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2";
                 write.run(sql, key(topic, first.nonce))?;
             }
+            versions::change(write, topic)?;
             put_learned(write, topic, learned, &known).map(Some)
         })
     }
@@ -222,7 +225,7 @@ pub(super) fn take_snapshot(
                                 FROM snapshots WHERE topic_id = ?1
                                 WINDOW newest AS (ORDER BY nonce DESC)) AS sizes
                              WHERE n > 1 AND n_bytes > ?3))",
-        values![id, SNAPSHOTS_MAX, bytes_max],
+        [id, SNAPSHOTS_MAX.into(), bytes_max],
     )?;
     Ok(())
 }

@@ -3,24 +3,54 @@
 //! Parameters are `?1`, `?2` and so on. Integers have 64 bits, and a Boolean is one; texts compare by
 //! their bytes. A statement that changes rows names the columns by which it conflicts.
 
+use std::{cell::RefCell, future::Future, time::Duration};
+
+use db::postgres::fault::timed_out;
+use futures::executor::block_on;
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params_from_iter, types::FromSql};
+use sqlx::{
+    Arguments as _, AssertSqlSafe, Decode, Encode, PgConnection, Postgres, Row as _, Type,
+    postgres::{PgArguments, PgRow},
+    query::Query,
+};
+use tokio::{task::unconstrained, time::timeout};
 
 use super::StoreError;
 
+/// How long a statement may take: less than a handler has, so that its caller gets the reason.
+const STEP_WITHIN: Duration = Duration::from_secs(8);
+
 /// What statements run on: a transaction, or single reads.
-#[derive(Debug)]
-pub(super) struct Session<'c> {
-    connection: &'c Connection,
+pub(super) struct Session<'c>(Engine<'c>);
+
+enum Engine<'c> {
+    Sqlite(&'c Connection),
+    Postgres(RefCell<&'c mut PgConnection>),
 }
 
 /// A row that a statement gives.
-pub(super) struct Row<'r>(&'r rusqlite::Row<'r>);
+pub(super) enum Row<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r PgRow),
+}
+
+/// What a service that changes an epoch needs of it until the end of its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Nobody else changes its state.
+    Shared,
+    /// Nobody else changes it, or adds to it.
+    Exclusive,
+}
 
 /// A value that a statement takes.
-pub(super) trait Value: ToSql {}
+pub(super) trait Value: ToSql {
+    /// Adds it to the arguments of a statement of PostgreSQL.
+    fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error>;
+}
 
 /// A value of a row.
-pub(super) trait Column: FromSql {}
+pub(super) trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
 /// The values that a statement takes, in order.
 pub(super) trait Values: Sized {
@@ -28,9 +58,13 @@ pub(super) trait Values: Sized {
     fn lend<T>(self, work: impl FnOnce(&[&dyn Value]) -> T) -> T;
 }
 
-impl<T: ToSql> Value for T {}
+impl<T: ToSql + for<'q> Encode<'q, Postgres> + Type<Postgres>> Value for T {
+    fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error> {
+        arguments.add(self).map_err(sqlx::Error::Encode)
+    }
+}
 
-impl<T: FromSql> Column for T {}
+impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
 
 impl<V: Value, const N: usize> Values for [V; N] {
     fn lend<T>(self, work: impl FnOnce(&[&dyn Value]) -> T) -> T {
@@ -54,21 +88,57 @@ pub(super) use values;
 
 impl<'c> From<&'c Connection> for Session<'c> {
     fn from(connection: &'c Connection) -> Self {
-        Self { connection }
+        Self(Engine::Sqlite(connection))
+    }
+}
+
+impl<'c> From<&'c mut PgConnection> for Session<'c> {
+    fn from(connection: &'c mut PgConnection) -> Self {
+        Self(Engine::Postgres(RefCell::new(connection)))
     }
 }
 
 impl Session<'_> {
+    /// Whether other services may change the same rows.
+    pub(super) const fn is_shared(&self) -> bool {
+        matches!(self.0, Engine::Postgres(_))
+    }
+
+    /// The end of a `SELECT` that takes `lock` of its rows. A file has one writer, who needs none.
+    pub(super) const fn locking(&self, lock: Lock) -> &'static str {
+        match (&self.0, lock) {
+            (Engine::Sqlite(_), _) => "",
+            (Engine::Postgres(_), Lock::Shared) => " FOR SHARE",
+            (Engine::Postgres(_), Lock::Exclusive) => " FOR UPDATE",
+        }
+    }
+
     /// Runs a statement without results; how many rows it changed.
     pub(super) fn run(&self, sql: &str, values: impl Values) -> Result<usize, StoreError> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        Ok(values.lend(|values| statement.execute(bound(values)))?)
+        match &self.0 {
+            Engine::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                Ok(values.lend(|values| statement.execute(bound(values)))?)
+            }
+            Engine::Postgres(connection) => {
+                let query = query(sql, values)?;
+                let done = wait(query.execute(&mut **connection.borrow_mut()))?;
+                Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+            }
+        }
     }
 
     /// Runs statements without values or results, whatever they do to the database.
     #[cfg(test)]
     pub(super) fn run_batch(&self, sql: &str) -> Result<(), StoreError> {
-        Ok(self.connection.execute_batch(sql)?)
+        match &self.0 {
+            Engine::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            Engine::Postgres(connection) => {
+                let batch = sqlx::raw_sql(AssertSqlSafe(sql));
+                wait(batch.execute(&mut **connection.borrow_mut()))?;
+                Ok(())
+            }
+        }
     }
 
     /// The first row, as `read` reads it; `None` if there is none.
@@ -78,9 +148,19 @@ impl Session<'_> {
         values: impl Values,
         read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let read = |row: &rusqlite::Row<'_>| Ok(read(&Row(row)));
-        values.lend(|values| statement.query_row(bound(values), read)).optional()?.transpose()
+        match &self.0 {
+            Engine::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                let read = |row: &rusqlite::Row<'_>| Ok(read(&Row::Sqlite(row)));
+                let found = values.lend(|values| statement.query_row(bound(values), read));
+                found.optional()?.transpose()
+            }
+            Engine::Postgres(connection) => {
+                let query = query(sql, values)?;
+                let found = wait(query.fetch_optional(&mut **connection.borrow_mut()))?;
+                found.map(|row| read(&Row::Postgres(&row))).transpose()
+            }
+        }
     }
 
     /// All rows, as `read` reads them.
@@ -90,29 +170,60 @@ impl Session<'_> {
         values: impl Values,
         mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        values.lend(|values| {
-            let mut rows = statement.query(bound(values))?;
-            let mut all = Vec::new();
-            while let Some(row) = rows.next()? {
-                all.push(read(&Row(row))?);
+        match &self.0 {
+            Engine::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                values.lend(|values| {
+                    let mut rows = statement.query(bound(values))?;
+                    let mut all = Vec::new();
+                    while let Some(row) = rows.next()? {
+                        all.push(read(&Row::Sqlite(row))?);
+                    }
+                    Ok(all)
+                })
             }
-            Ok(all)
-        })
+            Engine::Postgres(connection) => {
+                let query = query(sql, values)?;
+                let rows = wait(query.fetch_all(&mut **connection.borrow_mut()))?;
+                rows.iter().map(|row| read(&Row::Postgres(row))).collect()
+            }
+        }
     }
 
     /// The first column of a row that is always there, such as that of a count.
     pub(super) fn value<T: Column>(&self, sql: &str, values: impl Values) -> Result<T, StoreError> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        Ok(values.lend(|values| statement.query_row(bound(values), |row| row.get(0)))?)
+        let found = self.find(sql, values, |row| row.get(0))?;
+        found.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 }
 
 impl Row<'_> {
     /// The value of column `idx`, counted from 0.
     pub(super) fn get<T: Column>(&self, idx: usize) -> Result<T, StoreError> {
-        Ok(self.0.get(idx)?)
+        match self {
+            Self::Sqlite(row) => Ok(row.get(idx)?),
+            Self::Postgres(row) => Ok(row.try_get(idx)?),
+        }
     }
+}
+
+/// Blocks until a step of PostgreSQL is done, or its time is up: on any thread, also on one of a runtime,
+/// whose budget for a task is not to end the wait.
+pub(super) fn wait<T, E: From<sqlx::Error>>(
+    step: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let step = timeout(STEP_WITHIN, step);
+    block_on(unconstrained(step)).unwrap_or_else(|_| Err(timed_out().into()))
+}
+
+/// The statement `sql` with `values`, as PostgreSQL writes parameters.
+fn query(
+    sql: &str,
+    values: impl Values,
+) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
+    let mut arguments = PgArguments::default();
+    values.lend(|values| values.iter().try_for_each(|value| value.add_to(&mut arguments)))?;
+    Ok(sqlx::query_with(AssertSqlSafe(sql.replace('?', "$")), arguments))
 }
 
 fn bound<'v>(values: &'v [&'v dyn Value]) -> impl rusqlite::Params + 'v {

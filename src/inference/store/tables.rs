@@ -1,6 +1,22 @@
-//! Every table of the inference file, and its version.
+//! Every table of the inference file and of the inference schema of a database, and their versions.
 
-use db::connection::{RETRIED_OPEN_WAIT, Schema};
+use std::sync::LazyLock;
+
+use db::{
+    connection::{RETRIED_OPEN_WAIT, Schema},
+    postgres::schema::Schema as SharedSchema,
+};
+
+/// The schema of a database.
+pub(super) const SHARED_NAME: &str = "inference";
+
+/// The tables that a database has beside those of a file:
+///
+/// - `versions`: a number for each topic, and one for the list of topics under 0 (see `versions`).
+const SHARED_TABLES: &str = "
+CREATE TABLE versions (topic_id bigint PRIMARY KEY, version bigint NOT NULL);
+INSERT INTO versions (topic_id, version) VALUES (0, 0);
+";
 
 /// Every table and index.
 ///
@@ -135,3 +151,24 @@ CREATE TABLE holdings (
 ) STRICT;
 ",
 };
+
+/// All tables of a database: those of a file, in its words, and its own.
+static ALL_SHARED_TABLES: LazyLock<String> = LazyLock::new(|| {
+    let own_words = [
+        (" INTEGER", " bigint"),
+        (" TEXT", " text COLLATE \"C\""),
+        (" REAL", " double precision"),
+        (" BLOB", " bytea"),
+        (" STRICT", ""),
+        (", WITHOUT ROWID", ""),
+    ];
+    let tables = own_words
+        .iter()
+        .fold(SCHEMA.tables.to_owned(), |tables, (file, database)| tables.replace(file, database));
+    tables + SHARED_TABLES
+});
+
+/// The schema of a database, in which several services keep what a file keeps.
+pub(super) fn shared() -> SharedSchema {
+    SharedSchema { name: SHARED_NAME, version: 1, tables: &ALL_SHARED_TABLES }
+}

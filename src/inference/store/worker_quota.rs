@@ -7,9 +7,8 @@ use model::{
 };
 
 use super::{
-    LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, key,
-    session::{Session, values},
-    state,
+    LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, is_in, key,
+    session::{Lock, Session, values},
 };
 use crate::{
     math::sortition::Record,
@@ -51,18 +50,70 @@ impl Store {
     }
 }
 
+/// Counts until when the workers of an epoch are asked by a service, in microseconds since 1970.
+const ASKED_UNTIL: &str = "asked until";
+
+impl Store {
+    /// Has no other service ask the workers of the epoch `nonce` until `until`; whether this one may, now
+    /// at `at`. Always with a file.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn begin_asking(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        at: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        if !self.is_shared() {
+            return Ok(true);
+        }
+        self.write(move |session| {
+            let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = excluded.n
+                 WHERE counters.n < ?5";
+            let [topic, nonce] = key(topic, nonce);
+            let values = values![topic, nonce, ASKED_UNTIL, until.micros(), at.micros()];
+            Ok(session.run(sql, values)? > 0)
+        })
+    }
+
+    /// Notes that this service has asked the workers of the epoch `nonce`, so that no other one needs to;
+    /// or, where that failed, that any may.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn end_asking(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        is_done: bool,
+    ) -> Result<(), StoreError> {
+        if !self.is_shared() {
+            return Ok(());
+        }
+        let until = if is_done { i64::MAX } else { 0 };
+        self.write(move |session| {
+            let sql = "UPDATE counters SET n = ?4 WHERE topic_id = ?1 AND nonce = ?2 AND name = ?3";
+            let [topic, nonce] = key(topic, nonce);
+            session.run(sql, values![topic, nonce, ASKED_UNTIL, until]).map(drop)
+        })
+    }
+}
+
 fn full<T>(limit: String) -> Result<T, StoreError> {
     Err(StoreError::NotKept(SubmitOutcome::Full { limit }))
 }
 
 /// An epoch that is written to.
-struct Epoch<'a> {
-    write: &'a Session<'a>,
+struct Epoch<'a, 'c> {
+    write: &'a Session<'c>,
     topic: TopicId,
     nonce: BlockHeight,
 }
 
-impl Epoch<'_> {
+impl Epoch<'_, '_> {
     /// Takes a payload, unless something is in its way.
     ///
     /// # Errors
@@ -73,7 +124,7 @@ impl Epoch<'_> {
         origin: Origin,
         at: Timestamp,
     ) -> Result<SubmitOutcome, StoreError> {
-        if state(self.write, self.topic, self.nonce)? != Some(State::Open as i64) {
+        if !is_in(self.write, self.topic, self.nonce, State::Open, Lock::Shared)? {
             return Ok(SubmitOutcome::NotOpen);
         }
         let is_trusted = origin.record == Record::Trusted;

@@ -37,8 +37,9 @@ trap 'server stop --mode immediate || true; rm -rf "$folder"' EXIT
 server start
 "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
     --command 'CREATE DATABASE scenarios' --command 'CREATE DATABASE rows' \
-    --command 'CREATE DATABASE answers' --command 'CREATE DATABASE replicas'
+    --command 'CREATE DATABASE answers' --command 'CREATE DATABASE replicas' \
+    --command 'CREATE DATABASE network'
 export TRIPTYCH_TEST_POSTGRES="postgres://postgres@127.0.0.1:$port"
-cargo test --quiet --tests -- --ignored postgres from_a_database tests::replicas
+cargo test --quiet --tests -- --ignored postgres from_a_database tests::replicas several_services
 python3 -B check.py "$program" "$TRIPTYCH_TEST_POSTGRES/rows" "$folder" \
     "${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait

@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use task::wait;
 
 use crate::support::{
+    command::Home,
     http::Http,
     scenarios::{Known, check, read_file},
+    started::Started,
     up::Up,
 };
 
@@ -21,7 +23,32 @@ const STEP_WITHIN: Duration = Duration::from_mins(1);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_is_answered_to_the_byte() {
     let up = Up::shared();
-    let http = up.inference();
+    check_on(up.inference(), up.text("api_key")).await;
+}
+
+/// `tests/interop/postgres/run.sh` starts the server, and creates the database. The head and the dataset
+/// service are those of a stack.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a PostgreSQL server"]
+async fn every_call_is_answered_to_the_byte_from_a_database() {
+    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    let (store, up) = (format!("{server}/network"), Up::shared());
+    let home = Home::new();
+    let data_dir = home.path("data");
+    let home = home.with("TRIPTYCH_DATA_DIR", &data_dir).with("TRIPTYCH_STORE", &store);
+    let key = home.done(&["keys", "create", "scenarios"]).trim().to_owned();
+    let arguments = [
+        &["inference", "serve", "--demo", "--unlimited-loopback", "--listen", "127.0.0.1:0"][..],
+        &["--data-dir", &data_dir, "--head", up.text("head"), "--datasets", up.text("datasets")],
+    ];
+    let environment = [("TRIPTYCH_STORE", &*store), ("TRIPTYCH_API_KEY", up.text("api_key"))];
+    let service = Started::with_environment(&arguments.concat(), &environment);
+    let address = service.logged("inference service listening", "address", STEP_WITHIN);
+    check_on(Http::new(&format!("http://{address}"), Some(&key)), &key).await;
+}
+
+/// Checks the service behind `http`, which sends `key`.
+async fn check_on(http: Http, key: &str) {
     let open = create(&http, json!({"epoch_length": 100_000})).await;
     let brief = json!({"epoch_length": 2, "worker_submission_window": 1, "experimental": true});
     let closed = create(&http, brief).await;
@@ -29,7 +56,7 @@ async fn every_call_is_answered_to_the_byte() {
     let nonce =
         wait::until(STEP_WITHIN, || first_nonce(&http, "open_worker_submission_windows", &open));
     let known = [
-        ("key", up.text("api_key").to_owned()),
+        ("key", key.to_owned()),
         ("nonce", nonce.await.unwrap()),
         ("open", open),
         ("closed", closed),

@@ -70,6 +70,8 @@ const FENCES: &[Fence] = &[
             "src/accounts/tests",
             "src/db/postgres",
             "src/tsdb/store/postgres",
+            "src/inference/store/database",
+            "src/inference/store/session.rs",
             "src/tsdb/benches/figures/postgres.rs",
         ],
         why: "a store's engine stays inside the store",

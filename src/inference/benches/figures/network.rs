@@ -89,6 +89,7 @@ impl Network {
             quota: inference::network::submission::WorkerQuota(0),
             listen: listen.to_owned(),
             store: folder.join("inference.db"),
+            database: None,
             gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
             block_time,
             retention: Retention::USUAL,

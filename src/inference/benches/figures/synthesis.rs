@@ -200,7 +200,7 @@ fn kept(size: Size) -> Outcome<()> {
 fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let store = Store::open(path)?;
     let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));
-    store.open_epoch(topic.id, 1, at)?;
+    store.open_epoch(topic.id, 1, 1, at)?;
     let worker = "allo1a".parse()?;
     let payload = inference::network::submission::Payload {
         values: vec![("y".to_owned(), "1".to_owned())],

@@ -1,0 +1,118 @@
+//! Services that share a database, and what clients see when it goes away.
+//!
+//! They need a server; `tests/interop/postgres/run.sh` starts one and runs them.
+
+use std::net::SocketAddr;
+
+use futures::StreamExt as _;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+};
+
+use super::*;
+use crate::store::new_database;
+
+/// A way to a server that can be cut.
+struct Line {
+    address: SocketAddr,
+    group: Group,
+}
+
+impl Line {
+    /// A line to the server of the database at `url`, at the same address as `before`.
+    async fn to(url: &str, before: Option<SocketAddr>) -> Self {
+        let (_, rest) = url.split_once('@').unwrap();
+        let server = rest.split_once('/').unwrap().0.to_owned();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listener = TcpListener::bind(before.unwrap_or(any)).await.unwrap();
+        let (address, group) = (listener.local_addr().unwrap(), Group::default());
+        let connections = group.clone();
+        group.spawn("line", async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let server = server.clone();
+                connections.spawn("connection", async move {
+                    let mut server = TcpStream::connect(server).await.unwrap();
+                    // It ends with an error where the line is cut.
+                    drop(copy_bidirectional(&mut client, &mut server).await);
+                });
+            }
+        });
+        Self { address, group }
+    }
+
+    fn url(&self, url: &str) -> String {
+        let (user, rest) = url.split_once('@').unwrap();
+        let (_, name) = rest.split_once('/').unwrap();
+        format!("{user}@{}/{name}", self.address)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_stream_has_the_bundles_that_another_service_closes() {
+    let url = new_database();
+    let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
+    let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
+    other.group.spawn("other services", other.inference.clone().follow_services());
+    let request = Request::builder().uri("/api/v1/topics/1/stream");
+    let request = request.header("x-api-key", other.key.reveal()).body(Body::empty()).unwrap();
+    let response = other.router.clone().oneshot(request).await.unwrap();
+    let mut events = response.into_body().into_data_stream();
+    for nonce in [1, 13, 25] {
+        one.epoch(1, [&[("y", "1")], &[("y", "3")]], 2.0).await;
+        let event = events.next().await.unwrap().unwrap();
+        let event = String::from_utf8(event.to_vec()).unwrap();
+        assert!(event.starts_with(&format!("event: bundle\nid: {nonce}\n")), "{event}");
+        let (status, body) = other.get(&format!("{LATEST}/1")).await;
+        assert_eq!((status, &body["inference_block_height"]), (200, &json!(nonce.to_string())));
+    }
+    other.group.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_topic_of_one_service_is_there_at_another_at_once() {
+    let url = new_database();
+    let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
+    let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
+    let settings = json!({"metadata": "shared", "dataset": "machine_cpu",
+        "column": "load_percent", "horizon_seconds": 1});
+    let (status, created) = one.put("POST", "/api/v1/topics", &settings).await;
+    assert_eq!(status, 200, "{created}");
+    let path = format!("/api/v1/topics/{}", created["topic"]["id"].as_str().unwrap());
+    let (status, topic) = other.get(&format!("{path}/health")).await;
+    assert_eq!((status, &topic["state"]), (200, &json!("working")), "{topic}");
+    let key = Some(("x-api-key", one.key.reveal()));
+    let (status, deleted) = one.send("DELETE", &path, key).await;
+    assert_eq!(status, 204, "{deleted}");
+    assert_eq!(other.get(&format!("{path}/health")).await.0, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
+    let url = new_database();
+    let line = Line::to(&url, None).await;
+    let fixture = Fixture::on(Some(&line.url(&url)), GateOptions::unlimited()).await;
+    let topic = "1".parse().unwrap();
+    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    let path = "/api/v1/topics/1/submissions";
+    let body = |model: &str| json!({"model": model, "value": "1.5"});
+    assert_eq!(fixture.put("POST", path, &body("a")).await.0, 200);
+    let address = line.address;
+    line.group.shutdown().await;
+    let (status, refused) = fixture.put("POST", path, &body("b")).await;
+    let message = "the service's database cannot be reached; try again";
+    assert_eq!((status, &refused["message"]), (503, &json!(message)), "{refused}");
+    let health = Request::builder().uri("/health").body(Body::empty()).unwrap();
+    let health = fixture.router.clone().oneshot(health).await.unwrap();
+    assert_eq!((health.status().as_u16(), &health.headers()["retry-after"]), (503, &5_u16.into()));
+    let line = Line::to(&url, Some(address)).await;
+    assert_eq!(fixture.put("POST", path, &body("b")).await.0, 200, "without a restart");
+    assert_eq!(fixture.put("POST", path, &body("a")).await.0, 409, "it was kept");
+    assert!(fixture.inference.close(topic, 1).await.unwrap());
+    let bundle = fixture.inference.latest(topic).await.unwrap();
+    assert_eq!(bundle.bundle.inferer_values.len(), 2);
+    line.group.shutdown().await;
+}

@@ -1,0 +1,129 @@
+//! The shared engine: a schema of a PostgreSQL database, which several services may serve at once.
+//!
+//! Work blocks its thread, as with a file; the connections live on a small runtime of their own. Rows
+//! that several services may want to change are locked (see `versions`).
+
+use db::postgres::{
+    DatabaseUrl,
+    connections::{Connections, ConnectionsOptions},
+    fault::{Fault, WorkError, is_lost},
+    schema::SchemaError,
+};
+use futures::FutureExt as _;
+use tokio::runtime::{Builder, EnterGuard, Runtime};
+
+use super::{
+    StoreError,
+    session::{Session, wait},
+    tables,
+};
+
+/// The connections: each is of one caller, whose work takes milliseconds.
+const CONNECTIONS: ConnectionsOptions =
+    ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16 };
+
+/// The schema of a database.
+#[derive(Debug)]
+pub(super) struct StoreDatabase {
+    connections: Connections,
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for StoreDatabase {
+    fn drop(&mut self) {
+        // What is under way is undone by the database.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl StoreDatabase {
+    /// Connects to the database at `url`, and creates the tables if they are missing.
+    pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("inference-postgres")
+            .enable_all()
+            .build()
+            .map_err(StoreError::Prepare)?;
+        let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
+        let database = Self { connections, runtime: Some(runtime) };
+        let schema = tables::shared();
+        let opened = database.connections.write(|c| async move { schema.open(c).await }.boxed());
+        {
+            let _context = database.enter();
+            wait(opened)?;
+        }
+        Ok(database)
+    }
+
+    /// Makes `change`, and returns its result once it is durable.
+    pub(super) fn write<T>(
+        &self,
+        change: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let _context = self.enter();
+        let mut transaction = wait(self.connections.begin_write())?;
+        let result = change(&Session::from(&mut *transaction));
+        wait(transaction.finish(result))
+    }
+
+    /// Runs `read`, each of whose statements sees what was committed before it; again on another
+    /// connection where one was lost.
+    pub(super) fn read<T>(
+        &self,
+        read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let _context = self.enter();
+        let mut n_left = CONNECTIONS.n_max;
+        loop {
+            let mut connection = wait(self.connections.single())?;
+            let result = read(&Session::from(&mut *connection));
+            match wait(connection.finish(result)) {
+                Err(error) if n_left > 0 && error.unreachable_cause().is_some_and(is_lost) => {
+                    n_left -= 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The context of the runtime, in which connections are used and given back.
+    fn enter(&self) -> Option<EnterGuard<'_>> {
+        self.runtime.as_ref().map(Runtime::enter)
+    }
+}
+
+impl WorkError for StoreError {
+    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
+        match self {
+            Self::Unreachable(cause) => cause.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match Fault::from(&error) {
+            Fault::Unreachable => Self::Unreachable(Box::new(error)),
+            Fault::Full => Self::DiskFull,
+            Fault::Closed => Self::Closed,
+            Fault::Corrupt | Fault::Statement => Self::Database(Box::new(error)),
+        }
+    }
+}
+
+impl From<SchemaError> for StoreError {
+    fn from(error: SchemaError) -> Self {
+        match error {
+            SchemaError::Database(error) => error.into(),
+            error => Self::Database(Box::new(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,249 @@
+//! Several services on one database do what one does: each thing once, and nothing is lost.
+//!
+//! They need a server; `tests/interop/postgres/run.sh` starts one and runs them.
+
+use futures::future::join_all;
+use task::group::Group;
+use tokio::sync::watch;
+
+use super::*;
+use crate::store::new_database;
+
+/// Epochs whose close is raced by submissions.
+const N_EPOCHS: u64 = 200;
+
+/// The most that one service submits for an epoch that does not close: all of them have a place in it.
+const N_SUBMISSIONS_MAX: usize = 10;
+
+fn options(topics: Vec<Topic>) -> InferenceOptions {
+    InferenceOptions { block_time: Duration::from_secs(1), retention: Retention::USUAL, topics }
+}
+
+/// Three services on a new database, whose demo topics are as the first leaves them.
+async fn three(clock: &Clock) -> (TopicId, Vec<Inference>) {
+    let url = new_database();
+    let connect = async |topics| {
+        let url = url.parse().unwrap();
+        Inference::connect(url, clock.clone(), options(topics)).await.unwrap()
+    };
+    let topics = demo_topics();
+    let id = topics[0].id;
+    let services = [connect(topics).await, connect(vec![]).await, connect(vec![]).await];
+    (id, services.into())
+}
+
+/// Submits to `nonce` until it has closed; the workers that were acknowledged.
+async fn submit_until_closed(
+    service: &Inference,
+    sender: impl Fn(usize) -> Sender,
+    n_taken: &watch::Sender<usize>,
+) -> BTreeSet<Address> {
+    let mut acknowledged = BTreeSet::new();
+    for idx in 0..N_SUBMISSIONS_MAX {
+        let sender = sender(idx);
+        let worker = sender.worker.clone();
+        match service.submit(sender, value("1.5")).await {
+            Ok(()) => {
+                acknowledged.insert(worker);
+                n_taken.send_modify(|n| *n += 1);
+            }
+            Err(InferenceError::NotOpen { .. }) => return acknowledged,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    acknowledged
+}
+
+/// Closes `nonce` once `n_before` submissions were taken; how often this service did.
+async fn close_after(
+    service: &Inference,
+    topic: TopicId,
+    nonce: BlockHeight,
+    mut n_taken: watch::Receiver<usize>,
+    n_before: usize,
+) -> usize {
+    n_taken.wait_for(|n| *n >= n_before).await.unwrap();
+    let mut n_closed = 0;
+    // Another service may be at it.
+    while service.progress(topic).await.unwrap().open.contains(&nonce) {
+        n_closed += usize::from(service.close(topic, nonce).await.unwrap());
+    }
+    n_closed + usize::from(service.close(topic, nonce).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn submissions_race_the_close_of_epochs_and_each_closes_once() {
+    let clock = Clock::manual(START);
+    let (topic, services) = three(&clock).await;
+    for epoch in 0..N_EPOCHS {
+        let nonce = services[0].chain().height();
+        let opened = join_all(services.iter().map(|service| service.open_epoch(topic, nonce)));
+        let n_opened = opened.await.into_iter().filter(|opened| *opened.as_ref().unwrap()).count();
+        assert_eq!(n_opened, 1, "nonce {nonce} opens once");
+        let (taken, _) = watch::channel(0);
+        let n_before = usize::try_from(epoch % 11).unwrap();
+        let submitted = join_all(services.iter().enumerate().map(|(place, service)| {
+            let sender = move |idx| {
+                let worker = format!("allo1w{place}x{idx}").parse().unwrap();
+                Sender { topic, nonce, worker, name: None }
+            };
+            submit_until_closed(service, sender, &taken)
+        }));
+        let closed = join_all(
+            services
+                .iter()
+                .map(|service| close_after(service, topic, nonce, taken.subscribe(), n_before)),
+        );
+        let (submitted, closed) = tokio::join!(submitted, closed);
+        assert_eq!(closed.iter().sum::<usize>(), 1, "nonce {nonce} closes once: {closed:?}");
+        let acknowledged: BTreeSet<Address> = submitted.into_iter().flatten().collect();
+        for service in &services {
+            let kept = service.submissions(topic, nonce).await.unwrap();
+            let kept = kept.into_iter().filter(|submission| !submission.inference.is_empty());
+            let kept: BTreeSet<Address> = kept.map(|submission| submission.worker).collect();
+            assert_eq!(kept, acknowledged, "nonce {nonce}");
+            if acknowledged.is_empty() {
+                continue;
+            }
+            let newest = service.latest(topic).await.unwrap();
+            let combined = newest.bundle.inferer_values.iter().map(|own| own.worker.clone());
+            assert_eq!((newest.bundle.nonce, combined.collect()), (nonce, acknowledged.clone()));
+        }
+        clock.advance(Duration::from_secs(12));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn services_that_disagree_on_the_height_open_one_epoch() {
+    let clock = Clock::manual(START);
+    let (topic, services) = three(&clock).await;
+    for first in [1, 101, 201] {
+        let opened = join_all((first..).zip(&services).map(async |(nonce, service)| {
+            service.open_epoch(topic, nonce).await.unwrap().then_some(nonce)
+        }));
+        let opened: Vec<_> = opened.await.into_iter().flatten().collect();
+        assert_eq!(opened.len(), 1, "{opened:?}");
+        for service in &services {
+            assert_eq!(service.progress(topic).await.unwrap().last_nonce, Some(opened[0]));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn runners_of_several_services_ask_the_workers_once_and_learn_once() {
+    let clock = Clock::manual(START);
+    let (topic, services) = three(&clock).await;
+    let runs = Arc::new(FakeRuns::default());
+    let rows = Arc::new(FakeRows {
+        clock: clock.clone(),
+        column: "load_percent",
+        speed: 1,
+        n_found: AtomicUsize::default(),
+    });
+    let mut runners: Vec<Runner> = Vec::new();
+    for service in &services {
+        service.catch_up().await.unwrap();
+        let (runs, rows) = (Arc::<FakeRuns>::clone(&runs), Arc::<FakeRows>::clone(&rows));
+        let settings = service.find_topic(topic).unwrap();
+        runners.push(Runner::new(service.clone(), settings, runs, rows));
+    }
+    for _ in 0..120 {
+        for service in &services {
+            service.catch_up_all().await.unwrap();
+        }
+        join_all(runners.iter_mut().map(Runner::tick)).await;
+        clock.advance(Duration::from_secs(1));
+    }
+    let n_models = services[0].find_topic(topic).unwrap().predictor.clone().unwrap().models.len();
+    assert_eq!(runs.n_asked.load(Ordering::SeqCst), 10 * n_models, "each once in ten epochs");
+    let history = services[1].history(topic, 0..=BlockHeight::MAX, 99).await.unwrap();
+    let nonces: Vec<_> = history.iter().map(|epoch| epoch.nonce).collect();
+    assert_eq!(nonces, (0..10).map(|idx| 1 + 12 * idx).collect::<Vec<_>>());
+    let n_learned = history.iter().filter(|epoch| epoch.combined_loss.is_some()).count();
+    for service in &services {
+        let learned = service.learned(topic).await.unwrap();
+        assert_eq!(learned.n_learned, u64::try_from(n_learned).unwrap());
+    }
+    assert!(n_learned > 2, "{n_learned}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_service_whose_workers_are_asked_by_none_any_more_asks_them() {
+    let clock = Clock::manual(START);
+    let (topic, services) = three(&clock).await;
+    let settings = services[0].find_topic(topic).unwrap();
+    services[0].open_epoch(topic, 1).await.unwrap();
+    assert!(services[0].begin_asking(&settings, 1).await.unwrap());
+    assert!(!services[1].begin_asking(&settings, 1).await.unwrap());
+    clock.advance(Duration::from_secs(settings.timing.worker_submission_window / 2 + 1));
+    assert!(services[1].begin_asking(&settings, 1).await.unwrap(), "the first did not finish");
+    services[1].end_asking(topic, 1, false).await.unwrap();
+    assert!(services[2].begin_asking(&settings, 1).await.unwrap(), "the second failed");
+    services[2].end_asking(topic, 1, true).await.unwrap();
+    clock.advance(Duration::from_hours(1));
+    assert!(!services[0].begin_asking(&settings, 1).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn topics_that_several_services_change_lose_no_change() {
+    let clock = Clock::manual(START);
+    let (_, services) = three(&clock).await;
+    let owner: Address = "allo1owner".parse().unwrap();
+    let base = Topic { creator: Some(owner.clone()), ..demo_topics().remove(0) };
+    let created = join_all(services.iter().map(async |service| {
+        loop {
+            match service.create_topic(base.clone()).await {
+                Err(InferenceError::Store(StoreError::Raced)) => {}
+                created => return created.unwrap().id,
+            }
+        }
+    }));
+    let ids: BTreeSet<TopicId> = created.await.into_iter().collect();
+    assert_eq!(ids.len(), 3, "each has a number of its own: {ids:?}");
+    let id = *ids.first().unwrap();
+    let listed = join_all(services.iter().enumerate().map(async |(place, service)| {
+        for idx in 0..10 {
+            let worker: Address = format!("allo1w{place}x{idx}").parse().unwrap();
+            let add = network::topics::ListChange::Add;
+            while let Err(error) = service.change_whitelist(id, worker.clone(), add, &owner).await {
+                assert!(matches!(error, InferenceError::Store(StoreError::Raced)), "{error:?}");
+            }
+        }
+    }));
+    listed.await;
+    for service in &services {
+        service.catch_up().await.unwrap();
+        assert_eq!(service.find_topic(id).unwrap().whitelist.workers.len(), 30);
+    }
+    services[0].delete_topic(id, &owner).await.unwrap();
+    services[1].catch_up().await.unwrap();
+    assert!(services[1].topic(id).is_none());
+    assert!(!services[2].open_epoch(id, 1).await.unwrap_or_default(), "it is deleted");
+    assert!(services[1].next_topic_id() > *ids.last().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn who_waits_for_news_hears_of_what_another_service_closed() {
+    let clock = Clock::manual(START);
+    let (topic, services) = three(&clock).await;
+    let group = Group::default();
+    group.spawn("other services", services[2].clone().follow_services());
+    let mut news = services[2].news();
+    services[0].open_epoch(topic, 1).await.unwrap();
+    let worker = "allo1a".parse().unwrap();
+    services[1].submit(Sender { topic, nonce: 1, worker, name: None }, value("2")).await.unwrap();
+    assert!(services[0].close(topic, 1).await.unwrap());
+    loop {
+        news.changed().await.unwrap();
+        if services[2].recent_bundle(topic).await.is_ok_and(|newest| newest.bundle.nonce == 1) {
+            break;
+        }
+    }
+    group.shutdown().await;
+}
