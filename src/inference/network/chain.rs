@@ -242,6 +242,28 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_of_a_database_is_followed_forth_and_not_back() {
+        let date = timestamp(1_000_000);
+        let blocks = Blocks::starting(date, Duration::from_hours(1));
+        let chain = Chain::new(Clock::system(), Blocks::starting(timestamp(0), blocks.block_time));
+        assert_eq!(chain.follow(date, blocks), None, "whatever the machine's clock says");
+        assert_eq!((chain.height(), chain.take_leap()), (1, None));
+        assert!(chain.now().since(date) < Duration::from_hours(1));
+        // The machine was suspended for two hours.
+        let later = date + Duration::from_mins(150);
+        assert_eq!((chain.follow(later, blocks), chain.height()), (None, 3));
+        let late = timestamp(later.seconds() - 1);
+        assert_eq!(chain.follow(late, blocks), None, "the answer was under way");
+        assert!(chain.now() >= later);
+        // Another server leads, whose clock is a day behind.
+        let yesterday = timestamp(later.seconds() - 86_400);
+        let moved = chain.follow(yesterday, blocks).unwrap();
+        assert_eq!((chain.height(), moved.height(yesterday)), (3, 3));
+        assert_eq!(chain.follow(yesterday, moved), None);
+        assert_eq!(chain.height(), 3);
+    }
+
+    #[test]
     fn a_date_before_the_newest_nonce_goes_on_from_it() {
         let blocks = Blocks::starting(timestamp(0), Duration::from_secs(1));
         assert_eq!(blocks.at_least(timestamp(100), 90), blocks);

@@ -2,11 +2,14 @@
 //!
 //! They need a server; `tests/interop/postgres/run.sh` starts one and runs them.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use futures::StreamExt as _;
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
 };
 
@@ -17,6 +20,34 @@ use crate::store::new_database;
 struct Line {
     address: SocketAddr,
     group: Group,
+    /// Whether the next commit's answer is lost, with the connection.
+    loses_answer: Arc<AtomicBool>,
+}
+
+/// Passes on what both sides send, until one of them ends or an answer is lost.
+async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc<AtomicBool>) {
+    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        tokio::select! {
+            n = client.read(&mut asked) => {
+                let Ok(n @ 1..) = n else { return };
+                let bytes = &asked[..n];
+                let is_commit = bytes.windows(7).any(|word| word == b"COMMIT\0");
+                server.write_all(bytes).await.unwrap();
+                if is_commit && loses_answer.swap(false, Ordering::SeqCst) {
+                    let n = server.read(&mut answered).await.unwrap();
+                    assert!(answered[..n].windows(6).any(|word| word == b"COMMIT"), "it is done");
+                    return;
+                }
+            }
+            n = server.read(&mut answered) => {
+                let Ok(n @ 1..) = n else { return };
+                if client.write_all(&answered[..n]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
 }
 
 impl Line {
@@ -28,17 +59,18 @@ impl Line {
         let listener = TcpListener::bind(before.unwrap_or(any)).await.unwrap();
         let (address, group) = (listener.local_addr().unwrap(), Group::default());
         let connections = group.clone();
+        let loses_answer = Arc::new(AtomicBool::default());
+        let loses = Arc::clone(&loses_answer);
         group.spawn("line", async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let server = server.clone();
+            while let Ok((client, _)) = listener.accept().await {
+                let (server, loses) = (server.clone(), Arc::clone(&loses));
                 connections.spawn("connection", async move {
-                    let mut server = TcpStream::connect(server).await.unwrap();
-                    // It ends with an error where the line is cut.
-                    drop(copy_bidirectional(&mut client, &mut server).await);
+                    let server = TcpStream::connect(server).await.unwrap();
+                    pass_on(client, server, loses).await;
                 });
             }
         });
-        Self { address, group }
+        Self { address, group, loses_answer }
     }
 
     fn url(&self, url: &str) -> String {
@@ -114,5 +146,28 @@ async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
     assert!(fixture.inference.close(topic, 1).await.unwrap());
     let bundle = fixture.inference.latest(topic).await.unwrap();
     assert_eq!(bundle.bundle.inferer_values.len(), 2);
+    line.group.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_submission_whose_answer_was_lost_is_kept_once() {
+    let url = new_database();
+    let line = Line::to(&url, None).await;
+    let fixture = Fixture::on(Some(&line.url(&url)), GateOptions::unlimited()).await;
+    let topic = "1".parse().unwrap();
+    fixture.inference.open_epoch(topic, 1).await.unwrap();
+    let path = "/api/v1/topics/1/submissions";
+    for model in ["a", "b", "c"] {
+        line.loses_answer.store(true, Ordering::SeqCst);
+        let body = json!({"model": model, "value": "1.5"});
+        assert_eq!(fixture.put("POST", path, &body).await.0, 503);
+        assert_eq!(fixture.put("POST", path, &body).await.0, 409, "it was taken");
+    }
+    line.loses_answer.store(true, Ordering::SeqCst);
+    assert!(fixture.inference.close(topic, 1).await.is_err());
+    assert!(!fixture.inference.close(topic, 1).await.unwrap(), "it has closed");
+    let bundle = fixture.inference.latest(topic).await.unwrap();
+    assert_eq!(bundle.bundle.inferer_values.len(), 3);
     line.group.shutdown().await;
 }
