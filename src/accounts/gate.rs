@@ -1,9 +1,13 @@
 //! The gate in front of a service: lets in requests with a good key, as often as they may.
 //!
 //! The keys of an account together have a rate and, where the operator says so, so many requests and
-//! bytes a day; so has a key that belongs to no account or has limits of its own. Callers without a good key are limited by their network, before anybody looks their key up. What is
-//! counted is kept in memory, per service: a restart resets it.
+//! bytes a day; so has a key that belongs to no account or has limits of its own. Callers without a good key are limited by
+//! their network, before anybody looks their key up. What is counted is kept in memory, per service: a
+//! restart resets it. Services whose accounts are in one database share the limits of accounts and keys,
+//! by leases.
 
+pub(crate) mod budget;
+mod leases;
 mod limits;
 
 use std::{
@@ -25,8 +29,12 @@ use axum::{
 use lru::LruCache;
 use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
-use task::clock::Clock;
-use tokio::{sync::Semaphore, time::Instant};
+use task::{clock::Clock, group::Group};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
+use tracing::debug;
 use web::{
     address::{AddressSource, Network},
     auth::{NoKey, api_key},
@@ -36,8 +44,11 @@ use web::{
 };
 use wire::accounts::KeyLimits;
 
-use self::limits::{Allowance, Usage};
 pub use self::limits::{Exceeded, Limits};
+use self::{
+    leases::Leases,
+    limits::{Allowance, Usage},
+};
 use crate::{
     AccountsError,
     account::AccountId,
@@ -56,6 +67,12 @@ const LOOKUPS_MAX: usize = 64;
 
 /// After how many seconds to come again where nobody could tell whether the key is good.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
+
+/// How often other services learn what this one does not need of its leases.
+const SETTLE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long that may take at a time, also when the service stops.
+const SETTLE_WITHIN: Duration = Duration::from_secs(3);
 
 /// What a caller may do at most: of the limit that is nearest.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
@@ -125,17 +142,28 @@ struct Shared {
     keys: Keys,
     options: GateOptions,
     clock: Clock,
-    usage: Mutex<LruCache<Consumer, Usage>>,
+    usage: Counts,
     strangers: RateLimiter<Network>,
     lookups: Semaphore,
 }
 
+/// Where it is counted what consumers use.
+#[derive(Debug)]
+enum Counts {
+    /// Here, for this service alone.
+    Memory(Mutex<LruCache<Consumer, Usage>>),
+    /// In the database of the accounts, for all services that have it.
+    Shared(Leases),
+}
+
 /// Who is counted as one: making more keys gives an account no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 enum Consumer {
     /// An account, with its keys that have no limits of their own.
+    #[display("account {}", _0.get())]
     Account(AccountId),
     /// A key that belongs to no account, or has limits of its own.
+    #[display("key {_0}")]
     Key(KeyId),
 }
 
@@ -165,11 +193,18 @@ impl Gate {
     /// A gate that `keys` open.
     #[must_use]
     pub fn new(keys: impl Into<Keys>, options: GateOptions, clock: Clock) -> Self {
+        let keys = keys.into();
+        let usage = match &keys {
+            Keys::Local(accounts) if accounts.is_shared() => {
+                Counts::Shared(Leases::new(accounts.clone()))
+            }
+            _ => Counts::Memory(Mutex::new(LruCache::new(CALLERS_MAX))),
+        };
         let shared = Shared {
-            keys: keys.into(),
+            keys,
             options,
             clock,
-            usage: Mutex::new(LruCache::new(CALLERS_MAX)),
+            usage,
             strangers: RateLimiter::new(STRANGERS),
             lookups: Semaphore::new(LOOKUPS_MAX),
         };
@@ -239,14 +274,37 @@ impl Gate {
     }
 
     /// Counts a request with `key`, whose body has `n_bytes`, if there may be another one.
-    fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Exceeded> {
+    async fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Refusal> {
         let limits = self.shared.options.limits.overridden(key.limits);
-        self.shared.usage.lock().get_or_insert_mut(Consumer::from_key(key), Usage::default).admit(
-            limits,
-            Instant::now(),
-            self.shared.clock.now(),
-            n_bytes,
-        )
+        let consumer = Consumer::from_key(key);
+        match &self.shared.usage {
+            Counts::Shared(leases) => leases.admit(consumer, limits, n_bytes).await,
+            Counts::Memory(usage) => {
+                let (now, date) = (Instant::now(), self.shared.clock.now());
+                let mut usage = usage.lock();
+                let usage = usage.get_or_insert_mut(consumer, Usage::default);
+                usage.admit(limits, now, date, n_bytes).map_err(Refusal::Limited)
+            }
+        }
+    }
+
+    /// Tells the other services on the database each second, until `group` stops and then once more,
+    /// what this one does not need of its leases, and the bytes that went through.
+    pub fn start_sharing(&self, group: &Group) {
+        let (gate, stopping) = (self.clone(), group.clone());
+        group.spawn_to_end("leases of the gate", async move {
+            let Counts::Shared(leases) = &gate.shared.usage else { return };
+            while !stopping.is_stopped() {
+                tokio::select! {
+                    () = sleep(SETTLE_EVERY) => {}
+                    () = stopping.stopped() => {}
+                }
+                // What is left out follows a second later, or is lost.
+                if let Ok(Err(error)) = timeout(SETTLE_WITHIN, leases.settle()).await {
+                    debug!(cause = task::causes::chain(&error), "the database has no new counts");
+                }
+            }
+        });
     }
 }
 
@@ -269,9 +327,9 @@ async fn pass(
     }
     // A body of known length counts at once, any other as it is read.
     let n_bytes = request.body().size_hint().exact();
-    let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
+    let allowance = match gate.count(&key, n_bytes.unwrap_or(0)).await {
         Ok(allowance) => allowance,
-        Err(exceeded) => return messages.respond(Refusal::Limited(exceeded)),
+        Err(refusal) => return messages.respond(refusal),
     };
     if let (None, Some(bytes)) = (n_bytes, &allowance.bytes) {
         request = request.map(|body| counting(body, Arc::clone(bytes)));

@@ -2,6 +2,7 @@
 //!
 //! Each statement is written once, for both.
 
+mod budgets;
 mod file;
 pub(crate) mod keys;
 mod postgres;

@@ -53,18 +53,18 @@ async fn open(folder: &TempDir) -> Accounts {
 
 /// Where accounts are stored.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     Folder(TempDir),
     Database(String),
 }
 
 impl Place {
-    fn new_folder() -> Self {
+    pub(crate) fn new_folder() -> Self {
         Self::Folder(tempdir().unwrap())
     }
 
     /// A new database on the server.
-    async fn new_database() -> Self {
+    pub(crate) async fn new_database() -> Self {
         /// Counts the databases of this run.
         static N_DATABASES: AtomicU32 = AtomicU32::new(0);
         let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
@@ -74,7 +74,7 @@ impl Place {
         Self::Database(format!("{server}/{name}"))
     }
 
-    async fn open(&self) -> Accounts {
+    pub(crate) async fn open(&self) -> Accounts {
         self.open_at(clock()).await
     }
 

@@ -102,7 +102,9 @@ impl GateFlags {
             addresses: self.addresses(),
             hosts: self.hosts(),
         };
-        Ok((Gate::new(keys, options, clock.clone()), accounts))
+        let gate = Gate::new(keys, options, clock.clone());
+        gate.start_sharing(group);
+        Ok((gate, accounts))
     }
 
     /// The names under which the service is reached.

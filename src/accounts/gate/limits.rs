@@ -14,7 +14,7 @@ use web::rate_limit::{Rate, retry_seconds, take};
 use wire::accounts::KeyLimits;
 
 /// Seconds in a day of UTC.
-const DAY_SECONDS: i64 = 24 * 60 * 60;
+pub(super) const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// What an account or a key may do. 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Limits {
         }
     }
 
-    fn burst(self) -> u32 {
+    pub(super) fn burst(self) -> u32 {
         if self.burst == 0 { self.rate } else { self.burst }
     }
 }
@@ -107,13 +107,10 @@ impl Usage {
         let wait = Duration::from_secs(left_of_day.unsigned_abs());
         let Limits { rate, requests_per_day, bytes_per_day, .. } = limits;
         if requests_per_day > 0 && self.n_requests >= requests_per_day {
-            let reason =
-                format!("daily quota exceeded: at most {requests_per_day} requests per day");
-            return Err(Exceeded { wait, limit: Some(requests_per_day), reason });
+            return Err(Exceeded::by_requests_per_day(requests_per_day, wait));
         }
         if bytes_per_day > 0 && self.n_bytes.load(Ordering::Relaxed) >= bytes_per_day {
-            let reason = format!("daily quota exceeded: at most {bytes_per_day} bytes per day");
-            return Err(Exceeded { wait, limit: None, reason });
+            return Err(Exceeded::by_bytes_per_day(bytes_per_day, wait));
         }
         let of_rate = if rate == 0 { None } else { Some(self.take(limits, now)?) };
         self.n_requests += 1;
@@ -133,14 +130,8 @@ impl Usage {
     fn take(&mut self, limits: Limits, now: Instant) -> Result<NearestLimit, Exceeded> {
         let (rate, burst) = (limits.rate, limits.burst());
         let every = Duration::from_secs(1) / rate;
-        let exceeded = |wait| Exceeded {
-            wait,
-            limit: Some(burst.into()),
-            reason: format!(
-                "rate limit exceeded: at most {rate} requests per second and {burst} at once"
-            ),
-        };
-        let taken = take(self.full_at, now, Rate { every, burst }).map_err(exceeded)?;
+        let taken = take(self.full_at, now, Rate { every, burst })
+            .map_err(|wait| Exceeded::by_rate(limits, wait))?;
         self.full_at = Some(taken.full_at);
         let (limit, n_left) = (burst.into(), taken.n_left.into());
         Ok(NearestLimit { limit, n_left, full_in: taken.full_in })
@@ -148,6 +139,23 @@ impl Usage {
 }
 
 impl Exceeded {
+    pub(super) fn by_rate(limits: Limits, wait: Duration) -> Self {
+        let (rate, burst) = (limits.rate, limits.burst());
+        let reason =
+            format!("rate limit exceeded: at most {rate} requests per second and {burst} at once");
+        Self { wait, limit: Some(burst.into()), reason }
+    }
+
+    pub(super) fn by_requests_per_day(limit: u64, wait: Duration) -> Self {
+        let reason = format!("daily quota exceeded: at most {limit} requests per day");
+        Self { wait, limit: Some(limit), reason }
+    }
+
+    pub(super) fn by_bytes_per_day(limit: u64, wait: Duration) -> Self {
+        let reason = format!("daily quota exceeded: at most {limit} bytes per day");
+        Self { wait, limit: None, reason }
+    }
+
     /// The caller's network sent too much without a good key.
     pub(super) fn by_strangers(wait: Duration) -> Self {
         let reason = "too many requests without a valid API key".to_owned();

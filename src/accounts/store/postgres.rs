@@ -22,13 +22,16 @@ use super::{
 };
 use crate::AccountsError;
 
-/// The connections: checks of keys ask once in a while and one at a time, and writers wait for each
-/// other in any case.
+/// The connections: checks of keys ask once in a while and one at a time, writers wait for each other in
+/// any case, and a lease is taken at most once a second for each consumer.
 const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::DATABASE.name, n_max: 4 };
+    ConnectionsOptions { schema: tables::DATABASE.name, n_max: 8 };
 
-/// Takes the turn of a writer until its transaction ends: any number will do, and this one is the
-/// letters `acct`. The server ends the turn of a service that was paused meanwhile.
+/// Has the server end a transaction whose service was paused meanwhile, and with it its locks.
+const END_WHEN_IDLE: &str = "SET LOCAL idle_in_transaction_session_timeout = '15s'";
+
+/// The same, and takes the turn of a writer until the transaction ends: any number will do, and this one
+/// is the letters `acct`.
 const TAKE_TURN: &str = "SET LOCAL idle_in_transaction_session_timeout = '15s';
     SELECT pg_advisory_xact_lock(1633903476)";
 
@@ -75,11 +78,31 @@ impl DatabaseStore {
         + Send
         + 'static,
     ) -> Result<T, AccountsError> {
+        self.transact(TAKE_TURN, work).await
+    }
+
+    /// Runs `work` in a transaction beside others: it locks what it reads by itself.
+    pub(super) async fn write_beside<T: Send + 'static>(
+        &self,
+        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
+        + Send
+        + 'static,
+    ) -> Result<T, AccountsError> {
+        self.transact(END_WHEN_IDLE, work).await
+    }
+
+    async fn transact<T: Send + 'static>(
+        &self,
+        begin: &'static str,
+        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
+        + Send
+        + 'static,
+    ) -> Result<T, AccountsError> {
         let connections = self.connections.clone();
         self.run_to_end(async move {
             let write = connections.write(|c| {
                 async move {
-                    sqlx::raw_sql(TAKE_TURN).execute(&mut *c).await?;
+                    sqlx::raw_sql(begin).execute(&mut *c).await?;
                     work(Session::Database(c)).await
                 }
                 .boxed()

@@ -59,10 +59,15 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 ",
 };
 
-/// The database: the same, and `keys_version`: one row with a number that any change of keys replaces.
+/// The database: the same, and more for several services.
+///
+/// `keys_version`: one row with a number that any change of keys replaces.
+///
+/// `budget`: what services leased of the limits of an account or key, `consumer`: `day` counts days
+/// since 1970, `full_at` is when the burst is free again.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
-    version: 1,
+    version: 2,
     tables: r"
 CREATE TABLE accounts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -99,5 +104,12 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_of_account ON sessions (account);
 CREATE INDEX sessions_by_end ON sessions (expires_at);
 CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE budget (
+    consumer text PRIMARY KEY,
+    day bigint NOT NULL,
+    n_requests bigint NOT NULL,
+    n_bytes bigint NOT NULL,
+    full_at bigint NOT NULL
+) WITH (fillfactor = 50);
 ",
 };
