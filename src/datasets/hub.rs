@@ -1,7 +1,7 @@
 //! Broadcasts new rows from each commit to the readers that follow the dataset.
 //!
 //! A commit is rendered once, and all readers share the bytes. A reader that lags by more than the
-//! buffer is cut off: it reconnects and gets the replay. Readers are also notified when their access
+//! buffer is cut off: it reconnects and gets the replay. Channels are also notified when their access
 //! may have ended.
 //!
 //! Where several services write one store, each publishes all commits, in their order: see
@@ -21,6 +21,7 @@ use tokio::sync::{
 };
 
 use self::frame::Frame;
+use crate::fan_out::FanOut;
 
 /// Frames that a reader may lag. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows each they hold most of a bulk insert, and a
 /// followed dataset takes some 20 MB at worst.
@@ -56,18 +57,22 @@ pub(crate) struct CutOff {
 /// Handle to the hub. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
-    readers: Arc<Mutex<Readers>>,
+    readers: Arc<Mutex<Channels>>,
     /// The maximum of readers of all datasets together. One more is refused.
     readers_max: usize,
     writers: Writers,
+    /// Publishes hints of commits made here to other services.
+    fan_out: Option<FanOut>,
     /// Notified when there is something to read of other services' commits.
     wake: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct Readers {
+struct Channels {
     datasets: HashMap<DatasetId, Channel>,
     n_readers: usize,
+    /// Whether there is reason to poll the store before it is time.
+    is_poll_due: bool,
 }
 
 /// A dataset that has readers, or callers that wait for its next commit.
@@ -126,7 +131,7 @@ pub(crate) struct CommitWatch {
     newest: watch::Receiver<u64>,
 }
 
-impl Readers {
+impl Channels {
     /// Counts one reader more, of `dataset`; none at the maximum.
     fn follow(&mut self, dataset: DatasetId, readers_max: usize) -> Option<&mut Channel> {
         if self.n_readers >= readers_max {
@@ -150,7 +155,12 @@ impl Readers {
 impl Hub {
     /// A hub of at most `readers_max` readers.
     pub(crate) fn new(readers_max: usize, writers: Writers) -> Self {
-        Self { readers: Arc::default(), readers_max, writers, wake: Arc::default() }
+        Self { readers: Arc::default(), readers_max, writers, fan_out: None, wake: Arc::default() }
+    }
+
+    /// The hub, which tells other services of commits made here.
+    pub(crate) fn with_fan_out(self, fan_out: Option<FanOut>) -> Self {
+        Self { fan_out, ..self }
     }
 
     /// Follows a dataset, which `key` sees; none at the maximum of readers.
@@ -181,6 +191,9 @@ impl Hub {
         revision: u64,
         render: impl FnOnce() -> Vec<Frame>,
     ) {
+        if let Some(fan_out) = &self.fan_out {
+            fan_out.add_commit(dataset, revision);
+        }
         let sender = {
             let mut readers = self.readers.lock();
             let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
@@ -207,6 +220,7 @@ impl Hub {
 
     /// Notifies the readers of a dataset that their access may have ended.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
+        self.hint_withdrawal();
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
             // No receivers is not an error.
             drop(followed.sender.send(HubEvent::Access(None)));
@@ -215,8 +229,15 @@ impl Hub {
 
     /// Notifies the readers of `key` that their access may have ended. The others pass over it.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
+        self.hint_withdrawal();
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(Some(key))));
+        }
+    }
+
+    fn hint_withdrawal(&self) {
+        if let Some(fan_out) = &self.fan_out {
+            fan_out.add_withdrawal();
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! [`DatasetsService`] starts it. Inside, the façade `Datasets` has every operation without HTTP, and
 //! `server/` a file for each path; `query` has the rules of a request, as plain functions of values;
-//! `hub` hands new rows to followers, and `replicas` those of other services on the same store; `page_cache` and `download_cache` keep what was rendered; `source/`
+//! `hub` hands new rows to followers, and `replicas` those of other services on the same store,
+//! of which `fan_out` gives hints; `page_cache` and `download_cache` keep what was rendered; `source/`
 //! generates live data. Rows are stored by room `tsdb`, and parsed and rendered by room `formats`.
 //! Absent on purpose: how keys are made and stored, which is `accounts`.
 
@@ -12,6 +13,7 @@ mod download;
 mod download_cache;
 mod error;
 mod etag;
+mod fan_out;
 mod follow;
 mod hub;
 mod insert;
@@ -47,6 +49,7 @@ use crate::{
     recent_commits::RecentCommits,
 };
 pub use crate::{
+    fan_out::{NatsServers, NatsServersError},
     replicas::ReplicaOptions,
     server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},
     source::{

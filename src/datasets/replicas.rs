@@ -13,7 +13,7 @@ use futures::{StreamExt as _, stream};
 use model::dataset::DatasetId;
 use tokio::{
     select,
-    time::{MissedTickBehavior, interval, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 use tracing::{info, warn};
 use tsdb::{
@@ -23,21 +23,27 @@ use tsdb::{
 
 use crate::{
     Datasets,
+    fan_out::NatsServers,
     follow::render_frames,
     hub::frame::{CommitRows, Frame},
 };
 
 /// How a service follows the commits of other services on its store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ReplicaOptions {
     /// How often the store is asked for the newest commits of the datasets that somebody follows.
     pub poll_every: Duration,
+    /// The servers over which services hint at commits to each other; then the store is polled less often.
+    pub fan_out: Option<NatsServers>,
 }
 
 impl ReplicaOptions {
     /// Four times a second: a reader hardly notices, and a database takes many such statements.
-    pub const USUAL: Self = Self { poll_every: Duration::from_millis(250) };
+    pub const USUAL: Self = Self { poll_every: Duration::from_millis(250), fan_out: None };
 }
+
+/// How often the store is polled while hints arrive: the last one may be lost.
+const HINTED_POLL_EVERY: Duration = Duration::from_secs(2);
 
 /// The pause after each round of reading: while other services commit without pause, one round reads
 /// what came in this time.
@@ -53,16 +59,21 @@ const COMMITS_MAX: usize = 8192;
 const ROWS_MAX: u64 = 8192;
 
 /// Follows the commits of the other services until it is dropped.
-pub(crate) async fn run(datasets: Datasets, options: ReplicaOptions) {
+pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     let mut follower = Follower { datasets, n_withdrawn: None };
-    let mut polls = interval(options.poll_every.max(PAUSE));
-    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let hub = follower.datasets.hub.clone();
+    let mut next_poll = Instant::now();
     let mut is_failing = false;
     loop {
         let is_poll = select! {
-            _ = polls.tick() => true,
-            () = follower.datasets.hub.woken() => false,
+            () = sleep_until(next_poll) => true,
+            () = hub.woken() => hub.take_due_poll(),
         };
+        if is_poll {
+            let every =
+                if hub.has_hints() { poll_every.max(HINTED_POLL_EVERY) } else { poll_every };
+            next_poll = Instant::now() + every;
+        }
         match follower.run_round(is_poll).await {
             Ok(()) if is_failing => {
                 info!("commits of other services are read again");
@@ -77,10 +88,10 @@ pub(crate) async fn run(datasets: Datasets, options: ReplicaOptions) {
             Ok(()) | Err(_) => {}
         }
         if is_failing {
-            sleep(options.poll_every).await;
+            sleep(poll_every).await;
         }
-        if follower.datasets.hub.followed().is_empty() {
-            follower.datasets.hub.woken().await;
+        if hub.followed().is_empty() {
+            hub.woken().await;
         }
         sleep(PAUSE).await;
     }

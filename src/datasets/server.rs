@@ -64,6 +64,7 @@ use self::error::ApiError;
 use crate::{
     Datasets, ReadOptions, ReplicaOptions,
     download_cache::DownloadCache,
+    fan_out::FanOut,
     key_limit::KeyLimit,
     query::{Caps, params::Params},
     replicas, retention, run_blocking,
@@ -170,11 +171,15 @@ impl DatasetsService {
         let address = listener.local_addr().map_err(StartError::Address)?;
         let store = open_store(&options).await?;
         let cache = open_download_cache(&options).await;
+        let is_hinting = options.replicas.fan_out.is_some() && store.shared().is_some();
+        let fan_out = is_hinting.then(FanOut::new);
+        let datasets = Datasets::new(store, clock.clone(), group);
         let datasets = Datasets {
+            hub: datasets.hub.with_fan_out(fan_out.clone()),
             download_cache: cache.into(),
             caps: Caps { raw: options.reads.raw_span_max },
             file: Some(options.store_path.into()),
-            ..Datasets::new(store, clock.clone(), group)
+            ..datasets
         };
         if let Some(load) = options.load {
             group.spawn("load", load::run(datasets.clone(), load, clock.clone()));
@@ -183,7 +188,12 @@ impl DatasetsService {
             group.spawn("market", market::run(datasets.clone(), market, clock.clone()));
         }
         if datasets.store.shared().is_some() {
-            group.spawn("replicas", replicas::run(datasets.clone(), options.replicas));
+            group.spawn("replicas", replicas::run(datasets.clone(), options.replicas.poll_every));
+        }
+        if let (Some(servers), Some(fan_out)) = (options.replicas.fan_out, fan_out) {
+            let hub = datasets.hub.clone();
+            let hints = fan_out.run(servers, datasets.era, move |hint| hub.take_hint(hint));
+            group.spawn("hints", hints);
         }
         group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
         let app = Arc::new(Shared {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use ::datasets::{
     DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, LoadOptions, MarketOptions, MetadataFilters,
-    ReadOptions, ReplicaOptions,
+    NatsServers, ReadOptions, ReplicaOptions,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -17,6 +17,9 @@ use crate::cli::{
     gate::{GateFlags, PortalFlags},
     stop,
 };
+
+/// The heading of the flags of several services on one database.
+const REPLICAS: &str = "Several services on one database";
 
 /// The flags of `datasets serve`.
 #[derive(Debug, Args)]
@@ -31,6 +34,15 @@ pub(crate) struct ServeCommand {
     /// place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
+    /// Poll the database for rows that other services stored so often, for streams of them
+    #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
+        value_parser = clap::value_parser!(u64).range(20..=60_000), help_heading = REPLICAS)]
+    poll_ms: u64,
+    /// Tell other services on the database of new rows over these NATS servers, so that their streams
+    /// need not wait for a poll: `nats://host:port`, or `tls://`, several with commas between
+    #[arg(long, env = "TRIPTYCH_FANOUT", hide_env_values = true, value_name = "URLS",
+        requires = "store", help_heading = REPLICAS)]
+    fanout: Option<NatsServers>,
     /// Fill datasets with live data: this machine's own load, and a synthetic market
     #[arg(long)]
     demo: bool,
@@ -91,7 +103,10 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
         listen: command.listen,
         store_path: data_dir.datasets(),
         database: command.store,
-        replicas: ReplicaOptions::USUAL,
+        replicas: ReplicaOptions {
+            poll_every: Duration::from_millis(command.poll_ms),
+            fan_out: command.fanout,
+        },
         gate,
         portal,
         load: command.demo.then_some(LoadOptions::USUAL),

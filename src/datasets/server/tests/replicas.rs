@@ -83,7 +83,7 @@ async fn replica_of(base: &Service) -> Service {
     let store = run_blocking(move || PostgresStore::open(&url)).await.unwrap().unwrap();
     let (accounts, clock) = (base.accounts.clone(), base.clock.clone());
     let (app, group) = app_on(Arc::new(store), folder.path(), &accounts, &clock);
-    group.spawn("replicas", run(app.datasets.clone(), ReplicaOptions::USUAL));
+    group.spawn("replicas", run(app.datasets.clone(), ReplicaOptions::USUAL.poll_every));
     let router = router(Arc::clone(&app), None, &[]);
     let (owner, reader) = (base.owner.clone(), base.reader.clone());
     Service { app, accounts, router, clock, group, owner, reader, folder }

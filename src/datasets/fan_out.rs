@@ -1,0 +1,320 @@
+//! Hints between services on one store, over NATS: this dataset has a new commit.
+//!
+//! After each commit a service publishes the commit's number on `triptych.<era of the store>.ds.<dataset>`,
+//! and services with readers of the dataset poll the store at once rather than when it is time. A hint
+//! holds nothing that is served: one that is lost, doubled, late or forged changes only when the store
+//! is polled. Publishing never delays a commit: there is at most one hint of a dataset waiting, the
+//! newest, and none while no server is connected.
+
+use std::{collections::HashMap, fmt, mem, str::FromStr, sync::Arc, time::Duration};
+
+use async_nats::{Client, ConnectOptions, Event, Message, ServerAddr};
+use futures::StreamExt as _;
+use model::dataset::DatasetId;
+use parking_lot::Mutex;
+use tokio::{
+    select,
+    sync::{Notify, watch},
+    time::sleep,
+};
+use tracing::{info, warn};
+
+/// Datasets with a hint that waits to be published. Those of more are dropped: polling finds the commits.
+const WAITING_MAX: usize = 4096;
+
+/// Received messages that wait to be taken in. A message may have a megabyte, by the servers' default;
+/// what does not fit is dropped by the client.
+const RECEIVED_MAX: usize = 128;
+
+/// Digits of the longest number of a commit. A longer message is no hint.
+const REVISION_DIGITS_MAX: usize = 20;
+
+/// The last part of the subject of hints that a tag was taken away.
+const WITHDRAWN: &str = "withdrawn";
+
+/// How long to wait before connecting again after the client gave up, as it does where the servers
+/// refuse the user or the password.
+const CONNECT_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// The addresses of the NATS servers, such as `nats://host:4222,nats://other:4222`.
+///
+/// They may hold a password, which neither `Debug` nor `Display` shows.
+#[derive(Clone)]
+pub struct NatsServers(Vec<ServerAddr>);
+
+/// A text is no list of addresses of NATS servers. It does not say which text, which may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("read the addresses of NATS servers, such as nats://host:4222,nats://other:4222")]
+pub struct NatsServersError;
+
+impl FromStr for NatsServers {
+    type Err = NatsServersError;
+
+    fn from_str(text: &str) -> Result<Self, NatsServersError> {
+        let server = |text: &str| {
+            let is_nats = ["nats://", "tls://"].iter().any(|scheme| text.starts_with(scheme));
+            let server = text.parse::<ServerAddr>().ok().filter(|server| !server.host().is_empty());
+            server.filter(|_| is_nats).ok_or(NatsServersError)
+        };
+        text.split(',').map(|text| server(text.trim())).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for NatsServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (idx, server) in self.0.iter().enumerate() {
+            let comma = if idx > 0 { "," } else { "" };
+            write!(f, "{comma}{}://{}:{}", server.scheme(), server.host(), server.port())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for NatsServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Handle to the hints that wait to be published. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct FanOut {
+    waiting: Arc<Mutex<Waiting>>,
+    wake: Arc<Notify>,
+    is_connected: Arc<watch::Sender<bool>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The newest commit of each dataset.
+    revisions: HashMap<DatasetId, u64>,
+    /// Whether a tag was taken away.
+    is_withdrawn: bool,
+}
+
+/// Something to look for in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hint {
+    /// The dataset may be at this commit.
+    Commit(DatasetId, u64),
+    /// A tag may have been taken away.
+    Withdrawn,
+    /// Hints were lost before, or will be from here on.
+    Lost,
+}
+
+/// Takes in a hint at once.
+type OnHint = Arc<dyn Fn(Hint) + Send + Sync>;
+
+impl FanOut {
+    pub(crate) fn new() -> Self {
+        let is_connected = Arc::new(watch::Sender::new(false));
+        Self { waiting: Arc::default(), wake: Arc::default(), is_connected }
+    }
+
+    /// Whether hints arrive now, as far as is known.
+    pub(crate) fn is_connected(&self) -> bool {
+        *self.is_connected.borrow()
+    }
+
+    /// Has a hint of a commit published soon.
+    pub(crate) fn add_commit(&self, dataset: DatasetId, revision: u64) {
+        if !self.is_connected() {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        if waiting.revisions.len() < WAITING_MAX || waiting.revisions.contains_key(&dataset) {
+            let newest = waiting.revisions.entry(dataset).or_default();
+            *newest = revision.max(*newest);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Has a hint published soon that a tag was taken away.
+    pub(crate) fn add_withdrawal(&self) {
+        self.waiting.lock().is_withdrawn = true;
+        self.wake.notify_one();
+    }
+
+    /// Publishes hints, and has `on_hint` take in those of other services on the store of this era,
+    /// until dropped.
+    pub(crate) async fn run(
+        self,
+        servers: NatsServers,
+        era: u32,
+        on_hint: impl Fn(Hint) + Send + Sync + 'static,
+    ) {
+        let on_hint: OnHint = Arc::new(on_hint);
+        let prefix = format!("triptych.{era:08x}.");
+        let mut is_warned = false;
+        loop {
+            let connection = Arc::new(Mutex::new(is_warned));
+            match self.connect(&servers, Arc::clone(&on_hint), Arc::clone(&connection)).await {
+                Ok(client) => self.exchange(&client, &on_hint, &prefix).await,
+                Err(error) => {
+                    warn_once(&connection, &servers, &error);
+                }
+            }
+            is_warned = *connection.lock();
+            self.is_connected.send_replace(false);
+            sleep(CONNECT_AGAIN_AFTER).await;
+        }
+    }
+
+    /// Starts to connect, which goes on by itself until the client is dropped. `is_warned` says whether a
+    /// warning was logged since the last connection.
+    async fn connect(
+        &self,
+        servers: &NatsServers,
+        on_hint: OnHint,
+        is_warned: Arc<Mutex<bool>>,
+    ) -> Result<Client, async_nats::ConnectError> {
+        let is_connected = Arc::clone(&self.is_connected);
+        let named = servers.clone();
+        let note = move |event: Event| {
+            match &event {
+                Event::Connected => {
+                    info!(servers = %named, "connected to NATS at {named}");
+                    *is_warned.lock() = false;
+                    is_connected.send_replace(true);
+                }
+                Event::Disconnected | Event::Closed => {
+                    is_connected.send_replace(false);
+                    warn_once(&is_warned, &named, &event);
+                }
+                Event::ClientError(_) | Event::ServerError(_) => {
+                    warn_once(&is_warned, &named, &event);
+                }
+                _ => {}
+            }
+            on_hint(Hint::Lost);
+            async {}
+        };
+        ConnectOptions::new()
+            .name("triptych")
+            .no_echo()
+            .retry_on_initial_connect()
+            .subscription_capacity(RECEIVED_MAX)
+            .event_callback(note)
+            .connect(&servers.0)
+            .await
+    }
+
+    /// Publishes and receives, until the client gives up.
+    async fn exchange(&self, client: &Client, on_hint: &OnHint, prefix: &str) {
+        let Ok(mut received) = client.subscribe(format!("{prefix}>")).await else { return };
+        loop {
+            select! {
+                message = received.next() => match message {
+                    None => return,
+                    Some(Message { subject, payload, .. }) => {
+                        if let Some(hint) = parse(subject.strip_prefix(prefix), &payload) {
+                            on_hint(hint);
+                        }
+                    }
+                },
+                () = self.wake.notified() => {
+                    if self.publish(client, prefix).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Publishes the hints that wait; those that have nowhere to go are dropped.
+    async fn publish(&self, client: &Client, prefix: &str) -> Result<(), async_nats::PublishError> {
+        let Waiting { revisions, is_withdrawn } = mem::take(&mut *self.waiting.lock());
+        if !self.is_connected() {
+            return Ok(());
+        }
+        if is_withdrawn {
+            client.publish(format!("{prefix}{WITHDRAWN}"), "".into()).await?;
+        }
+        for (dataset, revision) in revisions {
+            let subject = format!("{prefix}ds.{dataset}");
+            client.publish(subject, revision.to_string().into()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Logs that hints are missing, unless that was logged before.
+fn warn_once(is_warned: &Mutex<bool>, servers: &NatsServers, cause: &impl fmt::Display) {
+    if !mem::replace(&mut *is_warned.lock(), true) {
+        warn!(
+            %cause, %servers,
+            "no hints over NATS at {servers}; commits of other services are found by polling, and \
+             connecting goes on"
+        );
+    }
+}
+
+/// Reads a message: the subject without the prefix, and the text.
+fn parse(subject: Option<&str>, payload: &[u8]) -> Option<Hint> {
+    let subject = subject?;
+    if subject == WITHDRAWN {
+        return Some(Hint::Withdrawn);
+    }
+    let dataset = subject.strip_prefix("ds.")?.parse().ok().and_then(DatasetId::new)?;
+    let digits = str::from_utf8(payload).ok().filter(|text| text.len() <= REVISION_DIGITS_MAX)?;
+    Some(Hint::Commit(dataset, digits.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(subject: &str, payload: &[u8], want: Option<Hint>) {
+        assert_eq!(parse(Some(subject), payload), want, "{subject} {payload:?}");
+    }
+
+    #[test]
+    fn only_hints_are_taken_in() {
+        let commit = |revision| Some(Hint::Commit(DatasetId::new(7).unwrap(), revision));
+        check("ds.7", b"12", commit(12));
+        check("ds.7", b"18446744073709551615", commit(u64::MAX));
+        check("withdrawn", b"", Some(Hint::Withdrawn));
+        for subject in ["", "ds", "ds.", "ds.0", "ds.x", "ds.-1", "ds.7.8", "other"] {
+            check(subject, b"12", None);
+        }
+        let huge = vec![b'1'; 1 << 20];
+        for payload in [b"".as_slice(), b"-1", b"1.5", b"18446744073709551616", b"\xff", &huge] {
+            check("ds.7", payload, None);
+        }
+        assert_eq!(parse(None, b"12"), None);
+    }
+
+    #[track_caller]
+    fn check_servers(text: &str, want: Option<&str>) {
+        let servers = text.parse::<NatsServers>().ok();
+        assert_eq!(servers.as_ref().map(ToString::to_string).as_deref(), want, "{text}");
+        assert!(!format!("{servers:?}").contains("secret"), "{servers:?}");
+    }
+
+    #[test]
+    fn servers_are_named_without_their_passwords() {
+        check_servers("nats://a:4222", Some("nats://a:4222"));
+        check_servers("nats://a, tls://me:secret@b:1", Some("nats://a:4222,tls://b:1"));
+        for text in ["", "a:4222", "http://a", "nats://", "nats://a,", "nats://a,b"] {
+            check_servers(text, None);
+        }
+    }
+
+    #[test]
+    fn hints_that_wait_are_few() {
+        let fan_out = FanOut::new();
+        let id = |number: usize| DatasetId::new(i64::try_from(number).unwrap()).unwrap();
+        fan_out.add_commit(id(1), 1);
+        assert!(fan_out.waiting.lock().revisions.is_empty(), "nothing waits without a server");
+        fan_out.is_connected.send_replace(true);
+        for number in 1..=2 * WAITING_MAX {
+            fan_out.add_commit(id(number), 5);
+        }
+        fan_out.add_commit(id(1), 9);
+        fan_out.add_commit(id(1), 7);
+        let waiting = fan_out.waiting.lock();
+        assert_eq!((waiting.revisions.len(), waiting.revisions[&id(1)]), (WAITING_MAX, 9));
+    }
+}

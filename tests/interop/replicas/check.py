@@ -1,0 +1,312 @@
+"""Kills services, NATS and PostgreSQL in turn, and shows that what was acknowledged is stored, and streamed
+to every reader once and in order.
+
+    check.py program address-of-database folder command-that-controls-the-server…
+"""
+
+import asyncio
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from wire import WITHIN_S, call, send
+
+N_REPLICAS = 3
+N_DATASETS = 3
+READERS_EACH = 100
+WRITERS_EACH = 4
+ROWS_EACH = 5
+# Between two batches of a writer: as fast as this test's readers can read.
+WRITES_EVERY_S = 0.1
+# Batches that each writer gets through between two losses.
+BATCHES_BETWEEN = 8
+FIRST = 1_700_000_000
+EVENT = re.compile(rb"data: ([^\n]*)\nid: ([^\n]*)\n")
+LOSSES = ["replica0", "nats", "postgres", "replica1", "nats", "replica2", "postgres"]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def timestamp(second):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(FIRST + second))
+
+
+async def wait_until(is_so, what):
+    end = time.monotonic() + WITHIN_S
+    while True:
+        result = is_so()
+        if await result if asyncio.iscoroutine(result) else result:
+            return
+        assert time.monotonic() < end, f"timed out: {what}"
+        await asyncio.sleep(0.05)
+
+
+class Process:
+    """A program that is killed and started again."""
+
+    def __init__(self, name, command, home):
+        self.name, self.command, self.log = name, command, pathlib.Path(home) / f"{name}.log"
+        self.start()
+
+    def start(self):
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Servers:
+    """All that runs, but for the database."""
+
+    def __init__(self, program, database, home):
+        self.nats_port, self.port = free_port(), free_port()
+        self.ports = [free_port() for _ in range(N_REPLICAS)]
+        told = subprocess.run(
+            [program, "keys", "create", "owner", "--database", database],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        at = told.index("UP-")
+        self.key = told[at : at + 27]
+        nats = ["nats-server", "--addr", "127.0.0.1", "--port", str(self.nats_port)]
+        self.nats = Process("nats", nats, home)
+        serve = [program, "datasets", "serve", "--unlimited-loopback", "--store", database]
+        serve += ["--raw-range-cap", "0"]
+        serve += ["--fanout", f"nats://127.0.0.1:{self.nats_port}"]
+        self.replicas = [
+            Process(f"replica{n}", [*serve, *self.place(home, n)], home) for n in range(N_REPLICAS)
+        ]
+        config = pathlib.Path(home) / "haproxy.cfg"
+        config.write_text(self.balancer_config())
+        self.balancer = Process("haproxy", ["haproxy", "-db", "-f", str(config)], home)
+
+    def place(self, home, n):
+        return ["--listen", f"127.0.0.1:{self.ports[n]}", "--data-dir", f"{home}/replica{n}"]
+
+    def balancer_config(self):
+        lines = [
+            "global", " maxconn 4000", "defaults", " mode http", " timeout connect 2s",
+            " timeout client 90s", " timeout server 90s", " option redispatch", "listen replicas",
+            f" bind 127.0.0.1:{self.port}", " balance leastconn", " option httpchk GET /health",
+            " default-server check inter 500ms fall 2 rise 1",
+        ]
+        lines += [f" server replica{n} 127.0.0.1:{port}" for n, port in enumerate(self.ports)]
+        return "\n".join(lines) + "\n"
+
+    async def are_healthy(self):
+        answers = [await call(port, self.key, "GET", "/health") for port in [*self.ports, self.port]]
+        return all(status == 200 for status, _ in answers)
+
+    async def lose(self, what, database, control):
+        """Kills a part, leaves it away for a while, and starts it again."""
+        if what != "postgres":
+            process = self.nats if what == "nats" else self.replicas[int(what[-1])]
+            process.kill()
+            await asyncio.sleep(2)
+            process.start()
+            return
+        pid = int((database / "postmaster.pid").read_text().splitlines()[0])
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(2)
+        for _ in range(20):
+            quiet = subprocess.DEVNULL
+            start = await asyncio.create_subprocess_exec(*control, "start", stdout=quiet)
+            if await start.wait() == 0:
+                return
+            await asyncio.sleep(0.5)
+        raise AssertionError("the database did not start again")
+
+    def end(self):
+        for process in [self.balancer, *self.replicas, self.nats]:
+            process.kill()
+
+
+class Writer:
+    """Inserts batches of rows with timestamps of its own."""
+
+    def __init__(self, port, key, dataset, place):
+        self.port, self.key, self.dataset, self.place = port, key, dataset, place
+        self.acknowledged, self.n_batches, self.n_refused = [], 0, 0
+
+    async def run(self, stop):
+        while not stop.is_set():
+            first = self.n_batches * ROWS_EACH
+            seconds = [(first + n) * WRITERS_EACH + self.place + 1 for n in range(ROWS_EACH)]
+            await self.insert(seconds)
+            self.n_batches += 1
+            await asyncio.sleep(WRITES_EVERY_S)
+
+    async def insert(self, seconds):
+        """Inserts rows, and tries again until they are acknowledged."""
+        rows = [{"timestamp": timestamp(second), "values": {"value": second}} for second in seconds]
+        body = {"dataset": self.dataset, "rows": rows}
+        while True:
+            status, text = await call(self.port, self.key, "POST", "/api/rows/bulk_insert/", body)
+            if status in (200, 201):
+                break
+            assert status in (0, 502, 503, 504), f"{status} {text}"
+            self.n_refused += 1
+            await asyncio.sleep(0.1)
+        self.acknowledged += seconds
+
+
+class Reader:
+    """Follows a dataset, and connects again where its stream ends."""
+
+    def __init__(self, port, key, dataset):
+        self.port, self.key, self.dataset = port, key, dataset
+        self.last_id, self.last_number, self.numbers, self.seen = None, 0, set(), set()
+        self.n_connections = 0
+
+    async def run(self):
+        while True:
+            headers = [f"Last-Event-ID: {self.last_id}"] if self.last_id else []
+            path = f"/api/rows/stream/?dataset={self.dataset}"
+            try:
+                response = await send(self.port, self.key, "GET", path, None, headers)
+                try:
+                    if response.status == 200:
+                        self.n_connections += 1
+                        await self.follow(response)
+                finally:
+                    response.writer.close()
+            except (OSError, ValueError, asyncio.IncompleteReadError):
+                pass
+            await asyncio.sleep(0.2)
+
+    async def follow(self, response):
+        text = b""
+        async for chunk in response.chunks():
+            text += chunk
+            events, _, text = text.rpartition(b"\n\n")
+            assert b"event: reset" not in events, "a stream goes on where it ended"
+            for data, cursor in EVENT.findall(events + b"\n"):
+                number = int(cursor.rpartition(b"-")[2])
+                assert number > self.last_number, f"row {number} comes after {self.last_number}"
+                self.last_id, self.last_number = cursor.decode(), number
+                self.numbers.add(number)
+                self.seen.add(int(json.loads(data)["value"]))
+
+
+async def send_nonsense(port, era, dataset):
+    """Publishes what no service publishes: forged, doubled, huge and meaningless hints."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    subject = f"triptych.{era}.ds.{dataset}"
+    messages = [(subject, b"18446744073709551615"), (subject, b"1"), (subject, b"x" * 500_000)]
+    messages += [(f"triptych.{era}.{end}", b"5") for end in ["ds.999999", "ds.x", "withdrawn", "o.7"]]
+    writer.write(b"CONNECT {}\r\n")
+    for subject, payload in messages * 20:
+        writer.write(f"PUB {subject} {len(payload)}\r\n".encode() + payload + b"\r\n")
+        await writer.drain()
+    writer.close()
+
+
+async def stored(servers, dataset):
+    """The rows that are stored: their values by their numbers."""
+    path = f"/api/rows/?dataset={dataset}&start={timestamp(-9)}&end={timestamp(86400)}&limit=10000"
+    status, text = await call(servers.port, servers.key, "GET", path)
+    assert status == 200, (status, text)
+    page = json.loads(text)
+    assert page["next"] is None, "all rows are in one page"
+    return {row["id"]: int(row["values"]["value"]) for row in page["results"]}
+
+
+async def create(servers, name):
+    columns = [{"name": "value", "dtype": "float"}]
+    body = {"name": name, "columns": columns}
+    status, text = await call(servers.port, servers.key, "POST", "/api/datasets/", body)
+    assert status == 201, (status, text)
+    return json.loads(text)["id"]
+
+
+async def check_dataset(servers, dataset, writers, readers):
+    acknowledged = {second for writer in writers for second in writer.acknowledged}
+    rows = await stored(servers, dataset)
+    assert len(rows) == len(set(rows.values())), "no row is stored twice"
+    lost = acknowledged - set(rows.values())
+    assert not lost, f"dataset {dataset}: {len(lost)} acknowledged rows are lost"
+    assert set(rows.values()) == acknowledged, f"dataset {dataset}: there are rows more"
+    have_all = lambda: all(rows.keys() <= reader.numbers for reader in readers)
+    await wait_until(have_all, f"dataset {dataset}: all readers have all rows")
+    assert all(reader.seen == acknowledged for reader in readers), "no reader has other rows"
+    n_connections = sum(reader.n_connections for reader in readers)
+    print(
+        f"dataset {dataset}: {len(acknowledged)} rows acknowledged = stored = streamed, in order, to"
+        f" {len(readers)} readers over {n_connections} connections"
+    )
+
+
+async def check(servers, database, control):
+    await wait_until(servers.are_healthy, "all services respond")
+    datasets = [await create(servers, f"lost {n}") for n in range(N_DATASETS)]
+    connection = (servers.port, servers.key)
+    writers = [
+        Writer(*connection, dataset, place) for dataset in datasets for place in range(WRITERS_EACH)
+    ]
+    # A reader that has a row goes on after it, wherever it is cut off.
+    for writer in writers:
+        await writer.insert([writer.place - WRITERS_EACH])
+    readers = [Reader(*connection, dataset) for dataset in datasets for _ in range(READERS_EACH)]
+    tasks = [asyncio.create_task(reader.run()) for reader in readers]
+    await wait_until(lambda: all(reader.seen for reader in readers), "all readers follow")
+    era = readers[0].last_id.rpartition(":")[2].partition("-")[0]
+    stop = asyncio.Event()
+    writing = [asyncio.create_task(writer.run(stop)) for writer in writers]
+
+    async def go_on():
+        wanted = [writer.n_batches + BATCHES_BETWEEN for writer in writers]
+        ended = lambda: [task for task in [*tasks, *writing] if task.done()]
+        are_done = lambda: all(w.n_batches >= n for w, n in zip(writers, wanted)) or ended()
+        await wait_until(are_done, "writers go on")
+        for task in ended():
+            task.result()
+            raise AssertionError("a reader or writer ended")
+
+    for what in LOSSES:
+        await go_on()
+        n_refused = sum(writer.n_refused for writer in writers)
+        began = time.monotonic()
+        await servers.lose(what, database, control)
+        await wait_until(servers.are_healthy, "all services are healthy again")
+        if what == "nats":
+            await send_nonsense(servers.nats_port, era, datasets[0])
+        n_refused = sum(writer.n_refused for writer in writers) - n_refused
+        took = time.monotonic() - began
+        print(f"killed {what}, healthy after {took:.1f} s: {n_refused} inserts were sent again")
+    await go_on()
+    stop.set()
+    await asyncio.gather(*writing)
+    for dataset in datasets:
+        of_dataset = lambda all: [one for one in all if one.dataset == dataset]
+        await check_dataset(servers, dataset, of_dataset(writers), of_dataset(readers))
+
+
+def main():
+    program, database, folder, *control = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="interop-replicas-") as home:
+        servers = Servers(program, database, home)
+        try:
+            asyncio.run(check(servers, pathlib.Path(folder) / "data", control))
+        except BaseException:
+            for process in [*servers.replicas, servers.nats, servers.balancer]:
+                print(f"== {process.name}\n{process.log.read_text()[-3000:]}", file=sys.stderr)
+            raise
+        finally:
+            servers.end()
+
+
+main()

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Tests several services on one database behind a balancer, with servers of their own on loopback and a
+# built program:
+#     tests/interop/replicas/run.sh path/to/triptych
+# Kills services, NATS and PostgreSQL in turn under writers and readers of streams. Needs Python 3.11 or
+# later, PostgreSQL 15 or later, nats-server and haproxy, which are installed from Debian's packages if
+# missing.
+set -euo pipefail
+program=$(realpath "${1:?give the path of the triptych program}")
+cd "$(dirname "$0")"
+. ../postgres/server.sh
+export PATH=$PATH:/usr/sbin
+for package in nats-server haproxy; do
+    command -v "$package" >/dev/null ||
+        "${as_root[@]}" apt-get install --yes --no-install-recommends "$package" >&2
+done
+"$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
+    --command 'CREATE DATABASE replicas'
+python3 -B check.py "$program" "postgres://postgres@127.0.0.1:$port/replicas" "$folder" "${control[@]}"
