@@ -126,6 +126,16 @@ actions! {
     StopProcess => "stop the local process",
     /// Stops the selected process, after the question.
     StopNow => "stop it",
+    /// Asks whether to cordon the selected node, or has it get work again.
+    CordonNode => "cordon (drain) / uncordon the node",
+    /// Asks whether to approve the selected node.
+    ApproveNode => "approve the node",
+    /// Asks whether to refuse the selected node.
+    RefuseNode => "refuse the node",
+    /// Changes the node, after the question.
+    ConfirmNode => "change the node",
+    /// Groups the nodes by the next attribute that they declare.
+    GroupNodes => "group nodes by the next attribute",
     /// Starts the node that the form describes.
     StartNode => "start the node",
     /// Runs the selected run again, or starts the selected process again.

@@ -15,7 +15,7 @@ use crate::{
     overlay::{self, Overlay, profiles},
     screens::{
         Screen,
-        cluster::update::{local, nodes},
+        cluster::update::{local, nodes, operator},
         data,
         execute::update::{output, runs},
         inference, overview,
@@ -95,6 +95,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::RunUnreachable(id, trouble) => runs::on_unreachable(state, id, trouble),
         Event::RunReport(id, body) => state.runs.add_report(id, &body),
         Event::Cluster(news) => runs::on_cluster(state, news),
+        Event::NodeChanged(result) => operator::on_changed(state, result),
         Event::FunctionAdded(result) => runs::on_function_added(state, result),
         Event::Presets(list) => state.execute.presets = list,
         Event::Usage(usage) => state.stack.measured(usage),

@@ -24,6 +24,7 @@ use wire::{
     executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
     inference::{Bundle, TopicHistory, TopicList, leaderboard::Leaderboard, network::LatestBody},
+    nodes::NodeDetail,
 };
 
 pub(crate) use client::datasets::{
@@ -38,6 +39,7 @@ use crate::{
     screens::execute::state::presets::Preset,
     state::{
         loadable::Failure,
+        nodes::NodeChange,
         runs::{Input, RunId},
         services::Service,
     },
@@ -70,6 +72,8 @@ pub(crate) enum Event {
     LocalFailed(Failure),
     /// The answer to [`Effect::LoadNodes`], and how long it took.
     Nodes(Result<Vec<NodeBody>, Failure>, Duration),
+    /// The answer to [`Effect::ChangeNode`].
+    NodeChanged(Result<NodeDetail, Failure>),
     /// The answer to [`Effect::Probe`], one for each service whose address is known.
     Probed {
         service: Service,
@@ -258,6 +262,8 @@ pub(crate) enum Effect {
     Probe,
     /// Lists the head's nodes.
     LoadNodes,
+    /// Changes what the head's operator decided of a node.
+    ChangeNode(NodeChange),
     /// Lists the head's functions.
     LoadFunctions,
     /// Follows what happens in the head's cluster.

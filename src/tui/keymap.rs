@@ -94,6 +94,8 @@ pub(crate) enum Layer {
     PresetName,
     /// Whether to stop a process.
     ConfirmStop,
+    /// Whether to change a node.
+    ConfirmNode,
     /// The form that asks for a file.
     Save,
     /// Labels on everything that can be clicked.
@@ -126,7 +128,7 @@ pub(crate) enum Resolved {
 
 impl Layer {
     /// The layers that are ever in force together, the first one first.
-    pub(crate) const CHAINS: [&'static [Self]; 20] = [
+    pub(crate) const CHAINS: [&'static [Self]; 21] = [
         &[Self::Cluster, Self::List, Self::Global, Self::Always],
         &[Self::Execute, Self::List, Self::Global, Self::Always],
         &[Self::Data, Self::List, Self::Global, Self::Always],
@@ -146,6 +148,7 @@ impl Layer {
         &[Self::Presets, Self::Always],
         &[Self::Confirm, Self::Always],
         &[Self::ConfirmStop, Self::Always],
+        &[Self::ConfirmNode, Self::Always],
         &[Self::Jump, Self::Always],
     ];
 
@@ -157,7 +160,8 @@ impl Layer {
 
     /// Whether letters are text where it is in force.
     pub(crate) fn is_typed(self) -> bool {
-        let is_question = matches!(self, Self::Confirm | Self::ConfirmStop | Self::Presets);
+        let is_question =
+            matches!(self, Self::Confirm | Self::ConfirmStop | Self::ConfirmNode | Self::Presets);
         self == Self::Always || (self.chain().len() == 2 && !is_question)
     }
 
@@ -182,7 +186,7 @@ impl Layer {
             Self::Form | Self::NodeForm => "FORM",
             Self::Presets | Self::PresetName => "PRESETS",
             Self::Help => "HELP",
-            Self::Confirm | Self::ConfirmStop => "QUESTION",
+            Self::Confirm | Self::ConfirmStop | Self::ConfirmNode => "QUESTION",
             Self::Edit => "FILTER",
             Self::Palette => "PALETTE",
             Self::Choice => "CHOICE",

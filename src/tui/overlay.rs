@@ -23,7 +23,7 @@ use self::{
 use crate::{
     action::Action,
     keymap::Layer,
-    state::{field::Field, steps},
+    state::{field::Field, nodes::NodeChange, steps},
 };
 
 /// A modal overlay.
@@ -48,6 +48,8 @@ pub(crate) enum Overlay {
     AddNode,
     /// Whether to stop the selected local process.
     ConfirmStop,
+    /// Whether to change a node.
+    ConfirmNode(NodeChange),
     /// The list of presets: the selected row.
     Presets(usize),
     /// The name of a preset to be kept.
@@ -70,6 +72,7 @@ impl Overlay {
             Self::Key(_) => Layer::Secret,
             Self::AddNode => Layer::NodeForm,
             Self::ConfirmStop => Layer::ConfirmStop,
+            Self::ConfirmNode(_) => Layer::ConfirmNode,
             Self::Presets(_) => Layer::Presets,
             Self::PresetName(_) => Layer::PresetName,
             Self::Save(_) => Layer::Save,

@@ -8,7 +8,11 @@ use crate::{
     overlay::{self, Overlay, copy_as::state::CopyMenu, save::state::SaveForm},
     screens::{
         Screen,
-        cluster::{self, state::ClusterContext, update::processes},
+        cluster::{
+            self,
+            state::ClusterContext,
+            update::{operator, processes},
+        },
         execute::{
             state::{FormField, Pane},
             update::{output, runs},
@@ -70,6 +74,9 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Presets | Action::SavePreset | Action::Remove => runs::presets(state, action),
         Action::AddNode | Action::StopProcess | Action::StopNow | Action::StartNode => {
             processes::act(state, action);
+        }
+        Action::CordonNode | Action::ApproveNode | Action::RefuseNode | Action::ConfirmNode => {
+            operator::act(state, action);
         }
         Action::Again => again(state),
         _ => in_view(state, action),

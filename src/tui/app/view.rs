@@ -91,6 +91,7 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         Overlay::Themes(themes) => themes::view::draw(on, *themes),
         Overlay::AddNode => cluster::view::node_form::draw(on),
         Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(on),
+        Overlay::ConfirmNode(question) => cluster::view::operator::draw(on, question),
         Overlay::Presets(row) => execute::view::presets::draw(on, *row),
         Overlay::PresetName(name) => execute::view::presets::prompt(name, frame).draw(on),
         Overlay::Save(save) => save.prompt(frame).draw(on),

@@ -1,5 +1,7 @@
 //! Calls to the head: its nodes and functions, its cluster's events, runs.
 
+use std::time::Duration;
+
 use client::{
     executions::{self, ClusterStreamEvent},
     functions::Functions,
@@ -11,7 +13,10 @@ use super::{
     calls::{NEWS_MAX, ask, forward},
     failure, machine, run,
 };
-use crate::event::{Effect, Event};
+use crate::{
+    event::{Effect, Event},
+    state::nodes::NodeChange,
+};
 
 impl Runner {
     /// Performs an effect of this service; returns any other.
@@ -19,6 +24,10 @@ impl Runner {
         let head = self.clients.head.clone();
         match effect {
             Effect::LoadNodes => self.call("nodes", nodes(head)),
+            Effect::ChangeNode(question) => {
+                let name = format!("node {}", question.peer_id);
+                self.call(name, change_node(head, question));
+            }
             Effect::LoadFunctions => self.call("functions", functions(head)),
             Effect::FollowCluster => self.start("cluster", cluster(head, self.events.clone())),
             Effect::AddFunction { path } => {
@@ -39,6 +48,13 @@ async fn nodes(head: Option<Functions>) -> Event {
     let started = Instant::now();
     let result = ask(head, "list the nodes", |head| async move { head.nodes().await }).await;
     Event::Nodes(result, started.elapsed())
+}
+
+async fn change_node(head: Option<Functions>, question: NodeChange) -> Event {
+    let NodeChange { peer_id, patch } = question;
+    let call =
+        |head: Functions| async move { head.change_node(&peer_id, patch, Duration::ZERO).await };
+    Event::NodeChanged(ask(head, "change the node", call).await)
 }
 
 async fn functions(head: Option<Functions>) -> Event {

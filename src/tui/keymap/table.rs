@@ -68,10 +68,14 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Cluster, &["v"], Action::Mark, ""),
     bind(Layer::Cluster, &["D"], Action::StopProcess, ""),
     bind(Layer::Cluster, &["R"], Action::Again, ""),
+    bind(Layer::Cluster, &["c"], Action::CordonNode, ""),
+    bind(Layer::Cluster, &["A"], Action::ApproveNode, ""),
+    bind(Layer::Cluster, &["X"], Action::RefuseNode, ""),
     bind(Layer::Cluster, &["o"], Action::NextOutput, "output"),
     bind(Layer::Cluster, &["/"], Action::Filter, "filter"),
     bind(Layer::Cluster, &["s"], Action::Sort, "sort"),
     bind(Layer::Cluster, &["S"], Action::Reverse, ""),
+    bind(Layer::Cluster, &["b"], Action::GroupNodes, ""),
     bind(Layer::Cluster, &["n"], Action::NextMatch, "matches"),
     bind(Layer::Cluster, &["N"], Action::PreviousMatch, "matches"),
     bind(Layer::Cluster, &["left", "h"], Action::OutputLeft, "sideways"),
@@ -209,6 +213,9 @@ pub(crate) const TABLE: &[Binding] = &[
     //
     bind(Layer::ConfirmStop, &["y", "enter"], Action::StopNow, "stop it"),
     bind(Layer::ConfirmStop, &["n", "esc", "q"], Action::Back, "leave it"),
+    //
+    bind(Layer::ConfirmNode, &["y", "enter"], Action::ConfirmNode, "do it"),
+    bind(Layer::ConfirmNode, &["n", "esc", "q"], Action::Back, "leave it"),
     //
     bind(Layer::Edit, &["enter"], Action::Open, "done"),
     bind(Layer::Edit, &["esc"], Action::Back, "clear"),

@@ -38,6 +38,7 @@ fn chains() -> Vec<&'static [Layer]> {
         Overlay::ConfirmQuit,
         Overlay::AddNode,
         Overlay::ConfirmStop,
+        Overlay::ConfirmNode(crate::state::nodes::NodeChange::default()),
         Overlay::Presets(0),
         Overlay::PresetName(Field::default()),
         Overlay::Jump(String::new()),

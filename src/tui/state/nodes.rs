@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use model::timestamp::Timestamp;
 use strum::IntoStaticStr;
-use wire::functions::{ExecuteResponse, NodeBody};
+use wire::{
+    functions::{ExecuteResponse, NodeBody},
+    nodes::NodePatch,
+};
 
 pub(crate) use self::activity::{Activity, PERIOD};
 use super::{
@@ -55,12 +58,29 @@ pub(crate) struct Node {
     pub(crate) n_agreed: u64,
     /// How many concurrent executions, and how many more it could run now.
     pub(crate) slots: Option<(usize, Option<usize>)>,
+    /// What it declares of itself, by name.
+    pub(crate) attributes: BTreeMap<String, String>,
+    /// Whether the head's operator cordoned it.
+    pub(crate) is_cordoned: bool,
+    /// Why the head gives it no work, in a word; none where it does.
+    pub(crate) withheld_by: Option<&'static str>,
+    /// Work orders of the head that it runs.
+    pub(crate) n_running: usize,
     /// How many functions it says it holds.
     pub(crate) n_functions: usize,
     /// Name and process number, if it is a local one.
     pub(crate) process: Option<(String, u32)>,
     /// Its exit code, if its process ended.
     pub(crate) exited: Option<Exit>,
+}
+
+/// A change of a node that the operator asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct NodeChange {
+    /// The node's id.
+    pub(crate) peer_id: String,
+    /// What is changed of it.
+    pub(crate) patch: NodePatch,
 }
 
 /// All nodes known.
@@ -95,6 +115,19 @@ impl Node {
             Some([]) => "*".to_owned(),
             Some(groups) => groups.join("+"),
         }
+    }
+}
+
+impl Node {
+    /// Whether it is a head.
+    pub(crate) fn is_head(&self) -> bool {
+        self.role.as_deref() == Some("head")
+    }
+
+    /// What it declares: `gpu=none,zone=a`.
+    pub(crate) fn attribute_text(&self) -> String {
+        let texts = self.attributes.iter().map(|(name, value)| format!("{name}={value}"));
+        texts.collect::<Vec<_>>().join(",")
     }
 }
 
@@ -220,6 +253,10 @@ fn of_body(body: &NodeBody, stack: &Stack) -> Node {
         n_runs: body.runs,
         n_agreed: body.agreed,
         slots: body.slots.map(|n_slots| (n_slots, body.slots_free)),
+        attributes: body.attributes.clone(),
+        is_cordoned: body.cordoned,
+        withheld_by: body.withheld_by(),
+        n_running: body.running,
         n_functions: body.functions.len(),
         process: process.map(|node| (node.name.clone(), node.pid)),
         exited: process.and_then(|node| stack.status(&node.name).exited),

@@ -72,6 +72,26 @@ fn the_cluster_screen() {
 }
 
 #[test]
+fn the_cluster_screen_of_many_nodes() {
+    for (width, height) in SIZES {
+        let mut screen = Harness::ready(width, height);
+        screen.take(Event::Nodes(Ok(harness::many_nodes()), Duration::from_millis(12)));
+        screen.state.notices.clear();
+        screen.press("s s s s s s s");
+        screen.press("down down down");
+        check("cluster-many", &screen);
+        screen.press("b b");
+        check("cluster-grouped", &screen);
+    }
+    let (width, height) = STATE_SIZE;
+    let mut screen = Harness::ready(width, height);
+    screen.take(Event::Nodes(Ok(harness::many_nodes()), Duration::from_millis(12)));
+    screen.state.notices.clear();
+    screen.press("down A");
+    check_state("cluster-approve", &screen);
+}
+
+#[test]
 fn the_cluster_screen_compares_groups() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();

@@ -1,5 +1,6 @@
 //! The Cluster screen: which node, run and result group are looked at.
 
+pub(crate) mod grouping;
 pub(crate) mod node_form;
 
 use std::cmp::Ordering;
@@ -14,7 +15,7 @@ use crate::state::{
     stack::{Process, Stack},
 };
 
-use self::node_form::NodeForm;
+use self::{grouping::NodeRow, node_form::NodeForm};
 
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
@@ -63,6 +64,8 @@ pub(crate) enum NodeOrder {
     Role,
     /// Groups, by name.
     Group,
+    /// Those that get no work first.
+    Status,
 }
 
 /// The state of the Cluster screen.
@@ -74,12 +77,14 @@ pub(crate) struct State {
     pub(crate) node: Option<String>,
     /// The run in view.
     pub(crate) results: RunView,
-    /// The text filter over ids, roles and groups.
+    /// The text filter over ids, roles, groups, attributes and statuses.
     pub(crate) filter: Field,
     /// The order of the nodes.
     pub(crate) order: NodeOrder,
     /// Whether the order is reversed.
     pub(crate) is_reversed: bool,
+    /// The attribute that the nodes are grouped by, if by one.
+    pub(crate) grouped_by: Option<String>,
     /// The name of the selected local process; the first one if that is gone.
     pub(crate) process: Option<String>,
     /// The form that starts a node.
@@ -115,6 +120,10 @@ impl NodeOrder {
             }
             Self::Role => a.role.is_none().cmp(&b.role.is_none()).then(a.role.cmp(&b.role)),
             Self::Group => a.group_text().cmp(&b.group_text()),
+            Self::Status => {
+                let status = |node: &Node| (node.withheld_by.is_none(), node.withheld_by);
+                status(a).cmp(&status(b))
+            }
         }
     }
 }
@@ -126,7 +135,9 @@ impl State {
         let passes = |node: &Node| {
             let role = node.role.as_deref().unwrap_or_default();
             let name = node.process.as_ref().map_or("", |(name, _)| name.as_str());
-            [node.peer_id.as_str(), role, &node.group_text(), name]
+            let status = node.withheld_by.unwrap_or_default();
+            let (groups, attributes) = (node.group_text(), node.attribute_text());
+            [node.peer_id.as_str(), role, &groups, name, &attributes, status]
                 .into_iter()
                 .any(|text| text.to_ascii_lowercase().contains(&wanted))
         };
@@ -137,7 +148,22 @@ impl State {
         if self.is_reversed {
             nodes.reverse();
         }
+        if let Some(name) = &self.grouped_by {
+            grouping::gather(&mut nodes, name);
+        }
         nodes
+    }
+
+    /// The rows of the table of `nodes`, which are in their order.
+    pub(crate) fn node_rows(&self, nodes: &[Node]) -> Vec<NodeRow> {
+        grouping::rows(nodes, self.grouped_by.as_deref())
+    }
+
+    /// The selected node.
+    pub(crate) fn selected_node(&self, known: ClusterContext<'_>) -> Option<Node> {
+        let nodes = self.nodes(known);
+        let idx = self.node_idx(&nodes);
+        nodes.into_iter().nth(idx)
     }
 
     /// The index of the selected node in `nodes`.
@@ -149,10 +175,7 @@ impl State {
     /// The text that the copy action takes.
     pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
-            Pane::Nodes => {
-                let nodes = self.nodes(known);
-                nodes.get(self.node_idx(&nodes)).map(|node| node.peer_id.clone())
-            }
+            Pane::Nodes => self.selected_node(known).map(|node| node.peer_id),
             Pane::Runs => Some(self.results.selected(known.runs)?.request.function_id.clone()),
             Pane::Groups => self.results.text(known.runs),
             Pane::Processes => {

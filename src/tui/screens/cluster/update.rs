@@ -2,9 +2,13 @@
 
 pub(crate) mod local;
 pub(crate) mod nodes;
+pub(crate) mod operator;
 pub(crate) mod processes;
 
-use super::state::{ClusterContext, Pane, State};
+use super::state::{
+    ClusterContext, Pane, State,
+    grouping::{self, NodeRow},
+};
 use crate::{
     action::Action,
     event::Target,
@@ -23,6 +27,11 @@ impl State {
             }
             Action::Sort => self.order = self.order.cycled(1),
             Action::Reverse => self.is_reversed = !self.is_reversed,
+            Action::GroupNodes => {
+                self.focus = Pane::Nodes;
+                let all = known.nodes.all(known.stack);
+                self.grouped_by = grouping::next_attribute(&all, self.grouped_by.as_deref());
+            }
             Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
             Action::NextOutput | Action::Diff | Action::Mark => {
                 self.results.take(action, known.runs, known.page);
@@ -52,7 +61,14 @@ impl State {
         self.focus = pane;
         match (pane, row) {
             (Pane::Nodes, Some(row)) => {
-                self.node = self.nodes(known).get(row).map(|node| node.peer_id.clone());
+                let nodes = self.nodes(known);
+                let idx = match self.node_rows(&nodes).get(row) {
+                    Some(NodeRow::Node(idx)) => Some(*idx),
+                    Some(NodeRow::Group(group)) => Some(group.first),
+                    None => None,
+                };
+                let node = idx.and_then(|idx| nodes.get(idx));
+                self.node = node.map(|node| node.peer_id.clone());
             }
             (Pane::Runs, Some(row)) => {
                 self.results.show_at(row, known.runs);

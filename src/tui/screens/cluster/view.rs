@@ -12,6 +12,7 @@
 mod activity;
 pub(crate) mod node_form;
 mod nodes;
+pub(crate) mod operator;
 pub(crate) mod processes;
 mod runs;
 pub(crate) mod start;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use ratatui::{buffer::Buffer, layout::Rect};
 use wire::{
     executions::{ClusterEvent, ClusterEventKind},
-    functions::{ClusterBody, ExecuteResponse, FunctionBody, NodeBody, Outcome, ResultGroupBody},
+    functions::{
+        ClusterBody, ExecuteResponse, FunctionBody, NodeApproval, NodeBody, Outcome,
+        ResultGroupBody,
+    },
 };
 
 use crate::{
@@ -239,6 +242,31 @@ pub(crate) fn nodes() -> Vec<NodeBody> {
         ..NodeBody::default()
     };
     vec![node(0, 0, 0), node(1, 41, 41), node(2, 39, 38), node(3, 3, 2)]
+}
+
+/// Three hundred workers of one head, in four zones and none; of each thirty one is cordoned, one
+/// drains, and one waits to be approved.
+pub(crate) fn many_nodes() -> Vec<NodeBody> {
+    let worker = |n: usize| {
+        let zone = ["a", "b", "c", "d"].get(n % 5);
+        let attributes = zone.map(|zone| ("zone".to_owned(), (*zone).to_owned()));
+        let gpu = n.is_multiple_of(4).then(|| ("gpu".to_owned(), "a100".to_owned()));
+        NodeBody {
+            peer_id: format!("12D3KooWMany{n:03}Workers{n:03}").replace('0', "z"),
+            role: Some("worker".to_owned()),
+            connected: n % 50 != 49,
+            slots: Some(10),
+            slots_free: Some(n % 11),
+            runs: 100,
+            agreed: 99,
+            cordoned: matches!(n % 30, 7 | 8),
+            running: usize::from(n % 30 == 8) * 2,
+            approval: (n % 30 == 9).then_some(NodeApproval::Pending),
+            attributes: attributes.into_iter().chain(gpu).collect(),
+            ..NodeBody::default()
+        }
+    };
+    nodes().into_iter().take(1).chain((0..300).map(worker)).collect()
 }
 
 fn functions() -> Vec<FunctionBody> {

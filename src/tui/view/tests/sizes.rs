@@ -47,6 +47,14 @@ fn strange() -> Harness {
     let datasets = (1..40).map(dataset).collect();
     let page = DatasetsPage { n_datasets: None, datasets, has_more: true };
     screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) }));
+    let mut nodes = harness::nodes();
+    for node in &mut nodes {
+        node.role = Some("worker".to_owned());
+        node.attributes = [(STRANGE.to_owned(), STRANGE.repeat(9))].into();
+        node.cordoned = true;
+    }
+    screen.take(Event::Nodes(Ok(nodes), Duration::ZERO));
+    screen.state.cluster.grouped_by = Some(STRANGE.to_owned());
     let value = |text: &str| LabeledValue {
         label_id: 1,
         label_name: STRANGE.to_owned(),

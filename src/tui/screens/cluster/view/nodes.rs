@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Style,
+    style::{Modifier, Style},
     text::{Line, Span},
     widgets::Widget as _,
 };
@@ -14,7 +14,10 @@ use super::is_focused;
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::cluster::state::Pane,
+    screens::cluster::state::{
+        Pane,
+        grouping::{NodeGroup, NodeRow},
+    },
     state::{
         nodes::{Node, Origin},
         stack,
@@ -51,6 +54,12 @@ const NAME: &str = "NODE";
 /// The title of the peer ids.
 const PEER: &str = "PEER";
 
+/// The title of why nodes get no work, which there is where any gets none.
+const STATUS: &str = "STATUS";
+
+/// The title of the free slots.
+const SLOTS: &str = "SLOTS";
+
 /// The shortest peer id: ids share a prefix and differ at the end.
 const PEER_WIDTH_MIN: u16 = 10;
 
@@ -61,17 +70,21 @@ const PEER_WIDTH_MAX: u16 = 19;
 const NAME_WIDTH_MAX: u16 = 14;
 
 /// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
-const LEFT_OUT: [&str; 4] = ["ORIGIN", "SLOTS", "PING", "LAST"];
+const LEFT_OUT: [&str; 4] = ["ORIGIN", SLOTS, "PING", "LAST"];
+
+/// The same where the nodes are grouped: groups have slots, and no round trip.
+const LEFT_OUT_GROUPED: [&str; 4] = ["ORIGIN", "PING", "LAST", SLOTS];
 
 /// The columns of the table, left to right.
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: NAME, width: 8, side: Side::Left },
     Column { title: PEER, width: 19, side: Side::Left },
     Column { title: "ROLE", width: 6, side: Side::Left },
     Column { title: "ORIGIN", width: 6, side: Side::Left },
     Column { title: "GROUP", width: 7, side: Side::Left },
-    Column { title: "SLOTS", width: 5, side: Side::Right },
+    Column { title: STATUS, width: 8, side: Side::Left },
+    Column { title: SLOTS, width: 5, side: Side::Right },
     Column { title: "RUNS", width: 5, side: Side::Right },
     Column { title: "AGREE", width: 5, side: Side::Right },
     Column { title: "PING", width: 7, side: Side::Right },
@@ -104,15 +117,20 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [filter, rows] = split_rows(upper, u16::from(has_filter));
     draw_filter(filter, buf, frame);
 
-    let (columns, peer_width) = columns(rows.width, &nodes);
+    let (columns, peer_width) = columns(rows.width, &nodes, cluster.grouped_by.is_some());
+    let rows_shown = cluster.node_rows(&nodes);
     let table = Table {
         columns: &columns,
-        n_rows: nodes.len(),
-        selected: Some(selected),
+        n_rows: rows_shown.len(),
+        selected: rows_shown.iter().position(|row| *row == NodeRow::Node(selected)),
         pane: Pane::Nodes.number(),
     };
-    table.draw(rows, buf, theme, hits, |row| {
-        nodes.get(row).map(|node| cells(node, frame, peer_width)).unwrap_or_default()
+    table.draw(rows, buf, theme, hits, |row| match rows_shown.get(row) {
+        Some(NodeRow::Group(group)) => group_cells(group, frame),
+        Some(NodeRow::Node(idx)) => {
+            nodes.get(*idx).map(|node| cells(node, frame, peer_width)).unwrap_or_default()
+        }
+        None => Vec::new(),
     });
     let Some(node) = nodes.get(selected) else { return };
     if has_detail {
@@ -128,7 +146,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 }
 
 /// The columns that fit into `width`, and the width of the peer ids among them.
-fn columns(width: u16, nodes: &[Node]) -> ([Column; COLUMNS.len()], usize) {
+fn columns(width: u16, nodes: &[Node], is_grouped: bool) -> ([Column; COLUMNS.len()], usize) {
     let mut columns = COLUMNS;
     let names = nodes.iter().filter_map(|node| node.process.as_ref());
     let name_width = names.map(|(name, _)| name.chars().count()).max();
@@ -141,8 +159,14 @@ fn columns(width: u16, nodes: &[Node]) -> ([Column; COLUMNS.len()], usize) {
         let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
+    let is_any_withheld = nodes.iter().any(|node| node.withheld_by.is_some());
+    set(STATUS, if is_any_withheld { 8 } else { 0 });
+    if is_grouped {
+        // Sums have more digits.
+        set(SLOTS, 9);
+    }
     let mut room = set(NAME, name_width.map_or(0, |width| width.clamp(8, NAME_WIDTH_MAX)));
-    for title in LEFT_OUT {
+    for title in if is_grouped { LEFT_OUT_GROUPED } else { LEFT_OUT } {
         if room < PEER_WIDTH_MIN + 3 {
             room = set(title, 0);
         }
@@ -161,7 +185,12 @@ fn info(nodes: &[Node], frame: Frame<'_>) -> String {
         Some(_) => format!(" · {}", listed.note(frame.state.now)),
         None => String::new(),
     };
-    format!("{} · {n_local} local · {} {arrow}{age}", nodes.len(), cluster.order.into_str())
+    let n_withheld = nodes.iter().filter(|node| node.withheld_by.is_some()).count();
+    let withheld = if n_withheld > 0 { format!(" · {n_withheld} out") } else { String::new() };
+    let grouped = cluster.grouped_by.as_ref().map(|name| format!(" · by {name}"));
+    let (n_nodes, order) = (nodes.len(), cluster.order.into_str());
+    let grouped = grouped.unwrap_or_default();
+    format!("{n_nodes} · {n_local} local{withheld}{grouped} · {order} {arrow}{age}")
 }
 
 fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
@@ -173,6 +202,7 @@ fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
     let theme = frame.theme;
     match (node.exited, node.is_connected) {
         (Some(_), _) => ('✗', theme.down),
+        (None, Some(true)) if node.withheld_by.is_some() => ('○', theme.warn),
         (None, Some(true)) => ('●', theme.up),
         (None, None) if node.origin == Origin::Local => ('◌', theme.info),
         (None, Some(false) | None) => ('○', theme.muted),
@@ -203,11 +233,40 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
         (role.to_owned(), role_style),
         (node.origin.into_str().to_owned(), if is_typed { theme.text } else { theme.muted }),
         (node.group_text(), theme.muted),
+        (node.withheld_by.unwrap_or_default().to_owned(), theme.warn),
         slots(node, frame),
         (runs, theme.text),
         (agree, agree_style),
         (ping(node), theme.muted),
         (last(node, state.now), if node.exited.is_some() { theme.down } else { theme.muted }),
+    ]
+}
+
+/// The head of a group: how many of its nodes are connected, get no work, and what all have together.
+fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
+    let theme = frame.theme;
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let none = || (String::new(), theme.muted);
+    let NodeGroup { n_nodes, n_connected, n_withheld, n_slots, n_free, .. } = *group;
+    let withheld = match n_withheld {
+        0 => String::new(),
+        n => format!("{n} out"),
+    };
+    let agree = Node { n_runs: group.n_runs, n_agreed: group.n_agreed, ..Node::default() };
+    let agree = agree.agree_percent().map_or_else(String::new, |share| format!("{share:.0}%"));
+    vec![
+        ('▾'.to_string(), theme.muted),
+        none(),
+        (group.title.clone(), bold),
+        (format!("{n_connected}/{n_nodes}"), theme.text),
+        none(),
+        none(),
+        (withheld, theme.warn),
+        (if n_slots > 0 { format!("{n_free}/{n_slots}") } else { String::new() }, theme.text),
+        (format::count(group.n_runs), theme.text),
+        (agree, theme.text),
+        none(),
+        none(),
     ]
 }
 
@@ -289,6 +348,15 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     // The functions begin at one column: from node to node little is drawn again.
     facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
     facts.push(("process", process));
+    let mut declared = node.attribute_text();
+    if let Some(status) = node.withheld_by {
+        let runs =
+            if node.n_running > 0 { format!(", runs {}", node.n_running) } else { String::new() };
+        declared = format!("{status}{runs}  {declared}");
+    }
+    if !declared.is_empty() {
+        facts.push(("declares", declared));
+    }
     for (y, (label, text)) in (0..).zip(&facts) {
         paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
         text_cut(buf, area, (9, y), text, theme.text);
@@ -328,6 +396,8 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
         Some([]) => "general".to_owned(),
         Some(groups) => format!("{}+general", groups.join("+")),
     });
+    parts.extend(node.withheld_by.map(str::to_owned));
+    parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
     parts.extend(node.addresses.first().map(|address| host_of(address).to_owned()));
     let (name, rest) = (Span::styled(name, theme.text), parts.join(" · "));
     let line = Line::from(vec![name, Span::styled(rest, theme.muted)]);
