@@ -108,6 +108,10 @@
 //! - *head*, *worker*: the node that takes requests; a node that executes functions.
 //! - *subgroup*: a gossip topic; the general group is all workers.
 //! - *function*, *method*: content named by a CID; the module inside it that runs.
+//! - *attribute*, *selector*: what a worker declares of itself, its label; which workers are meant,
+//!   by what they declare.
+//! - *cordon*, *drain*, *approve*: what an operator decides of a node at a head: that it gets no new work;
+//!   that, and to wait until it runs nothing; that it may work where approval is required.
 //! - *roll call*, *offer*: asking a group who can execute; a worker's standing word on its free slots
 //!   and functions.
 //! - *slot*, *work order*, *spare*: room for one execution; one execution given to one worker; a
