@@ -1,11 +1,12 @@
 //! `triptych datasets`: serve datasets, look at them, and take rows in and out.
 //!
-//! All but `serve` and the upkeep of a service's file speak HTTP to a service, as anyone could.
+//! All but `serve` and the upkeep of stores speak HTTP to a service, as anyone could.
 //! Standard output carries the result and nothing else; messages go to standard error.
 
 mod backup;
 mod columns;
 pub(crate) mod connection;
+mod copy;
 mod create;
 mod delete;
 mod export;
@@ -60,6 +61,8 @@ pub(crate) enum DatasetsCommand {
     Follow(follow::FollowCommand),
     /// Copy datasets from another service of this API, and keep them up to date
     Mirror(mirror::MirrorCommand),
+    /// Copy datasets from one store to another: files on this machine, or PostgreSQL databases
+    Copy(copy::CopyCommand),
     /// Check a store's file on this machine against itself
     Verify(verify::VerifyCommand),
     /// Copy a store's file on this machine, also while a service writes to it
@@ -88,6 +91,7 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
         DatasetsCommand::Replay(command) => replay::run(command).await,
         DatasetsCommand::Follow(command) => follow::run(command).await,
         DatasetsCommand::Mirror(command) => mirror::run(command).await,
+        DatasetsCommand::Copy(command) => copy::run(command).await,
         DatasetsCommand::Verify(command) => verify::run(command).await,
         DatasetsCommand::Backup(command) => backup::run(command).await,
         DatasetsCommand::Restore(command) => restore::run(command).await,

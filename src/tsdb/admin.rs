@@ -3,6 +3,8 @@
 //! [`verify`] and [`backup`] work while a service writes to the store; [`restore`] refuses to. All of
 //! them block their thread.
 
+pub mod copy;
+
 use std::{
     io,
     path::{Path, PathBuf},

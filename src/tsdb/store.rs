@@ -7,6 +7,7 @@
 //! Each engine is in a folder of its own; the promises are tested once, against the trait.
 
 pub mod batch;
+pub mod copying;
 pub mod postgres;
 pub mod row_batch;
 mod series;
@@ -272,6 +273,12 @@ pub enum StoreError {
     /// stored.
     #[error("store a batch that was stored before")]
     BatchStored,
+    /// A copy cannot go on in this dataset: it has rows that the copy does not.
+    #[error("go on with the copy of dataset {dataset}, which has other rows than were copied")]
+    NoCopy {
+        /// The dataset with rows of its own.
+        dataset: DatasetId,
+    },
     /// The database cannot be reached, or takes no writes for now. What was being written is stored as a
     /// whole or not at all.
     #[error(

@@ -2,6 +2,7 @@
 
 mod bulk_insert;
 mod command;
+mod copy;
 mod export;
 mod folder;
 mod follow;

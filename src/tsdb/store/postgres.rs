@@ -14,6 +14,7 @@ mod buckets;
 mod catalog;
 mod chunks;
 mod commits;
+mod copying;
 mod delete;
 mod fault;
 mod first_page;

@@ -11,6 +11,7 @@ mod catalog;
 mod chunk_index;
 mod chunks;
 mod compaction;
+mod copying;
 mod delete;
 mod maintenance;
 mod postings;

@@ -58,10 +58,34 @@ pub(super) async fn append(
         block.extend_from(rows, 0..rows.len());
         widened = Some(block);
     }
-    store(c, &mut head, widened.as_ref().unwrap_or(rows)).await?;
+    store(c, &mut head, widened.as_ref().unwrap_or(rows), 0).await?;
     head.newest = head.newest.max(Some(last));
     head.commit(c, rows.len(), now).await?;
     Ok(Appended { n_rows, revision: head.revision })
+}
+
+/// Appends rows of another store, which come after all rows there are, with their creation times. Those
+/// before `kept_from` are in the buckets already.
+pub(super) async fn append_copied(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    rows: &mut Block,
+    updated_at: Timestamp,
+) -> Result<()> {
+    let mut head = Head::lock(c, dataset).await?;
+    let (Some(first), Some(last)) = (rows.times.first(), rows.times.last().copied()) else {
+        return Ok(());
+    };
+    if head.newest.is_some_and(|newest| newest >= *first) {
+        return Err(StoreError::NoCopy { dataset });
+    }
+    let created = std::mem::take(&mut rows.created);
+    head.number(rows, updated_at);
+    rows.created = created;
+    let n_pruned = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
+    store(c, &mut head, rows, n_pruned).await?;
+    head.newest = Some(last);
+    head.commit(c, rows.len(), updated_at).await
 }
 
 /// Gives rows the values that they lack and the stored rows at their timestamps have.
@@ -79,8 +103,8 @@ async fn merge(c: &mut PgConnection, head: &Head, rows: &mut Block) -> Result<()
     Ok(())
 }
 
-/// Stores rows and the buckets they change.
-async fn store(c: &mut PgConnection, head: &mut Head, rows: &Block) -> Result<()> {
+/// Stores rows and the buckets they change, but for the first `n_folded`, which are in them already.
+async fn store(c: &mut PgConnection, head: &mut Head, rows: &Block, n_folded: usize) -> Result<()> {
     let is_after =
         head.newest.zip(rows.times.first()).is_none_or(|(newest, first)| newest < *first);
     // Folded from the rows as they are before.
@@ -97,7 +121,10 @@ async fn store(c: &mut PgConnection, head: &mut Head, rows: &Block) -> Result<()
     }
     match (rebuilt, head.fold) {
         (Some(rebuilt), _) => rebuilt.put(c, head).await?,
-        (None, Some(fold)) => buckets::extend(c, head, fold, rows).await?,
+        (None, Some(fold)) if n_folded == 0 => buckets::extend(c, head, fold, rows).await?,
+        (None, Some(fold)) => {
+            buckets::extend(c, head, fold, &rows.part(n_folded..rows.len())).await?;
+        }
         (None, None) => {}
     }
     if head.n_late >= LATE_ROWS_LIMIT {

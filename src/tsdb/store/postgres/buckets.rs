@@ -85,7 +85,30 @@ pub(super) async fn extend(
     let last = before
         .first_mut()
         .and_then(|finest_ones| finest_ones.pop_if(|bucket| bucket.timestamp == start));
-    let mut all = vec![fold.buckets(rows, finest, last)];
+    put_extended(c, head, before, fold.buckets(rows, finest, last)).await
+}
+
+/// Stores new buckets of the finest resolution, which come after all that are there, and the longer
+/// ones that follow from them.
+pub(super) async fn extend_finest(
+    c: &mut PgConnection,
+    head: &mut Head,
+    new: Vec<Bucket>,
+) -> Result<()> {
+    let Some(first) = new.first() else { return Ok(()) };
+    let before = read_open(c, head, first.timestamp).await?;
+    put_extended(c, head, before, new).await
+}
+
+/// Stores new buckets of the finest resolution, and the longer ones that follow from them and from those
+/// `before` them in the same longer buckets.
+async fn put_extended(
+    c: &mut PgConnection,
+    head: &mut Head,
+    before: Vec<Vec<Bucket>>,
+    new: Vec<Bucket>,
+) -> Result<()> {
+    let mut all = vec![new];
     for (resolution, mut finer) in KEPT.into_iter().skip(1).zip(before) {
         let Some(new) = all.last().filter(|new| !new.is_empty()) else { break };
         finer.extend_from_slice(new);
@@ -324,7 +347,10 @@ pub(super) async fn cut(c: &mut PgConnection, head: &mut Head, span: Span) -> Re
 /// Packs buckets before the newest ones of a dataset: single ones into chunks, short chunks into
 /// longer ones. Returns whether there may be more.
 pub(super) async fn settle(c: &mut PgConnection, head: &mut Head) -> Result<bool> {
-    let Some(newest) = head.newest else { return Ok(false) };
+    let Some(newest) = head.newest else {
+        head.n_loose = 0;
+        return Ok(false);
+    };
     for (resolution, longer) in SETTLED.into_iter().zip(KEPT.into_iter().skip(1)) {
         let series = SeriesId { dataset: head.dataset, resolution };
         let end = chunks::end(c, series).await?.unwrap_or(Timestamp::MIN);

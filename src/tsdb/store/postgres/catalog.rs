@@ -26,7 +26,8 @@ use crate::{
 /// Datasets of one name that an error lists at most: enough to choose from, and few to look through.
 const SHARED_MAX: i64 = 20;
 
-fn dataset_id(number: i64) -> Result<DatasetId> {
+/// The dataset of a stored number.
+pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
     let error = || sqlx::Error::Decode(format!("{number} is no dataset").into());
     DatasetId::new(number).ok_or_else(|| error().into())
 }
@@ -39,24 +40,40 @@ pub(super) async fn create(
 ) -> Result<Vec<Dataset>> {
     let mut created = Vec::with_capacity(all.len());
     for new in all {
-        created.push(insert(c, new, now).await?);
+        created.push(insert(c, new, None, now).await?);
     }
     Ok(created)
 }
 
-async fn insert(c: &mut PgConnection, new: &NewDataset, now: Timestamp) -> Result<Dataset> {
-    let number: Option<i64> = sqlx::query_scalar(
-        "INSERT INTO datasets (name, folded, description, searched, owner, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id",
-    )
-    .bind(&new.name)
-    .bind(new.name.to_lowercase())
-    .bind(&new.description)
-    .bind(new.description.to_lowercase())
-    .bind(new.owner.map(KeyId::get))
-    .bind(now.micros())
-    .fetch_optional(&mut *c)
-    .await?;
+/// Creates a dataset; a copy gets the number `id`.
+pub(super) async fn insert(
+    c: &mut PgConnection,
+    new: &NewDataset,
+    id: Option<DatasetId>,
+    now: Timestamp,
+) -> Result<Dataset> {
+    let sql = match id {
+        None => {
+            "INSERT INTO datasets (name, folded, description, searched, owner, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id"
+        }
+        Some(_) => {
+            "INSERT INTO datasets (id, name, folded, description, searched, owner, created_at)
+             OVERRIDING SYSTEM VALUE
+             VALUES ($7, $1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id"
+        }
+    };
+    let mut insert = sqlx::query_scalar(sql)
+        .bind(&new.name)
+        .bind(new.name.to_lowercase())
+        .bind(&new.description)
+        .bind(new.description.to_lowercase())
+        .bind(new.owner.map(KeyId::get))
+        .bind(now.micros());
+    if let Some(id) = id {
+        insert = insert.bind(id.get());
+    }
+    let number: Option<i64> = insert.fetch_optional(&mut *c).await?;
     let taken = || Refusal::NameTaken { name: new.name.clone() };
     let id = dataset_id(number.ok_or_else(taken)?)?;
     sqlx::query("INSERT INTO head (dataset, updated_at) VALUES ($1, $2)")

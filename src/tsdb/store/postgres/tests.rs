@@ -259,3 +259,26 @@ fn a_server_that_is_not_there_is_unreachable() {
     let error = PostgresStore::open(&"postgres://127.0.0.1:1/x".parse().unwrap()).unwrap_err();
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
 }
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn copies_to_and_from_files_are_equal() {
+    use crate::admin::copy::tests::{copy_all, copy_some, fill};
+    use crate::store::sqlite::SqliteStore;
+
+    let (url, folder) = (new_database(), tempfile::tempdir().unwrap());
+    let file = |name: &str| SqliteStore::open(&folder.path().join(name)).unwrap();
+    let (from, back) = (file("from.db"), file("back.db"));
+    fill(&from);
+    for n_commits in 1..4 {
+        copy_some(&from, &open(&url), n_commits);
+    }
+    let there = open(&url);
+    let copied = copy_all(&from, &there);
+    copy_some(&there, &back, 2);
+    assert_eq!(copy_all(&there, &back), copied);
+    // New datasets do not get the numbers of copies.
+    let new = contract::new_dataset("next");
+    let made = futures::executor::block_on(there.create(vec![new], Timestamp::default())).unwrap();
+    assert_eq!(made[0].id.get(), 6);
+}

@@ -66,17 +66,7 @@ pub(super) fn append(
     let held = touched.as_ref().map(|touched| touched.held.as_slice());
     rows.ids = numbers(connection, n)?;
     rows.created = vec![now; n];
-    let chunks_end = chunks::end(connection, SeriesId::rows(dataset))?;
-    if n < CHUNK_ROWS_MIN {
-        let n_late = tail::put(connection, dataset, rows, chunks_end, held)?;
-        progress.n_late += n_late;
-        progress.n_fresh += n - n_late;
-    } else if progress.n_fresh + progress.n_late == 0 && chunks_end.is_none_or(|end| end < first) {
-        // The usual case of a bulk load, without a look at a tail that is empty.
-        chunks::append(connection, SeriesId::rows(dataset), rows)?;
-    } else {
-        put_many(connection, dataset, rows, chunks_end, held, &mut progress)?;
-    }
+    put(connection, dataset, rows, held, &mut progress)?;
     match (touched, fold) {
         (Some(touched), _) => touched.put(connection, dataset)?,
         (None, Some(fold)) => buckets::extend(connection, dataset, fold, rows)?,
@@ -88,6 +78,57 @@ pub(super) fn append(
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
     Ok(Appended { n_rows, revision: progress.revision })
+}
+
+/// Appends rows of another store, which come after all rows there are, with their creation times. Those
+/// before `kept_from` are in the buckets already.
+pub(super) fn append_copied(
+    connection: &Connection,
+    dataset: DatasetId,
+    rows: &mut Block,
+    updated_at: Timestamp,
+) -> Result<()> {
+    let mut progress = Progress::read(connection, dataset)?;
+    let (Some(first), Some(last)) = (rows.times.first(), rows.times.last().copied()) else {
+        return Ok(());
+    };
+    if progress.newest.is_some_and(|newest| newest >= *first) {
+        return Err(StoreError::NoCopy { dataset });
+    }
+    rows.ids = numbers(connection, rows.len())?;
+    put(connection, dataset, rows, None, &mut progress)?;
+    if let Some(fold) = catalog::fold(connection, dataset)? {
+        let n_pruned = progress.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
+        buckets::extend(connection, dataset, fold, &rows.part(n_pruned..rows.len()))?;
+    }
+    seal(connection, dataset, &mut progress, rows)?;
+    progress.revision += 1;
+    progress.newest = Some(last);
+    progress.save(connection, dataset)?;
+    progress::touch(connection, dataset, updated_at)
+}
+
+/// Puts rows where they belong. `held` are the timestamps at which chunks have rows, where that is known.
+fn put(
+    connection: &Connection,
+    dataset: DatasetId,
+    rows: &Block,
+    held: Option<&[Timestamp]>,
+    progress: &mut Progress,
+) -> Result<()> {
+    let chunks_end = chunks::end(connection, SeriesId::rows(dataset))?;
+    let is_after = chunks_end.zip(rows.times.first()).is_none_or(|(end, first)| end < *first);
+    if rows.len() < CHUNK_ROWS_MIN {
+        let n_late = tail::put(connection, dataset, rows, chunks_end, held)?;
+        progress.n_late += n_late;
+        progress.n_fresh += rows.len() - n_late;
+        Ok(())
+    } else if progress.n_fresh + progress.n_late == 0 && is_after {
+        // The usual case of a bulk load, without a look at a tail that is empty.
+        chunks::append(connection, SeriesId::rows(dataset), rows).map(drop)
+    } else {
+        put_many(connection, dataset, rows, chunks_end, held, progress)
+    }
 }
 
 /// As [`append`], of rows that lack values: where a row is stored at the same timestamp, its values

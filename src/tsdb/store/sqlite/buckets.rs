@@ -71,7 +71,17 @@ pub(super) fn extend(
         &Page::all(here),
     )?
     .pop();
-    let mut new = fold.buckets(rows, finest, last);
+    extend_finest(connection, dataset, fold.buckets(rows, finest, last))
+}
+
+/// Stores new buckets of the finest resolution, the first of which may take the place of the last there
+/// was, and the longer ones that follow from them.
+pub(super) fn extend_finest(
+    connection: &Connection,
+    dataset: DatasetId,
+    mut new: Vec<Bucket>,
+) -> Result<()> {
+    let [finest, ..] = KEPT;
     put_new(connection, SeriesId { dataset, resolution: finest }, &new)?;
     for pair in KEPT.windows(2) {
         let [finer, resolution] = *pair else { continue };

@@ -40,11 +40,21 @@ pub(super) fn create(
     all: &[NewDataset],
     now: Timestamp,
 ) -> Result<Vec<Dataset>> {
+    create_numbered(connection, all, None, now)
+}
+
+/// Creates datasets, all or none. One that is alone can be given its number.
+pub(super) fn create_numbered(
+    connection: &Connection,
+    all: &[NewDataset],
+    id: Option<DatasetId>,
+    now: Timestamp,
+) -> Result<Vec<Dataset>> {
     let mut created = Vec::with_capacity(all.len());
     let mut terms: BTreeMap<Term<'_>, Vec<DatasetId>> = BTreeMap::new();
     for new in all {
         check_name(connection, new.owner, &new.name)?;
-        let dataset = insert(connection, new, now)?;
+        let dataset = insert(connection, new, id, now)?;
         let of_tags = tags::ids_of_dataset(connection, dataset.id)?.into_iter().map(Term::Tag);
         let of_fields = new.metadata.iter().map(|(field, value)| Term::Field(field, value));
         for term in new.owner.map(Term::Owner).into_iter().chain(of_tags).chain(of_fields) {
@@ -72,13 +82,18 @@ fn check_name(connection: &Connection, owner: Option<KeyId>, name: &str) -> Resu
 }
 
 /// Inserts a dataset, and all that follows it but what it is found by.
-fn insert(connection: &Connection, new: &NewDataset, now: Timestamp) -> Result<Dataset> {
+fn insert(
+    connection: &Connection,
+    new: &NewDataset,
+    id: Option<DatasetId>,
+    now: Timestamp,
+) -> Result<Dataset> {
     let folded = new.name.to_lowercase();
     let owner = new.owner.map(KeyId::get);
     let number = connection.value(
-        "INSERT INTO datasets (name, folded, description, owner, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?5) RETURNING id",
-        params![new.name, folded, new.description, owner, now.micros()],
+        "INSERT INTO datasets (id, name, folded, description, owner, created_at, updated_at)
+         VALUES (?6, ?1, ?2, ?3, ?4, ?5, ?5) RETURNING id",
+        params![new.name, folded, new.description, owner, now.micros(), id.map(DatasetId::get)],
     )?;
     let id = checked_id(number)?;
     connection.run(
@@ -263,7 +278,8 @@ pub(super) fn dataset(connection: &Connection, id: DatasetId) -> Result<Option<D
     Ok(Some(dataset))
 }
 
-fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>> {
+/// The key that may write the dataset; `None` for the service itself.
+pub(super) fn owner(connection: &Connection, id: DatasetId) -> Result<Option<KeyId>> {
     let sql = "SELECT owner FROM datasets WHERE id = ?1";
     Ok(connection.value::<Option<i64>>(sql, [id.get()])?.map(KeyId::new))
 }

@@ -1,0 +1,222 @@
+//! `triptych datasets copy`: datasets of one store in another one, whatever engines keep them.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use db::postgres::DatabaseUrl;
+use model::{
+    count::{counted, counted_short},
+    dataset::Dataset,
+    escape::escape_line,
+};
+use stack::data_dir::DataDir;
+use tokio::{select, task::spawn_blocking};
+use transfer::event::{Reporter as _, Work};
+use tsdb::{
+    admin::copy::{self, CopiedDataset, CopyProgress},
+    store::{copying::CopyStore, postgres::PostgresStore, sqlite::SqliteStore},
+};
+
+use super::progress::Drawn;
+use crate::cli::{
+    output::{print, tell},
+    stop::{self, Parent},
+};
+
+/// The flags of `datasets copy`.
+#[derive(Debug, Args)]
+pub(crate) struct CopyCommand {
+    /// The store to copy from: a services' data folder, a store's file, or `postgres://user@host/name`
+    from: StorePlace,
+    /// The store to copy to, likewise; a file or the tables are made if they are missing
+    to: StorePlace,
+    /// Copy this dataset, by number or name, not all; may be repeated
+    #[arg(long = "dataset", value_name = "DATASET")]
+    chosen: Vec<String>,
+}
+
+/// Where a store is.
+#[derive(Debug, Clone)]
+enum StorePlace {
+    Database(DatabaseUrl),
+    /// A file, or the data folder with it.
+    Path(PathBuf),
+}
+
+impl FromStr for StorePlace {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(text.parse().map_or_else(|_| Self::Path(text.into()), Self::Database))
+    }
+}
+
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Database(url) => url.fmt(f),
+            Self::Path(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl StorePlace {
+    /// The place with a folder replaced by the store's file in it. A path to copy to that ends in `.db`
+    /// is a file, any other one a folder, which is made.
+    fn resolve(self, is_source: bool) -> anyhow::Result<Self> {
+        let Self::Path(path) = self else { return Ok(self) };
+        let looks_like_url = path.to_str().is_some_and(|text| text.contains("://"));
+        if looks_like_url {
+            bail!(
+                "open the store: its address is not that of a PostgreSQL database, such as postgres://user@host/name"
+            );
+        }
+        let is_file = path.is_file() || path.extension().is_some_and(|ending| ending == "db");
+        if is_file {
+            return Ok(Self::Path(path));
+        }
+        if is_source && !path.is_dir() {
+            bail!("find a store in {}: there is no such file or folder", path.display());
+        }
+        Ok(Self::Path(DataDir::of_services(Some(path))?.datasets()))
+    }
+
+    /// Opens the store. Blocks.
+    fn open(&self) -> anyhow::Result<Box<dyn CopyStore>> {
+        Ok(match self {
+            Self::Database(url) => Box::new(PostgresStore::open(url)?),
+            Self::Path(path) => Box::new(SqliteStore::open(path)?),
+        })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Path(one), Self::Path(other)) => {
+                let real = |path: &Path| path.canonicalize().ok();
+                one == other || (real(one).is_some() && real(one) == real(other))
+            }
+            _ => self.to_string() == other.to_string(),
+        }
+    }
+}
+
+/// Copies.
+///
+/// # Errors
+/// If a store cannot be opened, read or written, or a copy is not equal to its source.
+pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
+    let (from, to) = (command.from.resolve(true)?, command.to.resolve(false)?);
+    if from.is_same(&to) {
+        bail!("copy {from} onto itself: name two stores");
+    }
+    if let StorePlace::Path(path) = &from
+        && !path.is_file()
+    {
+        bail!("find a store in {}: there is no such file", path.display());
+    }
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let must_stop = Arc::clone(&is_stopped);
+    let mut work = spawn_blocking(move || copy_all(&from, &to, &command.chosen, &must_stop));
+    select! {
+        done = &mut work => return done?,
+        stopped = stop::wait_for_stop(Parent::None) => stopped?,
+    }
+    is_stopped.store(true, Ordering::Relaxed);
+    work.await?
+}
+
+/// Copies the chosen datasets, or all, and prints a line for each. Blocks.
+fn copy_all(
+    from: &StorePlace,
+    to: &StorePlace,
+    chosen: &[String],
+    must_stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    let source = from.open().with_context(|| format!("open {from}"))?;
+    let target = to.open().with_context(|| format!("open {to}"))?;
+    let is_chosen = |dataset: &Dataset| {
+        let is_it = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
+        chosen.is_empty() || chosen.iter().any(is_it)
+    };
+    let mut drawing = Drawing { work: None, is_comparing: false, name: String::new() };
+    let mut printed = Ok(());
+    let copied = copy::copy(&*source, &*target, &is_chosen, &mut |progress| {
+        if let CopyProgress::Copied(dataset) = progress {
+            drawing.work = None;
+            printed = print(&line_of(dataset));
+        } else {
+            drawing.update(progress);
+        }
+        if printed.is_err() || must_stop.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    drop(drawing);
+    printed?;
+    let n_copied = copied.with_context(|| format!("copy {from} to {to}"))?;
+    if n_copied == 0 && !chosen.is_empty() {
+        bail!("find {} in {from}: no dataset has such a number or name", chosen.join(", "));
+    }
+    tell(&format!("{} copied, each equal to its source", counted(n_copied, "dataset")));
+    Ok(())
+}
+
+/// A copied dataset as a line for people: `2  btcusd  40.5 k rows  3.1 k buckets  equal  09c2…`.
+fn line_of(dataset: &CopiedDataset) -> String {
+    let CopiedDataset { id, name, n_rows, n_buckets, checksum } = dataset;
+    let rows = format!("{n_rows} {}", if *n_rows == 1 { "row" } else { "rows" });
+    let buckets = counted_short(*n_buckets, "bucket");
+    format!("{id}  {}  {rows}  {buckets}  equal  {checksum:016x}", escape_line(name))
+}
+
+/// The progress of one dataset.
+struct Drawing {
+    work: Option<Box<dyn Work>>,
+    is_comparing: bool,
+    name: String,
+}
+
+impl Drawing {
+    fn update(&mut self, progress: CopyProgress<'_>) {
+        let (n_rows, n_all) = match progress {
+            CopyProgress::Began { dataset, n_rows } => {
+                self.name = escape_line(&dataset.name).into_owned();
+                self.begin("copying", n_rows);
+                self.is_comparing = false;
+                return;
+            }
+            CopyProgress::Rows { n_rows, n_all } => (n_rows, n_all),
+            CopyProgress::Compared { n_rows, n_all } => {
+                if !self.is_comparing {
+                    self.begin("comparing", 0);
+                    self.is_comparing = true;
+                }
+                (n_rows, n_all)
+            }
+            _ => return,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let share = Some(n_rows as f64 / n_all.max(1) as f64);
+        if let Some(work) = &mut self.work {
+            work.update(n_rows, share);
+        }
+    }
+
+    fn begin(&mut self, doing: &str, n_rows: u64) {
+        // The line before is cleared first.
+        self.work = None;
+        self.work = Some(Drawn::alone().begin(format!("{doing} {}", self.name), n_rows));
+    }
+}

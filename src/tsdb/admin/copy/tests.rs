@@ -1,0 +1,202 @@
+//! Copies between two embedded stores. Those to and from a database are with its own tests.
+
+use std::time::Duration;
+
+use model::{key::KeyId, row::Value};
+use tempfile::{TempDir, tempdir};
+
+use super::*;
+use crate::{
+    catalog::{NewDataset, TagFilter},
+    store::{Append, AppendMode, Store, sqlite::SqliteStore},
+};
+
+/// Rows of the long dataset, one each 7 seconds.
+const ROWS: i64 = 40_000;
+
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_seconds(1_700_000_000 + second)
+}
+
+fn id(number: i64) -> DatasetId {
+    DatasetId::new(number).unwrap()
+}
+
+fn open(folder: &TempDir, name: &str) -> SqliteStore {
+    SqliteStore::open(&folder.path().join(name).join("datasets.db")).unwrap()
+}
+
+/// A row of each type of value, some of them missing.
+fn block(seconds: impl IntoIterator<Item = i64>, columns: &[Dtype]) -> Block {
+    let mut block = Block::new(columns);
+    for second in seconds {
+        block.times.push(time(second));
+        for (series, dtype) in block.columns.iter_mut().zip(columns) {
+            let value = match dtype {
+                Dtype::Float => Value::Float(f64::from(i32::try_from(second).unwrap()) / 7.0),
+                Dtype::Integer => Value::Integer(second),
+                Dtype::String => Value::String(format!("row {second} \"ä\"")),
+                Dtype::Boolean => Value::Boolean(second % 2 == 0),
+            };
+            if second % 5 == 0 && *dtype != Dtype::Float {
+                series.push_missing(1);
+            } else {
+                series.push(value).unwrap();
+            }
+        }
+    }
+    block
+}
+
+fn append(store: &dyn Store, dataset: i64, rows: Block, created: i64) {
+    let append =
+        Append { mode: AppendMode::Replace, rows, now: time(created), batches: Vec::new() };
+    block_on(store.append(id(dataset), append, Box::new(|_, _| {}))).unwrap();
+}
+
+/// Fills a store with datasets of every kind: with late and corrected rows, with pruned ones, with a
+/// deleted column, without rows, of no number, and one that was deleted.
+pub(crate) fn fill(store: &dyn Store) {
+    let all = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
+    let names = ["close", "trades", "note", "is_final"].map(str::to_owned);
+    let columns: Vec<_> = names.into_iter().zip(all).collect();
+    let new = |name: &str, columns: &[(String, Dtype)], owner| NewDataset {
+        name: name.to_owned(),
+        description: format!("All of {name}"),
+        metadata: [("ticker".to_owned(), name.to_owned())].into(),
+        columns: columns.to_vec(),
+        tags: vec!["public".to_owned(), "desk".to_owned()],
+        owner,
+    };
+    let (owner, reader) = (KeyId::new(3), KeyId::new(4));
+    let datasets = vec![
+        new("deleted", &columns, Some(owner)),
+        new("long", &columns, Some(owner)),
+        new("pruned", &columns, None),
+        new("empty", &columns, Some(owner)),
+        new("texts", &columns[2..], Some(reader)),
+    ];
+    block_on(store.create(datasets, time(1))).unwrap();
+    assert!(block_on(store.delete(id(1))).unwrap());
+    for part in 0..10 {
+        let seconds = (part * ROWS / 10..(part + 1) * ROWS / 10).map(|row| row * 7);
+        append(store, 2, block(seconds, &all), 2 + part);
+        append(store, 3, block((part * 3000..part * 3000 + 3000).map(|row| row * 2), &all), part);
+    }
+    append(store, 2, block((0..500).map(|row| row * 70 + 3), &all), 20);
+    append(store, 2, block((0..300).map(|row| row * 7), &all), 21);
+    append(store, 5, block(0..50, &all[2..]), 22);
+    let column = crate::catalog::ColumnChange::Delete("trades".to_owned());
+    block_on(store.change(id(2), DatasetChange::Column(column), time(23))).unwrap();
+    // Some rows before the end of the last bucket that lost a row stay.
+    assert!(block_on(store.prune(id(3), time(31_333), 99_999, Box::new(|_| {}))).unwrap() > 0);
+    for change in [
+        TagChange::Acquire { tag: "public".to_owned(), key: reader },
+        TagChange::Give { owner, tag: "desk".to_owned(), key: reader },
+    ] {
+        assert!(block_on(store.change_tag(change)).unwrap());
+    }
+}
+
+/// The datasets that were copied, with their checksums.
+pub(crate) fn copy_all(from: &dyn CopyStore, to: &dyn CopyStore) -> Vec<CopiedDataset> {
+    let mut copied = Vec::new();
+    let n_copied = copy(from, to, &|_| true, &mut |progress| {
+        if let CopyProgress::Copied(dataset) = progress {
+            copied.push(dataset.clone());
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(n_copied.unwrap(), 4);
+    assert_eq!(from.grants().unwrap(), to.grants().unwrap());
+    copied
+}
+
+/// Copies until `n_commits` were made, and stops there.
+pub(crate) fn copy_some(from: &dyn CopyStore, to: &dyn CopyStore, n_commits: usize) {
+    let mut n_left = n_commits;
+    let stopped = copy(from, to, &|_| true, &mut |progress| {
+        n_left -= usize::from(matches!(progress, CopyProgress::Rows { .. }));
+        if n_left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(matches!(stopped, Err(CopyError::Stopped)), "{stopped:?}");
+}
+
+#[test]
+fn a_copy_is_equal_in_every_part() {
+    let folder = tempdir().unwrap();
+    let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+    fill(&from);
+    let copied = copy_all(&from, &to);
+    let names: Vec<_> = copied.iter().map(|copied| (copied.id.get(), &*copied.name)).collect();
+    assert_eq!(names, [(2, "long"), (3, "pruned"), (4, "empty"), (5, "texts")]);
+    assert_eq!(copied[0].n_rows, 40_000 + 500);
+    assert!(copied[1].n_buckets > 200 && copied[3].n_buckets == 0, "{copied:?}");
+    let mut after = None;
+    while let Some(source) = from.next_entry(after).unwrap() {
+        after = Some(source.dataset.id);
+        let copy = to.next_entry(DatasetId::new(source.dataset.id.get() - 1)).unwrap().unwrap();
+        assert_eq!((&copy.dataset, copy.owner), (&source.dataset, source.owner));
+        assert_eq!((&copy.tags, copy.kept_from), (&source.tags, source.kept_from));
+        let times = |entry: &CatalogEntry| -> Vec<_> {
+            let shown = entry.columns.iter().filter(|column| !column.is_deleted());
+            shown.map(|column| (column.name.clone(), column.created_at)).collect()
+        };
+        assert_eq!(times(&copy), times(&source));
+    }
+    let sight = to.sight(Some(KeyId::new(4)), &crate::catalog::DatasetRef::Id(id(2))).unwrap();
+    assert_eq!(sight.unwrap().matching_tags, ["desk", "public"]);
+    assert!(
+        to.tags(TagFilter::KnownTo(KeyId::new(3))).unwrap().iter().any(|tag| tag.name == "desk")
+    );
+    drop((from, to));
+    let report = crate::admin::verify(&folder.path().join("to/datasets.db"), &mut |_| {}).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
+#[test]
+fn a_stopped_copy_goes_on_and_a_whole_one_takes_what_is_new() {
+    let folder = tempdir().unwrap();
+    let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+    fill(&from);
+    for n_commits in 1..4 {
+        copy_some(&from, &to, n_commits);
+    }
+    drop(to);
+    let to = open(&folder, "to");
+    let first = copy_all(&from, &to);
+    let again = copy_all(&from, &to);
+    assert_eq!(first, again);
+    let columns = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
+    append(&from, 2, block([ROWS * 7, ROWS * 7 + 1], &columns), 30);
+    let grown = copy_all(&from, &to);
+    assert_eq!(grown[0].n_rows, first[0].n_rows + 2);
+    assert_eq!(grown[1..], first[1..]);
+    // A correction of a row that was copied is found, not missed.
+    append(&from, 2, block([7], &columns), 31);
+    let differs = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(matches!(&differs, CopyError::Differs { what: "rows", .. }), "{differs}");
+}
+
+#[test]
+fn a_number_of_another_dataset_is_not_written_to() {
+    let folder = tempdir().unwrap();
+    let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+    fill(&from);
+    fill(&to);
+    block_on(to.delete(id(2))).unwrap();
+    let new = |name: &str| NewDataset {
+        name: name.to_owned(),
+        description: String::new(),
+        metadata: [].into(),
+        columns: Vec::new(),
+        tags: Vec::new(),
+        owner: None,
+    };
+    block_on(to.create(vec![new("other")], time(1) + Duration::from_secs(1))).unwrap();
+    block_on(from.create(vec![new("mine")], time(1))).unwrap();
+    let copied = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(()));
+    let Err(error @ CopyError::NumberTaken { .. }) = copied else { panic!("{copied:?}") };
+    assert!(error.to_string().contains("dataset 6 (mine)"), "{error}");
+    assert_eq!(entry(&to, id(2)).unwrap().unwrap().dataset.name, "long", "copied before it");
+}

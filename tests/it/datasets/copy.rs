@@ -1,0 +1,112 @@
+//! `triptych datasets copy`: from one store to another, killed and started again.
+
+use std::{path::Path, time::Duration};
+
+use super::{create, insert, minute_row};
+use crate::support::{command::Home, datasets::Service};
+
+/// Rows of the dataset: five commits of a copy.
+const ROWS: u32 = 40_000;
+
+/// How long a copy may take to begin where other tests and a compiler share two processors.
+const BEGINS_WITHIN: Duration = Duration::from_mins(1);
+
+/// A service that is stopped, with two datasets, and what it served of them.
+async fn filled() -> (Service, Vec<String>) {
+    let mut service = Service::start();
+    let (http, home) = (service.http(), service.home());
+    let dataset = create(&http, "long").await;
+    create(&http, "empty").await;
+    for part in 0..4 {
+        let rows: Vec<_> = (part * ROWS / 4..(part + 1) * ROWS / 4).map(minute_row).collect();
+        insert(&http, dataset, &rows).await;
+    }
+    // A late row, in the place of another one.
+    insert(&http, dataset, &[minute_row(17)]).await;
+    home.done(&["datasets", "tags", "long", "--add", "desk"]);
+    let served = served(&service).await;
+    service.stop();
+    (service, served)
+}
+
+/// What the service answers about its datasets: the catalog, all rows, and all buckets.
+async fn served(service: &Service) -> Vec<String> {
+    let mut bodies = Vec::new();
+    for path in [
+        "/api/datasets/",
+        "/api/datasets/1/tags/",
+        "/api/rows/bulk_download/?dataset=1&output=csv",
+        "/api/rows/bulk_download/?dataset=1&output=csv&resolution=5m",
+        "/api/rows/bulk_download/?dataset=1&output=csv&resolution=1d",
+        "/api/rows/bulk_download/?dataset=2&output=csv",
+    ] {
+        let (status, body) = service.http().get(path).await;
+        assert!(status.is_success(), "{path}: {body}");
+        bodies.push(body);
+    }
+    bodies
+}
+
+/// Has the service serve the store in `file`, which is verified, in the place of its own.
+fn put_in_place(service: &mut Service, file: &str) {
+    let data_dir = service.data_dir();
+    Home::new().done(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);
+    service.start_again();
+}
+
+/// Starts a copy, and kills it once `has_begun`.
+async fn kill_a_copy(from: &str, to: &str, has_begun: impl Fn() -> bool + Send + Sync) {
+    let copy = Home::new().start(&["datasets", "copy", from, to]);
+    let begun = async || if has_begun() { Ok(()) } else { Err("it has not begun") };
+    task::wait::until(BEGINS_WITHIN, begun).await.unwrap();
+    copy.kill();
+}
+
+#[tokio::test]
+async fn a_copy_that_was_killed_goes_on_and_is_served_with_the_same_bytes() {
+    let (mut service, before) = filled().await;
+    let (home, from) = (Home::new(), service.data_dir());
+    let to = home.path("copy.db");
+    kill_a_copy(&from, &to, || Path::new(&to).is_file()).await;
+    let copied = home.done(&["datasets", "copy", &from, &to]);
+    let lines: Vec<_> = copied.lines().collect();
+    assert!(lines[0].starts_with("1  long  40000 rows  "), "{copied}");
+    assert!(lines[1].starts_with("2  empty  0 rows  0 buckets  equal  "), "{copied}");
+    assert_eq!(home.done(&["datasets", "copy", &from, &to]), copied, "nothing is left to do");
+    put_in_place(&mut service, &to);
+    assert_eq!(served(&service).await, before);
+
+    let why = home.fails(&["datasets", "copy", &from, &home.path("other.db")]);
+    assert!(why.contains("which another process has in use"), "{why}");
+    let why = home.fails(&["datasets", "copy", &to, &from]);
+    assert!(why.contains("which another process has in use"), "{why}");
+    let why = home.fails(&["datasets", "copy", &to, &to]);
+    assert!(why.contains("onto itself"), "{why}");
+    let why = home.fails(&["datasets", "copy", &home.path("missing"), &to]);
+    assert!(why.contains("no such file or folder"), "{why}");
+    let why = home.fails(&["datasets", "copy", "postgres:/typo@host", &home.path("x.db")]);
+    assert!(why.contains("no such file or folder"), "{why}");
+    let why = home.fails(&["datasets", "copy", &to, &home.path("y.db"), "--dataset", "nobody"]);
+    assert!(why.contains("no dataset has such a number or name"), "{why}");
+}
+
+/// `tests/interop/postgres/run.sh` starts the server, and creates the database.
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_copy_of_a_copy_is_served_with_the_same_bytes_from_a_database() {
+    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    let there = format!("{server}/copies");
+    let (mut service, before) = filled().await;
+    let (home, from) = (Home::new(), service.data_dir());
+    let (back, began) = (home.path("back.db"), tokio::time::Instant::now());
+    // Nothing tells from outside how far a copy to a database is: it is killed at several times.
+    for wait in [50, 150, 400] {
+        let until = began.elapsed() + Duration::from_millis(wait);
+        kill_a_copy(&from, &there, || began.elapsed() > until).await;
+    }
+    let copied = home.done(&["datasets", "copy", &from, &there]);
+    kill_a_copy(&there, &back, || Path::new(&back).is_file()).await;
+    assert_eq!(home.done(&["datasets", "copy", &there, &back]), copied);
+    put_in_place(&mut service, &back);
+    assert_eq!(served(&service).await, before);
+}
