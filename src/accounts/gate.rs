@@ -3,8 +3,8 @@
 //! The keys of an account together have a rate and, where the operator says so, so many requests and
 //! bytes a day; so has a key that belongs to no account or has limits of its own. Callers without a good key are limited by
 //! their network, before anybody looks their key up. What is counted is kept in memory, per service: a
-//! restart resets it. Services whose accounts are in one database share the limits of accounts and keys,
-//! by leases.
+//! restart resets it. Replicas of a service whose accounts are in one database share the limits of accounts
+//! and keys, by leases.
 
 pub(crate) mod budget;
 mod leases;
@@ -86,6 +86,9 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 /// How a gate is kept.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
+    /// The name of the service, such as `datasets`: replicas of one service share limits, two services do
+    /// not.
+    pub service: &'static str,
     /// The limits of an account, and of a key that belongs to none.
     pub limits: Limits,
     /// Whether they hold for callers on this machine, too.
@@ -181,6 +184,7 @@ impl GateOptions {
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
+            service: "service",
             limits: Limits::NONE,
             loopback: Loopback::Unlimited,
             addresses: AddressSource::Connection,
@@ -196,7 +200,7 @@ impl Gate {
         let keys = keys.into();
         let usage = match &keys {
             Keys::Local(accounts) if accounts.is_shared() => {
-                Counts::Shared(Leases::new(accounts.clone()))
+                Counts::Shared(Leases::new(accounts.clone(), options.service))
             }
             _ => Counts::Memory(Mutex::new(LruCache::new(CALLERS_MAX))),
         };

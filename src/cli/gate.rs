@@ -65,13 +65,14 @@ pub(crate) struct GateFlags {
 }
 
 impl GateFlags {
-    /// The gate, which the accounts in `data_dir` open, or those in the database `store`, or those of
+    /// The gate of a service, which the accounts in `data_dir` open, or those in the database `store`, or those of
     /// another machine; and the accounts, if the service has them.
     ///
     /// # Errors
     /// If the accounts cannot be opened, or the address or token of others is unfit.
     pub(crate) async fn gate(
         &self,
+        service: &'static str,
         data_dir: &DataDir,
         store: Option<&DatabaseUrl>,
         clock: &Clock,
@@ -92,6 +93,7 @@ impl GateFlags {
             Some(url) => (Keys::Remote(RemoteKeys::new(Elsewhere::new(url)?)), None),
         };
         let options = GateOptions {
+            service,
             limits: Limits {
                 rate: self.rate,
                 burst: self.burst,

@@ -42,6 +42,8 @@ const DAY_SHARE: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Leases {
     accounts: Accounts,
+    /// The service whose replicas share them.
+    service: &'static str,
     consumers: Mutex<LruCache<Consumer, Arc<Leased>>>,
 }
 
@@ -84,8 +86,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Leases {
-    pub(super) fn new(accounts: Accounts) -> Self {
-        Self { accounts, consumers: Mutex::new(LruCache::new(CALLERS_MAX)) }
+    pub(super) fn new(accounts: Accounts, service: &'static str) -> Self {
+        Self { accounts, service, consumers: Mutex::new(LruCache::new(CALLERS_MAX)) }
     }
 
     /// Counts a request with a body of `n_bytes`, if there may be another one.
@@ -137,7 +139,7 @@ impl Leases {
         let n_bytes = leased.n_bytes.load(Ordering::Relaxed);
         let ask = Ask { limits, n_wanted, n_unused, unused_day: lease.day, n_bytes };
         let started = Instant::now();
-        let grant = self.accounts.lease(consumer.to_string(), ask).await;
+        let grant = self.accounts.lease(format!("{} {consumer}", self.service), ask).await;
         let obtained = Instant::now();
         let grant = match grant {
             Ok(grant) if obtained.duration_since(started) <= GRANTED_WITHIN => grant,

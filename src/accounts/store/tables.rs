@@ -63,7 +63,8 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 ///
 /// `keys_version`: one row with a number that any change of keys replaces.
 ///
-/// `budget`: what services leased of the limits of an account or key, `consumer`: `day` counts days
+/// `budget`: what replicas of a service leased of the limits of an account or key: `consumer` names the
+/// service and it. `day` counts days
 /// since 1970, `full_at` is when the burst is free again.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",

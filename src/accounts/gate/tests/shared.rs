@@ -89,6 +89,9 @@ async fn what_a_killed_service_leased_is_not_let_in_again() {
         other.settle().await;
     }
     assert!((2900..=3000).contains(&n_let_in), "{n_let_in}");
+    let options = GateOptions { service: "another", limits, ..GateOptions::unlimited() };
+    let another = Gate::new(place.open().await, options, Clock::system());
+    another.count(&other.key, 0).await.unwrap();
     let again = Replica::of(&place, limits, &key).await;
     assert_eq!(again.let_in_of(5).await, 0, "a restart resets nothing");
 }
@@ -126,7 +129,7 @@ async fn bytes_of_one_service_count_at_another() {
 async fn a_lease_is_for_many_requests_and_ends() {
     let accounts = Place::new_folder().open().await;
     // Each lease comes from a budget of which nothing is taken yet.
-    let leases = Leases::new(accounts);
+    let leases = Leases::new(accounts, "service");
     let consumer = Consumer::Key(KeyId::new(1));
     let limits = Limits { rate: 1000, burst: 2000, ..Limits::NONE };
     let mut obtained = Vec::new();
