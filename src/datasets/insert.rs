@@ -48,6 +48,9 @@ use crate::{
     run_blocking,
 };
 
+/// How often a batch is tried that others insert, too, at the same time. Each of them ends meanwhile.
+const REPEATS_MAX: usize = 4;
+
 /// What rows are field as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -112,16 +115,17 @@ impl Datasets {
         let sent = batch.clone();
         let digest = run_blocking(move || sent.digest()).await?;
         let id = BatchId { writer: key, key: name, digest };
-        if let Some(appended) = self.find_batch(&id).await? {
-            return Ok(appended);
-        }
-        match self.insert_batch(key, batch, Some(id.clone())).await {
-            // The same batch was under way.
-            Err(OperationError::UnderWay) => {
-                self.find_batch(&id).await?.ok_or(OperationError::UnderWay)
+        for _ in 0..REPEATS_MAX {
+            if let Some(appended) = self.find_batch(&id).await? {
+                return Ok(appended);
             }
-            inserted => inserted,
+            match self.insert_batch(key, batch.clone(), Some(id.clone())).await {
+                // The same batch was under way, and is stored now, or failed after this one saw it.
+                Err(OperationError::UnderWay) => {}
+                inserted => return inserted,
+            }
         }
+        Err(OperationError::UnderWay)
     }
 
     /// What the batch `id` left, if it is stored.

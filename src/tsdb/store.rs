@@ -327,7 +327,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>>;
 
-    /// The batch that `writer` calls `key`, if the store still knows it.
+    /// The batch that `writer` calls `key`, if the store still knows it: as the last commit has it, never
+    /// from a copy that is behind.
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
 
     /// Prunes rows before `before`, at most about `limit_rows` of them. Returns their number, which
