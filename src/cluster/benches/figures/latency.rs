@@ -102,9 +102,10 @@ pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
     for n_workers in [N_FEW, N_LARGE] {
         cluster.grow(n_workers).await?;
         let hello_on_all = cluster.hello(n_workers).await?;
-        let mut client = cluster.warmed(&hello_on_all).await?;
+        drop(cluster.warmed(&hello_on_all).await?);
         // They have found their neighbors by then.
         sleep(SETTLED_AFTER).await;
+        let mut client = Client::connect(cluster.rest).await?;
         let mut latencies = Latencies::default();
         for _ in 0..N_UNCOUNTED {
             client.ask(&hello).await?.good(&hello)?;
