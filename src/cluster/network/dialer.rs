@@ -153,7 +153,6 @@ impl Dialer {
         }
         entry.state = State::Connected;
         entry.tie = entry.tie.min(tie);
-        entry.backoff = quick();
         (entry.report_at, entry.report_backoff) = (now, report_backoff());
         if let Some(address) = address {
             entry.prefer(address);
@@ -176,6 +175,10 @@ impl Dialer {
         if entry.state == State::Connected {
             let is_brief = now - entry.connected < BRIEF;
             entry.n_brief = if is_brief { entry.n_brief + 1 } else { 0 };
+            if !is_brief {
+                // A peer that keeps closing is dialed less often: all its others come back just now.
+                entry.backoff = quick();
+            }
         }
         entry.lost = now;
         entry.state = State::Due(now + entry.backoff.next_wait());
@@ -416,6 +419,11 @@ mod tests {
         for _ in 0..10 {
             assert!(!end_after(boot, Duration::ZERO));
         }
+        dialer.forget(full, Instant::now());
+        pass(LONGEST_WAIT / 4).await;
+        assert_eq!(due(&mut dialer), 0, "it has no room just now");
+        pass(LONGEST_WAIT).await;
+        assert_eq!(due(&mut dialer), 1);
     }
 
     #[tokio::test(start_paused = true)]
