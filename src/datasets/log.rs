@@ -2,22 +2,28 @@
 //!
 //! An answer is a range of commits that the request names, exactly: the one after `after`, or all up to
 //! `until`. A request for commits that are yet to come waits for them. What a commit stored is known from
-//! [`recent_commits`](crate::recent_commits); a reader that comes later has to read the rows again.
+//! [`recent_commits`](crate::recent_commits), and where several services write the store from its record
+//! of commits, as long as none of their rows was replaced; a reader that comes later has to read the rows
+//! again.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use bytes::Bytes;
 use formats::write::{Output, Writer};
 use model::{
     block::Block,
-    dataset::{DatasetId, PUBLIC_TAG},
+    dataset::{Column, DatasetId, PUBLIC_TAG},
     key::KeyId,
 };
 use tokio::{
     select,
     time::{Instant, sleep_until},
 };
-use tsdb::{catalog::DatasetRef, span::Span, store::Sight};
+use tsdb::{
+    catalog::DatasetRef,
+    span::Span,
+    store::{Commit, Sight, Store, StoreError},
+};
 
 use crate::{
     Datasets,
@@ -28,6 +34,9 @@ use crate::{
 
 /// The most commits of an answer: more are answers of their own, which caches share better.
 pub(crate) const COMMITS_MAX: u64 = 1000;
+
+/// Rows that are read out of the store's record of commits at most: as many as one insert has.
+const RECORDED_ROWS_MAX: usize = 100_000;
 
 /// The longest wait: below the time-outs that proxies have by default.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -106,7 +115,7 @@ impl Datasets {
             let is_public = sight.matching_tags.iter().any(|tag| tag == PUBLIC_TAG);
             let answer = |part| Ok(LogAnswer { part, is_public });
             let gone = OperationError::LogGone { revision: sight.revision, era: self.era };
-            match self.read_part(&sight, query, watch.as_ref())? {
+            match self.read_part(&sight, query, watch.as_ref()).await? {
                 Part::Ready(part) => return answer(part),
                 Part::Gone => return Err(gone),
                 Part::Pending if !is_pending => {
@@ -133,7 +142,7 @@ impl Datasets {
     }
 
     /// The part of the log, if there is all of it. `watch` is that of a reader whose commits are kept.
-    fn read_part(
+    async fn read_part(
         &self,
         sight: &Sight,
         query: LogQuery,
@@ -152,10 +161,16 @@ impl Datasets {
         }
         // Read first: commits are recorded before they are published.
         let is_published = watch.is_some_and(|watch| watch.newest() >= until);
-        let commits = match self.recent_commits.look_up(query.dataset, after, until) {
+        let known = self.recent_commits.look_up(query.dataset, after, until);
+        let commits = match known {
             Lookup::Found(commits) => commits,
-            Lookup::Pending if !is_published => return Ok(Part::Pending),
-            Lookup::Pending | Lookup::Gone => return Ok(Part::Gone),
+            Lookup::Pending | Lookup::Gone => {
+                match self.read_recorded(sight, after, until).await? {
+                    Some(commits) => commits,
+                    None if known == Lookup::Pending && !is_published => return Ok(Part::Pending),
+                    None => return Ok(Part::Gone),
+                }
+            }
         };
         if commits.iter().map(Bytes::len).sum::<usize>() > COMMIT_BYTES_MAX {
             let text = "the commits are too long for one answer; lower until";
@@ -163,6 +178,33 @@ impl Datasets {
         }
         let body = self.render_answer(query.dataset, Some(after), until, &commits);
         Ok(Part::Ready(LogPart::Commits(body)))
+    }
+
+    /// Reads commits out of the store's own record of them, for those that other services made, and keeps
+    /// those that follow what is kept; `None` unless the store has all of them as they were.
+    async fn read_recorded(
+        &self,
+        sight: &Sight,
+        after: u64,
+        until: u64,
+    ) -> Result<Option<Vec<Bytes>>> {
+        if self.store.shared().is_none() {
+            return Ok(None);
+        }
+        let dataset = sight.dataset.id;
+        // Of many readers that wait for the same commits the first one reads them.
+        let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
+        if let Lookup::Found(commits) = self.recent_commits.look_up(dataset, after, until) {
+            return Ok(Some(commits));
+        }
+        let columns = sight.columns.clone();
+        let read = move |store: &dyn Store| read_recorded(store, dataset, &columns, after..until);
+        let found = self.read_store(read).await?;
+        drop(permit);
+        for (revision, body) in (after + 1..).zip(found.iter().flatten()) {
+            self.recent_commits.record(dataset, revision, || body.to_vec());
+        }
+        Ok(found)
     }
 
     /// Keeps a commit that removed the rows of `span`, or let go of old ones where there is none.
@@ -204,6 +246,48 @@ impl Datasets {
         body.extend_from_slice(b"]}");
         body
     }
+}
+
+/// Reads the commits after the start of `range` up to its end, and renders each; `None` unless all of
+/// their rows are as they were stored. Blocks.
+fn read_recorded(
+    store: &dyn Store,
+    dataset: DatasetId,
+    columns: &[Column],
+    range: Range<u64>,
+) -> Result<Option<Vec<Bytes>>, StoreError> {
+    let n_commits = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+    let Some(shared) = store.shared() else { return Ok(None) };
+    let commits = shared.commits(dataset, range.start, n_commits)?;
+    let n_rows: u64 = commits.iter().map(|commit| commit.n_rows).sum();
+    let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
+    let Some(first) = commits.first().copied() else { return Ok(None) };
+    // Which rows a commit without any removed is not on record.
+    let is_whole = commits.len() == n_commits
+        && first.revision == range.start + 1
+        && commits.iter().all(|commit| commit.n_rows > 0);
+    if !is_whole || n_rows > RECORDED_ROWS_MAX {
+        return Ok(None);
+    }
+    let Some(since) = store.since(dataset, first.first_row - 1, n_rows)? else { return Ok(None) };
+    // Rows are numbered without gaps: where one is missing, it was replaced or removed since.
+    let mut row_idx = 0;
+    let mut writer = Writer::new(dataset, columns);
+    let mut found = Vec::with_capacity(commits.len());
+    for Commit { revision, first_row, n_rows } in commits {
+        let end = row_idx + usize::try_from(n_rows).unwrap_or(usize::MAX);
+        let rows = since.rows.part(row_idx..end);
+        if !rows.ids.iter().copied().eq(first_row..first_row.saturating_add_unsigned(n_rows)) {
+            return Ok(None);
+        }
+        let body = render_commit(&mut writer, revision, &rows);
+        if body.len() > COMMIT_BYTES_MAX {
+            return Ok(None);
+        }
+        found.push(Bytes::from(body));
+        row_idx = end;
+    }
+    Ok(Some(found))
 }
 
 /// Renders what a commit stored: `{"revision":7,"rows":[…]}`, the rows flat.

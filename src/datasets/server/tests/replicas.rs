@@ -25,7 +25,7 @@ struct Pair {
     /// The name of the dataset, and of the tag by which the reader sees it.
     name: String,
     /// Keeps the keys.
-    _base: Service,
+    base: Service,
 }
 
 impl Pair {
@@ -40,7 +40,7 @@ impl Pair {
         assert_eq!(status, 201, "{created}");
         let holders = format!("/api/tags/{name}/holders/");
         assert_eq!(two.post(&two.owner, &holders, &json!({"key": 2})).await.0, 201);
-        Self { one, two, dataset: created["id"].as_i64().unwrap(), name, _base: base }
+        Self { one, two, dataset: created["id"].as_i64().unwrap(), name, base }
     }
 
     /// Inserts a row of a minute by one of the services.
@@ -213,4 +213,32 @@ async fn a_caller_waits_for_a_commit_of_the_other_service() {
     let mut watch = pair.two.app.datasets.hub.watch(id).unwrap();
     let (revision, ()) = tokio::join!(watch.wait_after(0), pair.insert(&pair.one, 0, 1.0));
     assert_eq!(revision, 1);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
+    let pair = Pair::start("log").await;
+    let log = async |at: &Service, query: &str| {
+        let path = format!("/api/rows/log/?dataset={}{query}", pair.dataset);
+        let response = at.send(&at.reader, "GET", &path, Body::empty()).await;
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    assert_eq!(log(&pair.one, "").await.0, 200);
+    let waiting = log(&pair.one, "&after=0&wait=30");
+    let ((status, body), ()) = tokio::join!(waiting, pair.insert(&pair.two, 0, 1.0));
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(log(&pair.two, "&after=0").await, (200, body), "asked for the first time there");
+    pair.insert(&pair.one, 1, 2.0).await;
+    pair.insert(&pair.two, 2, 3.0).await;
+    let range = log(&pair.one, "&after=0&until=3").await;
+    assert_eq!((range.0, log(&pair.two, "&after=0&until=3").await), (200, range.clone()));
+    // What was read before is the same; what was not cannot be told any more.
+    pair.insert(&pair.two, 1, 4.0).await;
+    assert_eq!(log(&pair.one, "&after=0&until=3").await, range);
+    let restarted = replica_of(&pair.base).await;
+    assert_eq!(log(&restarted, "&after=1").await.0, 410);
+    assert_eq!(log(&restarted, "&after=2").await, log(&pair.one, "&after=2").await);
 }
