@@ -41,7 +41,9 @@ const DONE_WITHIN: Duration = Duration::from_secs(40);
 /// The settings of a connection: what the server may take for a statement, and to wait for a lock, in
 /// milliseconds. Every statement finds its rows by an index, whatever its parameters are: to plan it
 /// again, or to compile it, takes longer than to run it.
-const SETTINGS: [(&str, &str); 4] = [
+/// Single statements are transactions like those of [`BEGIN_WRITE`].
+const SETTINGS: [(&str, &str); 5] = [
+    ("default_transaction_isolation", "read committed"),
     ("statement_timeout", "30000"),
     ("lock_timeout", "10000"),
     ("plan_cache_mode", "force_generic_plan"),
@@ -58,8 +60,9 @@ const AT_HAND_FOR: Duration = Duration::from_mins(1);
 const IDLE_FOR: Duration = Duration::from_mins(10);
 
 /// Starts a transaction that writes. The row lock on `head` puts those of a dataset in order, and
-/// what is read after it is what the one before committed.
-const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// what is read after it is what the one before committed. A database that was made read only, as one
+/// whose disk is full may be, stays so.
+const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Starts a transaction that sees one snapshot.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -163,6 +166,19 @@ impl Connections {
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
     ) -> Result<T, E> {
         let done = self.run(Some(BEGIN_WRITE), work);
+        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
+    }
+
+    /// Runs `work`, which is one statement that writes: a transaction of its own. Where the connection
+    /// is lost, it may have been done.
+    ///
+    /// # Errors
+    /// That of `work`, or of the database.
+    pub async fn write_once<T, E: WorkError>(
+        &self,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
+    ) -> Result<T, E> {
+        let done = self.run(None, work);
         timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 

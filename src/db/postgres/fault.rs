@@ -41,7 +41,7 @@ pub trait WorkError: From<sqlx::Error> {
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
 }
 
-/// Whether the connection is of no use any more, and nothing was done on it.
+/// Whether the connection is of no use any more. If it was idle, nothing was done on it.
 #[must_use]
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {

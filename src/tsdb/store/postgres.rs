@@ -13,6 +13,7 @@ mod batches;
 mod buckets;
 mod catalog;
 mod chunks;
+mod commit;
 mod commits;
 mod copying;
 mod delete;
@@ -56,6 +57,7 @@ use tokio::{
 };
 
 use self::{
+    append::Known,
     maintenance::Unsettled,
     pages::{StoredSeries, Wanted},
 };
@@ -89,6 +91,7 @@ const QUEUES: usize = 64;
 pub struct PostgresStore {
     connections: Connections,
     queues: Arc<[Mutex<()>]>,
+    known: Arc<Known>,
     /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
     group: Group,
@@ -112,7 +115,8 @@ impl PostgresStore {
         let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
         let queues = (0..QUEUES).map(|_| Mutex::default()).collect();
         let group = Group::default();
-        let mut store = Self { connections, queues, era: 0, group, runtime: Some(runtime) };
+        let known = Arc::default();
+        let mut store = Self { connections, queues, known, era: 0, group, runtime: Some(runtime) };
         store.era = store.wait(store.connections.write(|c| tables::SCHEMA.open(c).boxed()))?;
         let maintenance = maintenance::run(store.connections.clone());
         store.within(|| store.group.spawn("dataset store", maintenance));
@@ -170,8 +174,19 @@ impl PostgresStore {
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> BoxFuture<'_, Result<T>> {
+        let connections = self.connections.clone();
+        self.in_turn(dataset, async move { connections.write(work).await }, on_commit)
+    }
+
+    /// Runs `work`, which writes, behind others of its dataset, and calls `on_commit` with its result.
+    fn in_turn<T: Send + 'static>(
+        &self,
+        dataset: Option<DatasetId>,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+        on_commit: impl FnOnce(&T) + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
         let (reply, answer) = oneshot::channel();
-        let (connections, queues) = (self.connections.clone(), Arc::clone(&self.queues));
+        let queues = Arc::clone(&self.queues);
         let write = async move {
             let place = dataset.map_or(0, |id| id.get().unsigned_abs());
             let queue = usize::try_from(place).unwrap_or(0) % QUEUES;
@@ -179,7 +194,7 @@ impl PostgresStore {
                 (Some(_), Some(queue)) => Some(queue.lock().await),
                 _ => None,
             };
-            let result = connections.write(work).await;
+            let result = work.await;
             if let Ok(done) = &result {
                 on_commit(done);
             }
@@ -237,19 +252,12 @@ impl Store for PostgresStore {
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let Append { mode, mut rows, now, batches } = append;
-        let write = self.write(
-            Some(dataset),
-            move |c| {
-                let append = async move {
-                    let appended = append::append(c, dataset, mode, &mut rows, now).await?;
-                    batches::put(c, dataset, &batches, appended.revision).await?;
-                    Ok((appended, rows))
-                };
-                append.boxed()
-            },
-            move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
-        );
+        let (connections, known) = (self.connections.clone(), Arc::clone(&self.known));
+        let work = async move { append::append(&connections, &known, dataset, append).await };
+        let write =
+            self.in_turn(Some(dataset), work, move |(appended, rows): &(Appended, Block)| {
+                on_commit(appended, rows);
+            });
         async move { Ok(write.await?.0) }.boxed()
     }
 

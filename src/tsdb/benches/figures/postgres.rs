@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Pages of one kind, of which the median counts.
-const PAGES: usize = 500;
+const PAGES: usize = 2000;
 
 /// A row of the plain table, from its time on.
 type Row = (i64, f64, f64, f64, f64, f64, f64, f64);

@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 use super::{
     Result,
     chunks::{self, CHUNK_ROWS},
+    commit::Changes,
     head::Head,
     pages::buckets_of,
     singles, tail,
@@ -71,112 +72,128 @@ async fn read_stored(
     Ok(buckets_of(&under.merge(&Block::from(single.as_slice()))))
 }
 
-/// Folds rows, which come after all rows before them, onto the last buckets, and stores these.
-pub(super) async fn extend(
-    c: &mut PgConnection,
-    head: &mut Head,
-    fold: Fold,
-    rows: &Block,
-) -> Result<()> {
-    let Some(first) = rows.times.first() else { return Ok(()) };
-    let [finest, ..] = KEPT;
-    let mut before = read_open(c, head, *first).await?;
-    let start = finest.bucket_start(*first);
-    let last = before
-        .first_mut()
-        .and_then(|finest_ones| finest_ones.pop_if(|bucket| bucket.timestamp == start));
-    put_extended(c, head, before, fold.buckets(rows, finest, last)).await
-}
+/// The last buckets before some row, of each of [`KEPT`] but the last: those in the longer bucket that is
+/// open then, with which the row is folded.
+#[derive(Debug, Clone)]
+pub(super) struct OpenBuckets(Vec<Vec<Bucket>>);
 
-/// Stores new buckets of the finest resolution, which come after all that are there, and the longer
-/// ones that follow from them.
-pub(super) async fn extend_finest(
-    c: &mut PgConnection,
-    head: &mut Head,
-    new: Vec<Bucket>,
-) -> Result<()> {
-    let Some(first) = new.first() else { return Ok(()) };
-    let before = read_open(c, head, first.timestamp).await?;
-    put_extended(c, head, before, new).await
-}
-
-/// Stores new buckets of the finest resolution, and the longer ones that follow from them and from those
-/// `before` them in the same longer buckets.
-async fn put_extended(
-    c: &mut PgConnection,
-    head: &mut Head,
-    before: Vec<Vec<Bucket>>,
-    new: Vec<Bucket>,
-) -> Result<()> {
-    let mut all = vec![new];
-    for (resolution, mut finer) in KEPT.into_iter().skip(1).zip(before) {
-        let Some(new) = all.last().filter(|new| !new.is_empty()) else { break };
-        finer.extend_from_slice(new);
-        all.push(coarsen(&finer, resolution));
+impl OpenBuckets {
+    /// Reads those before a row at `first`.
+    pub(super) async fn read(c: &mut PgConnection, head: &Head, first: Timestamp) -> Result<Self> {
+        if head.fold.is_none() {
+            return Ok(Self(Vec::new()));
+        }
+        let span = |(finer, span)| (SeriesId { dataset: head.dataset, resolution: finer }, span);
+        let spans: Vec<(SeriesId, Span)> = open_spans(first).map(span).collect();
+        let mut found = singles::read_each(c, &spans).await?;
+        for ((series, span), found) in spans.into_iter().zip(&mut found) {
+            if head.bucket_end(series.resolution).is_some_and(|end| end >= span.first) {
+                *found = read_stored(c, series, &[span]).await?;
+            }
+        }
+        Ok(Self(found))
     }
-    let mut put = Vec::new();
+
+    /// Leaves those that a later row at `first` is folded with.
+    fn narrow(&mut self, first: Timestamp) {
+        for ((_, span), buckets) in open_spans(first).zip(&mut self.0) {
+            buckets
+                .retain(|bucket| span.first <= bucket.timestamp && bucket.timestamp <= span.last);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
+
+/// Of each of [`KEPT`] but the last: from the start of the longer bucket around `first` to that of the
+/// one around it.
+fn open_spans(first: Timestamp) -> impl Iterator<Item = (Resolution, Span)> {
+    KEPT.into_iter().zip(KEPT.into_iter().skip(1)).map(move |(finer, longer)| {
+        (finer, Span { first: longer.bucket_start(first), last: finer.bucket_start(first) })
+    })
+}
+
+/// Folds rows, which come after all rows before them, onto the last buckets, which are `open`, and adds
+/// what is to be written to `changes`. Then `open` are the last ones after these rows.
+pub(super) fn extend(head: &mut Head, open: &mut OpenBuckets, rows: &Block, changes: &mut Changes) {
+    let (Some(fold), Some(first)) = (head.fold, rows.times.first().copied()) else { return };
+    let [finest, ..] = KEPT;
+    open.narrow(first);
+    let start = finest.bucket_start(first);
+    let again = open.0.first_mut().and_then(|ones| ones.pop_if(|one| one.timestamp == start));
+    put_extended(head, open, fold.buckets(rows, finest, again), changes);
+    open.narrow(rows.times.last().copied().unwrap_or(first));
+}
+
+/// Adds new buckets of the finest resolution, which come after all that are there, to `changes`, and the
+/// longer ones that follow from them.
+pub(super) fn extend_finest(
+    head: &mut Head,
+    open: &mut OpenBuckets,
+    new: Vec<Bucket>,
+    changes: &mut Changes,
+) {
+    let Some(first) = new.first() else { return };
+    open.narrow(first.timestamp);
+    put_extended(head, open, new, changes);
+}
+
+/// Adds new buckets of the finest resolution to `changes`, and the longer ones that follow from them and
+/// from the `open` ones before them, among which they are then.
+fn put_extended(head: &mut Head, open: &mut OpenBuckets, new: Vec<Bucket>, changes: &mut Changes) {
+    let mut all = vec![new];
+    for (finer, longer) in open.0.iter_mut().zip(KEPT.into_iter().skip(1)) {
+        let Some((new, first)) = all.last().and_then(|new| Some((new, new.first()?))) else {
+            break;
+        };
+        // Those that are folded again.
+        finer.truncate(finer.partition_point(|bucket| bucket.timestamp < first.timestamp));
+        finer.extend_from_slice(new);
+        let longer_ones = coarsen(finer, longer);
+        for bucket in finer.iter_mut() {
+            *bucket = as_stored(*bucket);
+        }
+        all.push(longer_ones);
+    }
     for (place, (resolution, new)) in KEPT.into_iter().zip(&all).enumerate() {
-        let series = SeriesId { dataset: head.dataset, resolution };
+        let new: Vec<Bucket> = new.iter().copied().map(as_stored).collect();
         // What the next rows need again stays out of chunks.
         let longer = KEPT.get(place + 1).zip(new.last());
-        let open = longer.map(|(longer, last)| longer.bucket_start(last.timestamp));
-        let n_closed = open.map_or(0, |open| new.partition_point(|bucket| bucket.timestamp < open));
-        let (closed, rest) = new.split_at_checked(n_closed).unwrap_or((&[], new));
-        let single = if put_chunk(c, head, series, closed).await? { rest } else { new.as_slice() };
+        let start = longer.map(|(longer, last)| longer.bucket_start(last.timestamp));
+        let n_closed =
+            start.map_or(0, |start| new.partition_point(|bucket| bucket.timestamp < start));
+        let (closed, rest) = new.split_at_checked(n_closed).unwrap_or((&[], &new));
+        let is_chunk = put_chunk(head, resolution, closed, changes);
+        let single = if is_chunk { rest } else { new.as_slice() };
         head.n_loose += single.len();
-        put.extend(single.iter().map(|bucket| (series, as_stored(*bucket))));
-    }
-    singles::put(c, &put).await
-}
-
-/// Reads the buckets that rows from `first` on are folded with: of each of [`KEPT`] but the last those
-/// in the longer bucket that is open then, up to the one of `first`.
-async fn read_open(
-    c: &mut PgConnection,
-    head: &Head,
-    first: Timestamp,
-) -> Result<Vec<Vec<Bucket>>> {
-    let span = |pair: &[Resolution]| match pair {
-        [finer, longer] => {
-            let series = SeriesId { dataset: head.dataset, resolution: *finer };
-            let start = finer.bucket_start(first);
-            Some((series, Span { first: longer.bucket_start(first), last: start }))
-        }
-        _ => None,
-    };
-    let spans: Vec<(SeriesId, Span)> = KEPT.windows(2).filter_map(span).collect();
-    let mut found = singles::read_each(c, &spans).await?;
-    for ((series, span), found) in spans.into_iter().zip(&mut found) {
-        if head.bucket_end(series.resolution).is_some_and(|end| end >= span.first) {
-            *found = read_stored(c, series, &[span]).await?;
-        }
-        // The one of `first` itself is folded again, but for the finest.
-        if Some(&series.resolution) != KEPT.first() {
-            found.pop_if(|bucket| bucket.timestamp == span.last);
+        for bucket in single {
+            changes.buckets.add(resolution, bucket);
         }
     }
-    Ok(found)
 }
 
-/// Writes new buckets as chunks, if they are enough and do not begin within one; whether it did.
-async fn put_chunk(
-    c: &mut PgConnection,
+/// Makes chunks of new buckets, if they are enough and do not begin within one; whether it did.
+fn put_chunk(
     head: &mut Head,
-    series: SeriesId,
+    resolution: Resolution,
     new: &[Bucket],
-) -> Result<bool> {
-    let (Some(first), Some(last)) = (new.first(), new.last()) else { return Ok(false) };
-    let is_within = head.bucket_end(series.resolution).is_some_and(|end| first.timestamp <= end);
+    changes: &mut Changes,
+) -> bool {
+    let (Some(first), Some(last)) = (new.first(), new.last()) else { return false };
+    let is_within = head.bucket_end(resolution).is_some_and(|end| first.timestamp <= end);
     if new.len() < NEW_CHUNK_MIN || is_within {
-        return Ok(false);
+        return false;
     }
     // The first one may have been single before.
-    singles::remove(c, series, Span { first: first.timestamp, last: last.timestamp }).await?;
-    let new: Vec<Bucket> = new.iter().copied().map(as_stored).collect();
-    chunks::insert(c, series, &Block::from(new.as_slice())).await?;
+    let span = Span { first: first.timestamp, last: last.timestamp };
+    changes.replaced.push((SeriesId { dataset: head.dataset, resolution }, span));
+    changes.chunks.add(resolution, &Block::from(new));
+    head.set_bucket_end(resolution, last.timestamp);
     // Short chunks are packed, too.
     head.n_loose += NEW_CHUNK_MIN * 4;
-    Ok(true)
+    true
 }
 
 /// Folds all buckets that `rows`, which are not stored yet, fall into, from the stored rows and these,

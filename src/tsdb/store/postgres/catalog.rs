@@ -152,19 +152,18 @@ pub(super) async fn change(
     match change {
         DatasetChange::Description(change) => describe(c, &old, change, is_empty).await?,
         DatasetChange::Column(change) => change_column(c, &old, change, is_empty, now).await?,
-        DatasetChange::NewColumns(columns) => {
-            add_columns(c, dataset, columns, now).await?;
-            return find(c, dataset).await;
-        }
+        DatasetChange::NewColumns(columns) => add_columns(c, dataset, columns, now).await?,
     }
-    let is_added = matches!(change, DatasetChange::Column(ColumnChange::Add(..)));
-    if !is_added {
-        sqlx::query("UPDATE head SET updated_at = $2 WHERE dataset = $1")
-            .bind(dataset.get())
-            .bind(now.micros())
-            .execute(&mut *c)
-            .await?;
-    }
+    let is_added = matches!(
+        change,
+        DatasetChange::NewColumns(_) | DatasetChange::Column(ColumnChange::Add(..))
+    );
+    // Also where nothing is written: writers learn by it that what they know has changed.
+    sqlx::query("UPDATE head SET updated_at = coalesce($2, updated_at) WHERE dataset = $1")
+        .bind(dataset.get())
+        .bind(Some(now.micros()).filter(|_| !is_added))
+        .execute(&mut *c)
+        .await?;
     find(c, dataset).await
 }
 

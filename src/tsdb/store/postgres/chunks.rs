@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use db::postgres::fault::unsigned;
-use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{Result, StoreError, tail::bounds};
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
     span::{Order, Span},
-    store::series::{SeriesId, direction},
+    store::series::{SeriesId, code, direction},
 };
 
 /// Rows of a new chunk, as in the embedded store.
@@ -290,43 +290,62 @@ pub(super) async fn n_within(
     Ok(within(&timestamps, span).len())
 }
 
+/// Chunks to be written, as the lists that a statement takes.
+#[derive(Debug, Default)]
+pub(super) struct SealedLists {
+    pub(super) resolutions: Vec<i64>,
+    pub(super) firsts: Vec<i64>,
+    pub(super) lasts: Vec<i64>,
+    pub(super) lengths: Vec<i64>,
+    pub(super) last_rows: Vec<i64>,
+    pub(super) times: Vec<Vec<u8>>,
+    pub(super) bodies: Vec<Vec<u8>>,
+}
+
+impl SealedLists {
+    /// Adds all of `block` as chunks of about [`CHUNK_ROWS`].
+    pub(super) fn add(&mut self, resolution: Resolution, block: &Block) {
+        let n = block.len();
+        let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
+        for chunk_idx in 0..n_chunks {
+            let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
+            let timestamps = block.times.get(rows.clone()).unwrap_or_default();
+            let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else {
+                continue;
+            };
+            self.resolutions.push(code(resolution));
+            self.firsts.push(first.micros());
+            self.lasts.push(last.micros());
+            self.lengths.push(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+            let ids = block.ids.get(rows.clone()).unwrap_or_default();
+            self.last_rows.push(ids.iter().max().copied().unwrap_or_default());
+            let encoded = encode(block, rows, Packing::Small);
+            self.times.push(encoded.times);
+            self.bodies.push(encoded.body);
+        }
+    }
+}
+
 /// Writes all of `block` as chunks of about [`CHUNK_ROWS`].
 pub(super) async fn insert(c: &mut PgConnection, series: SeriesId, block: &Block) -> Result<()> {
-    let n = block.len();
-    if n == 0 {
+    let mut sealed = SealedLists::default();
+    sealed.add(series.resolution, block);
+    if sealed.firsts.is_empty() {
         return Ok(());
     }
-    let n_chunks = ((n + CHUNK_ROWS / 2) / CHUNK_ROWS).max(1);
-    let mut firsts = Vec::with_capacity(n_chunks);
-    let (mut lasts, mut lengths, mut last_rows) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut times, mut bodies) = (Vec::new(), Vec::new());
-    for chunk_idx in 0..n_chunks {
-        let rows = n * chunk_idx / n_chunks..n * (chunk_idx + 1) / n_chunks;
-        let timestamps = block.times.get(rows.clone()).unwrap_or_default();
-        let (Some(first), Some(last)) = (timestamps.first(), timestamps.last()) else { continue };
-        firsts.push(first.micros());
-        lasts.push(last.micros());
-        lengths.push(i64::try_from(rows.len()).unwrap_or(i64::MAX));
-        let ids = block.ids.get(rows.clone()).unwrap_or_default();
-        last_rows.push(ids.iter().max().copied().unwrap_or_default());
-        let encoded = encode(block, rows, Packing::Small);
-        times.push(encoded.times);
-        bodies.push(encoded.body);
-    }
-    let (dataset, resolution) = series.key();
     sqlx::query(
         "INSERT INTO chunks (dataset, resolution, t_first, t_last, n, last_row, times, body)
-         SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-             $7::bytea[], $8::bytea[])",
+         SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+             $6::bigint[], $7::bytea[], $8::bytea[])",
     )
-    .bind(dataset)
-    .bind(resolution)
-    .bind(firsts)
-    .bind(lasts)
-    .bind(lengths)
-    .bind(last_rows)
-    .bind(times)
-    .bind(bodies)
+    .bind(series.dataset.get())
+    .bind(sealed.resolutions)
+    .bind(sealed.firsts)
+    .bind(sealed.lasts)
+    .bind(sealed.lengths)
+    .bind(sealed.last_rows)
+    .bind(sealed.times)
+    .bind(sealed.bodies)
     .execute(c)
     .await?;
     Ok(())

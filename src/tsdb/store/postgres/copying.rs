@@ -5,7 +5,14 @@ use futures::future::{BoxFuture, FutureExt as _};
 use model::{block::Block, dataset::DatasetId, key::KeyId, row::Bucket, timestamp::Timestamp};
 use sqlx::PgConnection;
 
-use super::{PostgresStore, Result, StoreError, append, buckets, catalog, head::Head, tags};
+use super::{
+    PostgresStore, Result, StoreError, append,
+    buckets::{self, OpenBuckets},
+    catalog,
+    commit::Changes,
+    head::Head,
+    tags,
+};
 use crate::{
     catalog::{DatasetRef, NewDataset, TagChange, TagFilter},
     store::{
@@ -133,7 +140,11 @@ async fn put_buckets(
     if head.newest.is_some() {
         return Err(StoreError::NoCopy { dataset });
     }
-    buckets::extend_finest(c, &mut head, new).await?;
+    let mut changes = Changes::default();
+    if let Some(first) = new.first() {
+        let mut open = OpenBuckets::read(c, &head, first.timestamp).await?;
+        buckets::extend_finest(&mut head, &mut open, new, &mut changes);
+    }
     head.kept_from = head.kept_from.max(Some(kept_from));
-    head.commit(c, 0, head.updated_at).await
+    head.commit(c, changes, 0, head.updated_at).await
 }

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 
 use super::{
     Result, buckets, chunks,
+    commit::Changes,
     head::Head,
     pages::{StoredSeries, Wanted},
     tail,
@@ -32,7 +33,7 @@ pub(super) async fn rows(
     chunks::cut(c, head.rows(), span, &head.empty).await?;
     buckets::cut(c, &mut head, span).await?;
     head.recount(c).await?;
-    head.commit(c, 0, now).await?;
+    head.commit(c, Changes::default(), 0, now).await?;
     Ok(Removed { n_rows, revision: head.revision })
 }
 

@@ -16,21 +16,20 @@ use crate::{
     catalog::VALUE_COLUMN,
     rollup::Fold,
     span::Span,
-    store::series::{self, ALL, SETTLED, SeriesId},
+    store::{
+        Appended,
+        series::{self, ALL, SETTLED, SeriesId},
+    },
 };
 
-/// Late rows in the tail that are worth laying over their chunks. A read takes them all into account, so
-/// they cost reads little and spare writers much.
-const LATE_MAX: i64 = 2048;
-
-/// Buckets written since they were last packed that are worth packing.
-const LOOSE_MAX: i64 = 4096;
-
 /// The state of a dataset whose row of `head` is locked until the transaction ends.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) dataset: DatasetId,
     pub(super) revision: u64,
+    /// The number of the transaction that changed the row last. A change of anything of a dataset
+    /// changes the row, too, so that all is as it was as long as this and `revision` are.
+    pub(super) changed_by: i64,
     /// The last row number given.
     pub(super) last_row: i64,
     pub(super) newest: Option<Timestamp>,
@@ -53,8 +52,9 @@ pub(super) struct Head {
     pub(super) updated_at: Timestamp,
 }
 
-/// The numbers of a row of `head`, from `revision` to `n_loose` and the time of the last change.
-type Numbers = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64);
+/// The numbers of a row of `head`, from `revision` to `n_loose`, and the time of the last change and the
+/// transaction that made it.
+type Numbers = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64, i64);
 
 /// The ends of the chunks of rows and of buckets, the column to fold, and the names and types of all
 /// columns.
@@ -67,14 +67,12 @@ impl Head {
     /// [`StoreError::NoDataset`].
     pub(super) async fn lock(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
         let sql = "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose,
-             updated_at FROM head WHERE dataset = $1 FOR NO KEY UPDATE";
+             updated_at, xmin::text::bigint FROM head WHERE dataset = $1 FOR NO KEY UPDATE";
         let found: Option<Numbers> =
             sqlx::query_as(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
-        let Some((revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, updated_at)) =
-            found
-        else {
-            return Err(StoreError::NoDataset { dataset });
-        };
+        let found = found.ok_or(StoreError::NoDataset { dataset })?;
+        let (revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, ..) = found;
+        let (.., updated_at, changed_by) = found;
         // In a statement of its own: one that waits for a lock sees everything else as it was before.
         let (chunks_end, bucket_ends, value_column, names, dtypes): Facts = sqlx::query_as(
             "SELECT (SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = 0),
@@ -104,6 +102,7 @@ impl Head {
         Ok(Self {
             dataset,
             revision: unsigned(revision)?,
+            changed_by,
             last_row,
             newest: newest.map(Timestamp::from_micros),
             kept_from: kept_from.map(Timestamp::from_micros),
@@ -118,6 +117,17 @@ impl Head {
         })
     }
 
+    /// Whether nothing of the dataset was changed between this state and `other`.
+    pub(super) const fn is_same(&self, other: &Self) -> bool {
+        self.revision == other.revision && self.changed_by == other.changed_by
+    }
+
+    /// What the commit that led to this state appended.
+    pub(super) fn appended(&self, rows: &Block) -> Appended {
+        let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        Appended { n_rows, revision: self.revision }
+    }
+
     pub(super) const fn rows(&self) -> SeriesId {
         SeriesId::rows(self.dataset)
     }
@@ -126,6 +136,14 @@ impl Head {
     pub(super) fn bucket_end(&self, resolution: Resolution) -> Option<Timestamp> {
         let place = SETTLED.iter().position(|settled| *settled == resolution)?;
         self.bucket_ends.get(place).copied()?.map(Timestamp::from_micros)
+    }
+
+    /// Notes that buckets up to the one that starts at `end` are in chunks.
+    pub(super) fn set_bucket_end(&mut self, resolution: Resolution, end: Timestamp) {
+        let place = SETTLED.iter().position(|settled| *settled == resolution);
+        if let Some(known) = place.and_then(|place| self.bucket_ends.get_mut(place)) {
+            *known = Some(end.micros());
+        }
     }
 
     /// The first timestamp after all chunks.
@@ -140,44 +158,6 @@ impl Head {
         rows.ids = (self.last_row + 1..=self.last_row + n).collect();
         rows.created = vec![now; rows.len()];
         self.last_row += n;
-    }
-
-    /// Counts one commit more, of `n_rows` new rows, and saves the state with the commit's entry in
-    /// the feed.
-    pub(super) async fn commit(
-        &mut self,
-        c: &mut PgConnection,
-        n_rows: usize,
-        now: Timestamp,
-    ) -> Result<()> {
-        self.revision += 1;
-        let n_rows = i64::try_from(n_rows).unwrap_or(i64::MAX);
-        sqlx::query(
-            "WITH fed AS (INSERT INTO feed (dataset, revision, first_row_id, rows, at)
-                 VALUES ($1, $2, $9, $10, $11)),
-             marked AS (INSERT INTO unsettled (dataset)
-                 SELECT $1::bigint WHERE $7::bigint >= $12::bigint OR $8::bigint >= $13::bigint
-                 ON CONFLICT DO NOTHING)
-             UPDATE head SET revision = $2, last_row = $3, newest = $4, kept_from = $5,
-                 n_fresh = $6, n_late = $7, n_loose = $8, updated_at = $11
-             WHERE dataset = $1",
-        )
-        .bind(self.dataset.get())
-        .bind(self.revision.cast_signed())
-        .bind(self.last_row)
-        .bind(self.newest.map(Timestamp::micros))
-        .bind(self.kept_from.map(Timestamp::micros))
-        .bind(count(self.n_fresh))
-        .bind(count(self.n_late))
-        .bind(count(self.n_loose))
-        .bind(self.last_row - n_rows + 1)
-        .bind(n_rows)
-        .bind(now.micros())
-        .bind(LATE_MAX)
-        .bind(LOOSE_MAX)
-        .execute(c)
-        .await?;
-        Ok(())
     }
 
     /// Saves how much there is to pack, which is no commit.
@@ -203,6 +183,7 @@ impl Head {
     }
 }
 
-fn count(n: usize) -> i64 {
+/// A number of records as the database has it.
+pub(super) fn count(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -1,13 +1,13 @@
 //! Single buckets in their table, which win over those in chunks.
 
 use db::postgres::fault::unsigned;
-use model::{row::Bucket, timestamp::Timestamp};
+use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{Result, tail::bounds};
 use crate::{
     span::{Order, Span},
-    store::series::{SeriesId, direction},
+    store::series::{SeriesId, code, direction},
 };
 
 /// A row of the table, from `t` on.
@@ -61,9 +61,10 @@ pub(super) async fn read_spans(
     let (first, last) = bounds(spans);
     let rows: Vec<Columns> = sqlx::query_as(
         "SELECT t, open, high, low, close, volume, count
-         FROM unnest($3::bigint[], $4::bigint[]) AS s (first, last)
-         JOIN buckets ON dataset = $1 AND resolution = $2 AND t BETWEEN s.first AND s.last
-         ORDER BY t",
+         FROM unnest($3::bigint[], $4::bigint[]) AS s (first, last) CROSS JOIN LATERAL (
+             SELECT * FROM buckets
+             WHERE dataset = $1 AND resolution = $2 AND t BETWEEN s.first AND s.last OFFSET 0
+         ) AS b ORDER BY t",
     )
     .bind(dataset)
     .bind(resolution)
@@ -86,8 +87,10 @@ pub(super) async fn read_each(
     let rows: Vec<Placed> = sqlx::query_as(
         "SELECT b.resolution, t, open, high, low, close, volume, count
          FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS s (resolution, first, last)
-         JOIN buckets b ON b.dataset = $1 AND b.resolution = s.resolution
-             AND t BETWEEN s.first AND s.last ORDER BY t",
+         CROSS JOIN LATERAL (
+             SELECT * FROM buckets WHERE dataset = $1 AND buckets.resolution = s.resolution
+             AND t BETWEEN s.first AND s.last OFFSET 0
+         ) AS b ORDER BY t",
     )
     .bind(series.dataset.get())
     .bind(&resolutions)
@@ -105,16 +108,39 @@ pub(super) async fn read_each(
     Ok(found)
 }
 
+/// Buckets to be written, as the lists that a statement takes.
+#[derive(Debug, Default)]
+pub(super) struct BucketLists {
+    pub(super) resolutions: Vec<i64>,
+    pub(super) times: Vec<i64>,
+    pub(super) opens: Vec<f64>,
+    pub(super) highs: Vec<f64>,
+    pub(super) lows: Vec<f64>,
+    pub(super) closes: Vec<f64>,
+    pub(super) volumes: Vec<f64>,
+    pub(super) counts: Vec<i64>,
+}
+
+impl BucketLists {
+    pub(super) fn add(&mut self, resolution: Resolution, bucket: &Bucket) {
+        self.resolutions.push(code(resolution));
+        self.times.push(bucket.timestamp.micros());
+        self.opens.push(bucket.open);
+        self.highs.push(bucket.high);
+        self.lows.push(bucket.low);
+        self.closes.push(bucket.close);
+        self.volumes.push(bucket.volume);
+        self.counts.push(i64::try_from(bucket.count).unwrap_or(i64::MAX));
+    }
+}
+
 /// Puts buckets of several resolutions in their places.
 pub(super) async fn put(c: &mut PgConnection, buckets: &[(SeriesId, Bucket)]) -> Result<()> {
     let Some((series, _)) = buckets.first() else { return Ok(()) };
-    let numbers = |number: fn(&Bucket) -> f64| -> Vec<f64> {
-        buckets.iter().map(|(_, bucket)| number(bucket)).collect()
-    };
-    let resolutions: Vec<i64> = buckets.iter().map(|(series, _)| series.key().1).collect();
-    let times: Vec<i64> = buckets.iter().map(|(_, bucket)| bucket.timestamp.micros()).collect();
-    let counts: Vec<i64> =
-        buckets.iter().map(|(_, bucket)| i64::try_from(bucket.count).unwrap_or(i64::MAX)).collect();
+    let mut lists = BucketLists::default();
+    for (series, bucket) in buckets {
+        lists.add(series.resolution, bucket);
+    }
     sqlx::query(
         "INSERT INTO buckets (dataset, resolution, t, open, high, low, close, volume, count)
          SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::float8[], $5::float8[],
@@ -124,14 +150,14 @@ pub(super) async fn put(c: &mut PgConnection, buckets: &[(SeriesId, Bucket)]) ->
              volume = excluded.volume, count = excluded.count",
     )
     .bind(series.dataset.get())
-    .bind(resolutions)
-    .bind(times)
-    .bind(numbers(|bucket| bucket.open))
-    .bind(numbers(|bucket| bucket.high))
-    .bind(numbers(|bucket| bucket.low))
-    .bind(numbers(|bucket| bucket.close))
-    .bind(numbers(|bucket| bucket.volume))
-    .bind(counts)
+    .bind(lists.resolutions)
+    .bind(lists.times)
+    .bind(lists.opens)
+    .bind(lists.highs)
+    .bind(lists.lows)
+    .bind(lists.closes)
+    .bind(lists.volumes)
+    .bind(lists.counts)
     .execute(c)
     .await?;
     Ok(())

@@ -85,6 +85,29 @@ pub(super) fn decode(
     Ok(block)
 }
 
+/// Rows to be written, as the lists that a statement takes.
+#[derive(Debug, Default)]
+pub(super) struct RowLists {
+    pub(super) times: Vec<i64>,
+    pub(super) ids: Vec<i64>,
+    pub(super) replaces: Vec<bool>,
+    pub(super) bodies: Vec<Vec<u8>>,
+}
+
+impl RowLists {
+    /// The lists of `rows`; `held` are the timestamps, in order, at which chunks have rows.
+    pub(super) fn new(rows: &Block, held: &[Timestamp]) -> Self {
+        let body = |row_idx| encode_body(rows, row_idx..row_idx + 1, Packing::Quick);
+        let replaces = rows.times.iter().map(|time| held.binary_search(time).is_ok());
+        Self {
+            times: rows.times.iter().map(|time| time.micros()).collect(),
+            ids: rows.ids.clone(),
+            replaces: replaces.collect(),
+            bodies: (0..rows.len()).map(body).collect(),
+        }
+    }
+}
+
 /// Puts rows into the tail. `held` are the timestamps, in order, at which chunks have rows.
 pub(super) async fn put(
     c: &mut PgConnection,
@@ -95,11 +118,7 @@ pub(super) async fn put(
     if rows.is_empty() {
         return Ok(());
     }
-    let times: Vec<i64> = rows.times.iter().map(|time| time.micros()).collect();
-    let replaces: Vec<bool> =
-        rows.times.iter().map(|time| held.binary_search(time).is_ok()).collect();
-    let body = |row_idx| encode_body(rows, row_idx..row_idx + 1, Packing::Quick);
-    let bodies: Vec<Vec<u8>> = (0..rows.len()).map(body).collect();
+    let RowLists { times, ids, replaces, bodies } = RowLists::new(rows, held);
     sqlx::query(
         "INSERT INTO tail (dataset, t, id, replaces, body)
          SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::boolean[], $5::bytea[])
@@ -108,7 +127,7 @@ pub(super) async fn put(
     )
     .bind(dataset.get())
     .bind(times)
-    .bind(&rows.ids)
+    .bind(ids)
     .bind(replaces)
     .bind(bodies)
     .execute(c)

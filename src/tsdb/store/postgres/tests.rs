@@ -12,7 +12,7 @@ use std::{
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::*;
-use crate::store::tests as contract;
+use crate::store::{AppendMode, tests as contract};
 
 /// Counts the databases of this run.
 static N_DATABASES: AtomicU32 = AtomicU32::new(0);
@@ -149,6 +149,123 @@ async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
         assert_eq!(number(&url, &sql), n);
     }
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.batches"), 100_399);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn an_append_notices_what_others_changed() {
+    let url = new_database();
+    let stores = [open(&url), open(&url)];
+    let [mine, other] = &stores;
+    let id = contract::create(mine, contract::new_dataset("shared")).await;
+    let mut want = BTreeMap::new();
+    let mut second = 0;
+    let mut next = |n: i64| -> BTreeMap<i64, f64> {
+        second += n * 7;
+        (0..n).map(|nth| (second - nth * 7, 1.0)).collect()
+    };
+    for round in 0..24_i64 {
+        // Few for the tail, and enough for chunks of rows and of buckets.
+        for n in [1, 3, 900, 40, 5000, 300, 300, 300, 300] {
+            let rows = next(n);
+            contract::append(mine, id, contract::block(rows.clone())).await;
+            want.extend(rows);
+        }
+        let now = Timestamp::from_seconds(round);
+        match round % 4 {
+            0 => {
+                let rows = next(5);
+                contract::append(other, id, contract::block(rows.clone())).await;
+                want.extend(rows);
+            }
+            1 => {
+                let rows: BTreeMap<i64, f64> =
+                    want.keys().rev().step_by(9).take(99).map(|t| (*t, 2.0)).collect();
+                contract::append(other, id, contract::block(rows.clone())).await;
+                want.extend(rows);
+            }
+            2 => other.settle().await.unwrap(),
+            _ => {
+                let column = (format!("added_{round}"), model::dataset::Dtype::Float);
+                let change = DatasetChange::NewColumns(vec![column]);
+                other.change(id, change, now).await.unwrap();
+            }
+        }
+    }
+    let first = *want.keys().next().unwrap();
+    contract::compare(other, id, &want, &[(9, 99, first + 3_000, 99_999)]);
+    let gaps = "SELECT count(*) FROM datasets.head h WHERE revision
+         <> (SELECT count(*) FROM datasets.feed f WHERE f.dataset = h.dataset)";
+    assert_eq!(number(&url, gaps), 0, "each revision is in the feed once");
+}
+
+/// Appends a row while another transaction has the dataset's lock, ends the connection under it, runs
+/// `meanwhile` in that transaction, and returns what became of the append.
+async fn append_on_a_cut_connection(meanwhile: &'static str) -> (String, Result<Appended>) {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("cut")).await;
+    for second in 0..3 {
+        contract::append(&store, id, contract::block([(second, 1.0)])).await;
+    }
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let lock = "BEGIN; SELECT FROM datasets.head FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut other).await.unwrap();
+    let rows = contract::block([(9, 1.0)]);
+    let append =
+        Append { mode: AppendMode::Replace, rows, now: Timestamp::default(), batches: Vec::new() };
+    let appended = store.append(id, append, Box::new(|_, _| ()));
+    let waiting = "FROM pg_stat_activity WHERE application_name = 'triptych'
+         AND datname = current_database() AND wait_event_type = 'Lock'";
+    while number(&url, &format!("SELECT count(*) {waiting}")) == 0 {}
+    run(&url, &format!("SELECT pg_terminate_backend(pid, 9000) {waiting}"));
+    // It waits again, on another connection.
+    while number(&url, &format!("SELECT count(*) {waiting}")) == 0 {}
+    sqlx::raw_sql(meanwhile).execute(&mut other).await.unwrap();
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    (url, appended.await)
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn an_append_whose_connection_was_cut_is_done_once() {
+    let (url, appended) = append_on_a_cut_connection("SELECT").await;
+    assert_eq!(appended.unwrap().revision, 4);
+    assert_eq!(number(&url, "SELECT revision FROM datasets.head"), 4);
+    assert_eq!(number(&url, "SELECT count(*) FROM datasets.feed"), 4);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn an_append_that_may_have_been_done_is_not_repeated() {
+    let sql = "UPDATE datasets.head SET revision = revision + 1";
+    let (url, appended) = append_on_a_cut_connection(sql).await;
+    let error = appended.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    assert_eq!(number(&url, "SELECT revision FROM datasets.head"), 4);
+    assert_eq!(number(&url, "SELECT count(*) FROM datasets.feed"), 3);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_database_that_takes_no_writes_is_unreachable_for_them() {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("read_only")).await;
+    let database = url.rsplit('/').next().unwrap();
+    let set = |value: &str| {
+        let sql = format!("ALTER DATABASE {database} SET default_transaction_read_only = {value}");
+        run(&url, &format!("BEGIN READ WRITE; {sql}; COMMIT"));
+    };
+    contract::append(&store, id, contract::block([(0, 1.0)])).await;
+    set("on");
+    // Of connections made since.
+    let store = open(&url);
+    let error = store.check().await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    let error = contract::try_append(&store, id, contract::block([(1, 1.0)])).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    assert_eq!(contract::newest(&store, id, 9).0.len(), 1, "reads go on");
 }
 
 #[tokio::test]
