@@ -454,8 +454,7 @@ impl Runner {
         let name = source.dataset.clone();
         let dataset = self.in_time("find", self.rows.find(&name)).await?;
         let kept = self.inference.put_dataset(self.topic.id, &name, dataset).await;
-        kept.map_err(StepError::caused_by("keep what was asked"))?;
-        Ok(dataset)
+        kept.map_err(StepError::caused_by("keep which dataset it is"))
     }
 
     async fn in_time<T>(

@@ -174,7 +174,7 @@ impl Inference {
     }
 
     /// Keeps `dataset` as the one that topic `id` reads, if it still reads the one called `name` and
-    /// no number is known.
+    /// no number is known. Returns the number that is kept: of several services the first decides.
     ///
     /// # Errors
     /// [`InferenceError`] if the file fails.
@@ -183,15 +183,18 @@ impl Inference {
         id: TopicId,
         name: &str,
         dataset: DatasetId,
-    ) -> Result<(), InferenceError> {
+    ) -> Result<DatasetId, InferenceError> {
         let _alone = self.change_list().await?;
-        let Some(topic) = self.topic(id) else { return Ok(()) };
-        let mut topic = topic.as_ref().clone();
-        if topic.source.dataset != name || topic.source.dataset_id.is_some() {
-            return Ok(());
+        let Some(topic) = self.topic(id).filter(|topic| topic.source.dataset == name) else {
+            return Ok(dataset);
+        };
+        if let Some(kept) = topic.source.dataset_id {
+            return Ok(kept);
         }
+        let mut topic = topic.as_ref().clone();
         topic.source.dataset_id = Some(dataset);
-        self.put_topic(topic).await.map(drop)
+        self.put_topic(topic).await?;
+        Ok(dataset)
     }
 
     /// Adds `worker` to the whitelist of topic `id` or takes it away, on behalf of `by`, who created
