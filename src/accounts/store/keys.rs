@@ -96,7 +96,7 @@ impl Accounts {
         if known.is_some() {
             return Ok(known);
         }
-        // One asks for all who wait: whether what is remembered of any key holds.
+        // One query for all requests that wait: whether the cached keys still hold.
         let _turn =
             if self.is_remembered(&hash) { Some(self.shared.checks.lock().await) } else { None };
         {

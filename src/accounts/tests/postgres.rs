@@ -132,7 +132,7 @@ async fn while_the_database_is_away_no_key_is_refused_for_good() {
     for answer in futures::future::join_all(many).await {
         assert_eq!(answer, (503, come_again.clone()));
     }
-    // Those who wait for the same question fail with it.
+    // Requests that wait for the same query fail with it.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     tokio::time::resume();
 }

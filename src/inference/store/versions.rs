@@ -1,5 +1,5 @@
-//! What services of one database tell one another by: a number for each topic that changes with what
-//! they keep in memory of it, and one that changes with the list of topics.
+//! How services of one database learn of each other's changes: a number for each topic that changes
+//! with what they keep in memory of it, and one that changes with the list of topics.
 //!
 //! The row of such a number is also the lock of its topic: only one service at a time opens an epoch of
 //! it, closes one, or learns. A file has one service, and none of this.

@@ -82,7 +82,7 @@ fn text(value: Option<&AnyValue>) -> String {
 async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
     let (home, collector) = (Home::new(), Collector::start().await);
     let mut head = Node::head(&["--otlp", &collector.address]);
-    // As a b7s node is told.
+    // By the options of b7s nodes.
     let endpoint = collector.address.trim_start_matches("http://");
     let b7s = ["--enable-tracing", "--tracing-http-endpoint", endpoint];
     let mut worker = Node::worker(&head, &b7s);

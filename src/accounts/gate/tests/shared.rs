@@ -118,7 +118,7 @@ async fn bytes_of_one_service_count_at_another() {
     let limits = Limits { bytes_per_day: 1000, ..Limits::NONE };
     let (_place, _, [one, other]) = two(limits).await;
     assert!(one.lets_in(600).await);
-    assert!(other.lets_in(600).await, "bytes are told after a while");
+    assert!(other.lets_in(600).await, "bytes are counted after a while");
     one.settle().await;
     other.settle().await;
     assert!(!one.lets_in(1).await);

@@ -100,7 +100,7 @@ pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
         f64::from(u32::try_from(N_CLIENTS_OF_SMALL)?) * PERIOD.as_secs_f64() / RUN.as_secs_f64();
     let least = unequal.iter().skip(1).map(|served| f64::from(served.n_done) / wanted);
     let least = least.fold(f64::INFINITY, f64::min);
-    let (value, is_good) = told(unequal.get(1..).unwrap_or_default());
+    let (value, is_good) = judge_demand(unequal.get(1..).unwrap_or_default());
     let value = format!("{least:.2} of what they want, {value}");
     let bar = "0.9 at least, wait 1 s at most";
     rows.push(Row::new("2 heads beside a larger one", value, bar, least >= SMALL_BAR && is_good));
@@ -112,7 +112,7 @@ pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
 /// A row on how equal what the heads got is, and on how long those that are `judged` waited.
 fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     let index = jain(all);
-    let (value, is_good) = told(judged);
+    let (value, is_good) = judge_demand(judged);
     let n_done: Vec<u32> = all.iter().map(|served| served.n_done).collect();
     let value = format!("Jain {index:.3} of {n_done:?}, {value}");
     let bar = "0.95 at least, wait 1 s at most, 5 % refused at most";
@@ -121,7 +121,7 @@ fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
 
 /// How long the requests of these heads waited at most and how many were refused, and whether that is
 /// little.
-fn told(served: &[Served]) -> (String, bool) {
+fn judge_demand(served: &[Served]) -> (String, bool) {
     let wait = served.iter().map(|served| served.longest_wait).max().unwrap_or_default();
     let n_refused: u32 = served.iter().map(|served| served.n_refused).sum();
     let n_done: u32 = served.iter().map(|served| served.n_done).sum();
@@ -239,7 +239,7 @@ pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
     drop(waiting);
     let n_twice = n_twice(&runs);
     let value = format!(
-        "{n_told} of {n_slots} clients told in {error_after:.2?}, all slots taken anew in \
+        "{n_told} of {n_slots} clients got an error in {error_after:.2?}, all slots taken again in \
          {free_after:.2?}, {n_twice} run twice"
     );
     let is_passed =
@@ -247,7 +247,7 @@ pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new(
         "head killed in mid-request",
         value,
-        "told in 1 s, free in 3 s, none twice",
+        "error in 1 s, free in 3 s, none twice",
         is_passed,
     ))
 }

@@ -40,7 +40,7 @@ const N_STUBS: usize = 10_000;
 const N_RETURNING: usize = 1_000;
 /// Workers in one process: it has a listener and a connection for each, of 20 000 files at most.
 const N_TOGETHER: usize = 1_000;
-/// What the head of the largest cluster is told of its connections.
+/// How many connections the head of the largest cluster is allowed.
 const CONNECTIONS_WANTED: u32 = 24_000;
 
 /// How often an offer is repeated, as workers do.
@@ -271,7 +271,7 @@ pub(crate) async fn restart(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("1 000 workers back at their head", value, "30 s at most, 3 each", is_passed))
 }
 
-/// How many connections have been accepted on this machine so far, whoever did.
+/// How many connections this machine has accepted so far, of all its processes.
 fn n_accepted() -> Outcome<u64> {
     let text = fs::read_to_string("/proc/net/snmp")?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));

@@ -15,7 +15,7 @@ async fn cluster_of_zones(zones: &[&str]) -> Cluster {
 }
 
 /// Executes, and returns who did and whether no roll call was needed.
-async fn executed(cluster: &Cluster, request: &Value) -> (Value, bool) {
+async fn execute_once(cluster: &Cluster, request: &Value) -> (Value, bool) {
     let answer = cluster.execute(request.clone()).await;
     let id = answer["request_id"].as_str().unwrap();
     let path = format!("/api/v1/executions/{id}");
@@ -43,10 +43,10 @@ async fn workers_that_offer_what_is_asked_for_run_it_without_a_roll_call() {
     let mut selected = request(&hello, 1);
     selected["config"]["selector"] = json!("zone in (b, c)");
     let want = json!([cluster.workers[2].peer_id().as_str()]);
-    assert_eq!(executed(&cluster, &exact).await.0, want);
+    assert_eq!(execute_once(&cluster, &exact).await.0, want);
     until_held(&cluster, &cluster.workers[2]).await;
-    assert_eq!(executed(&cluster, &exact).await, (want.clone(), true));
-    assert_eq!(executed(&cluster, &selected).await, (want, true));
+    assert_eq!(execute_once(&cluster, &exact).await, (want.clone(), true));
+    assert_eq!(execute_once(&cluster, &selected).await, (want, true));
     cluster.group.shutdown().await;
 }
 

@@ -235,7 +235,7 @@ async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
     pair.insert(&pair.two, 2, 3.0).await;
     let range = log(&pair.one, "&after=0&until=3").await;
     assert_eq!((range.0, log(&pair.two, "&after=0&until=3").await), (200, range.clone()));
-    // What was read before is the same; what was not cannot be told any more.
+    // What was read before is the same; what was not read is not known any more.
     pair.insert(&pair.two, 1, 4.0).await;
     assert_eq!(log(&pair.one, "&after=0&until=3").await, range);
     let restarted = replica_of(&pair.base).await;
