@@ -10,13 +10,13 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from wire import WITHIN_S, call, send
+from processes import Process, free_port, wait_until
+from wire import call, send
 
 N_REPLICAS = 3
 N_DATASETS = 3
@@ -32,42 +32,8 @@ EVENT = re.compile(rb"data: ([^\n]*)\nid: ([^\n]*)\n")
 LOSSES = ["replica0", "nats", "postgres", "replica1", "nats", "replica2", "postgres"]
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def timestamp(second):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(FIRST + second))
-
-
-async def wait_until(is_so, what):
-    end = time.monotonic() + WITHIN_S
-    while True:
-        result = is_so()
-        if await result if asyncio.iscoroutine(result) else result:
-            return
-        assert time.monotonic() < end, f"timed out: {what}"
-        await asyncio.sleep(0.05)
-
-
-class Process:
-    """A program that is killed and started again."""
-
-    def __init__(self, name, command, home):
-        self.name, self.command, self.log = name, command, pathlib.Path(home) / f"{name}.log"
-        self.start()
-
-    def start(self):
-        with open(self.log, "a") as log:
-            self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-            )
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
 
 
 class Servers:
