@@ -263,6 +263,16 @@ pub enum StoreError {
         /// The missing dataset.
         dataset: DatasetId,
     },
+    /// The dataset was moved to another server. Nothing was read or written on this one.
+    #[error("find dataset {dataset} on this server, which was moved to another one")]
+    Moved {
+        /// The moved dataset.
+        dataset: DatasetId,
+        /// The number of the server that has it.
+        place: i64,
+        /// The number of its moves, this one included.
+        generation: i64,
+    },
     /// A row is older than the dataset's pruned rows.
     #[error("take rows from before {kept_from}, which the dataset has let go")]
     Pruned {

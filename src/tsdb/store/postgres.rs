@@ -355,7 +355,13 @@ impl Store for PostgresStore {
     }
 
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
-        self.fetch(move |c| pages::newest_within(c, SeriesId::rows(dataset), n_bytes).boxed())
+        self.read(|c| {
+            async move {
+                catalog::columns(c, dataset).await?;
+                pages::newest_within(c, SeriesId::rows(dataset), n_bytes).await
+            }
+            .boxed()
+        })
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {

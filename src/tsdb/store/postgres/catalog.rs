@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
     Result, StoreError,
-    head::Head,
+    head::{Head, check_place},
     tags,
     texts::{dtype, shown_name, sought},
 };
@@ -358,7 +358,7 @@ pub(super) async fn by_ids(c: &mut PgConnection, ids: Vec<i64>) -> Result<Vec<Da
              ARRAY(SELECT field FROM metadata WHERE dataset = d.id ORDER BY field),
              ARRAY(SELECT value FROM metadata WHERE dataset = d.id ORDER BY field)
          FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (id, place)
-         JOIN datasets d ON d.id = wanted.id JOIN head h ON h.dataset = d.id ORDER BY place",
+         JOIN datasets d ON d.id = wanted.id JOIN head h ON h.dataset = d.id ORDER BY wanted.place",
     )
     .bind(ids)
     .fetch_all(c)
@@ -387,14 +387,17 @@ pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
 /// The number of a dataset's last commit, and a block of its columns without rows.
 ///
 /// # Errors
-/// [`StoreError::NoDataset`].
+/// [`StoreError::NoDataset`], or [`StoreError::Moved`] if another server has the dataset.
 pub(super) async fn columns(c: &mut PgConnection, id: DatasetId) -> Result<(u64, Block)> {
     let sql =
-        "SELECT revision, ARRAY(SELECT dtype FROM columns WHERE dataset = $1 ORDER BY ordinal)
+        "SELECT revision, ARRAY(SELECT dtype FROM columns WHERE dataset = $1 ORDER BY ordinal),
+             place, generation
          FROM head WHERE dataset = $1";
-    let found: Option<(i64, Vec<String>)> =
+    let found: Option<(i64, Vec<String>, Option<i64>, i64)> =
         sqlx::query_as(sql).bind(id.get()).fetch_optional(c).await?;
-    let (revision, dtypes) = found.ok_or(StoreError::NoDataset { dataset: id })?;
+    let (revision, dtypes, place, generation) =
+        found.ok_or(StoreError::NoDataset { dataset: id })?;
+    check_place(id, place, generation)?;
     let dtypes: Vec<Dtype> = dtypes.iter().map(|text| dtype(text)).collect::<Result<_>>()?;
     Ok((unsigned(revision)?, Block::new(&dtypes)))
 }

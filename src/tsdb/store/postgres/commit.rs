@@ -2,7 +2,8 @@
 //! after all others writes.
 //!
 //! The statement writes only if the state is still the one that its writer knows. So a writer that does
-//! not hold the lock may run it too: either nobody changed the dataset since, or nothing happens.
+//! not hold the lock may run it too: either nobody changed or moved the dataset since, or nothing
+//! happens.
 
 use model::timestamp::Timestamp;
 use sqlx::PgConnection;
@@ -29,6 +30,7 @@ WITH locked AS (
     UPDATE head SET revision = $3, last_row = $4, newest = $5, kept_from = $6,
         n_fresh = $7, n_late = $8, n_loose = $9, updated_at = $10
     WHERE dataset = $1 AND revision = $3 - 1 AND xmin::text::bigint = $2
+        AND generation = $35 AND place IS NULL
     RETURNING dataset, xmin::text::bigint AS changed_by
 ), fed AS (
     INSERT INTO feed (dataset, revision, first_row_id, rows, at)
@@ -124,6 +126,7 @@ pub(super) async fn commit(
         .bind(buckets.closes)
         .bind(buckets.volumes)
         .bind(buckets.counts)
+        .bind(head.generation)
         .fetch_optional(c)
         .await?;
     head.changed_by = changed_by.unwrap_or_default();

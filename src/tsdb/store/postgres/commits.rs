@@ -6,7 +6,7 @@ use db::postgres::fault::unsigned;
 use model::dataset::DatasetId;
 use sqlx::PgConnection;
 
-use super::Result;
+use super::{Result, head::check_place};
 use crate::store::{Commit, Heads};
 
 /// The newest commits of those of the datasets that are there, in one statement.
@@ -28,6 +28,9 @@ pub(super) async fn heads(c: &mut PgConnection, datasets: &[i64]) -> Result<Head
     Ok(heads)
 }
 
+/// A commit, if there is one, and where its dataset is.
+type Found = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, i64);
+
 /// The commits of a dataset after one, at most `limit`, in their order.
 pub(super) async fn list(
     c: &mut PgConnection,
@@ -35,17 +38,23 @@ pub(super) async fn list(
     after: u64,
     limit: usize,
 ) -> Result<Vec<Commit>> {
-    let found: Vec<(i64, i64, i64)> = sqlx::query_as(
-        "SELECT revision, first_row_id, rows FROM feed WHERE dataset = $1 AND revision > $2
-         ORDER BY revision LIMIT $3",
+    let found: Vec<Found> = sqlx::query_as(
+        "SELECT f.revision, f.first_row_id, f.rows, h.place, h.generation FROM head h
+         LEFT JOIN feed f ON f.dataset = h.dataset AND f.revision > $2
+         WHERE h.dataset = $1 ORDER BY f.revision LIMIT $3",
     )
     .bind(dataset.get())
     .bind(after.cast_signed())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(c)
     .await?;
-    let commit = |(revision, first_row, n_rows)| {
-        Ok(Commit { revision: unsigned(revision)?, first_row, n_rows: unsigned(n_rows)? })
-    };
-    found.into_iter().map(commit).collect()
+    let mut commits = Vec::with_capacity(found.len());
+    for (revision, first_row, n_rows, place, generation) in found {
+        check_place(dataset, place, generation)?;
+        if let (Some(revision), Some(first_row), Some(n_rows)) = (revision, first_row, n_rows) {
+            let (revision, n_rows) = (unsigned(revision)?, unsigned(n_rows)?);
+            commits.push(Commit { revision, first_row, n_rows });
+        }
+    }
+    Ok(commits)
 }

@@ -17,6 +17,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use super::{
     Result, StoreError,
     chunks::{Chunk, TOUCHES},
+    head::check_place,
     tail, texts,
 };
 use crate::{
@@ -46,8 +47,11 @@ const ROW: i32 = 1;
 /// The kind of the records that are chunks.
 const CHUNK: i32 = 2;
 
+/// The place of a dataset that is on this server: others count from 0.
+const HERE: i64 = -1;
+
 /// A record of one kind: the revision or a number, timestamps or ends, the rows of a chunk, its times
-/// and body, or the types of the columns.
+/// and body, or the types of the columns. That of the state has place and generation for timestamps.
 type Found = (i32, i64, i64, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<String>>);
 
 /// What was read for a page, as it is stored.
@@ -93,7 +97,10 @@ pub(super) async fn read(
     let (mut tail, mut chunks, mut is_all) = (Vec::new(), Vec::new(), true);
     for (kind, id, first, last, n, times, body, dtypes) in found {
         match (kind, body) {
-            (HEAD, _) => head = Some((id, dtypes.unwrap_or_default())),
+            (HEAD, _) => {
+                check_place(dataset, Some(first).filter(|place| *place != HERE), last)?;
+                head = Some((id, dtypes.unwrap_or_default()));
+            }
             (CHUNK, None) => is_all = false,
             (CHUNK, Some(body)) => {
                 let times = times.unwrap_or_default();
@@ -118,7 +125,8 @@ pub(super) async fn read(
 fn statement(order: Order) -> String {
     let direction = direction(order);
     format!(
-        "SELECT {HEAD}, revision, 0::bigint, 0::bigint, 0::bigint, NULL::bytea, NULL::bytea,
+        "SELECT {HEAD}, revision, coalesce(place, {HERE}), generation, 0::bigint,
+             NULL::bytea, NULL::bytea,
              ARRAY(SELECT dtype FROM columns WHERE dataset = $1 ORDER BY ordinal)
          FROM head WHERE dataset = $1
          UNION ALL (SELECT {ROW}, id, t, 0, 0, NULL, body, NULL

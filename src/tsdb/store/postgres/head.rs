@@ -30,6 +30,8 @@ pub(super) struct Head {
     /// The number of the transaction that changed the row last. A change of anything of a dataset
     /// changes the row, too, so that all is as it was as long as this and `revision` are.
     pub(super) changed_by: i64,
+    /// The number of its moves between servers.
+    pub(super) generation: i64,
     /// The last row number given.
     pub(super) last_row: i64,
     pub(super) newest: Option<Timestamp>,
@@ -53,8 +55,19 @@ pub(super) struct Head {
 }
 
 /// The numbers of a row of `head`, from `revision` to `n_loose`, and the time of the last change and the
-/// transaction that made it.
-type Numbers = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64, i64);
+/// transaction that made it, and the last three where the dataset is.
+type Numbers = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64, i64, Option<i64>, i64);
+
+/// Fails unless a dataset is on this server, by `place` and `generation` of its state.
+///
+/// # Errors
+/// [`StoreError::Moved`].
+pub(super) fn check_place(dataset: DatasetId, place: Option<i64>, generation: i64) -> Result<()> {
+    match place {
+        None => Ok(()),
+        Some(place) => Err(StoreError::Moved { dataset, place, generation }),
+    }
+}
 
 /// The ends of the chunks of rows and of buckets, the column to fold, and the names and types of all
 /// columns.
@@ -64,15 +77,16 @@ impl Head {
     /// Locks the state of a dataset and reads it.
     ///
     /// # Errors
-    /// [`StoreError::NoDataset`].
+    /// [`StoreError::NoDataset`], or [`StoreError::Moved`] if another server has the dataset.
     pub(super) async fn lock(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
         let sql = "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose,
-             updated_at, xmin::text::bigint FROM head WHERE dataset = $1 FOR NO KEY UPDATE";
+             updated_at, xmin::text::bigint, place, generation FROM head WHERE dataset = $1 FOR NO KEY UPDATE";
         let found: Option<Numbers> =
             sqlx::query_as(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
         let found = found.ok_or(StoreError::NoDataset { dataset })?;
         let (revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, ..) = found;
-        let (.., updated_at, changed_by) = found;
+        let (.., updated_at, changed_by, place, generation) = found;
+        check_place(dataset, place, generation)?;
         // In a statement of its own: one that waits for a lock sees everything else as it was before.
         let (chunks_end, bucket_ends, value_column, names, dtypes): Facts = sqlx::query_as(
             "SELECT (SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = 0),
@@ -103,6 +117,7 @@ impl Head {
             dataset,
             revision: unsigned(revision)?,
             changed_by,
+            generation,
             last_row,
             newest: newest.map(Timestamp::from_micros),
             kept_from: kept_from.map(Timestamp::from_micros),
@@ -160,16 +175,20 @@ impl Head {
         self.last_row += n;
     }
 
-    /// Saves how much there is to pack, which is no commit.
+    /// Saves how much there is to pack, which is no commit. The row is locked.
     pub(super) async fn save_counts(&self, c: &mut PgConnection) -> Result<()> {
-        sqlx::query("UPDATE head SET n_fresh = $2, n_late = $3, n_loose = $4 WHERE dataset = $1")
-            .bind(self.dataset.get())
-            .bind(count(self.n_fresh))
-            .bind(count(self.n_late))
-            .bind(count(self.n_loose))
-            .execute(c)
-            .await?;
-        Ok(())
+        let saved = sqlx::query(
+            "UPDATE head SET n_fresh = $2, n_late = $3, n_loose = $4
+             WHERE dataset = $1 AND generation = $5 AND place IS NULL",
+        )
+        .bind(self.dataset.get())
+        .bind(count(self.n_fresh))
+        .bind(count(self.n_late))
+        .bind(count(self.n_loose))
+        .bind(self.generation)
+        .execute(c)
+        .await?;
+        if saved.rows_affected() > 0 { Ok(()) } else { Err(sqlx::Error::RowNotFound.into()) }
     }
 
     /// Looks at the rows themselves for what follows from them: after some were removed.

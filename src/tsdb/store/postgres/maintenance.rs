@@ -12,7 +12,9 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{Result, StoreError, append, batches, buckets, delete, head::Head};
+use super::{
+    Result, StoreError, append, batches, buckets, catalog::dataset_id, delete, head::Head,
+};
 
 /// How often it looks for work. Rows grow old slowly.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -66,26 +68,45 @@ pub(super) async fn settle_all(connections: &Connections, unsettled: Unsettled) 
 /// Packs some of what a dataset has to pack; whether there may be more.
 async fn step(c: &mut PgConnection, unsettled: Unsettled) -> Result<bool> {
     let sql = match unsettled {
-        Unsettled::Much => "SELECT dataset FROM unsettled LIMIT 1 FOR UPDATE SKIP LOCKED",
+        Unsettled::Much => {
+            "SELECT u.dataset, h.generation FROM unsettled u JOIN head h USING (dataset)
+             LIMIT 1 FOR UPDATE OF u SKIP LOCKED"
+        }
         Unsettled::Any => {
-            "SELECT dataset FROM head WHERE n_late > 0 OR n_loose > 0
+            "SELECT dataset, generation FROM head WHERE (n_late > 0 OR n_loose > 0) AND place IS NULL
              LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
         }
     };
-    let found: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
-    let Some(dataset) = found.and_then(DatasetId::new) else { return Ok(false) };
-    let mut head = Head::lock(c, dataset).await?;
+    let found: Option<(i64, i64)> = sqlx::query_as(sql).fetch_optional(&mut *c).await?;
+    let Some((dataset, generation)) = found else { return Ok(false) };
+    let dataset = dataset_id(dataset)?;
+    let mut head = match Head::lock(c, dataset).await {
+        Ok(head) if head.generation == generation => head,
+        // It was moved meanwhile: it is packed where it is, or in the next step.
+        Ok(_) => return Ok(true),
+        Err(StoreError::Moved { .. }) => {
+            forget(c, dataset).await?;
+            return Ok(true);
+        }
+        Err(error) => return Err(error),
+    };
     if head.n_late > 0 {
         append::settle_some(c, &mut head).await?;
     }
     let is_more = buckets::settle(c, &mut head).await? || head.n_late > 0;
     head.save_counts(c).await?;
     if !is_more {
-        let sql = "DELETE FROM unsettled WHERE dataset = $1";
-        sqlx::query(sql).bind(dataset.get()).execute(c).await?;
+        forget(c, dataset).await?;
     }
     // There may be another dataset.
     Ok(true)
+}
+
+/// Notes that a dataset has nothing to pack here.
+async fn forget(c: &mut PgConnection, dataset: DatasetId) -> Result<()> {
+    let sql = "DELETE FROM unsettled WHERE dataset = $1";
+    sqlx::query(sql).bind(dataset.get()).execute(c).await?;
+    Ok(())
 }
 
 /// Lets go of all that is too old.

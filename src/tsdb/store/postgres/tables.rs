@@ -4,7 +4,7 @@ use db::postgres::schema::Schema;
 
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 3, tables: TABLES };
+pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 4, tables: TABLES };
 
 /// The tables, in a schema of their own.
 ///
@@ -19,7 +19,8 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 3, tables:
 ///   commits, `last_row` its row numbers; `newest` is its newest row; `kept_from` the timestamp
 ///   before which rows were pruned. `n_fresh` and `n_late` bound from above how many rows of `tail`
 ///   are after and before the end of the last chunk, `n_loose` how many buckets were written since
-///   they were last packed. `generation` is the number of its place among several servers.
+///   they were last packed. `place` is the server that has the dataset, null for this one; `generation`
+///   counts its moves, so that a number that was read before tells whether there was one since.
 /// - `unsettled`: the datasets that have so much to pack that it is worth it: an index of `head` would
 ///   make each of its updates several.
 /// - `chunks`: about 1024 rows each, as `codec` writes them; `resolution` is the length of a bucket in
@@ -99,6 +100,7 @@ CREATE TABLE head (
     n_fresh bigint NOT NULL DEFAULT 0,
     n_late bigint NOT NULL DEFAULT 0,
     n_loose bigint NOT NULL DEFAULT 0,
+    place bigint,
     generation bigint NOT NULL DEFAULT 1,
     updated_at bigint NOT NULL
 ) WITH (fillfactor = 50);

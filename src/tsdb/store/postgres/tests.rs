@@ -3,6 +3,8 @@
 //! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`; `tests/interop/postgres/run.sh`
 //! starts one and runs them.
 
+mod moves;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicU32, Ordering},
