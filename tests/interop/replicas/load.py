@@ -1,6 +1,7 @@
 """Writers and readers of datasets, which go on while parts are lost, and what must hold afterwards."""
 
 import asyncio
+import collections
 import json
 import re
 import time
@@ -8,10 +9,16 @@ import time
 from processes import wait_until
 from wire import call, send
 
+N_DATASETS = 3
+READERS_EACH = 100
 WRITERS_EACH = 4
 ROWS_EACH = 5
 # Between two batches of a writer: as fast as this test's readers can read.
 WRITES_EVERY_S = 0.1
+# Batches that each writer gets through between two losses.
+BATCHES_BETWEEN = 8
+# Rows read at a time.
+PAGE_ROWS = 10_000
 FIRST = 1_700_000_000
 EVENT = re.compile(rb"data: ([^\n]*)\nid: ([^\n]*)\n")
 
@@ -21,48 +28,58 @@ def timestamp(second):
 
 
 class Writer:
-    """Inserts batches of rows with timestamps of its own."""
+    """Inserts batches of rows with timestamps of its own. Every second one names its batches, which are
+    stored once however often they are sent; a row of the others that is sent again replaces itself."""
 
-    def __init__(self, port, key, dataset, place):
-        self.port, self.key, self.dataset, self.place = port, key, dataset, place
-        self.acknowledged, self.n_batches, self.n_refused = [], 0, 0
+    def __init__(self, services, dataset, place):
+        self.services, self.dataset, self.place = services, dataset, place
+        self.is_naming = place % 2 == 0
+        self.acknowledged, self.n_batches, self.n_refused, self.longest_s = [], 0, 0, 0
+        self.refusals = collections.Counter()
 
-    async def run(self, stop):
+    async def run(self, stop, every_s):
         while not stop.is_set():
             first = self.n_batches * ROWS_EACH
             seconds = [(first + n) * WRITERS_EACH + self.place + 1 for n in range(ROWS_EACH)]
             await self.insert(seconds)
             self.n_batches += 1
-            await asyncio.sleep(WRITES_EVERY_S)
+            await asyncio.sleep(every_s)
 
     async def insert(self, seconds):
         """Inserts rows, and tries again until they are acknowledged."""
         rows = [{"timestamp": timestamp(second), "values": {"value": second}} for second in seconds]
         body = {"dataset": self.dataset, "rows": rows}
+        name = [f"Idempotency-Key: {self.dataset}-{seconds[0]}"] if self.is_naming else []
+        began, services = time.monotonic(), self.services
         while True:
-            status, text = await call(self.port, self.key, "POST", "/api/rows/bulk_insert/", body)
+            path = "/api/rows/bulk_insert/"
+            status, text = await call(services.port, services.key, "POST", path, body, name)
             if status in (200, 201):
                 break
             assert status in (0, 502, 503, 504), f"{status} {text}"
+            self.refusals[(status, text)] += 1
             self.n_refused += 1
             await asyncio.sleep(0.1)
         self.acknowledged += seconds
+        self.longest_s = max(self.longest_s, time.monotonic() - began)
 
 
 class Reader:
     """Follows a dataset, and connects again where its stream ends."""
 
-    def __init__(self, port, key, dataset):
-        self.port, self.key, self.dataset = port, key, dataset
-        self.last_id, self.last_number, self.numbers, self.seen = None, 0, set(), set()
-        self.n_connections = 0
+    def __init__(self, services, dataset):
+        self.services, self.dataset = services, dataset
+        # The rows as they came: their numbers, and their values.
+        self.last_id, self.numbers, self.values = None, [], []
+        self.n_connections, self.longest_gap_s, self.read_at = 0, 0, None
 
     async def run(self):
+        path = f"/api/rows/stream/?dataset={self.dataset}"
         while True:
             headers = [f"Last-Event-ID: {self.last_id}"] if self.last_id else []
-            path = f"/api/rows/stream/?dataset={self.dataset}"
             try:
-                response = await send(self.port, self.key, "GET", path, None, headers)
+                services = self.services
+                response = await send(services.port, services.key, "GET", path, None, headers)
                 try:
                     if response.status == 200:
                         self.n_connections += 1
@@ -81,42 +98,118 @@ class Reader:
             assert b"event: reset" not in events, "a stream goes on where it ended"
             for data, cursor in EVENT.findall(events + b"\n"):
                 number = int(cursor.rpartition(b"-")[2])
-                assert number > self.last_number, f"row {number} comes after {self.last_number}"
-                self.last_id, self.last_number = cursor.decode(), number
-                self.numbers.add(number)
-                self.seen.add(int(json.loads(data)["value"]))
+                last = self.numbers[-1] if self.numbers else 0
+                assert number > last, f"row {number} comes after {last}"
+                self.last_id = cursor.decode()
+                self.numbers.append(number)
+                self.values.append(int(json.loads(data)["value"]))
+                self.note_time()
+
+    def note_time(self):
+        now = time.monotonic()
+        if self.read_at:
+            self.longest_gap_s = max(self.longest_gap_s, now - self.read_at)
+        self.read_at = now
 
 
-async def stored(servers, dataset):
+class Load:
+    """The datasets, their writers and their readers."""
+
+    @classmethod
+    async def start(cls, services, every_s=WRITES_EVERY_S):
+        await wait_until(services.are_healthy, "all services respond")
+        self = cls()
+        self.services = services
+        self.datasets = [await create(services, f"lost {n}") for n in range(N_DATASETS)]
+        self.writers = [Writer(services, d, place) for d in self.datasets for place in range(WRITERS_EACH)]
+        # A reader that has a row goes on after it, wherever it is cut off.
+        for writer in self.writers:
+            await writer.insert([writer.place - WRITERS_EACH])
+        self.readers = [Reader(services, d) for d in self.datasets for _ in range(READERS_EACH)]
+        self.reading = [asyncio.create_task(reader.run()) for reader in self.readers]
+        await wait_until(lambda: all(reader.numbers for reader in self.readers), "all readers follow")
+        self.stop = asyncio.Event()
+        self.writing = [asyncio.create_task(w.run(self.stop, every_s)) for w in self.writers]
+        self.n_refused = 0
+        return self
+
+    def era(self):
+        """Names the database in subjects of NATS."""
+        return self.readers[0].last_id.rpartition(":")[2].partition("-")[0]
+
+    async def go_on(self):
+        """Waits until every writer has written more."""
+        wanted = [writer.n_batches + BATCHES_BETWEEN for writer in self.writers]
+        ended = lambda: [task for task in [*self.reading, *self.writing] if task.done()]
+        are_done = lambda: all(w.n_batches >= n for w, n in zip(self.writers, wanted)) or ended()
+        await wait_until(are_done, "writers go on")
+        for task in ended():
+            task.result()
+            raise AssertionError("a reader or writer ended")
+
+    def losses(self):
+        """What writers had to do since this was last asked."""
+        n_refused, self.n_refused = self.n_refused, sum(writer.n_refused for writer in self.writers)
+        longest_s = max(writer.longest_s for writer in self.writers)
+        for writer in self.writers:
+            writer.longest_s = 0
+        n_refused = self.n_refused - n_refused
+        return f"{n_refused} inserts were sent again, the longest took {longest_s:.1f} s"
+
+    async def end(self):
+        """Ends the writers, and checks what they and the readers have."""
+        self.stop.set()
+        await asyncio.gather(*self.writing)
+        for dataset in self.datasets:
+            of_dataset = lambda all: [one for one in all if one.dataset == dataset]
+            await check_dataset(
+                self.services, dataset, of_dataset(self.writers), of_dataset(self.readers)
+            )
+        refusals = sum((writer.refusals for writer in self.writers), collections.Counter())
+        for (status, text), n in refusals.most_common():
+            print(f"{n} × {status or 'no response'} {text}")
+
+
+async def stored(services, dataset):
     """The rows that are stored: their values by their numbers."""
-    path = f"/api/rows/?dataset={dataset}&start={timestamp(-9)}&end={timestamp(86400)}&limit=10000"
-    status, text = await call(servers.port, servers.key, "GET", path)
-    assert status == 200, (status, text)
-    page = json.loads(text)
-    assert page["next"] is None, "all rows are in one page"
-    return {row["id"]: int(row["values"]["value"]) for row in page["results"]}
+    path = f"/api/rows/?dataset={dataset}&start={timestamp(-9)}&end={timestamp(864000)}&limit={PAGE_ROWS}"
+    rows = {}
+    while path:
+        status, text = await call(services.port, services.key, "GET", path)
+        assert status == 200, (status, text)
+        page = json.loads(text)
+        rows |= {row["id"]: int(row["values"]["value"]) for row in page["results"]}
+        path = page["next"] and "/api/" + page["next"].partition("/api/")[2]
+    return rows
 
 
-async def create(servers, name):
+async def create(services, name):
     columns = [{"name": "value", "dtype": "float"}]
     body = {"name": name, "columns": columns}
-    status, text = await call(servers.port, servers.key, "POST", "/api/datasets/", body)
+    status, text = await call(services.port, services.key, "POST", "/api/datasets/", body)
     assert status == 201, (status, text)
     return json.loads(text)["id"]
 
 
-async def check_dataset(servers, dataset, writers, readers):
+async def check_dataset(services, dataset, writers, readers):
     acknowledged = {second for writer in writers for second in writer.acknowledged}
-    rows = await stored(servers, dataset)
+    rows = await stored(services, dataset)
     assert len(rows) == len(set(rows.values())), "no row is stored twice"
     lost = acknowledged - set(rows.values())
     assert not lost, f"dataset {dataset}: {len(lost)} acknowledged rows are lost"
     assert set(rows.values()) == acknowledged, f"dataset {dataset}: there are rows more"
-    have_all = lambda: all(rows.keys() <= reader.numbers for reader in readers)
+    newest = max(rows)
+    have_all = lambda: all(reader.numbers[-1] >= newest for reader in readers)
     await wait_until(have_all, f"dataset {dataset}: all readers have all rows")
-    assert all(reader.seen == acknowledged for reader in readers), "no reader has other rows"
+    once = {second for writer in writers if writer.is_naming for second in writer.acknowledged}
+    for reader in readers:
+        assert rows.keys() <= set(reader.numbers), "every reader has every row"
+        assert set(reader.values) == acknowledged, "no reader has other rows"
+        named = [value for value in reader.values if value in once]
+        assert len(named) == len(once), "no reader has a row of a named batch twice"
     n_connections = sum(reader.n_connections for reader in readers)
+    gap_s = max(reader.longest_gap_s for reader in readers)
     print(
         f"dataset {dataset}: {len(acknowledged)} rows acknowledged = stored = streamed, in order, to"
-        f" {len(readers)} readers over {n_connections} connections"
+        f" {len(readers)} readers over {n_connections} connections, {gap_s:.1f} s without any at most"
     )

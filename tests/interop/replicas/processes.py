@@ -2,6 +2,7 @@
 
 import asyncio
 import pathlib
+import random
 import socket
 import subprocess
 import time
@@ -9,14 +10,24 @@ import time
 from wire import WITHIN_S
 
 
+# Below the ports that systems give to outgoing connections: one of those could take the port of a program
+# that is to be started again.
+PORTS = iter(random.sample(range(10_000, 30_000), 2000))
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that nobody listens on, another one each time."""
+    for port in PORTS:
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
-async def wait_until(is_so, what):
-    end = time.monotonic() + WITHIN_S
+async def wait_until(is_so, what, within_s=WITHIN_S):
+    end = time.monotonic() + within_s
     while True:
         result = is_so()
         if await result if asyncio.iscoroutine(result) else result:
@@ -26,16 +37,17 @@ async def wait_until(is_so, what):
 
 
 class Process:
-    """A program that is killed and started again."""
+    """A program that is killed and started again. `user` runs it if given."""
 
-    def __init__(self, name, command, home):
+    def __init__(self, name, command, home, user=None):
         self.name, self.command, self.log = name, command, pathlib.Path(home) / f"{name}.log"
+        self.user = {"user": user, "group": user, "extra_groups": []} if user else {}
         self.start()
 
     def start(self):
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **self.user
             )
 
     def kill(self):

@@ -38,10 +38,10 @@ async def send(port, key, method, path, body=None, headers=()):
     return Response(int(status_line[1]), found, reader, writer)
 
 
-async def call(port, key, method, path, body=None):
+async def call(port, key, method, path, body=None, headers=()):
     """The status and text of the response; status 0 if there is none."""
     try:
-        response = await asyncio.wait_for(send(port, key, method, path, body), WITHIN_S)
+        response = await asyncio.wait_for(send(port, key, method, path, body, headers), WITHIN_S)
         try:
             chunks = [chunk async for chunk in response.chunks()]
         finally:

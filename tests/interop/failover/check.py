@@ -1,0 +1,147 @@
+"""Kills each process in turn that services, their database and their hints consist of, and shows that what
+was acknowledged is stored, and streamed to every reader once and in order.
+
+    check.py program folder folder-of-PostgreSQL's-programs [part…]
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+
+from load import Load
+from patroni import LEASE_S, Cluster, kill
+from processes import wait_until
+from services import Services
+
+DATABASE = "rows"
+# Between two batches of a writer.
+WRITES_EVERY_S = 0.3
+# How long a part is away that others do without.
+AWAY_S = 1
+# A server that is not the leader any more must not acknowledge a write in this time.
+REFUSES_FOR_S = 2
+LOSSES = [
+    "leader", "nats0", "replica0", "frozen-leader", "haproxy", "standby", "nats1", "postgres", "replica1",
+    "frozen-patroni", "nats2", "etcd", "replica2", "leader",
+]
+
+
+class Test:
+    def __init__(self, cluster, services):
+        self.cluster, self.services = cluster, services
+
+    async def lose(self, what):
+        """Kills a part, and starts it again."""
+        processes = {"haproxy": self.services.balancer, "etcd": self.cluster.etcd}
+        processes |= {process.name: process for process in self.services.replicas}
+        processes |= {process.name: process for process in self.services.nats}
+        if process := processes.get(what):
+            process.kill()
+            # What etcd holds expires meanwhile.
+            await asyncio.sleep(LEASE_S + AWAY_S if what == "etcd" else AWAY_S)
+            process.start()
+            return
+        leader = await self.cluster.leader()
+        match what:
+            case "leader":
+                leader.kill_all()
+                await self.wait_for_other(leader)
+                leader.patroni.start()
+            case "standby":
+                standby = await self.cluster.copy()
+                standby.kill_all()
+                await asyncio.sleep(AWAY_S)
+                standby.patroni.start()
+            case "postgres":
+                kill(leader.postgres()[:1], signal.SIGKILL)
+            case "frozen-leader":
+                await self.freeze(leader, [leader.patroni.process.pid, *leader.postgres()])
+            case "frozen-patroni":
+                await self.freeze(leader, [leader.patroni.process.pid])
+
+    async def wait_for_other(self, old):
+        async def leads():
+            return await self.cluster.leader() not in (None, old)
+
+        await wait_until(leads, "another server leads")
+
+    async def freeze(self, leader, pids):
+        """Stops processes of the leader until another one leads; then the server acknowledges nothing."""
+        kill(pids, signal.SIGSTOP)
+        try:
+            await self.wait_for_other(leader)
+            # The server goes on before its Patroni learns that it does not lead.
+            kill(pids[1:], signal.SIGCONT)
+            write = leader.psql("INSERT INTO written VALUES (1)", DATABASE)
+            quiet = subprocess.DEVNULL
+            psql = await asyncio.create_subprocess_exec(*write, stdout=quiet, stderr=quiet)
+            try:
+                await asyncio.wait_for(psql.wait(), REFUSES_FOR_S)
+            except asyncio.TimeoutError:
+                pass
+        finally:
+            kill(pids, signal.SIGCONT)
+        status = await psql.wait()
+        assert status != 0, "a server that leads no more acknowledged a write"
+
+    async def run(self, losses):
+        await self.cluster.wait_until_whole()
+        load = await Load.start(self.services, WRITES_EVERY_S)
+        await load.go_on()
+        for what in losses:
+            began = time.monotonic()
+            await self.lose(what)
+            await self.cluster.wait_until_whole()
+            await wait_until(self.services.are_healthy, "all services are healthy again")
+            took = time.monotonic() - began
+            await load.go_on()
+            print(f"lost {what}, all was well after {took:.1f} s: {load.losses()}", flush=True)
+        await load.end()
+        await self.check_revisions()
+
+    async def check_revisions(self):
+        leader = await self.cluster.leader()
+        sql = "SELECT dataset, count(*), min(f.revision), max(f.revision), max(head.revision)"
+        sql += " FROM datasets.feed f JOIN datasets.head USING (dataset) GROUP BY dataset"
+        for line in (await leader.query(sql, DATABASE)).splitlines():
+            dataset, n, first, last, head = map(int, line.split(","))
+            assert (n, last) == (last - first + 1, head), f"commits of dataset {dataset}: {line}"
+            print(f"dataset {dataset}: {n} commits, {first} to {last} without a gap")
+
+
+async def create_database(cluster):
+    await cluster.wait_until_whole()
+    leader = await cluster.leader()
+    assert await leader.query(f"CREATE DATABASE {DATABASE}") is not None
+    assert await leader.query("CREATE TABLE written (number integer)", DATABASE) is not None
+
+    async def is_found():
+        url = f"postgres://postgres@127.0.0.1:{cluster.port}/{DATABASE}"
+        command = [f"{leader.bin}/psql", "--command", "SELECT 1", url]
+        quiet = subprocess.DEVNULL
+        psql = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
+        return await psql.wait() == 0
+
+    await wait_until(is_found, "the balancer finds the leader")
+    return f"postgres://postgres@127.0.0.1:{cluster.port}/{DATABASE}"
+
+
+def main():
+    program, home, bin, *losses = sys.argv[1:]
+    cluster = Cluster(home, bin)
+    services = Services(home, 3, cluster.balancer_config())
+    try:
+        database = asyncio.run(create_database(cluster))
+        services.serve(program, database)
+        asyncio.run(Test(cluster, services).run(losses or LOSSES))
+    except BaseException:
+        services.print_logs(cluster.processes())
+        raise
+    finally:
+        services.end()
+        cluster.end()
+
+
+main()

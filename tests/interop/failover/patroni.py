@@ -1,0 +1,155 @@
+"""PostgreSQL servers under Patroni, with etcd: one takes writes, and another one is a copy of it."""
+
+import asyncio
+import json
+import os
+import pathlib
+import signal
+
+from processes import Process, free_port, wait_until
+from wire import send
+
+N_NODES = 3
+# Where there is no word of a leader for this long, another one is elected.
+LEASE_S = 8
+RESPONDS_WITHIN_S = 2
+# A server that was the leader is copied anew at worst.
+WHOLE_WITHIN_S = 90
+SETTINGS = {
+    "ttl": LEASE_S,
+    "loop_wait": 1,
+    "retry_timeout": 3,
+    "synchronous_mode": True,
+    "synchronous_mode_strict": True,
+    "failsafe_mode": True,
+    "postgresql": {"use_pg_rewind": True, "parameters": {"max_connections": 200}},
+}
+
+
+def kill(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+class Node:
+    """A server, and the Patroni that runs it."""
+
+    def __init__(self, name, etcd_port, home, bin):
+        self.name, self.folder, self.bin = name, pathlib.Path(home) / name, bin
+        self.port, self.rest_port = free_port(), free_port()
+        address, rest = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.rest_port}"
+        config = {
+            "scope": "rows",
+            "name": name,
+            "restapi": {"listen": rest, "connect_address": rest},
+            "etcd3": {"hosts": [f"127.0.0.1:{etcd_port}"]},
+            "bootstrap": {"dcs": SETTINGS, "initdb": [{"encoding": "UTF8"}, "no-locale"]},
+            "postgresql": {
+                "listen": address,
+                "connect_address": address,
+                "data_dir": str(self.folder),
+                "bin_dir": bin,
+                "pgpass": f"{self.folder}.pgpass",
+                "authentication": {
+                    "superuser": {"username": "postgres"},
+                    "replication": {"username": "replicator"},
+                },
+                "parameters": {"unix_socket_directories": ""},
+                "pg_hba": [f"host {what} all 127.0.0.1/32 trust" for what in ["all", "replication"]],
+            },
+        }
+        # All JSON is YAML.
+        path = pathlib.Path(home) / f"{name}.yml"
+        path.write_text(json.dumps(config))
+        user = "postgres" if os.geteuid() == 0 else None
+        self.patroni = Process(f"patroni-{name}", ["patroni", str(path)], home, user)
+
+    def postgres(self):
+        """The processes of the server, the one that started the others first."""
+        try:
+            pid = int((self.folder / "postmaster.pid").read_text().splitlines()[0])
+            return [pid, *map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        except (FileNotFoundError, IndexError):
+            return []
+
+    def kill_all(self):
+        self.patroni.kill()
+        kill(self.postgres(), signal.SIGKILL)
+
+    async def has_role(self, role):
+        """Whether Patroni says that the server has a role, as the balancer asks it."""
+        try:
+            within = asyncio.timeout(RESPONDS_WITHIN_S)
+            async with within:
+                response = await send(self.rest_port, "", "GET", f"/{role}")
+                response.writer.close()
+                return response.status == 200
+        except (OSError, ValueError, asyncio.TimeoutError):
+            return False
+
+    def psql(self, sql, database="postgres"):
+        url = f"postgres://postgres@127.0.0.1:{self.port}/{database}"
+        return [f"{self.bin}/psql", "--no-psqlrc", "--csv", "--tuples-only", "--command", sql, url]
+
+    async def query(self, sql, database="postgres"):
+        """The answer of the server; None where it has none."""
+        quiet = asyncio.subprocess.DEVNULL
+        command = self.psql(sql, database)
+        psql = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=quiet)
+        told, _ = await psql.communicate()
+        return told.decode().strip() if psql.returncode == 0 else None
+
+
+class Cluster:
+    """The servers, and the etcd in which they agree."""
+
+    def __init__(self, home, bin):
+        client, peer, self.port = free_port(), free_port(), free_port()
+        urls = [f"http://127.0.0.1:{port}" for port in (client, peer)]
+        etcd = ["etcd", "--data-dir", f"{home}/etcd", "--initial-cluster", f"default={urls[1]}"]
+        for flag, url in [("client-urls", urls[0]), ("peer-urls", urls[1])]:
+            etcd += [f"--listen-{flag}", url]
+        etcd += ["--advertise-client-urls", urls[0], "--initial-advertise-peer-urls", urls[1]]
+        self.etcd = Process("etcd", etcd, home)
+        self.nodes = [Node(f"pg{n}", client, home, bin) for n in range(N_NODES)]
+
+    def balancer_config(self):
+        """Leads those who connect to the leader, and cuts them off where it is one no more."""
+        lines = [
+            "listen postgres", f" bind 127.0.0.1:{self.port}", " mode tcp", " timeout client 30m",
+            " timeout server 30m", " timeout check 1s", " option httpchk GET /primary",
+            " default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions",
+        ]
+        for node in self.nodes:
+            lines.append(f" server {node.name} 127.0.0.1:{node.port} check port {node.rest_port}")
+        return lines
+
+    async def leader(self):
+        """The server that takes writes; None if there is none."""
+        are_leaders = await asyncio.gather(*(node.has_role("primary") for node in self.nodes))
+        return next((node for node, is_one in zip(self.nodes, are_leaders) if is_one), None)
+
+    async def copy(self):
+        """The server that has all that was acknowledged, beside the leader."""
+        are_copies = await asyncio.gather(*(node.has_role("synchronous") for node in self.nodes))
+        return next((node for node, is_one in zip(self.nodes, are_copies) if is_one), None)
+
+    async def is_whole(self):
+        leader = await self.leader()
+        sql = "SELECT count(*), count(*) FILTER (WHERE sync_state = 'sync') FROM pg_stat_replication"
+        sql += " WHERE state = 'streaming'"
+        return leader and await leader.query(sql) == f"{N_NODES - 1},1"
+
+    async def wait_until_whole(self):
+        await wait_until(self.is_whole, "all servers of the database are back", WHOLE_WITHIN_S)
+
+    def processes(self):
+        return [self.etcd, *(node.patroni for node in self.nodes)]
+
+    def end(self):
+        for node in self.nodes:
+            node.kill_all()
+        self.etcd.kill()

@@ -1,0 +1,22 @@
+# Sourced by tests that need PostgreSQL, which is installed from Debian's packages if missing. POSTGRES_BIN
+# names the folder of another version's programs. Sets `bin`, `folder`, a temporary folder of the server's
+# user, and `as_root` and `as_server`, which commands start with that run as these users.
+find_programs() { ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1; }
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+as_root=()
+[[ $EUID = 0 ]] || as_root=(sudo)
+bin=${POSTGRES_BIN:-$(find_programs)}
+if [[ -z $bin ]]; then
+    "${as_root[@]}" apt-get install --yes --no-install-recommends postgresql >&2
+    bin=$(find_programs)
+fi
+folder=$(mktemp -d)
+# The server refuses to run as root.
+as_server=()
+if [[ $EUID = 0 ]]; then
+    as_server=(runuser -u postgres --)
+    id postgres >/dev/null 2>&1 || useradd --system --no-create-home postgres
+    chown postgres "$folder"
+fi

@@ -1,0 +1,70 @@
+"""Dataset services on one database, the NATS servers between them, and the balancer before them."""
+
+import pathlib
+import subprocess
+import sys
+
+from processes import Process, free_port
+from wire import call
+
+N_REPLICAS = 3
+# The end of a log that is printed where a test fails.
+LOG_BYTES = 3000
+
+
+class Services:
+    """All that runs, but for the database. `balanced` is what else the balancer is configured for."""
+
+    def __init__(self, home, n_nats=1, balanced=()):
+        self.home, self.port = home, free_port()
+        self.ports = [free_port() for _ in range(N_REPLICAS)]
+        self.nats_ports = [free_port() for _ in range(n_nats)]
+        self.routes = [free_port() for _ in range(n_nats)]
+        self.nats = [Process(f"nats{n}", self.nats_command(n), home) for n in range(n_nats)]
+        config = pathlib.Path(home) / "haproxy.cfg"
+        config.write_text("\n".join([*self.balancer_config(), *balanced, ""]))
+        self.balancer = Process("haproxy", ["haproxy", "-db", "-f", str(config)], home)
+        self.replicas = []
+
+    def nats_command(self, n):
+        command = ["nats-server", "--addr", "127.0.0.1", "--port", str(self.nats_ports[n])]
+        if len(self.routes) == 1:
+            return command
+        routes = [f"nats://127.0.0.1:{port}" for port in self.routes]
+        return [*command, "--cluster_name", "rows", "--cluster", routes[n], "--routes", ",".join(routes)]
+
+    def serve(self, program, database):
+        """Creates a key, and starts the services."""
+        told = subprocess.run(
+            [program, "keys", "create", "owner", "--database", database],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        at = told.index("UP-")
+        self.key = told[at : at + 27]
+        serve = [program, "datasets", "serve", "--unlimited-loopback", "--store", database]
+        serve += ["--raw-range-cap", "0"]
+        serve += ["--fanout", ",".join(f"nats://127.0.0.1:{port}" for port in self.nats_ports)]
+        for n, port in enumerate(self.ports):
+            place = ["--listen", f"127.0.0.1:{port}", "--data-dir", f"{self.home}/replica{n}"]
+            self.replicas.append(Process(f"replica{n}", [*serve, *place], self.home))
+
+    def balancer_config(self):
+        lines = [
+            "global", " maxconn 4000", "defaults", " mode http", " timeout connect 2s",
+            " timeout client 90s", " timeout server 90s", " option redispatch", "listen replicas",
+            f" bind 127.0.0.1:{self.port}", " balance leastconn", " option httpchk GET /health",
+            " default-server check inter 500ms fall 2 rise 1",
+        ]
+        return lines + [f" server replica{n} 127.0.0.1:{port}" for n, port in enumerate(self.ports)]
+
+    async def are_healthy(self):
+        answers = [await call(port, self.key, "GET", "/health") for port in [*self.ports, self.port]]
+        return all(status == 200 for status, _ in answers)
+
+    def print_logs(self, others=()):
+        for process in [*self.replicas, *self.nats, self.balancer, *others]:
+            print(f"== {process.name}\n{process.log.read_text()[-LOG_BYTES:]}", file=sys.stderr)
+
+    def end(self):
+        for process in [self.balancer, *self.replicas, *self.nats]:
+            process.kill()
