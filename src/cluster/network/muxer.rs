@@ -52,6 +52,10 @@ const UNCOUNTED_BYTES: usize = 4 * 1024;
 /// How long a connection is not read once its peer's part of the budget is used up.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a connection may take to be closed. Over a lost link what is to be sent first never leaves,
+/// and the connection would seem to stand; a peer that is back dials again as soon.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+
 /// The length of a frame's header.
 const HEADER_BYTES: usize = 12;
 
@@ -88,7 +92,7 @@ impl Multiplex {
             pause: None,
         };
         let connection = Connection::new(socket, config, mode);
-        Muxer { connection, buffered, waiting: VecDeque::new(), waker: None }
+        Muxer { connection, buffered, waiting: VecDeque::new(), waker: None, close_by: None }
     }
 }
 
@@ -280,6 +284,8 @@ pub(super) struct Muxer<C> {
     waiting: VecDeque<Substream>,
     /// Who waits for an inbound stream.
     waker: Option<Waker>,
+    /// When it is closed, done or not, once it is being closed.
+    close_by: Option<Pin<Box<Sleep>>>,
 }
 
 impl<C: AsyncRead + AsyncWrite + Unpin> Muxer<C> {
@@ -322,6 +328,10 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
+        let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(CLOSE_WITHIN)));
+        if close_by.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
         self.connection.poll_close(context)
     }
 

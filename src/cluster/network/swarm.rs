@@ -27,8 +27,10 @@ use super::{
     guard::Guard,
     handshake::Handshakes,
     muxer::{Multiplex, NEGOTIATING_MAX},
+    reconnect::Reconnects,
     rendezvous,
     resolve::{Names, Resolve},
+    socket,
     streams::{self, Gate},
     table::Table,
 };
@@ -93,6 +95,8 @@ pub(super) type Gossip =
 pub(super) struct Behaviour {
     pub(super) limits: connection_limits::Behaviour,
     pub(super) cut_off: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
+    /// Before all that keeps something of a connection.
+    reconnects: Reconnects,
     /// Before gossip: a connection serves its protocols in this order, and the answers to a burst of
     /// roll calls are not to wait for the whole burst.
     pub(super) streams: streams::Behaviour,
@@ -130,10 +134,11 @@ fn transport(
     names: &Names,
     budget: Budget,
 ) -> Result<Handshakes<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
-    let mut websocket = websocket::Config::new(Resolve::new(names.clone()));
+    let tcp = || Resolve::new(names.clone()).map(|stream, _| socket::watch(stream));
+    let mut websocket = websocket::Config::new(tcp());
     websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
     let joined = websocket
-        .or_transport(Resolve::new(names.clone()))
+        .or_transport(tcp())
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(keypair)?)
         .multiplex_ext(move |peer, _| Multiplex { budget, peer: *peer })
@@ -179,6 +184,7 @@ fn behaviour(
     Ok(Behaviour {
         limits: connection_limits::Behaviour::new(limits),
         cut_off: allow_block_list::Behaviour::default(),
+        reconnects: Reconnects::default(),
         gossip: gossipsub::Behaviour::new_with_subscription_filter(
             MessageAuthenticity::Signed(keypair.clone()),
             gossip,
