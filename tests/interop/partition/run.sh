@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Tests how a cluster heals from lost links, with network namespaces of its own and a built program:
+#     tests/interop/partition/run.sh path/to/triptych
+# Needs to be root and to make network namespaces, else it says that it was left out; Python 3.11 or
+# later, iproute2 and iptables, which are installed from Debian's packages if missing. Outside its own
+# namespaces nothing changes.
+set -euo pipefail
+program=$(realpath "${1:?give the path of the triptych program}")
+cd "$(dirname "$0")"
+export PATH=$PATH:/usr/sbin:/sbin
+if [[ $EUID != 0 ]]; then
+    echo "left out: network namespaces need root"
+    exit 0
+fi
+for pair in ip:iproute2 iptables:iptables; do
+    command -v "${pair%:*}" >/dev/null ||
+        apt-get install --yes --no-install-recommends "${pair#*:}" >&2
+done
+if ! ip netns add "tpt$$" 2>/dev/null; then
+    echo "left out: no network namespaces can be made here"
+    exit 0
+fi
+ip netns del "tpt$$"
+folder=$(mktemp -d)
+remove() {
+    local name
+    for name in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep "^tp$$-"); do
+        # Its processes were started by this script alone.
+        ip netns pids "$name" | xargs --no-run-if-empty kill -9 || true
+        ip netns del "$name"
+    done
+    rm -rf "$folder"
+}
+trap remove EXIT
+trap 'exit 1' INT TERM
+ip netns add "tp$$-b"
+ip netns exec "tp$$-b" python3 -B check.py "$program" "$folder" "tp$$"
