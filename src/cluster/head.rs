@@ -206,14 +206,15 @@ impl Head {
     pub fn new(context: NodeContext, subgroups: &[Subgroup], options: HeadOptions) -> Self {
         let HeadOptions { signatures, answer_within, registry } = options;
         let events = Events::new(context.clock.clone());
+        let n_peers_max = context.peers.n_max();
         let head = Self(Arc::new(Inner {
-            lines: Lines::new(context.network.clone(), context.group.clone()),
+            lines: Lines::new(context.network.clone(), context.group.clone(), n_peers_max),
             context,
             subgroups: subgroups.to_vec(),
             signatures,
             answer_within,
             inboxes: Inboxes::default(),
-            slots: Slots::new(registry.clone()),
+            slots: Slots::new(registry.clone(), n_peers_max),
             registry,
             heeding: tokio::sync::Mutex::default(),
             installs: Installs::default(),

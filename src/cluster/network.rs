@@ -29,7 +29,7 @@ mod swarm;
 mod table;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     io,
     net::IpAddr,
     path::PathBuf,
@@ -49,7 +49,7 @@ use tokio::{
 };
 
 use self::{
-    actor::{Actor, Command},
+    actor::{Actor, Command, Connections},
     address_scope::Scope,
     budget::Budget,
     dialer::Dialer,
@@ -226,7 +226,8 @@ impl Network {
         group: &Group,
         options: NetworkOptions,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
-        Self::start_with(group, options, guard::ALLOWANCES).await
+        let n_peers = options.connectivity.remembered_peers();
+        Self::start_with(group, options, guard::ALLOWANCES.for_peers(n_peers)).await
     }
 
     async fn start_with(
@@ -280,7 +281,7 @@ impl Network {
             guard,
             db,
             bounds: connectivity.connections,
-            standing: BTreeMap::new(),
+            connections: Connections::default(),
             names,
             neighbors: HashSet::new(),
             next_look: Instant::now(),

@@ -310,6 +310,7 @@ impl Node {
         let (execution, work) = (options.execution, options.work);
         let n_boot_nodes = boot_nodes.len();
         let must_reach_boot_nodes = options.connectivity.must_reach_boot_nodes;
+        let n_peers_max = options.connectivity.remembered_peers();
         let registry = registry(&role, &options.connectivity, &work)?;
         let functions = Functions::open_with(options.functions_dir, options.sources).await?;
         let network_options = NetworkOptions {
@@ -328,7 +329,7 @@ impl Node {
         let context = NodeContext {
             network,
             functions,
-            peers: Peers::new(clock.clone()),
+            peers: Peers::new(clock.clone(), n_peers_max),
             identity,
             metrics: metrics::new(),
             clock,
@@ -352,12 +353,7 @@ impl Node {
             .and_then(|(listener, tls)| serve_api(&node_role, listener, tls, rest, serving));
         info!(role, "node starting");
         join(&context.network, &subgroups, must_reach_boot_nodes).await?;
-        let offers = offers::Offers {
-            context: context.clone(),
-            node_role: node_role.clone(),
-            subgroups,
-            identified,
-        };
+        let offers = offers::Offers::new(context.clone(), node_role.clone(), subgroups, identified);
         working.spawn("offers", offers.run());
         info!(component = "node", concurrency, "starting node main loop");
         Ok(Self {

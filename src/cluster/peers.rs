@@ -26,9 +26,9 @@ use crate::{
     result_groups::ResultGroup,
 };
 
-/// The most peers remembered. Past it, the one that was lost longest ago is forgotten; while all are
-/// connected, a new one is not taken in. Above the bound on connections.
-pub(crate) const PEERS_MAX: usize = 4096;
+/// The part of the peers remembered that is forgotten at one time, as a divisor, so that to look for
+/// those that were lost longest ago costs little for each that comes.
+const FORGOTTEN_PART: usize = 32;
 
 /// How long a peer that was lost is still listed. A worker that restarts without a key comes back
 /// under another id, so its old one should not stay for long.
@@ -41,6 +41,9 @@ pub(crate) const NAMES_MAX: usize = 1024;
 #[derive(Debug, Clone)]
 pub struct Peers {
     table: Arc<Mutex<BTreeMap<PeerId, Peer>>>,
+    /// The most peers remembered. Past it, those that were lost longest ago are forgotten; while all are
+    /// connected, a new one is not taken in.
+    n_max: usize,
     n_joins: Arc<AtomicU64>,
     /// Rung when a peer has said what it speaks.
     identified: Arc<Notify>,
@@ -93,14 +96,24 @@ impl Peer {
     pub fn subgroups(&self) -> Vec<String> {
         self.topics.iter().filter(|topic| *topic != GENERAL_TOPIC).cloned().collect()
     }
+
+    fn speaks(&self, protocol: &str) -> bool {
+        self.protocols.iter().any(|spoken| spoken == protocol)
+    }
 }
 
 impl Peers {
-    /// An empty table that dates what it hears by `clock`.
+    /// An empty table of at most `n_max` peers that dates what it hears by `clock`.
     #[must_use]
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: Clock, n_max: usize) -> Self {
         let (table, n_joins, identified) = (Arc::default(), Arc::default(), Arc::default());
-        Self { table, n_joins, identified, clock }
+        Self { table, n_max, n_joins, identified, clock }
+    }
+
+    /// The most peers remembered.
+    #[must_use]
+    pub const fn n_max(&self) -> usize {
+        self.n_max
     }
 
     /// Takes note of what happened on the network.
@@ -190,7 +203,7 @@ impl Peers {
     pub fn work_protocol(&self, peer: &PeerId) -> WorkProtocol {
         let table = self.table.lock();
         let Some(peer) = table.get(peer) else { return WorkProtocol::B7sV2 };
-        if peer.protocols.iter().any(|spoken| spoken == LINE_PROTOCOL) {
+        if peer.speaks(LINE_PROTOCOL) {
             WorkProtocol::Line
         } else if peer.is_older {
             WorkProtocol::B7sV1
@@ -211,10 +224,17 @@ impl Peers {
         self.table.lock().values().filter(|peer| peer.is_connected).count()
     }
 
+    /// Whether `peer` is connected and speaks `protocol`.
+    #[must_use]
+    pub fn speaks(&self, peer: &PeerId, protocol: &str) -> bool {
+        let table = self.table.lock();
+        table.get(peer).is_some_and(|peer| peer.is_connected && peer.speaks(protocol))
+    }
+
     /// Returns the connected peers that speak `protocol`, by id.
     #[must_use]
     pub fn speaking(&self, protocol: &str) -> Vec<PeerId> {
-        self.connected(|peer| peer.protocols.iter().any(|spoken| spoken == protocol))
+        self.connected(|peer| peer.speaks(protocol))
     }
 
     /// Whether `peer` is connected and has not said yet what it speaks.
@@ -296,16 +316,27 @@ impl Peers {
     fn update(&self, peer: &PeerId, change: impl FnOnce(&mut Peer)) {
         let now = self.clock.now();
         let mut table = self.table.lock();
-        if !table.contains_key(peer) && table.len() >= PEERS_MAX {
-            let lost = table.iter().filter(|(_, peer)| !peer.is_connected);
-            let oldest = lost.min_by_key(|(_, peer)| peer.last_seen).map(|(id, _)| id.clone());
-            let Some(oldest) = oldest else { return };
-            table.remove(&oldest);
+        if !table.contains_key(peer)
+            && table.len() >= self.n_max
+            && !forget_lost(&mut table, self.n_max.div_ceil(FORGOTTEN_PART))
+        {
+            return;
         }
         let known = table.entry(peer.clone()).or_default();
         known.last_seen = now;
         change(known);
     }
+}
+
+/// Forgets the `n` peers that were lost longest ago. Returns whether there were any.
+fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
+    let lost = table.iter().filter(|(_, peer)| !peer.is_connected);
+    let mut lost: Vec<_> = lost.map(|(id, peer)| (peer.last_seen, id.clone())).collect();
+    lost.sort_unstable();
+    for (_, id) in lost.iter().take(n) {
+        table.remove(id);
+    }
+    !lost.is_empty()
 }
 
 #[cfg(test)]
@@ -321,7 +352,7 @@ mod tests {
     #[test]
     fn a_lost_peer_is_listed_for_ten_minutes_but_listens_no_more() {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
-        let peers = Peers::new(clock.clone());
+        let peers = Peers::new(clock.clone(), 8);
         peers.note(&Event::Connected(id(1)));
         peers.note(&Event::Joined { peer: id(1), topic: "gpu".into() });
         peers.note(&Event::Joined { peer: id(1), topic: GENERAL_TOPIC.into() });
@@ -336,7 +367,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiting_for_the_protocols_of_a_peer_is_bounded() {
-        let peers = Peers::new(Clock::system());
+        let peers = Peers::new(Clock::system(), 8);
         let (began, within) = (Instant::now(), Duration::from_secs(1));
         peers.wait_until_identified(&id(1), within).await;
         assert_eq!(began.elapsed(), Duration::ZERO, "it is not here");
@@ -356,7 +387,7 @@ mod tests {
 
     #[test]
     fn heads_are_not_listed_as_subscribed_workers() {
-        let peers = Peers::new(Clock::system());
+        let peers = Peers::new(Clock::system(), 8);
         for n in [1, 2] {
             peers.note(&Event::Connected(id(n)));
             peers.note(&Event::Joined { peer: id(n), topic: GENERAL_TOPIC.into() });
@@ -367,20 +398,20 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_gossip_of_strangers_adds_no_peer() {
-        let peers = Peers::new(Clock::system());
-        for n in 0..PEERS_MAX {
+        let peers = Peers::new(Clock::system(), 20);
+        for n in 0..peers.n_max() {
             let id = format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap();
             peers.note(&Event::Connected(id));
         }
         peers.note(&Event::Connected(id(1)));
-        assert_eq!(peers.list().len(), PEERS_MAX, "all are connected, so none makes room");
+        assert_eq!(peers.list().len(), peers.n_max(), "all are connected, so none makes room");
         let lost: PeerId = "12D3KooW1".parse().unwrap();
         peers.note(&Event::Disconnected(lost.clone()));
         let (author, bytes) = (id(2), bytes::Bytes::new());
         peers.note(&Event::Gossip { author, topic: GENERAL_TOPIC.into(), bytes });
         assert!(peers.list().iter().any(|(id, _)| *id == lost), "gossip takes nobody in");
         peers.note(&Event::Connected(id(1)));
-        assert_eq!(peers.list().len(), PEERS_MAX);
+        assert_eq!(peers.list().len(), peers.n_max());
         assert!(!peers.list().iter().any(|(id, _)| *id == lost), "it made room");
     }
 }

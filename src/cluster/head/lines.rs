@@ -19,7 +19,6 @@ use crate::{
         Network, SendError,
         line::{Frame, Frames, Line},
     },
-    peers::PEERS_MAX,
 };
 
 /// A worker's place in the table, its line with its number: locked while it is being opened, so that
@@ -32,13 +31,16 @@ pub(super) struct Lines {
     network: Network,
     group: Group,
     places: Arc<Mutex<HashMap<PeerId, Place>>>,
+    /// Places above which those without a line are dropped.
+    n_places_max: usize,
     /// Numbers the lines.
     n_opened: Arc<AtomicU64>,
 }
 
 impl Lines {
-    pub(super) fn new(network: Network, group: Group) -> Self {
-        Self { network, group, places: Arc::default(), n_opened: Arc::default() }
+    pub(super) fn new(network: Network, group: Group, n_places_max: usize) -> Self {
+        let (places, n_opened) = (Arc::default(), Arc::default());
+        Self { network, group, places, n_places_max, n_opened }
     }
 
     /// Sends a frame to `peer`, on a new line if need be, which `read` then reads until it ends.
@@ -93,7 +95,7 @@ impl Lines {
     fn place(&self, peer: &PeerId) -> Place {
         let mut places = self.places.lock();
         // Only connected peers are given work, and those that go are forgotten.
-        if places.len() >= PEERS_MAX {
+        if places.len() >= self.n_places_max {
             places.retain(|_, place| Arc::strong_count(place) > 1);
         }
         Arc::clone(places.entry(peer.clone()).or_default())

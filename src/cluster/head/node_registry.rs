@@ -20,11 +20,11 @@ use wire::functions::NodeApproval;
 
 use crate::network::AllowedPeers;
 
-/// The most nodes with a decision: as many as a head knows peers.
-pub(super) const DECISIONS_MAX: usize = crate::peers::PEERS_MAX;
+/// The most nodes with a decision: several clusters of ten thousand.
+pub(super) const DECISIONS_MAX: usize = 32 * 1024;
 
 /// The longest file read, in bytes: several times what [`DECISIONS_MAX`] records take.
-const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const FILE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The file's name in its folder.
 const FILE: &str = "nodes.json";

@@ -170,8 +170,8 @@ fn near_and_free(candidates: &[Candidate], n: usize) -> Option<Vec<usize>> {
     let last_completion = |is_meant: &dyn Fn(&Candidate) -> bool| {
         let meant = candidates.iter().filter(|c| is_meant(c)).map(|c| c.completion);
         let mut completions: Vec<Duration> = meant.collect();
-        completions.sort_unstable();
-        completions.get(n.checked_sub(1)?).copied()
+        let last = n.checked_sub(1).filter(|last| *last < completions.len())?;
+        Some(*completions.select_nth_unstable(last).1)
     };
     let wait = last_completion(&is_trusted);
     let limit = wait.or_else(|| last_completion(&|_| true))?.max(COMPLETION_MIN) * NEAR_FACTOR;

@@ -35,7 +35,6 @@ use super::{
 use crate::{
     attributes::Requirements,
     message::{Credit, Offer, Want},
-    peers::PEERS_MAX,
     result_groups::ResultGroup,
 };
 
@@ -118,6 +117,8 @@ struct Table {
     /// Who may be given work.
     registry: NodeRegistry,
     workers: BTreeMap<PeerId, Worker>,
+    /// Workers above which those that offer nothing are forgotten.
+    n_workers_max: usize,
     /// No more than executions under way.
     queue: FairQueue<Client, Waiting>,
     n_queued: usize,
@@ -165,9 +166,9 @@ impl QueuedRequest {
 }
 
 impl Slots {
-    /// Those of workers that may be given work by `registry`.
-    pub(super) fn new(registry: NodeRegistry) -> Self {
-        let table = Mutex::new(Table { registry, ..Table::default() });
+    /// Those of about `n_workers_max` workers that may be given work by `registry`.
+    pub(super) fn new(registry: NodeRegistry, n_workers_max: usize) -> Self {
+        let table = Mutex::new(Table { registry, n_workers_max, ..Table::default() });
         Self(Arc::new(Inner { table, wanted: Notify::new() }))
     }
 
@@ -185,8 +186,10 @@ impl Slots {
     pub(super) fn note_offer(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
         let mut table = self.0.table.lock();
         let known = KnownOffer::read(offer, names_max, Instant::now());
-        table.worker(peer).note_offer(known);
-        self.0.wanted.notify_one();
+        if table.worker(peer).note_offer(known) {
+            // Those of ten thousand workers are repeated all the time.
+            self.0.wanted.notify_one();
+        }
         self.grant(table);
     }
 
@@ -477,7 +480,7 @@ impl Slots {
 
 impl Table {
     fn worker(&mut self, peer: &PeerId) -> &mut Worker {
-        if self.workers.len() >= PEERS_MAX && !self.workers.contains_key(peer) {
+        if self.workers.len() >= self.n_workers_max && !self.workers.contains_key(peer) {
             self.workers.retain(|_, worker| worker.offer.is_some() || !worker.running.is_empty());
         }
         self.workers.entry(peer.clone()).or_default()

@@ -1,11 +1,12 @@
 //! The task that owns the swarm: takes commands and reports what happens. What it does by itself, now
 //! and then, is in [`upkeep`], whom it parts with in [`pressure`].
 
+mod connections;
 mod pressure;
 mod upkeep;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     io,
     sync::Arc,
     time::Duration,
@@ -17,7 +18,7 @@ use libp2p::{
     core::ConnectedPoint,
     gossipsub::{self, IdentTopic, MessageAcceptance},
     identify, mdns, ping,
-    swarm::{ConnectionId, SwarmEvent},
+    swarm::SwarmEvent,
 };
 use parking_lot::RwLock;
 use tokio::{
@@ -26,7 +27,8 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-pub(super) use self::pressure::Standing;
+pub(super) use self::connections::Connections;
+use self::connections::Standing;
 use super::{
     ConnectionBounds, Event, Protocols, PublishError,
     dialer::Dialer,
@@ -75,8 +77,7 @@ pub(super) struct Actor {
     pub(super) guard: Guard,
     pub(super) db: Option<PeerDb>,
     pub(super) bounds: Option<ConnectionBounds>,
-    /// The connections that stand, the oldest first.
-    pub(super) standing: BTreeMap<ConnectionId, Standing>,
+    pub(super) connections: Connections,
     pub(super) names: Names,
     /// Connected peers that do the same as this node.
     pub(super) neighbors: HashSet<PeerId>,
@@ -179,7 +180,7 @@ impl Actor {
             } => {
                 let standing = Standing::new(peer_id, &endpoint, &self.names);
                 let host = standing.host;
-                self.standing.insert(connection_id, standing);
+                self.connections.insert(connection_id, standing);
                 self.note_farthest_peer();
                 self.on_connected(peer_id, &endpoint);
                 self.relieve(host);
@@ -192,7 +193,7 @@ impl Actor {
             SwarmEvent::ConnectionClosed {
                 peer_id, connection_id, num_established, cause, ..
             } => {
-                self.standing.remove(&connection_id);
+                self.connections.remove(connection_id);
                 self.note_farthest_peer();
                 if num_established > 0 {
                     return None;

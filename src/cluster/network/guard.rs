@@ -27,9 +27,8 @@ use super::AllowedPeers;
 /// How long a peer stays cut off.
 pub(super) const CUT_OFF_FOR: Duration = Duration::from_mins(1);
 
-/// Peers with an account. Past it, the account that was used longest ago is dropped: such a peer
-/// starts again with full allowances, which by then would have refilled.
-const PEERS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// Peers with an account where nothing else is said.
+const ACCOUNTS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// Peers that are cut off at one time. Past it, the first is let in again: an identity costs nothing,
 /// so the bound is for our memory, not against their number.
@@ -54,6 +53,17 @@ pub(super) struct Allowances {
     pub(super) offenses: Rate,
     /// Bytes that unfinished messages of all peers may take.
     pub(super) unfinished_bytes: usize,
+    /// Peers with an account. Past it, the account that was used longest ago is dropped: such a peer
+    /// starts again with full allowances, which by then would have refilled.
+    pub(super) accounts: NonZeroUsize,
+}
+
+impl Allowances {
+    /// These, with accounts for at least `n` peers.
+    pub(super) fn for_peers(self, n: usize) -> Self {
+        let accounts = NonZeroUsize::new(n).map_or(self.accounts, |n| n.max(self.accounts));
+        Self { accounts, ..self }
+    }
 }
 
 /// The allowances of a peer: several times what the busiest head sends to one worker, and a small
@@ -69,6 +79,7 @@ pub(super) const ALLOWANCES: Allowances = Allowances {
     passing: Rate::per_second(500, 1_000),
     offenses: Rate::per_second(1, 64),
     unfinished_bytes: 256 * 1024 * 1024,
+    accounts: ACCOUNTS,
 };
 
 /// What a peer sent that it should not have.
@@ -115,7 +126,6 @@ pub(super) struct Guard {
     pub(super) allowances: Allowances,
     state: Arc<Mutex<State>>,
     /// Rung when a peer is cut off.
-    /// Rings when a peer is cut off.
     pub(super) bell: Arc<Notify>,
 }
 
@@ -152,7 +162,7 @@ impl Guard {
         allowances: Allowances,
     ) -> Self {
         let state = State {
-            accounts: LruCache::new(PEERS_MAX),
+            accounts: LruCache::new(allowances.accounts),
             cut_off: HashMap::new(),
             cut_off_order: VecDeque::new(),
             fresh: Vec::new(),

@@ -96,6 +96,22 @@ impl ConnectionBounds {
     }
 }
 
+/// Peers that a node remembers in any case, in each of its tables.
+const REMEMBERED_MIN: usize = 4096;
+
+/// Peers that a node remembers that keeps as many connections as come: more than files that one process
+/// has open as a rule.
+const REMEMBERED_UNBOUNDED: usize = 64 * 1024;
+
+impl Connectivity {
+    /// Peers that the node remembers, in each of its tables: above the bound on connections.
+    #[must_use]
+    pub fn remembered_peers(&self) -> usize {
+        let n_connections = self.connections.map(|bounds| bounds.high as usize);
+        n_connections.map_or(REMEMBERED_UNBOUNDED, |n| n.saturating_mul(2).max(REMEMBERED_MIN))
+    }
+}
+
 /// Whose gossip and messages a node hears, none for those of every peer: a worker may obey some heads
 /// alone, a head may take answers and offers of some workers alone. Others stay connected and pass
 /// gossip on.

@@ -36,12 +36,16 @@ const AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// workers are many, and all of them tell each other.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
+/// The same for each peer that receives offers, if that comes to more: a head of ten thousand workers
+/// repeats its offer fifty times a second, and once in some minutes to each.
+const AGAIN_AFTER_OF_EACH: Duration = Duration::from_millis(20);
+
 /// How long after an offer to a worker the next change is sent. Two hundred workers that run a function for
 /// the first time would all tell their neighbors of it at once, while the first call still runs.
 const CHANGE_AFTER_TO_WORKERS: Duration = Duration::from_secs(10);
 
-/// Offers that are sent at one time.
-const TELLING_MAX: usize = 32;
+/// Offers that are sent at one time. Each takes a round trip or two, and a second where the peer stalls.
+const TELLING_MAX: usize = 256;
 
 /// Functions named in one offer.
 const NAMED_MAX: usize = 256;
@@ -69,73 +73,115 @@ impl Identified {
 
 /// The offering task's state.
 pub(super) struct Offers {
-    pub(super) context: NodeContext,
-    pub(super) node_role: NodeRole,
-    pub(super) subgroups: Vec<Subgroup>,
-    pub(super) identified: Arc<Identified>,
+    context: NodeContext,
+    node_role: NodeRole,
+    subgroups: Vec<Subgroup>,
+    identified: Arc<Identified>,
+    receivers: BTreeMap<PeerId, Receiver>,
+    /// When all receivers are looked at next.
+    look_at: Instant,
+    /// What was offered when they were looked at last; none before the first time.
+    looked_with: Option<Arc<Offer>>,
+}
+
+/// A peer that receives offers.
+#[derive(Debug)]
+struct Receiver {
+    /// What it received last, and when; none where it received nothing yet.
+    last: Option<(Arc<Offer>, Instant)>,
+    /// When it is looked at next.
+    look_at: Instant,
 }
 
 impl Offers {
+    pub(super) fn new(
+        context: NodeContext,
+        node_role: NodeRole,
+        subgroups: Vec<Subgroup>,
+        identified: Arc<Identified>,
+    ) -> Self {
+        let (receivers, look_at) = (BTreeMap::new(), Instant::now());
+        Self { context, node_role, subgroups, identified, receivers, look_at, looked_with: None }
+    }
+
     /// Runs until it is dropped.
-    pub(super) async fn run(self) {
-        let mut told: BTreeMap<PeerId, (Offer, Instant)> = BTreeMap::new();
+    pub(super) async fn run(mut self) {
         loop {
-            let (offer, now) = (self.offer(), Instant::now());
-            let new = self.identified.take();
-            let speaking = self.context.peers.speaking(OFFER_PROTOCOL);
-            told.retain(|peer, _| speaking.contains(peer) && !new.contains(peer));
-            let due = speaking.into_iter().filter_map(|peer| {
-                let offer = if self.context.peers.is_worker(&peer) {
-                    offer.clone()
-                } else {
-                    self.offer_for(&peer, &offer)
-                };
-                let is_known = told
-                    .get(&peer)
-                    .is_some_and(|(last, at)| now < *at + self.wait_before(&peer, *last == offer));
-                (!is_known).then_some((peer, offer))
-            });
-            let due: Vec<(PeerId, Offer)> = due.collect();
+            let (offer, now) = (Arc::new(self.offer()), Instant::now());
+            let due = self.take_due(&offer, now);
             let reached = stream::iter(due)
                 .map(|(peer, offer)| self.tell(peer, offer))
                 .buffer_unordered(TELLING_MAX)
-                .collect::<Vec<Option<(PeerId, Offer)>>>();
-            let mut is_settled = !self.node_role.worker().is_some_and(Worker::is_busy);
-            for reached in reached.await {
-                match reached {
-                    Some((peer, offer)) => drop(told.insert(peer, (offer, now))),
-                    None => is_settled = false,
-                }
+                .collect::<Vec<(PeerId, Option<Arc<Offer>>)>>();
+            for (peer, offer) in reached.await {
+                self.note_sent(&peer, offer, now);
             }
-            let next =
-                if is_settled { self.next_due(&told, &offer, now) } else { now + LOOK_EVERY };
+            let is_busy = self.node_role.worker().is_some_and(Worker::is_busy);
+            let next = if is_busy { now + LOOK_EVERY } else { self.look_at };
             self.wait_for_change(next).await;
         }
     }
 
-    /// When the next offer of those in `told` is due again, where `offer` is the current one.
-    fn next_due(
-        &self,
-        told: &BTreeMap<PeerId, (Offer, Instant)>,
-        offer: &Offer,
-        now: Instant,
-    ) -> Instant {
-        let next = told.iter().map(|(peer, (last, at))| {
-            // Heads have received every change just now.
-            let is_same = last == offer || !self.context.peers.is_worker(peer);
-            *at + self.wait_before(peer, is_same)
+    /// Returns what to send to whom. All receivers are looked at once a second at most: a head may have ten
+    /// thousand of them, each of which is due at another time.
+    fn take_due(&mut self, offer: &Arc<Offer>, now: Instant) -> Vec<(PeerId, Arc<Offer>)> {
+        let mut looked_at = self.identified.take();
+        for peer in &looked_at {
+            self.receivers.insert(peer.clone(), Receiver { last: None, look_at: now });
+        }
+        // The credits in a worker's offers change with each order.
+        let has_changed =
+            self.node_role.worker().is_some() || self.looked_with.as_ref() != Some(offer);
+        let is_full_look = has_changed || self.look_at <= now;
+        if is_full_look {
+            let due =
+                self.receivers.iter().filter(|(_, known)| has_changed || known.look_at <= now);
+            looked_at.extend(due.map(|(peer, _)| peer.clone()));
+            self.looked_with = Some(Arc::clone(offer));
+        }
+        let due = looked_at.into_iter().filter_map(|peer| {
+            let offer = self.look(&peer, offer, now)?;
+            Some((peer, offer))
         });
-        next.min().unwrap_or(now + AGAIN_AFTER)
+        let due = due.collect();
+        if is_full_look {
+            let next = self.receivers.values().map(|known| known.look_at).min();
+            self.look_at = next.unwrap_or(now + AGAIN_AFTER).max(now + LOOK_EVERY);
+        }
+        due
     }
 
-    /// How long after an offer to `peer` the next one is sent: the same one, or another.
-    fn wait_before(&self, peer: &PeerId, is_same: bool) -> Duration {
-        match (self.context.peers.is_worker(peer), is_same) {
-            (true, true) => AGAIN_AFTER_TO_WORKERS,
-            (true, false) => CHANGE_AFTER_TO_WORKERS,
-            (false, true) => AGAIN_AFTER,
-            (false, false) => Duration::ZERO,
+    /// Returns what to send to `peer` now, if anything. Forgets it if it is gone.
+    fn look(&mut self, peer: &PeerId, offer: &Arc<Offer>, now: Instant) -> Option<Arc<Offer>> {
+        if !self.context.peers.speaks(peer, OFFER_PROTOCOL) {
+            self.receivers.remove(peer);
+            return None;
         }
+        let is_worker = self.context.peers.is_worker(peer);
+        let offer = if is_worker { Arc::clone(offer) } else { self.offer_for(peer, offer) };
+        let Some((last, at)) = &self.receivers.get(peer)?.last else { return Some(offer) };
+        let again_at = *at + self.wait_before(is_worker, *last == offer);
+        if now >= again_at {
+            return Some(offer);
+        }
+        self.receivers.get_mut(peer)?.look_at = again_at;
+        None
+    }
+
+    /// Takes note that `peer` received `offer`; none if it was not reached.
+    fn note_sent(&mut self, peer: &PeerId, offer: Option<Arc<Offer>>, now: Instant) {
+        let is_worker = self.context.peers.is_worker(peer);
+        let wait = if offer.is_some() { self.wait_before(is_worker, true) } else { LOOK_EVERY };
+        let Some(receiver) = self.receivers.get_mut(peer) else { return };
+        receiver.look_at = now + wait;
+        if let Some(offer) = offer {
+            receiver.last = Some((offer, now));
+        }
+        self.look_at = self.look_at.min(receiver.look_at);
+    }
+
+    fn wait_before(&self, is_worker: bool, is_same: bool) -> Duration {
+        wait_before(self.receivers.len(), is_worker, is_same)
     }
 
     /// Waits until a peer is to be told at once, until shortly after the offer may have changed, or until
@@ -159,12 +205,13 @@ impl Offers {
         }
     }
 
-    async fn tell(&self, peer: PeerId, offer: Offer) -> Option<(PeerId, Offer)> {
-        match self.context.network.tell(&peer, OFFER_PROTOCOL, &json(&offer)).await {
-            Ok(()) => Some((peer, offer)),
+    /// Tells `peer`, and returns what reached it.
+    async fn tell(&self, peer: PeerId, offer: Arc<Offer>) -> (PeerId, Option<Arc<Offer>>) {
+        match self.context.network.tell(&peer, OFFER_PROTOCOL, &json(&*offer)).await {
+            Ok(()) => (peer, Some(offer)),
             Err(error) => {
                 debug!(%peer, %error, "an offer did not reach a peer");
-                None
+                (peer, None)
             }
         }
     }
@@ -182,11 +229,37 @@ impl Offers {
     }
 
     /// The offer as one peer receives it, with its credits.
-    fn offer_for(&self, peer: &PeerId, offer: &Offer) -> Offer {
-        let Some(worker) = self.node_role.worker() else { return offer.clone() };
+    fn offer_for(&self, peer: &PeerId, offer: &Arc<Offer>) -> Arc<Offer> {
+        let Some(worker) = self.node_role.worker() else { return Arc::clone(offer) };
         let Credit { slots, credits, generation } = worker.credit_for(peer);
         let generation = (generation > 0).then_some(generation);
         let attributes = worker.attributes();
-        Offer { slots, slots_free: credits, generation, attributes, ..offer.clone() }
+        let own = Offer { slots, slots_free: credits, generation, attributes, ..(**offer).clone() };
+        Arc::new(own)
+    }
+}
+
+/// How long after an offer to one of `n_receivers` the next one is sent: the same one, or another.
+fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
+    match (is_worker, is_same) {
+        (true, true) => {
+            let n_receivers = u32::try_from(n_receivers).unwrap_or(u32::MAX);
+            AGAIN_AFTER_TO_WORKERS.max(AGAIN_AFTER_OF_EACH.saturating_mul(n_receivers))
+        }
+        (true, false) => CHANGE_AFTER_TO_WORKERS,
+        (false, true) => AGAIN_AFTER,
+        (false, false) => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_thousand_workers_are_told_the_same_again_a_few_times_a_second() {
+        assert_eq!(wait_before(300, true, true), AGAIN_AFTER_TO_WORKERS);
+        assert_eq!(wait_before(10_000, true, true), Duration::from_secs(200));
+        assert_eq!(wait_before(10_000, false, true), AGAIN_AFTER, "a head believes it for so long");
     }
 }

@@ -129,7 +129,7 @@ impl Worker {
 
     /// Tells a head of ours that this node will be ready once it has fetched the function.
     async fn tell_fetching(&self, author: &PeerId, call: &RollCall) {
-        if !self.0.context.peers.speaking(OFFER_PROTOCOL).contains(author) {
+        if !self.0.context.peers.speaks(author, OFFER_PROTOCOL) {
             return;
         }
         let response = Message::RollCallResponse(RollCallResponse {

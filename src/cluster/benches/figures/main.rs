@@ -1,5 +1,5 @@
 //! Prints the figures of a cluster on loopback, each beside its bar: `figures [ROW]… [--soak-s N]
-//! [--program PATH]`.
+//! [--stubs N] [--program PATH]`.
 //!
 //! Head, workers, echo and the external runtime are this program, each in a separate process. The
 //! load comes from here, over plain sockets, so that no client's cost is taken for the cluster's.

@@ -41,6 +41,7 @@ pub(crate) struct Row {
 struct Asked {
     names: Vec<String>,
     soak: Duration,
+    n_stubs: usize,
     nodes: Nodes,
 }
 
@@ -53,6 +54,7 @@ impl Row {
 impl Asked {
     fn read(mut arguments: impl Iterator<Item = String>) -> Outcome<Self> {
         let (mut names, mut soak_s, mut nodes) = (Vec::new(), SOAK_S_DEFAULT, Nodes::Own);
+        let mut n_stubs = stubs::N_STUBS;
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 // Cargo says so to every bench.
@@ -60,6 +62,9 @@ impl Asked {
                 "--soak-s" => {
                     let number = arguments.next().ok_or("--soak-s takes a number")?.parse()?;
                     soak_s = number;
+                }
+                "--stubs" => {
+                    n_stubs = arguments.next().ok_or("--stubs takes a number")?.parse()?;
                 }
                 "--program" => {
                     nodes = Nodes::Of(arguments.next().ok_or("--program takes a path")?.into());
@@ -71,7 +76,7 @@ impl Asked {
         if names.is_empty() {
             names.extend(NAMES.map(str::to_owned));
         }
-        Ok(Self { names, soak: Duration::from_secs(soak_s), nodes })
+        Ok(Self { names, soak: Duration::from_secs(soak_s), n_stubs, nodes })
     }
 }
 
@@ -95,7 +100,7 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
             "heads" => heads::heads(nodes, &mut rows).await,
             "head-killed" => heads::killed(nodes).await,
             "large" => latency::large(nodes).await,
-            "stubs" => stubs::idle(nodes, &mut rows).await,
+            "stubs" => stubs::idle(nodes, asked.n_stubs, &mut rows).await,
             "restart" => stubs::restart(nodes).await,
             _ => soak::soak(nodes, asked.soak, &mut rows).await,
         };

@@ -38,11 +38,22 @@ fn offer(slots: usize, slots_free: usize) -> Offer {
 }
 
 fn offered(offers: &[(usize, usize)]) -> Slots {
-    let slots = Slots::default();
+    let slots = Slots::new(NodeRegistry::default(), 64);
     for (n, (all, free)) in (1..).zip(offers) {
         slots.note_offer(&id(n), &offer(*all, *free), 10);
     }
     slots
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_offer_that_is_repeated_has_nobody_look_at_all_workers() {
+    let slots = offered(&[(4, 4)]);
+    slots.0.wanted.notified().await;
+    let mut woken = Box::pin(slots.0.wanted.notified());
+    slots.note_offer(&id(1), &offer(4, 4), 10);
+    assert!(futures::poll!(&mut woken).is_pending());
+    slots.note_offer(&id(1), &offer(4, 3), 10);
+    assert!(futures::poll!(&mut woken).is_ready());
 }
 
 fn take(slots: &Slots, want: SlotRequest) -> SlotGrant {

@@ -98,7 +98,7 @@ struct Measured {
 }
 
 /// What a worker offered last.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct KnownOffer {
     pub(super) functions: BTreeSet<FunctionId>,
     subgroups: BTreeSet<String>,
@@ -168,14 +168,20 @@ impl KnownOffer {
 }
 
 impl Worker {
-    /// Takes in an offer. What it says of credits may be older than what is known.
-    pub(super) fn note_offer(&mut self, offer: KnownOffer) {
-        let last = self.offer.replace(offer);
-        let (Some(last), Some(offer)) = (last, self.offer.as_mut()) else { return };
+    /// Takes in an offer. What it says of credits may be older than what is known. Returns whether it is
+    /// another one than the last.
+    pub(super) fn note_offer(&mut self, mut offer: KnownOffer) -> bool {
+        let Some(last) = &self.offer else {
+            self.offer = Some(offer);
+            return true;
+        };
         if offer.generation.is_some() && last.generation > offer.generation {
             offer.generation = last.generation;
             (offer.n_slots, offer.n_foreign) = (last.n_slots, last.n_foreign);
         }
+        let has_changed = KnownOffer { at: last.at, ..offer.clone() } != *last;
+        self.offer = Some(offer);
+        has_changed
     }
 
     /// Takes in a change of its credits. Returns whether it is a new one.

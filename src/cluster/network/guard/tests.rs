@@ -144,12 +144,12 @@ async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
     for peer in [first, second, first] {
         guard.admits_stream(peer);
     }
-    for _ in 0..PEERS_MAX.get() - 1 {
+    for _ in 0..ACCOUNTS.get() - 1 {
         guard.admits_stream(PeerId::random());
     }
     let has = |peer| guard.state.lock().accounts.contains(&peer);
     assert_eq!((has(first), has(second)), (true, false));
-    assert_eq!(guard.state.lock().accounts.len(), PEERS_MAX.get());
+    assert_eq!(guard.state.lock().accounts.len(), ACCOUNTS.get());
     for _ in 0..CUT_OFF_MAX + 10 {
         let peer = PeerId::random();
         (0..6).for_each(|_| guard.offended(peer, Offense::Malformed));
