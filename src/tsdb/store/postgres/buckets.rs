@@ -396,7 +396,7 @@ pub(super) async fn settle(c: &mut PgConnection, head: &mut Head) -> Result<bool
 /// Makes long chunks of runs of short ones.
 async fn join_short(c: &mut PgConnection, series: SeriesId) -> Result<()> {
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-    let places = chunks::places(c, series, all, i64::MAX).await?;
+    let places = chunks::all_places(c, series, all).await?;
     for run in places.chunk_by(|a, b| a.n < CHUNK_ROWS / 2 && b.n < CHUNK_ROWS / 2) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
         if run.len() < 2 || run.iter().map(|place| place.n).sum::<usize>() < CHUNK_ROWS {

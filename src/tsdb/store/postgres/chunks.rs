@@ -115,10 +115,31 @@ fn within(timestamps: &Timestamps<'_>, span: Span) -> Range<usize> {
 
 /// The condition for chunks of series `$1`, `$2` that touch the span from `$3` to `$4`. The last line
 /// keeps a walk through the index from going on to its end.
-pub(super) const TOUCHES: &str =
-    "dataset = $1 AND resolution = $2 AND t_last >= $3 AND t_first <= $4
+const TOUCHES: &str = "dataset = $1 AND resolution = $2 AND t_last >= $3 AND t_first <= $4
      AND t_last <= coalesce((SELECT min(t_last) FROM chunks
          WHERE dataset = $1 AND resolution = $2 AND t_last >= $4), 9223372036854775807)";
+
+/// Selects the first `limit` chunks, in an order, of those that touch the span from `$3` to `$4`.
+///
+/// Spans of chunks do not overlap, so that a walk through the index from one end of the span meets these
+/// first, backward after one that may begin behind the span. The other end is tested after the walk: of
+/// chunks between two ends the planner expects so few that it would read and sort all of them.
+pub(super) fn select_first(order: Order, limit: &str) -> String {
+    let (from_end, n_read) = match order {
+        Order::Ascending => ("t_last >= $3", limit.to_owned()),
+        Order::Descending => (
+            "t_last <= coalesce((SELECT min(t_last) FROM chunks
+                 WHERE dataset = $1 AND resolution = $2 AND t_last >= $4), 9223372036854775807)",
+            format!("{limit} + 1"),
+        ),
+    };
+    let order = direction(order);
+    format!(
+        "SELECT * FROM (SELECT * FROM chunks WHERE dataset = $1 AND resolution = $2 AND {from_end}
+             ORDER BY t_last {order} LIMIT {n_read}) AS nearest
+         WHERE t_last >= $3 AND t_first <= $4 ORDER BY t_last {order} LIMIT {limit}"
+    )
+}
 
 /// The timestamp at which the last chunk ends.
 pub(super) async fn end(c: &mut PgConnection, series: SeriesId) -> Result<Option<Timestamp>> {
@@ -136,10 +157,31 @@ pub(super) async fn places(
     span: Span,
     limit: i64,
 ) -> Result<Vec<Place>> {
-    let (dataset, resolution, first, last) = series.within(span);
+    let first = select_first(Order::Ascending, "$5");
+    let sql = format!("SELECT id, t_first, t_last, n FROM ({first}) AS first_ones ORDER BY t_last");
+    fetch_places(c, sql, series, span, limit).await
+}
+
+/// The places of all chunks that touch a span, oldest first.
+pub(super) async fn all_places(
+    c: &mut PgConnection,
+    series: SeriesId,
+    span: Span,
+) -> Result<Vec<Place>> {
     let sql = format!(
         "SELECT id, t_first, t_last, n FROM chunks WHERE {TOUCHES} ORDER BY t_last LIMIT $5"
     );
+    fetch_places(c, sql, series, span, i64::MAX).await
+}
+
+async fn fetch_places(
+    c: &mut PgConnection,
+    sql: String,
+    series: SeriesId,
+    span: Span,
+    limit: i64,
+) -> Result<Vec<Place>> {
+    let (dataset, resolution, first, last) = series.within(span);
     let rows: Vec<(i64, i64, i64, i64)> = sqlx::query_as(AssertSqlSafe(sql))
         .bind(dataset)
         .bind(resolution)
@@ -161,12 +203,13 @@ pub(super) async fn read(
     limit: i64,
 ) -> Result<(Vec<Chunk>, bool)> {
     let (dataset, resolution, first, last) = series.within(span);
+    let first_ones = select_first(order, "$5");
     let order = direction(order);
     let sql = format!(
         "SELECT id, t_first, t_last, n, times, body, n_found FROM (
              SELECT *, count(*) OVER () AS n_found,
                  sum(octet_length(body)) OVER (ORDER BY t_last {order}) - octet_length(body) AS passed
-             FROM (SELECT * FROM chunks WHERE {TOUCHES} ORDER BY t_last {order} LIMIT $5) AS first_ones
+             FROM ({first_ones}) AS first_ones
          ) AS sized WHERE passed <= $6 ORDER BY t_last {order}"
     );
     let rows: Vec<Counted> = sqlx::query_as(AssertSqlSafe(sql))

@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
     Result, StoreError,
-    chunks::{Chunk, TOUCHES},
+    chunks::{Chunk, select_first},
     head::check_place,
     tail, texts,
 };
@@ -123,6 +123,7 @@ pub(super) async fn read(
 /// The statement that finds the head, the rows of the tail, and chunks in the order of the page. A chunk
 /// that seems not to be needed comes without its body.
 fn statement(order: Order) -> String {
+    let first_ones = select_first(order, &CHUNKS.to_string());
     let direction = direction(order);
     format!(
         "SELECT {HEAD}, revision, coalesce(place, {HERE}), generation, 0::bigint,
@@ -137,8 +138,7 @@ fn statement(order: Order) -> String {
                      / greatest(t_last::float8 - t_first::float8, 1)) OVER (
                      ORDER BY t_last {direction} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                  ) AS n_before
-                 FROM (SELECT * FROM chunks WHERE {TOUCHES}
-                     ORDER BY t_last {direction} LIMIT {CHUNKS}) AS first_ones
+                 FROM ({first_ones}) AS first_ones
              ) AS estimated ORDER BY t_last {direction})"
     )
 }

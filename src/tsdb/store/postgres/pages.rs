@@ -150,7 +150,7 @@ impl StoredSeries {
             return Ok((0, *wanted));
         }
         let between = self.between(c, span).await?;
-        let places = chunks::places(c, self.id, span, i64::MAX).await?;
+        let places = chunks::all_places(c, self.id, span).await?;
         let mut lengths = Vec::with_capacity(places.len());
         for (idx, place) in places.iter().enumerate() {
             let is_end = idx == 0 || idx + 1 == places.len();
