@@ -110,16 +110,21 @@ impl Datasets {
     /// [`OperationError`]; then nothing is stored.
     pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
         let Some(name) = batch.key.clone() else {
-            return self.insert_batch(key, batch, None).await;
+            let parsed = self.parse_batch(key, batch.clone()).await?;
+            return self.insert_parsed(key, batch, parsed, None).await;
         };
         let sent = batch.clone();
         let digest = run_blocking(move || sent.digest()).await?;
         let id = BatchId { writer: key, key: name, digest };
         for _ in 0..REPEATS_MAX {
-            if let Some(appended) = self.find_batch(&id).await? {
+            // At the same time, since a store on a server takes a round trip for each. What is stored
+            // counts, also where the rows would not be accepted any more.
+            let (parsed, stored) =
+                tokio::join!(self.parse_batch(key, batch.clone()), self.find_batch(&id));
+            if let Some(appended) = stored? {
                 return Ok(appended);
             }
-            match self.insert_batch(key, batch.clone(), Some(id.clone())).await {
+            match self.insert_parsed(key, batch.clone(), parsed?, Some(id.clone())).await {
                 // The same batch was under way, and is stored now, or failed after this one saw it.
                 Err(OperationError::UnderWay) => {}
                 inserted => return inserted,
@@ -138,14 +143,15 @@ impl Datasets {
         }
     }
 
-    async fn insert_batch(
+    /// Appends the rows of `batch`, and makes the columns that it brings.
+    async fn insert_parsed(
         &self,
         key: KeyId,
         batch: InsertBatch,
+        parsed: ParsedBatch,
         id: Option<BatchId>,
     ) -> Result<Appended> {
         let mode = batch.mode;
-        let parsed = self.parse_batch(key, batch.clone()).await?;
         if parsed.new_columns.is_empty() {
             return self.append(parsed.dataset, mode, &parsed.columns, parsed.block, id).await;
         }

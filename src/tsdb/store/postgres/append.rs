@@ -26,7 +26,8 @@ use sqlx::PgConnection;
 use task::cache::{Cache, Capacity};
 
 use super::{
-    Result, StoreError, batches,
+    Result, StoreError,
+    batches::{self, BatchLists},
     buckets::{self, OpenBuckets},
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
     commit::{self, Changes},
@@ -103,13 +104,18 @@ pub(super) async fn append(
             }
             Ok(None) => {}
             Err(error) if is_cut(&error) => unsure = Some(error),
+            Err(StoreError::BatchStored) => {
+                if let Some(left) = left {
+                    known.put(left);
+                }
+                return Err(StoreError::BatchStored);
+            }
             Err(error) => return Err(error),
         }
     }
     let write = connections.write(|c| {
         let full = async move {
             let left = fully(c, dataset, &mut append, left, unsure).await?;
-            batches::put(c, dataset, &append.batches, left.head.revision).await?;
             Ok::<_, StoreError>((left, append.rows))
         };
         full.boxed()
@@ -138,14 +144,15 @@ async fn quickly(
 ) -> Result<Option<Left>> {
     let n_rows = append.rows.len();
     let is_kept = head.kept_from.is_none_or(|from| Some(&from) <= append.rows.times.first());
-    let is_plain = is_kept && append.batches.is_empty() && is_extended(&head, &append.rows);
+    let is_plain = is_kept && is_extended(&head, &append.rows);
     if !is_plain || takes_tail(&head, n_rows) {
         return Ok(None);
     }
     head.number(&mut append.rows, append.now);
     let wide = widened(&head, &append.rows);
-    let changes =
+    let mut changes =
         extend(&mut head, &mut open, wide.as_ref().unwrap_or(&append.rows), &Block::new(&[]), 0);
+    changes.batches = BatchLists::new(&append.batches);
     let now = append.now;
     let work = connections.write_once(move |c| {
         async move {
@@ -166,13 +173,16 @@ async fn fully(
     left: Option<Left>,
     unsure: Option<StoreError>,
 ) -> Result<Left> {
-    let Append { mode, rows, now, .. } = append;
+    let Append { mode, rows, now, batches } = append;
     let mut head = Head::lock(c, dataset).await?;
     let is_same = left.is_none_or(|left| left.head.is_same(&head));
     if let Some(error) = unsure.filter(|_| !is_same) {
         return Err(error);
     }
-    let Some(first) = rows.times.first().copied() else { return Ok(Left { head, open: None }) };
+    let Some(first) = rows.times.first().copied() else {
+        batches::put(c, dataset, batches, head.revision).await?;
+        return Ok(Left { head, open: None });
+    };
     if let Some(kept_from) = head.kept_from.filter(|kept_from| first < *kept_from) {
         return Err(StoreError::Pruned { kept_from });
     }
@@ -183,13 +193,15 @@ async fn fully(
     head.number(rows, *now);
     let wide = widened(&head, rows);
     let wide = wide.as_ref().unwrap_or(rows);
+    let batches = BatchLists::new(batches);
     if !is_extended {
         store(c, &mut head, wide).await?;
         head.newest = head.newest.max(wide.times.last().copied());
-        head.commit(c, Changes::default(), wide.len(), *now).await?;
+        let changes = Changes { batches, ..Changes::default() };
+        head.commit(c, changes, wide.len(), *now).await?;
         return Ok(Left { head, open: None });
     }
-    let open = put_extended(c, &mut head, wide, 0, *now).await?;
+    let open = put_extended(c, &mut head, wide, 0, *now, batches).await?;
     Ok(Left { head, open: is_same.then_some(open) })
 }
 
@@ -201,6 +213,7 @@ async fn put_extended(
     rows: &Block,
     n_folded: usize,
     now: Timestamp,
+    batches: BatchLists,
 ) -> Result<OpenBuckets> {
     let mut under = Block::new(&[]);
     if takes_tail(head, rows.len()) {
@@ -210,7 +223,8 @@ async fn put_extended(
     }
     let first = rows.times.get(n_folded).or(rows.times.first()).copied().unwrap_or_default();
     let mut open = OpenBuckets::read(c, head, first).await?;
-    let changes = extend(head, &mut open, rows, &under, n_folded);
+    let mut changes = extend(head, &mut open, rows, &under, n_folded);
+    changes.batches = batches;
     head.commit(c, changes, rows.len(), now).await?;
     Ok(open)
 }
@@ -287,7 +301,8 @@ pub(super) async fn append_copied(
     head.number(rows, updated_at);
     rows.created = created;
     let n_pruned = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
-    put_extended(c, &mut head, rows, n_pruned, updated_at).await.map(drop)
+    let batches = BatchLists::default();
+    put_extended(c, &mut head, rows, n_pruned, updated_at, batches).await.map(drop)
 }
 
 /// Gives rows the values that they lack and the stored rows at their timestamps have.

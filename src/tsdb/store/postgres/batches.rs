@@ -2,7 +2,7 @@
 
 use db::postgres::fault::unsigned;
 use model::{dataset::DatasetId, idempotency::IdempotencyKey, key::KeyId};
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{Result, StoreError};
 use crate::store::{
@@ -32,8 +32,46 @@ pub(super) async fn find(
     Ok(Some(StoredBatch { digest, appended }))
 }
 
-/// Keeps that the batches are stored. Where another transaction is storing one of them, this waits for
-/// its end.
+/// Batches to be stored, as the lists that a statement takes.
+#[derive(Debug, Default)]
+pub(super) struct BatchLists {
+    pub(super) writers: Vec<i64>,
+    pub(super) keys: Vec<String>,
+    pub(super) rows: Vec<i64>,
+    pub(super) digests: Vec<Vec<u8>>,
+}
+
+impl BatchLists {
+    pub(super) fn new(batches: &[Batch]) -> Self {
+        let mut lists = Self::default();
+        for Batch { id, n_rows } in batches {
+            lists.writers.push(id.writer.get());
+            lists.keys.push(id.key.to_string());
+            lists.rows.push(n_rows.cast_signed());
+            lists.digests.push(id.digest.to_vec());
+        }
+        lists
+    }
+}
+
+/// The statement that stores batches of dataset `$1` and revision `$2`, in the lists from `$3` to `$6`, if
+/// `condition` holds. Those that are stored already it leaves out, unless their dataset is gone. Where
+/// another transaction is storing one of them, it waits for its end: in one order, so that two do not
+/// wait for each other.
+pub(super) fn insert(condition: &str) -> String {
+    format!(
+        "INSERT INTO batches (writer, batch, dataset, revision, rows, digest, at)
+         SELECT writer, batch, $1, $2, rows, digest, (extract(epoch FROM now()) * 1000000)::bigint
+             FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bytea[])
+             AS new (writer, batch, rows, digest) WHERE {condition} ORDER BY writer, batch
+         ON CONFLICT (writer, batch) DO UPDATE SET dataset = excluded.dataset,
+             revision = excluded.revision, rows = excluded.rows, digest = excluded.digest,
+             at = excluded.at
+         WHERE NOT EXISTS (SELECT 1 FROM datasets WHERE id = batches.dataset)"
+    )
+}
+
+/// Stores batches that have no rows.
 ///
 /// # Errors
 /// [`StoreError::BatchStored`] if one was stored before.
@@ -46,30 +84,16 @@ pub(super) async fn put(
     if batches.is_empty() {
         return Ok(());
     }
-    let ids = || batches.iter().map(|batch| &batch.id);
-    let writers: Vec<i64> = ids().map(|id| id.writer.get()).collect();
-    let keys: Vec<String> = ids().map(|id| id.key.to_string()).collect();
-    let digests: Vec<&[u8]> = ids().map(|id| id.digest.as_slice()).collect();
-    let rows: Vec<i64> = batches.iter().map(|batch| batch.n_rows.cast_signed()).collect();
-    // In one order, so that two transactions do not wait for each other.
-    let put = sqlx::query(
-        "INSERT INTO batches (writer, batch, dataset, revision, rows, digest, at)
-         SELECT writer, batch, $1, $2, rows, digest, (extract(epoch FROM now()) * 1000000)::bigint
-             FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bytea[])
-             AS new (writer, batch, rows, digest) ORDER BY writer, batch
-         ON CONFLICT (writer, batch) DO UPDATE SET dataset = excluded.dataset,
-             revision = excluded.revision, rows = excluded.rows, digest = excluded.digest,
-             at = excluded.at
-         WHERE NOT EXISTS (SELECT 1 FROM datasets WHERE id = batches.dataset)",
-    )
-    .bind(dataset.get())
-    .bind(revision.cast_signed())
-    .bind(writers)
-    .bind(keys)
-    .bind(rows)
-    .bind(digests)
-    .execute(c)
-    .await?;
+    let BatchLists { writers, keys, rows, digests } = BatchLists::new(batches);
+    let put = sqlx::query(AssertSqlSafe(insert("true")))
+        .bind(dataset.get())
+        .bind(revision.cast_signed())
+        .bind(writers)
+        .bind(keys)
+        .bind(rows)
+        .bind(digests)
+        .execute(c)
+        .await?;
     let is_all = usize::try_from(put.rows_affected()) == Ok(batches.len());
     if is_all { Ok(()) } else { Err(StoreError::BatchStored) }
 }

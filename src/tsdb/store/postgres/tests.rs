@@ -14,7 +14,7 @@ use std::{
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::*;
-use crate::store::{AppendMode, tests as contract};
+use crate::store::tests as contract;
 
 /// Counts the databases of this run.
 static N_DATABASES: AtomicU32 = AtomicU32::new(0);
@@ -132,6 +132,26 @@ async fn a_batch_that_several_services_take_at_once_is_stored_once() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
+async fn a_batch_after_all_others_is_stored_by_one_statement() {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("named")).await;
+    let put = async |name: &str, second: i64| {
+        let batch = contract::repeats::named(contract::repeats::id(1, name), second);
+        contract::repeats::put(&store, id, batch).await
+    };
+    // A transaction of several ends with another one.
+    let is_last = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
+         AND datname = current_database() AND query LIKE 'WITH locked%'";
+    assert_eq!((put("a", 0).await, number(&url, is_last)), (Some(1), 0));
+    assert_eq!((put("b", 2).await, number(&url, is_last)), (Some(2), 1));
+    assert_eq!((put("a", 4).await, number(&url, is_last)), (None, 1));
+    assert_eq!((put("c", 4).await, number(&url, is_last)), (Some(3), 1));
+    contract::compare(&store, id, &(0..6).map(|second| (second, 1.0)).collect(), &[]);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
 async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
     let url = new_database();
     let store = open(&url);
@@ -213,9 +233,7 @@ async fn append_on_a_cut_connection(meanwhile: &'static str) -> (String, Result<
     let mut other = PgConnection::connect(&url).await.unwrap();
     let lock = "BEGIN; SELECT FROM datasets.head FOR UPDATE";
     sqlx::raw_sql(lock).execute(&mut other).await.unwrap();
-    let rows = contract::block([(9, 1.0)]);
-    let append =
-        Append { mode: AppendMode::Replace, rows, now: Timestamp::default(), batches: Vec::new() };
+    let append = contract::repeats::named(contract::repeats::id(1, "cut"), 9);
     let appended = store.append(id, append, Box::new(|_, _| ()));
     let waiting = "FROM pg_stat_activity WHERE application_name = 'triptych'
          AND datname = current_database() AND wait_event_type = 'Lock'";
@@ -235,6 +253,7 @@ async fn an_append_whose_connection_was_cut_is_done_once() {
     assert_eq!(appended.unwrap().revision, 4);
     assert_eq!(number(&url, "SELECT revision FROM datasets.head"), 4);
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.feed"), 4);
+    assert_eq!(contract::repeats::find(&open(&url), 1, "cut"), Some(4));
 }
 
 #[tokio::test]
@@ -246,6 +265,7 @@ async fn an_append_that_may_have_been_done_is_not_repeated() {
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
     assert_eq!(number(&url, "SELECT revision FROM datasets.head"), 4);
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.feed"), 3);
+    assert_eq!(contract::repeats::find(&open(&url), 1, "cut"), None);
 }
 
 #[tokio::test]
