@@ -11,6 +11,7 @@ use model::{
     selector::Selector,
 };
 use serde_json::json;
+use task::group::Group;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use wire::{
     functions::{NodeApproval, NodeBody, NodesResponse},
@@ -20,7 +21,7 @@ use wire::{
 use crate::cli::{
     function::{HeadFlags, advice::advised, progress::with_progress},
     node::allowed_peers::whole_id,
-    output,
+    output, stop,
 };
 
 /// Names of the columns: texts, then numbers from `SLOTS` to `FUNCTIONS`.
@@ -167,10 +168,13 @@ async fn list(flags: ListFlags) -> anyhow::Result<()> {
     };
     let mut ticks = interval(Duration::from_secs(seconds));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        print(list().await?, flags.json)?;
-    }
+    let work = async {
+        loop {
+            ticks.tick().await;
+            print(list().await?, flags.json)?;
+        }
+    };
+    stop::run_until_stopped(&Group::default(), work).await
 }
 
 /// Whether a worker is meant. Heads declare nothing, and are none.

@@ -2,14 +2,21 @@
 
 use anyhow::bail;
 use clap::Args;
-use client::{executions::follow, stream::StreamEvent};
+use client::{
+    executions::{ClusterStreamEvent, follow},
+    functions::Functions,
+    stream::StreamEvent,
+};
 use model::{count::counted, escape::escape_line};
 use task::group::Group;
 use tokio::sync::mpsc;
 use wire::executions::{ClusterEvent, ClusterEventKind};
 
 use super::backend::{HeadFlags, NOT_FOUND};
-use crate::cli::output::{print, print_body, tell};
+use crate::cli::{
+    output::{print, print_body, tell},
+    stop,
+};
 
 /// Events that may wait to be printed. Full, the head waits, and cuts off who is far behind.
 const EVENTS_MAX: usize = 256;
@@ -35,14 +42,23 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
     let EventsCommand { id, json, head } = command;
     let head = head.connect()?;
     let group = Group::default();
-    let (sender, mut events) = mpsc::channel(EVENTS_MAX);
+    let (sender, events) = mpsc::channel(EVENTS_MAX);
     group.spawn("follow", follow(head.clone(), sender));
+    stop::run_until_stopped(&group, print_events(&head, id, json, events)).await
+}
+
+async fn print_events(
+    head: &Functions,
+    id: Option<String>,
+    is_json: bool,
+    mut events: mpsc::Receiver<ClusterStreamEvent>,
+) -> anyhow::Result<()> {
     while let Some(event) = events.recv().await {
         let event = match event {
             StreamEvent::Connected => {
                 // The end of one that ended before it was followed is not sent.
                 if let Some(id) = &id
-                    && has_ended(&head, id).await?
+                    && has_ended(head, id).await?
                 {
                     break;
                 }
@@ -63,7 +79,7 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
         if !id.as_ref().is_none_or(is_its) {
             continue;
         }
-        if json {
+        if is_json {
             print_body(&event)?;
         } else {
             print(&line(&event))?;
@@ -74,11 +90,10 @@ pub(super) async fn events(command: EventsCommand) -> anyhow::Result<()> {
             break;
         }
     }
-    group.shutdown().await;
     Ok(())
 }
 
-async fn has_ended(head: &client::functions::Functions, id: &str) -> anyhow::Result<bool> {
+async fn has_ended(head: &Functions, id: &str) -> anyhow::Result<bool> {
     match head.execution(id).await {
         Ok(execution) => Ok(execution.code.is_some()),
         Err(error) if error.status() == Some(NOT_FOUND) => {

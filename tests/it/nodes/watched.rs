@@ -35,7 +35,7 @@ async fn nodes_and_events_are_printed_for_people_and_for_scripts() {
     let unknown = home.fails(&["function", "events", "no-such-request"]);
     assert!(unknown.contains("remembers none of this id"), "{unknown}");
 
-    let following = home.start(&["function", "events", "--json"]);
+    let following = home.start_in_background(&["function", "events", "--json"]);
     // What happens before it follows is not told: it is run until something is.
     let lines = (0..RUNS_MAX).find_map(|_| {
         home.done(&["function", "run", id.trim()]);
@@ -43,5 +43,9 @@ async fn nodes_and_events_are_printed_for_people_and_for_scripts() {
     });
     let lines = lines.expect("events of one of the runs");
     assert!(lines.iter().all(|line| line.contains("\"event\"")), "{lines:?}");
-    assert_eq!(following.interrupt(), None, "it goes on until it is interrupted");
+    assert_eq!(following.interrupt(), Some(0), "it goes on until it is interrupted");
+
+    let every = home.start_in_background(&["nodes", "--every", "1", "--json"]);
+    assert_eq!(every.lines(2).len(), 2, "it lists the nodes again");
+    assert_eq!(every.interrupt(), Some(0));
 }

@@ -92,6 +92,13 @@ impl Home {
         Running::of(self.spawn(arguments))
     }
 
+    /// The same as a script starts one with `&`: it is not interrupted unless it asks to be.
+    pub(crate) fn start_in_background(&self, arguments: &[&str]) -> Running {
+        let program = self.program.to_str().unwrap();
+        let script = ["-c", "trap '' INT; exec \"$0\" \"$@\"", program];
+        Running::of(self.spawn_program("sh".as_ref(), &[&script, arguments].concat()))
+    }
+
     /// Runs a command of whose output only the first line is read; returns that, and the exit code.
     pub(crate) fn first_line_only(&self, arguments: &[&str]) -> (String, Option<i32>) {
         first_line_only(self.spawn(arguments))
@@ -120,7 +127,11 @@ impl Home {
     }
 
     fn spawn(&self, arguments: &[&str]) -> Child {
-        Process::new(&self.program)
+        self.spawn_program(&self.program, arguments)
+    }
+
+    fn spawn_program(&self, program: &Path, arguments: &[&str]) -> Child {
+        Process::new(program)
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
