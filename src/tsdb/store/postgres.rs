@@ -106,6 +106,14 @@ impl PostgresStore {
     /// [`StoreError`]: the database cannot be reached, or another version of the program made its
     /// tables.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
+        let store = Self::connect(url)?;
+        let maintenance = maintenance::run(store.connections.clone());
+        store.within(|| store.group.spawn("dataset store", maintenance));
+        Ok(store)
+    }
+
+    /// Opens the store without its maintenance.
+    fn connect(url: &DatabaseUrl) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("datasets-postgres")
@@ -118,8 +126,6 @@ impl PostgresStore {
         let known = Arc::default();
         let mut store = Self { connections, queues, known, era: 0, group, runtime: Some(runtime) };
         store.era = store.wait(store.connections.write(|c| tables::SCHEMA.open(c).boxed()))?;
-        let maintenance = maintenance::run(store.connections.clone());
-        store.within(|| store.group.spawn("dataset store", maintenance));
         Ok(store)
     }
 
