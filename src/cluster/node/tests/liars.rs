@@ -5,6 +5,9 @@ use super::{executions::*, *};
 /// Slots of a worker in these tests.
 const SLOTS: u32 = 10;
 
+/// Clusters that are tried where the machine stalls workers.
+const CLUSTERS_MAX: usize = 50;
+
 /// A cluster of three workers that have answered for a while, and the function they answered for.
 async fn experienced() -> (Cluster, content::Function) {
     let mut cluster = Cluster::of(&[]).await;
@@ -20,31 +23,46 @@ async fn experienced() -> (Cluster, content::Function) {
     (cluster, hello)
 }
 
-async fn answers(cluster: &Cluster, request: &Value, n: usize) -> Vec<Value> {
-    let mut answers = Vec::new();
-    for _ in 0..n {
-        let answer = cluster.execute(request.clone()).await;
-        assert_eq!(answer["code"], "200", "{answer}");
-        answers.push(answer);
+/// Whether no worker took so long that a spare was asked: workers that seem stalled are left alone for a
+/// while, and strangers get their work.
+fn is_undisturbed(cluster: &Cluster) -> bool {
+    let executions = cluster.head.head().unwrap().executions().list(1000);
+    let mut parts = executions.iter().flat_map(|execution| &execution.peers);
+    parts.all(|part| part.state == "answered")
+}
+
+/// Has `n` requests for `n_nodes` executed by experienced workers among strangers that make up results,
+/// and returns how many answers were made up. A busy machine stalls workers: after that, others do the rest.
+async fn n_forged(n_nodes: i64, n: usize) -> usize {
+    let (mut n_undisturbed, mut n_forged) = (0, 0);
+    for _ in 0..CLUSTERS_MAX {
+        let (cluster, hello) = experienced().await;
+        for _ in 0..3 {
+            impostor(&cluster, &hello.id.to_string(), Reaction::Unsigned).await;
+        }
+        while n_undisturbed < n {
+            let answer = cluster.execute(request(&hello, n_nodes)).await;
+            assert_eq!(answer["code"], "200", "{answer}");
+            if !is_undisturbed(&cluster) {
+                break;
+            }
+            n_undisturbed += 1;
+            n_forged += usize::from(answer["results"][0]["result"]["stdout"] == "");
+        }
+        cluster.group.shutdown().await;
+        if n_undisturbed == n {
+            return n_forged;
+        }
     }
-    answers
+    panic!("workers stalled in {CLUSTERS_MAX} clusters");
 }
 
 #[tokio::test]
 async fn strangers_that_offer_a_billion_slots_and_forge_answers_are_rarely_asked() {
-    let (cluster, hello) = experienced().await;
-    for _ in 0..3 {
-        impostor(&cluster, &hello.id.to_string(), Reaction::Unsigned).await;
-    }
-    let is_forged = |answer: &&Value| answer["results"][0]["result"]["stdout"] == "";
-    let alone = answers(&cluster, &request(&hello, 1), 60).await;
-    let n_forged = alone.iter().filter(is_forged).count();
-    assert!(n_forged <= 6, "{n_forged} of 60 were forged");
-    let together = answers(&cluster, &request(&hello, 3), 37).await;
-    let n_forged = together.iter().filter(is_forged).count();
-    // A machine that is so busy that workers seem stalled has spares asked, who are the liars here.
-    assert!(n_forged <= 7, "{n_forged} of 37 majorities were forged");
-    cluster.group.shutdown().await;
+    let n_alone = Box::pin(n_forged(1, 60)).await;
+    assert!(n_alone <= 6, "{n_alone} of 60 were forged");
+    let n_together = Box::pin(n_forged(3, 37)).await;
+    assert!(n_together <= 4, "{n_together} of 37 majorities were forged");
 }
 
 #[tokio::test]

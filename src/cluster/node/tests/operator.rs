@@ -11,7 +11,7 @@ async fn patch(head: &Node, node: &str, body: Value) -> (u16, Value) {
 }
 
 /// Changes a node, which succeeds.
-async fn changed(head: &Node, node: &PeerId, body: Value) -> Value {
+pub(super) async fn changed(head: &Node, node: &PeerId, body: Value) -> Value {
     let (status, answer) = patch(head, node.as_str(), body).await;
     assert_eq!(status, 200, "{answer}");
     answer
