@@ -29,7 +29,8 @@ fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<String> {
             };
             let joins = format!(
                 "every peer that reaches this head can join as a worker and answer with results of \
-                 its own making: name the workers to take with --accept PEER_ID{signed}"
+                 its own making: name the workers to take with --accept PEER_ID, or approve them with \
+                 --require-approval{signed}"
             );
             let executes = "every peer that reaches this head can have it execute functions: set \
                             --rest-token, and name clients on the network with --accept PEER_ID";
@@ -57,6 +58,7 @@ mod tests {
         let head = RoleOptions::Head { rest_api: ":0".to_owned() };
         check(&RoleOptions::Worker, &WorkOptions::usual(), &["--obey"]);
         check(&head, &WorkOptions::usual(), &["--signed-results", "--rest-token"]);
+        check(&head, &WorkOptions::usual(), &["--require-approval", "--rest-token"]);
         let mut closed =
             WorkOptions { signatures: SignaturePolicy::Required, ..WorkOptions::usual() };
         closed.rest.token = Some("a-token-of-many-letters".parse().unwrap());
