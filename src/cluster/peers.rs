@@ -349,6 +349,11 @@ mod tests {
         format!("12D3KooWpeer{n}").parse().unwrap()
     }
 
+    /// One of very many.
+    fn nth(n: usize) -> PeerId {
+        format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap()
+    }
+
     #[test]
     fn a_lost_peer_is_listed_for_ten_minutes_but_listens_no_more() {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
@@ -397,11 +402,23 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_of_identities_that_are_gone_at_once_displaces_no_connected_peer() {
+        let peers = Peers::new(Clock::system(), 20);
+        peers.note(&Event::Connected(id(1)));
+        for n in 0..2 * peers.n_max() {
+            peers.note(&Event::Connected(nth(n)));
+            peers.note_offer(&nth(n), &Offer::default());
+            peers.note(&Event::Disconnected(nth(n)));
+        }
+        assert!(peers.list().len() <= peers.n_max());
+        assert!(peers.is_connected(&id(1)));
+    }
+
+    #[test]
     fn the_table_is_bounded_and_gossip_of_strangers_adds_no_peer() {
         let peers = Peers::new(Clock::system(), 20);
         for n in 0..peers.n_max() {
-            let id = format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap();
-            peers.note(&Event::Connected(id));
+            peers.note(&Event::Connected(nth(n)));
         }
         peers.note(&Event::Connected(id(1)));
         assert_eq!(peers.list().len(), peers.n_max(), "all are connected, so none makes room");

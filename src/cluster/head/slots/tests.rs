@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use tokio::time::advance;
-use wire::functions::Outcome;
+use wire::functions::{NodeApproval, Outcome};
 
 use super::{
     worker::{FRESH_WITHIN, FULL_FOR, SILENT_FOR},
@@ -77,6 +77,22 @@ async fn fresh_offers_are_taken_at_once_and_old_ones_not_at_all() {
     assert!(matches!(take(&slots, want(3)), SlotGrant::Unknown));
     advance(FRESH_WITHIN).await;
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_identities_that_wait_for_approval_leaves_nothing_behind() {
+    let registry = NodeRegistry::open(None, true).unwrap();
+    registry.decide(&id(1), |decision| decision.approval = NodeApproval::Approved).unwrap();
+    let slots = Slots::new(registry.clone(), 100);
+    slots.note_offer(&id(1), &offer(2, 2), 10);
+    for n in 0..1000 {
+        let pending = format!("12D3KooWflood{}", n + 1).replace(['0', 'l'], "A").parse().unwrap();
+        slots.note_offer(&pending, &offer(1000, 1000), 10);
+        assert_eq!(peers(&now(take(&slots, want(1)))), [id(1)]);
+        slots.note_lost(&pending);
+    }
+    assert_eq!(slots.0.table.lock().workers.len(), 1);
+    assert_eq!(registry.decided(), [id(1)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! What the operator decides of nodes: cordoned, drained, approved and refused ones.
 
 use super::*;
+use crate::message::{OFFER_PROTOCOL, Offer};
 
 const JSON: &str = "application/json";
 
@@ -193,6 +194,45 @@ async fn a_head_that_requires_approval_gives_work_to_approved_workers_alone() {
         message.ends_with("1 more is refused by the operator (see triptych nodes)"),
         "{message}"
     );
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn strangers_that_flood_a_head_get_no_work_before_they_are_approved() {
+    const N_STRANGERS: usize = 12;
+    let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
+    let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
+    let mut cluster = Cluster { group, head, workers: Vec::new(), dir };
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let approved = Identity::random();
+    changed(&cluster.head, approved.peer_id(), json!({"approval": "approved"})).await;
+    let mut strangers = Vec::new();
+    for _ in 0..N_STRANGERS {
+        let (network, events) = cluster.stranger().await;
+        let offer = Offer {
+            role: "worker".into(),
+            functions: vec![hello.id.to_string()],
+            slots: 1_000_000,
+            slots_free: 1_000_000,
+            ..Offer::default()
+        };
+        let offer = message(&offer);
+        network.tell(cluster.head.peer_id(), OFFER_PROTOCOL, &offer).await.unwrap();
+        strangers.push((network, events));
+    }
+    add(&mut cluster, approved.clone()).await;
+    let approved = texts(std::slice::from_ref(approved.peer_id()));
+    for _ in 0..20 {
+        let answer = cluster.execute(request(&hello, 1)).await;
+        assert_eq!(answer["cluster"]["peers"], approved, "{answer}");
+    }
+    for (network, mut events) in strangers {
+        let waiting = listed(&cluster.head, network.peer_id()).await.unwrap();
+        assert_eq!(waiting["approval"], "pending", "{waiting}");
+        while let Ok(event) = events.try_recv() {
+            assert!(!matches!(event, Event::Message { .. }), "{event:?}");
+        }
+    }
     cluster.group.shutdown().await;
 }
 
