@@ -7,6 +7,7 @@
 //! for.
 
 pub mod math;
+mod metrics;
 pub mod network;
 pub mod server;
 pub mod store;
@@ -17,8 +18,9 @@ use db::{connection::retry_while_busy, postgres::DatabaseUrl};
 use model::topic::{Address, BlockHeight, TopicId};
 use parking_lot::{Mutex, RwLock};
 use task::clock::Clock;
-use tokio::{sync::watch, task::spawn_blocking};
+use tokio::{sync::watch, task::spawn_blocking, time::Instant};
 use tracing::warn;
+use web::metrics::Metrics;
 
 use crate::{
     math::sortition::Record,
@@ -174,6 +176,7 @@ struct Shared {
     cache: Cache,
     conditions: Conditions,
     news: watch::Sender<News>,
+    metrics: Metrics,
     /// Held while topics change, so that two do not get one number.
     changing: tokio::sync::Mutex<()>,
 }
@@ -267,6 +270,17 @@ impl Inference {
         sender: Sender,
         payload: Payload,
     ) -> Result<(), InferenceError> {
+        let submitted = self.take_submission(origin, sender, payload).await;
+        self.shared.metrics.add(metrics::SUBMISSIONS, &[metrics::outcome(&submitted)]);
+        submitted
+    }
+
+    async fn take_submission(
+        &self,
+        origin: Origin,
+        sender: Sender,
+        payload: Payload,
+    ) -> Result<(), InferenceError> {
         let Sender { topic, nonce, worker, name } = sender;
         let submitter = origin.submitter;
         let settings = self.find_topic(topic)?;
@@ -322,7 +336,7 @@ impl Inference {
     /// # Errors
     /// [`InferenceError`] if there is no such topic, or the file fails.
     pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, InferenceError> {
-        let settings = self.find_topic(topic)?;
+        let (settings, began) = (self.find_topic(topic)?, Instant::now());
         let closed = self.with_store(move |shared| {
             let options = shared.end_options(&settings);
             let make = move |closable: CloseInput| closing(&settings, nonce, closable);
@@ -333,6 +347,7 @@ impl Inference {
         });
         let closed = closed.await?;
         if closed {
+            self.shared.metrics.observe(metrics::CLOSE, &[], began.elapsed());
             self.shared.news.send_modify(|news| news.n_bundles += 1);
         }
         Ok(closed)
@@ -349,8 +364,8 @@ impl Inference {
         nonce: BlockHeight,
         outcome: Option<f64>,
     ) -> Result<bool, InferenceError> {
-        let settings = self.find_topic(topic)?;
-        self.with_store(move |shared| {
+        let (settings, began) = (self.find_topic(topic)?, Instant::now());
+        let learned = self.with_store(move |shared| {
             let input = shared.store.input(topic, nonce)?;
             let options = shared.end_options(&settings);
             let learned = shared.store.learn(topic, nonce, options, move |bundle, learned| {
@@ -359,8 +374,12 @@ impl Inference {
             let was_closed = learned.is_some();
             shared.cache.change(topic, |entry| entry.learn(learned));
             Ok(was_closed)
-        })
-        .await
+        });
+        let learned = learned.await?;
+        if learned {
+            self.shared.metrics.observe(metrics::LEARN, &[], began.elapsed());
+        }
+        Ok(learned)
     }
 
     /// Keeps `input` as what the epoch `nonce` of `topic` was asked with.
@@ -525,6 +544,7 @@ impl Shared {
             cache: Cache::default(),
             conditions: Conditions::default(),
             news: watch::Sender::new(News::default()),
+            metrics: metrics::new(),
             changing: tokio::sync::Mutex::default(),
         })
     }

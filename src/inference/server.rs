@@ -13,6 +13,7 @@ mod history;
 mod latest;
 mod latest_network_inferences;
 mod leaderboard;
+mod metrics;
 mod network_inferences;
 mod next_topic_id;
 mod openapi;
@@ -50,6 +51,7 @@ use tokio::{sync::Semaphore, time::sleep};
 use tracing::info;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use web::{
+    metrics::requests::count_requests,
     middleware::{RequestOptions, add_layers},
     open_files::streams_max,
     serve::{BindError, bind, serve_by},
@@ -232,7 +234,7 @@ async fn look_after(inference: Inference) {
     }
 }
 
-/// Every path of the service. All but the health check and the description ask for an API key.
+/// Every path of the service. All but the health check, the metrics and the description ask for an API key.
 pub fn router(
     inference: Inference,
     rows: Arc<dyn Rows>,
@@ -241,6 +243,7 @@ pub fn router(
     quota: WorkerQuota,
     group: &Group,
 ) -> Router {
+    let counts = inference.shared.metrics.clone();
     let service = Service {
         inference,
         rows,
@@ -263,16 +266,16 @@ pub fn router(
     let words = GateMessages { refuse: error::refused, key_in_query: &[] };
     let router = open.merge(gate.wrap(keyed, words));
     let refuse = error::refusal;
-    add_layers(
-        router,
-        RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within: ANSWER_WITHIN, refuse },
-    )
+    let options =
+        RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within: ANSWER_WITHIN, refuse };
+    count_requests(add_layers(router, options), counts)
 }
 
 /// The paths that need no API key.
 fn open_api() -> OpenApiRouter<Service> {
     OpenApiRouter::new()
         .routes(routes!(health::get))
+        .routes(routes!(metrics::get))
         .routes(routes!(openapi::get))
         .routes(routes!(docs::get))
 }

@@ -10,7 +10,7 @@ pub use crate::{
     nodes::paths::*,
 };
 
-/// Counts what happened, as Prometheus text. A head's and the dataset service's.
+/// Counts what happened, as Prometheus text, at heads, dataset services and inference services.
 pub const METRICS: &str = "/metrics";
 /// Describes the dataset or the inference service, as `OpenAPI`. Needs no key.
 pub const OPENAPI: &str = "/api/openapi.json";

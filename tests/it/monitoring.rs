@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use crate::support::{ROOT, up::Up};
 
 /// How the names of this program's metrics begin.
-const PREFIXES: [&str; 3] = ["b7s_", "triptych_datasets_", "process_"];
+const PREFIXES: [&str; 4] = ["b7s_", "triptych_datasets_", "triptych_inference_", "process_"];
 
 /// What the names of a histogram's and a summary's values end with.
 const SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
@@ -25,12 +25,12 @@ fn names_in(text: &str) -> BTreeSet<String> {
 async fn dashboard_and_alerts_use_metrics_that_are_served() {
     let up = Up::shared();
     let mut served = BTreeSet::new();
-    for service in [up.head(), up.datasets()] {
+    for service in [up.head(), up.datasets(), up.inference()] {
         let (_, text) = service.get("/metrics").await;
         let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         served.extend(names.map(|(name, _)| name.to_owned()));
     }
-    for (name, n_min) in [("dashboard.json", 25), ("alerts.yml", 10)] {
+    for (name, n_min) in [("dashboard.json", 28), ("alerts.yml", 12)] {
         let path = Path::new(ROOT).join("assets/monitoring").join(name);
         let names = names_in(&fs::read_to_string(path).unwrap());
         assert!(names.len() >= n_min, "{name} uses {} metrics", names.len());

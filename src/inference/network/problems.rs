@@ -43,6 +43,12 @@ impl Failing {
 }
 
 impl Inference {
+    /// The topics with epochs that fail to do something now, by number.
+    pub(crate) fn failing_topics(&self) -> Vec<TopicId> {
+        let topics = self.topics().into_iter().filter(|topic| topic.is_active);
+        topics.map(|topic| topic.id).filter(|id| !self.problems(*id).is_empty()).collect()
+    }
+
     /// What `topic` fails to do now.
     pub fn problems(&self, topic: TopicId) -> Vec<ProblemBody> {
         let conditions = self.shared.conditions.0.lock();

@@ -20,6 +20,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     time::sleep,
 };
+use web::metrics::RaisedGauge;
 use wire::{inference::LatestBundle, paths};
 
 use super::{
@@ -29,7 +30,7 @@ use super::{
     openapi::parameters::TopicPart,
     request::Asked,
 };
-use crate::News;
+use crate::{News, metrics};
 
 /// How often a line is sent where there is no news, so that a dead line is noticed.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
@@ -41,6 +42,7 @@ struct Reader {
     news: watch::Receiver<News>,
     seen: Option<BlockHeight>,
     _permit: OwnedSemaphorePermit,
+    _open: RaisedGauge,
 }
 
 /// Follows new bundles of a topic, as server-sent events.
@@ -58,7 +60,8 @@ pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
         permit.map_err(|_| ApiError::unavailable("too many follow topics; try again later"))?;
     let mut news = service.inference.news();
     news.mark_changed();
-    let reader = Reader { service, topic, news, seen: None, _permit: permit };
+    let open = service.inference.shared.metrics.raise(metrics::STREAMS);
+    let reader = Reader { service, topic, news, seen: None, _permit: permit, _open: open };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((stream::iter(event), reader))

@@ -2,6 +2,7 @@
 
 mod active;
 mod large;
+mod metrics;
 mod outside;
 mod queries;
 mod refusals;

@@ -1,0 +1,54 @@
+//! `GET /metrics`.
+
+use futures::StreamExt as _;
+
+use super::*;
+
+/// The counts as they are now.
+async fn counts(fixture: &Fixture) -> String {
+    let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
+    let response = fixture.router.clone().oneshot(request).await.unwrap();
+    let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[track_caller]
+fn check(text: &str, name: &str, want: &str) {
+    let name = format!("triptych_inference_{name} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&name));
+    assert_eq!(value, Some(want), "{name} in\n{text}");
+}
+
+#[tokio::test]
+async fn submissions_epochs_streams_and_requests_are_counted() {
+    let fixture = Fixture::new().await;
+    fixture.epoch(1, [&[("y", "1")], &[("y", "3")]], 2.0).await;
+    let path = "/api/v1/topics/1/submissions";
+    let late = json!({"model": "a", "value": "1.5"});
+    assert_eq!(fixture.put("POST", path, &late).await.0, 400);
+    let request = Request::builder().uri("/api/v1/topics/1/stream");
+    let request = request.header("x-api-key", fixture.key.reveal()).body(Body::empty()).unwrap();
+    let response = fixture.router.clone().oneshot(request).await.unwrap();
+    let mut stream = response.into_body().into_data_stream();
+    assert!(stream.next().await.is_some());
+    let text = counts(&fixture).await;
+    check(&text, "submissions_total{outcome=\"taken\"}", "2");
+    check(&text, "close_seconds_count", "1");
+    check(&text, "learn_seconds_count", "1");
+    check(&text, "streams_open", "1");
+    check(&text, "topics_failing", "0");
+    let refused =
+        "http_requests_total{method=\"POST\",path=\"/api/v1/topics/{topic_id}/submissions\"";
+    check(&text, &format!("{refused},code=\"400\"}}"), "1");
+    assert!(text.contains("process_resident_memory_bytes "), "{text}");
+    drop(stream);
+    check(&counts(&fixture).await, "streams_open", "0");
+}
+
+#[tokio::test]
+async fn what_scrapers_read_of_each_metric_stays() {
+    let text = counts(&Fixture::new().await).await;
+    let is_own = |line: &&str| line.starts_with('#') && !line.contains(" process_");
+    let want = include_str!("../../../../tests/data/inference/metrics.txt");
+    assert_eq!(text.lines().filter(is_own).collect::<Vec<_>>(), want.lines().collect::<Vec<_>>());
+}
