@@ -22,6 +22,7 @@ use sqlx::{
 };
 use tokio::{
     runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
 };
 
@@ -38,14 +39,16 @@ const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 /// server that does not respond at all.
 const DONE_WITHIN: Duration = Duration::from_secs(40);
 
-/// The settings of a connection: what the server may take for a statement, and to wait for a lock, in
+/// The settings of a connection: what the server may take for a statement, and to wait for a lock, and
+/// when it ends a transaction, and with it its locks, whose service was paused or is gone, in
 /// milliseconds. Every statement finds its rows by an index, whatever its parameters are: to plan it
 /// again, or to compile it, takes longer than to run it.
 /// Single statements are transactions like those of [`BEGIN_WRITE`].
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("default_transaction_isolation", "read committed"),
     ("statement_timeout", "30000"),
     ("lock_timeout", "10000"),
+    ("idle_in_transaction_session_timeout", "15000"),
     ("plan_cache_mode", "force_generic_plan"),
     ("jit", "off"),
 ];
@@ -67,12 +70,21 @@ const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Starts a transaction that sees one snapshot.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
+/// The same for a long one, which may wait for its reader. It holds no lock that a writer needs.
+const BEGIN_LONG_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
+
+/// Of so many connections one is left to reads: while no standby confirms commits, each writer keeps its
+/// connection for as long as it may.
+const LEFT_TO_READS: u32 = 4;
+
 /// Handle to the connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connections {
     pool: PgPool,
     at_hand: Arc<AtHand>,
     n_max: u32,
+    /// A permit for each connection that may write.
+    writers: Arc<Semaphore>,
 }
 
 /// Connections of a pool that were just used, the last one used first.
@@ -100,6 +112,8 @@ pub struct Transaction {
     /// Whether there is more than single statements.
     is_open: bool,
     is_clean: bool,
+    /// The permit of one that writes.
+    writer: Option<OwnedSemaphorePermit>,
 }
 
 /// What sees one snapshot.
@@ -129,7 +143,8 @@ impl Connections {
             .test_before_acquire(false)
             .connect_lazy_with(connect);
         let at_hand = Arc::new(AtHand { connections: Mutex::default(), runtime });
-        Self { pool, at_hand, n_max }
+        let n_writers = usize::try_from(n_max - n_max / LEFT_TO_READS).unwrap_or(1);
+        Self { pool, at_hand, n_max, writers: Arc::new(Semaphore::new(n_writers)) }
     }
 
     /// Runs `work`, which sees one snapshot; again on another connection where one was lost.
@@ -146,15 +161,15 @@ impl Connections {
             Snapshot::Transaction => Some(BEGIN_READ),
         };
         for _ in 0..self.n_max {
-            match timeout(DONE_WITHIN, self.run(begin, &work)).await {
+            let done = async { self.begin(begin, None).await?.run(&work).await };
+            match timeout(DONE_WITHIN, done).await {
                 Ok(Err(error)) if error.unreachable_cause().is_some_and(is_lost) => {}
                 Ok(result) => return result,
                 Err(_) => return Err(timed_out().into()),
             }
         }
-        timeout(DONE_WITHIN, self.run(begin, work))
-            .await
-            .unwrap_or_else(|_| Err(timed_out().into()))
+        let done = async { self.begin(begin, None).await?.run(work).await };
+        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
     /// Runs `work`, whose writes are durable on return.
@@ -165,7 +180,7 @@ impl Connections {
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
     ) -> Result<T, E> {
-        let done = self.run(Some(BEGIN_WRITE), work);
+        let done = async { self.begin_write().await?.run(work).await };
         timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
@@ -178,16 +193,17 @@ impl Connections {
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
     ) -> Result<T, E> {
-        let done = self.run(None, work);
+        let done =
+            async { self.begin(None, Some(self.permit_write().await?)).await?.run(work).await };
         timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
-    /// Starts a transaction that sees one snapshot.
+    /// Starts a long transaction that sees one snapshot.
     ///
     /// # Errors
     /// That of the database.
     pub async fn snapshot(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(Some(BEGIN_READ)).await
+        self.begin(Some(BEGIN_LONG_READ), None).await
     }
 
     /// Starts a transaction that writes.
@@ -195,7 +211,7 @@ impl Connections {
     /// # Errors
     /// That of the database.
     pub async fn begin_write(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(Some(BEGIN_WRITE)).await
+        self.begin(Some(BEGIN_WRITE), Some(self.permit_write().await?)).await
     }
 
     /// Returns a connection for single statements, which may have been lost while it was idle.
@@ -203,20 +219,19 @@ impl Connections {
     /// # Errors
     /// That of the database.
     pub async fn single(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(None).await
+        self.begin(None, None).await
     }
 
-    async fn run<T, E: WorkError>(
+    async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
+        let permit = timeout(ACQUIRE_WITHIN, Arc::clone(&self.writers).acquire_owned()).await;
+        permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)
+    }
+
+    async fn begin(
         &self,
-        begin: Option<&'static str>,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
-    ) -> Result<T, E> {
-        let mut transaction = self.begin(begin).await?;
-        let result = work(&mut transaction).await;
-        transaction.finish(result).await
-    }
-
-    async fn begin(&self, sql: Option<&'static str>) -> Result<Transaction, sqlx::Error> {
+        sql: Option<&'static str>,
+        mut writer: Option<OwnedSemaphorePermit>,
+    ) -> Result<Transaction, sqlx::Error> {
         // Each of the idle connections may have been lost with the server.
         let mut n_left = self.n_max;
         loop {
@@ -229,11 +244,15 @@ impl Connections {
                 connections: self.clone(),
                 is_open: sql.is_some(),
                 is_clean: false,
+                writer: writer.take(),
             };
             let Some(sql) = sql else { return Ok(transaction) };
             match sqlx::raw_sql(sql).execute(&mut *transaction).await {
                 Ok(_) => return Ok(transaction),
-                Err(error) if n_left > 0 && is_lost(&error) => n_left -= 1,
+                Err(error) if n_left > 0 && is_lost(&error) => {
+                    n_left -= 1;
+                    writer = transaction.writer.take();
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -277,6 +296,14 @@ impl Drop for AtHand {
 }
 
 impl Transaction {
+    async fn run<T, E: WorkError>(
+        mut self,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
+    ) -> Result<T, E> {
+        let result = work(&mut self).await;
+        self.finish(result).await
+    }
+
     /// Commits if `result` is well, else undoes all; returns it, unless the commit fails.
     ///
     /// # Errors
@@ -315,7 +342,7 @@ impl DerefMut for Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        let Connections { pool, at_hand, n_max } = &self.connections;
+        let Connections { pool, at_hand, n_max, .. } = &self.connections;
         // A task returns or closes the connection.
         let _context = at_hand.runtime.enter();
         let Some((mut connection, since)) = self.connection.take() else { return };

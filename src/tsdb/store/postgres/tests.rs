@@ -306,6 +306,58 @@ async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
     }
 }
 
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn reads_go_on_while_writers_wait_with_their_connections() {
+    let url = new_database();
+    let store = open(&url);
+    let mut datasets = Vec::new();
+    for n in 0..i64::from(2 * CONNECTIONS.n_max) {
+        let name = format!("waiting {n}");
+        datasets.push(contract::create(&store, contract::new_dataset(&name)).await);
+    }
+    // Commits that wait for a standby do the same: the connections of writers are taken.
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK datasets.feed").execute(&mut other).await.unwrap();
+    let row = || contract::block([(1, 1.0)]);
+    let append = |id: &DatasetId| contract::try_append(&store, *id, row());
+    let read = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
+             AND datname = current_database() AND wait_event_type = 'Lock'";
+        let n_writers = CONNECTIONS.n_max - CONNECTIONS.n_max / 4;
+        while number(&url, waiting) < i64::from(n_writers) {
+            tokio::task::yield_now().await;
+        }
+        for id in &datasets {
+            assert!(store.sight(None, &DatasetRef::Id(*id)).unwrap().is_some());
+        }
+        sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+    };
+    let (appended, ()) = tokio::join!(futures::future::join_all(datasets.iter().map(append)), read);
+    assert!(appended.iter().all(Result::is_ok), "{appended:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server, and takes as long as that waits for a paused service"]
+async fn a_service_paused_in_mid_write_keeps_others_out_for_seconds_only() {
+    let url = new_database();
+    let stores = [open(&url), open(&url)];
+    let id = contract::create(&stores[0], contract::new_dataset("paused")).await;
+    let mut paused = stores[1]
+        .within(|| futures::executor::block_on(stores[1].connections.begin_write()))
+        .unwrap();
+    sqlx::query("SELECT FROM head FOR UPDATE").execute(&mut *paused).await.unwrap();
+    // The first attempts wait for the lock as long as a caller does.
+    let mut n_attempts = 0;
+    while let Err(error) = contract::try_append(&stores[0], id, contract::block([(1, 1.0)])).await {
+        assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+        n_attempts += 1;
+        assert!(n_attempts < 9, "the lock is held by a service that does nothing");
+    }
+    let error = paused.finish(Ok::<_, StoreError>(())).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "its write is undone: {error}");
+}
+
 #[test]
 #[ignore = "needs a PostgreSQL server"]
 fn services_that_start_at_once_make_one_store() {
