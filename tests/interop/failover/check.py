@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 
-from load import Load
+from load import N_DATASETS, Load, create, timestamp
 from patroni import LEASE_S, Cluster, kill
 from processes import wait_until
 from services import Services
+from wire import call
 
 DATABASE = "rows"
 # Between two batches of a writer.
@@ -24,7 +25,7 @@ AWAY_S = 1
 REFUSES_FOR_S = 2
 LOSSES = [
     "leader", "nats0", "replica0", "frozen-leader", "haproxy", "standby", "nats1", "postgres", "replica1",
-    "frozen-patroni", "nats2", "etcd", "replica2", "leader",
+    "frozen-patroni", "nats2", "etcd", "replica2", "copies", "leader",
 ]
 
 
@@ -56,6 +57,8 @@ class Test:
                 standby.patroni.start()
             case "postgres":
                 kill(leader.postgres()[:1], signal.SIGKILL)
+            case "copies":
+                await self.stop_copies(leader)
             case "frozen-leader":
                 await self.freeze(leader, [leader.patroni.process.pid, *leader.postgres()])
             case "frozen-patroni":
@@ -85,6 +88,49 @@ class Test:
             kill(pids, signal.SIGCONT)
         status = await psql.wait()
         assert status != 0, "a server that leads no more acknowledged a write"
+
+    async def stop_copies(self, leader):
+        """Stops the copies, and has the leader's server end under an insert that waits for them. The insert
+        is not acknowledged before they go on, also where the server has it again."""
+        copies = [pid for node in self.cluster.nodes if node is not leader for pid in node.postgres()]
+        dataset = await create(self.services, "no copies")
+        n_waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        n_stored = f"SELECT count(*) FROM datasets.batches WHERE dataset = {dataset}"
+
+        async def is_waiting():
+            # The load has one in each dataset, too.
+            return int(await leader.query(n_waiting) or 0) > N_DATASETS
+
+        async def is_stored():
+            return await leader.query(n_stored, DATABASE) == "1" and await self.services.are_healthy()
+
+        kill(copies, signal.SIGSTOP)
+        try:
+            insert = asyncio.create_task(self.insert_once(dataset))
+            await wait_until(is_waiting, "the insert waits for a copy")
+            kill(leader.postgres()[:1], signal.SIGKILL)
+            status, _ = await insert
+            assert status == 503, "an insert was acknowledged without a copy"
+            await wait_until(is_stored, "the server has the insert again")
+            try:
+                status, _ = await asyncio.wait_for(self.insert_once(dataset), REFUSES_FOR_S)
+            except asyncio.TimeoutError:
+                status = 0
+            assert status in (0, 503), f"{status}: an insert was acknowledged before there was a copy"
+        finally:
+            kill(copies, signal.SIGCONT)
+
+        async def is_acknowledged():
+            return (await self.insert_once(dataset))[0] == 201
+
+        await wait_until(is_acknowledged, "the insert is acknowledged")
+        assert await leader.query(n_stored, DATABASE) == "1", "it is stored once"
+
+    async def insert_once(self, dataset):
+        body = {"dataset": dataset, "rows": [{"timestamp": timestamp(0), "values": {"value": 1}}]}
+        name = [f"Idempotency-Key: {dataset}"]
+        services = self.services
+        return await call(services.port, services.key, "POST", "/api/rows/bulk_insert/", body, name)
 
     async def run(self, losses):
         await self.cluster.wait_until_whole()

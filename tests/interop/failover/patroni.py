@@ -45,7 +45,9 @@ class Node:
             "scope": "rows",
             "name": name,
             "restapi": {"listen": rest, "connect_address": rest},
-            "etcd3": {"hosts": [f"127.0.0.1:{etcd_port}"]},
+            # Through `etcd3` a leader that was paused takes its lease back from the one after it, before
+            # Patroni 3.0.3.
+            "etcd": {"host": f"127.0.0.1:{etcd_port}"},
             "bootstrap": {"dcs": SETTINGS, "initdb": [{"encoding": "UTF8"}, "no-locale"]},
             "postgresql": {
                 "listen": address,
@@ -109,7 +111,7 @@ class Cluster:
     def __init__(self, home, bin):
         client, peer, self.port = free_port(), free_port(), free_port()
         urls = [f"http://127.0.0.1:{port}" for port in (client, peer)]
-        etcd = ["etcd", "--data-dir", f"{home}/etcd", "--initial-cluster", f"default={urls[1]}"]
+        etcd = ["etcd", "--enable-v2", "--data-dir", f"{home}/etcd", "--initial-cluster", f"default={urls[1]}"]
         for flag, url in [("client-urls", urls[0]), ("peer-urls", urls[1])]:
             etcd += [f"--listen-{flag}", url]
         etcd += ["--advertise-client-urls", urls[0], "--initial-advertise-peer-urls", urls[1]]

@@ -14,6 +14,9 @@ use crate::store::{
 const STEP_BATCHES: i64 = 10_000;
 
 /// The batch that `writer` calls `key`, unless its dataset is gone.
+///
+/// Its lock is a write, which a server with standbys reports once they have all that came before. A server
+/// that crashed while it waited for them has the batch, and they may not.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
@@ -21,7 +24,7 @@ pub(super) async fn find(
 ) -> Result<Option<StoredBatch>> {
     let found: Option<(Digest, i64, i64)> = sqlx::query_as(
         "SELECT b.digest, b.rows, b.revision FROM batches b JOIN datasets d ON d.id = b.dataset
-         WHERE b.writer = $1 AND b.batch = $2",
+         WHERE b.writer = $1 AND b.batch = $2 FOR KEY SHARE OF b",
     )
     .bind(writer.get())
     .bind(key.to_string())
