@@ -282,7 +282,10 @@ impl Gate {
         let limits = self.shared.options.limits.overridden(key.limits);
         let consumer = Consumer::from_key(key);
         match &self.shared.usage {
-            Counts::Shared(leases) => leases.admit(consumer, limits, n_bytes).await,
+            Counts::Shared(leases) => {
+                let date = self.shared.clock.now();
+                leases.admit_or_count(consumer, limits, n_bytes, date).await
+            }
             Counts::Memory(usage) => {
                 let (now, date) = (Instant::now(), self.shared.clock.now());
                 let mut usage = usage.lock();

@@ -133,6 +133,11 @@ impl Datasets {
         self.read_store(Store::retained).await.map(drop)
     }
 
+    /// Whether copies of the store alone can be reached: reads go on, writes fail.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.store.is_read_only()
+    }
+
     /// Runs `read` on a blocking thread.
     async fn read_store<T: Send + 'static>(
         &self,

@@ -62,11 +62,21 @@ pub(crate) struct PageRequest {
     pub(crate) params: Params,
     /// The tags of the responses that the caller has.
     pub(crate) known: KnownETags,
+    /// The last commit that the caller has seen, if it says.
+    pub(crate) seen: Option<u64>,
 }
 
 /// The response to a [`PageRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PageResponse {
+pub(crate) struct PageResponse {
+    /// The last commit that it includes.
+    pub(crate) revision: u64,
+    pub(crate) body: PageResponseBody,
+}
+
+/// The page, unless the caller has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PageResponseBody {
     /// The caller has the page, with this tag.
     NotModified(String),
     /// The rendered page, and its tag; `None` for a page of an open range.
@@ -98,7 +108,7 @@ impl PageRequest {
         let Some(Position::After(cursor)) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
         let params = link::params_after(&self.params, cursor);
-        Some(Self { query, params, known: KnownETags::default() })
+        Some(Self { query, params, known: KnownETags::default(), seen: None })
     }
 }
 
@@ -129,9 +139,16 @@ impl Datasets {
         let datasets = self.clone();
         let read = move || {
             let sight = sight.map_or_else(|| datasets.load_sight(who), Ok)?;
+            datasets.require(&sight, request.seen)?;
             datasets.respond(&sight, &request, write)
         };
         run_blocking(read).await?
+    }
+
+    /// Has what is read include the commit that the caller has seen.
+    fn require(&self, sight: &Sight, seen: Option<u64>) -> Result<(), StoreError> {
+        let require = |seen| self.store.require(sight.dataset.id, seen, sight.revision);
+        seen.map_or(Ok(()), require)
     }
 
     /// Loads what a key sees of a dataset, and caches it. Blocks.
@@ -159,7 +176,8 @@ impl Datasets {
         let answer = self.read_pages(sight, request, &wanted, write)?;
         // A commit in between may have added columns that the tag does not cover.
         let tag = wanted.tag(answer.revision).filter(|_| answer.revision == wanted.revision);
-        Ok(self.count_sent(answer, tag))
+        let revision = answer.revision;
+        Ok(PageResponse { revision, body: self.count_sent(answer, tag) })
     }
 
     /// Reads a page, and caches it. If the caller came by the link of the page before, and so is about to
@@ -208,16 +226,18 @@ impl Datasets {
         // A valid page has the tag of the commit at which it was read.
         let revision = cached.as_ref().map_or(wanted.revision, |answer| answer.revision);
         let tag = wanted.tag(revision);
-        if let Some(known) = tag.and_then(|tag| request.known.find(tag)) {
-            return Some(PageResponse::NotModified(known));
-        }
-        Some(self.count_sent(cached?, tag))
+        let body = match tag.and_then(|tag| request.known.find(tag)) {
+            Some(known) => PageResponseBody::NotModified(known),
+            None => self.count_sent(cached?, tag),
+        };
+        // What is cached is as the last commit has it.
+        Some(PageResponse { revision: wanted.revision, body })
     }
 
     /// Counts the rows of a page that is sent.
-    fn count_sent(&self, answer: CachedPage, tag: Option<ETag>) -> PageResponse {
+    fn count_sent(&self, answer: CachedPage, tag: Option<ETag>) -> PageResponseBody {
         self.metrics.add_n(metrics::ROWS_OUT, &["rows"], answer.n_rows);
-        PageResponse::Page(answer.body, tag)
+        PageResponseBody::Page(answer.body, tag)
     }
 
     /// Computes the cache key and the tag of a page.
@@ -264,6 +284,7 @@ impl Datasets {
         &self,
         key: KeyId,
         query: RowsQuery,
+        seen: Option<u64>,
         convert: impl FnOnce(&RowsPage<'_>) -> T + Send + 'static,
     ) -> Result<T> {
         let span = query.bounds.span(Resolution::Raw)?;
@@ -271,6 +292,7 @@ impl Datasets {
         run_blocking(move || {
             let store = &*datasets.store;
             let sight = store.sight(Some(key), &query.dataset)?.ok_or(OperationError::NotFound)?;
+            datasets.require(&sight, seen)?;
             let (page, _) = ReadAhead::read(store, &sight, &query, span, 1)?.take_page();
             datasets.metrics.add_n(metrics::ROWS_OUT, &["live"], n_rows(&page));
             Ok(convert(&page))

@@ -22,6 +22,7 @@ mod live;
 mod log;
 mod metrics;
 mod openapi;
+mod revision;
 mod root;
 mod rows;
 mod search;

@@ -2,11 +2,12 @@
 //!
 //! [`Connections`](connections::Connections) are few and bounded in time, [`Schema`](schema::Schema)
 //! creates tables once whichever service comes first, and [`Fault`](fault::Fault) says what an error
-//! means.
+//! means. Standbys serve reads, where an address comes with some.
 
 pub mod connections;
 pub mod fault;
 pub mod schema;
+mod standbys;
 
 use std::{str::FromStr, sync::Arc};
 
@@ -20,11 +21,27 @@ use sqlx::postgres::PgConnectOptions;
 #[debug("{self}")]
 #[display(
     "postgres://{}:{}/{}",
-    _0.get_host(),
-    _0.get_port(),
-    _0.get_database().unwrap_or(_0.get_username())
+    options.get_host(),
+    options.get_port(),
+    options.get_database().unwrap_or(options.get_username())
 )]
-pub struct DatabaseUrl(Arc<PgConnectOptions>);
+pub struct DatabaseUrl {
+    options: Arc<PgConnectOptions>,
+    standbys: Arc<[DatabaseUrl]>,
+}
+
+impl DatabaseUrl {
+    /// The same database, whose `standbys` serve reads.
+    #[must_use]
+    pub fn with_standbys(self, standbys: Vec<Self>) -> Self {
+        Self { standbys: standbys.into(), ..self }
+    }
+
+    /// The standbys that serve reads.
+    fn standbys(&self) -> &[Self] {
+        &self.standbys
+    }
+}
 
 /// A text is no address of a database. It does not say which text, which may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +56,8 @@ impl FromStr for DatabaseUrl {
         if !is_url {
             return Err(DatabaseUrlError);
         }
-        text.parse().map(Arc::new).map(Self).map_err(|_| DatabaseUrlError)
+        let options = text.parse().map_err(|_| DatabaseUrlError)?;
+        Ok(Self { options: Arc::new(options), standbys: Arc::default() })
     }
 }
 

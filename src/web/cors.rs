@@ -11,13 +11,13 @@ use axum::{
     http::{HeaderName, HeaderValue, Method, Uri, header},
 };
 use tower_http::cors::{AllowOrigin, CorsLayer};
-use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, ROW_COUNT_HEADER};
+use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COUNT_HEADER};
 
 /// How long a browser may remember what a page may send: Chromium remembers two hours at most.
 const REMEMBERED: Duration = Duration::from_hours(2);
 
 /// Headers of answers that scripts may read, beside those that they always may.
-const SHOWN: [HeaderName; 10] = [
+const SHOWN: [HeaderName; 11] = [
     header::ACCEPT_RANGES,
     header::CONTENT_DISPOSITION,
     header::CONTENT_LENGTH,
@@ -28,15 +28,17 @@ const SHOWN: [HeaderName; 10] = [
     HeaderName::from_static("ratelimit-remaining"),
     HeaderName::from_static("ratelimit-reset"),
     HeaderName::from_static(ROW_COUNT_HEADER),
+    HeaderName::from_static(REVISION_HEADER),
 ];
 
 /// Headers that a script may send.
-const TAKEN: [HeaderName; 5] = [
+const TAKEN: [HeaderName; 6] = [
     header::AUTHORIZATION,
     header::IF_NONE_MATCH,
     header::RANGE,
     HeaderName::from_static(API_KEY_HEADER),
     HeaderName::from_static(LAST_EVENT_ID_HEADER),
+    HeaderName::from_static(REVISION_HEADER),
 ];
 
 /// Sites whose pages may read answers.

@@ -400,11 +400,12 @@ pub struct AccessBody {
 /// The answer to `GET /health` of the dataset service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthBody {
-    /// `healthy`, or `unhealthy` where a file does not answer or take writes.
+    /// `healthy`; `unhealthy` where a file does not answer or take writes; `degraded` where reads go on
+    /// from standbys of the database, which itself cannot be reached.
     pub status: String,
     /// The service's date, RFC 3339 in UTC.
     pub time: String,
-    /// `connected`; else `disconnected`, `full` (the disk has no space; reads go on), or `replaced`
+    /// `connected`; else `disconnected`, `read-only` (standbys alone answer), `full` (the disk has no space; reads go on), or `replaced`
     /// (the file was removed or replaced while it was in use; restart the service), with
     /// `accounts: ` before it where it is so of the accounts.
     pub database: String,

@@ -11,6 +11,7 @@ use std::{
 };
 
 use lru::LruCache;
+use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use web::rate_limit::CALLERS_MAX;
@@ -18,7 +19,7 @@ use web::rate_limit::CALLERS_MAX;
 use super::{
     Consumer, Refusal,
     budget::{Ask, Grant},
-    limits::{Allowance, Exceeded, Limits, NearestLimit},
+    limits::{Allowance, Exceeded, Limits, NearestLimit, Usage},
 };
 use crate::{Accounts, AccountsError};
 
@@ -38,6 +39,10 @@ const BURST_SHARE: u64 = 4;
 /// The part of a day's requests that it so leases.
 const DAY_SHARE: u64 = 100;
 
+/// The part of the rate that each service lets in by itself while the database takes no leases and standbys
+/// serve reads: so many services keep the limit together.
+const ALONE_SHARE: u32 = 4;
+
 /// The leases of all consumers.
 #[derive(Debug)]
 pub(super) struct Leases {
@@ -45,6 +50,8 @@ pub(super) struct Leases {
     /// The service whose replicas share them.
     service: &'static str,
     consumers: Mutex<LruCache<Consumer, Arc<Leased>>>,
+    /// What consumers use while the database takes no leases.
+    alone: Mutex<LruCache<Consumer, Usage>>,
 }
 
 /// What one consumer has here.
@@ -87,7 +94,34 @@ impl Drop for Waiting<'_> {
 
 impl Leases {
     pub(super) fn new(accounts: Accounts, service: &'static str) -> Self {
-        Self { accounts, service, consumers: Mutex::new(LruCache::new(CALLERS_MAX)) }
+        let consumers = Mutex::new(LruCache::new(CALLERS_MAX));
+        Self { accounts, service, consumers, alone: Mutex::new(LruCache::new(CALLERS_MAX)) }
+    }
+
+    /// Counts a request as [`Self::admit`] does; by itself while standbys stand in for the database.
+    pub(super) async fn admit_or_count(
+        &self,
+        consumer: Consumer,
+        limits: Limits,
+        n_bytes: u64,
+        date: Timestamp,
+    ) -> Result<Allowance, Refusal> {
+        if !self.accounts.is_read_only() {
+            match self.admit(consumer, limits, n_bytes).await {
+                Err(Refusal::Failed(_)) if self.accounts.is_read_only() => {}
+                answer => return answer,
+            }
+        }
+        if limits.requests_per_day > 0 || limits.bytes_per_day > 0 {
+            // What is left of the day is in the database.
+            let error = "it cannot tell what is left of the day's requests".into();
+            return Err(Refusal::Failed(AccountsError::Unreachable(error)));
+        }
+        let share = |limit: u32| limit.div_ceil(ALONE_SHARE);
+        let limits = Limits { rate: share(limits.rate), burst: share(limits.burst), ..limits };
+        let mut alone = self.alone.lock();
+        let usage = alone.get_or_insert_mut(consumer, Usage::default);
+        usage.admit(limits, Instant::now(), date, n_bytes).map_err(Refusal::Limited)
     }
 
     /// Counts a request with a body of `n_bytes`, if there may be another one.

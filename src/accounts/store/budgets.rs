@@ -12,6 +12,11 @@ impl Accounts {
         matches!(self.shared.store, Store::Database(_))
     }
 
+    /// Whether standbys of the database alone can be reached, which take no leases.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(&self.shared.store, Store::Database(database) if database.is_read_only())
+    }
+
     /// Takes what `ask` wants out of the budget of a consumer that all services share. The time is the
     /// database's.
     ///

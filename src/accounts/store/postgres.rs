@@ -78,7 +78,11 @@ impl DatabaseStore {
         + Send
         + 'static,
     ) -> Result<T, AccountsError> {
-        self.transact(TAKE_TURN, work).await
+        let written = self.transact(TAKE_TURN, work).await;
+        if written.is_ok() {
+            self.connections.note_change();
+        }
+        written
     }
 
     /// Runs `work` in a transaction beside others: it locks what it reads by itself.
@@ -112,9 +116,14 @@ impl DatabaseStore {
         .await
     }
 
+    /// Whether standbys alone can be reached.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.connections.is_read_only()
+    }
+
     /// Whether the database takes writes.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
-        self.write(|mut session| {
+        self.write_beside(|mut session| {
             async move {
                 session.run("UPDATE keys_version SET version = version WHERE false", &[]).await?;
                 Ok(())

@@ -34,6 +34,12 @@ pub(crate) struct ServeCommand {
     /// place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
+    /// Read pages from this standby of the database, too, as far as it has what callers have seen, and
+    /// everything while the database itself cannot be reached: `postgres://…` as with --store. May be
+    /// repeated
+    #[arg(long, env = "TRIPTYCH_STANDBYS", hide_env_values = true, value_name = "URL",
+        value_delimiter = ',', requires = "store", help_heading = REPLICAS)]
+    standby: Vec<DatabaseUrl>,
     /// Poll the database for rows that other services stored so often, for streams of them
     #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
         value_parser = clap::value_parser!(u64).range(20..=60_000), help_heading = REPLICAS)]
@@ -94,15 +100,16 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let store = command.store.as_ref();
-    let (gate, accounts) = command.gate.gate("datasets", &data_dir, store, &clock, &group).await?;
+    let store = command.store.map(|store| store.with_standbys(command.standby));
+    let (gate, accounts) =
+        command.gate.gate("datasets", &data_dir, store.as_ref(), &clock, &group).await?;
     let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
     let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
     let portal = portal.transpose()?;
     let options = DatasetsOptions {
         listen: command.listen,
         store_path: data_dir.datasets(),
-        database: command.store,
+        database: store,
         replicas: ReplicaOptions {
             poll_every: Duration::from_millis(command.poll_ms),
             fan_out: command.fanout,

@@ -11,6 +11,7 @@ use axum::{
         HeaderMap,
         header::{CONTENT_ENCODING, CONTENT_TYPE},
     },
+    response::{IntoResponse as _, Response},
 };
 use formats::content_coding::Coding;
 use model::idempotency::{IdempotencyKey, IdempotencyKeyError};
@@ -27,6 +28,7 @@ use super::{
     error::Result,
     openapi::{WhichDataset, one_of},
     read_params,
+    revision::set_revision,
 };
 use crate::{
     error::{OperationError, Unfit},
@@ -88,10 +90,7 @@ fn modes() -> Object {
     request_body(content((BulkInsert = "application/json"), (String = "application/x-ndjson"),
         (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"))),
     responses((status = 201, description = "How many rows are stored", body = BulkInserted)))]
-pub(super) async fn post(
-    Caller { app, key }: Caller,
-    request: Request,
-) -> Result<Created<BulkInserted>> {
+pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Result<Response> {
     let (format, coding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
     let name = parse_key(request.headers())?;
     let params = read_params(request.uri(), &["dataset", "dataset_name", "mode"])?;
@@ -133,7 +132,8 @@ pub(super) async fn post(
         appended => appended?,
     };
     let revision = name.map(|_| appended.revision);
-    Ok(Created(BulkInserted { inserted: appended.n_rows, revision }))
+    let created = Created(BulkInserted { inserted: appended.n_rows, revision });
+    Ok(set_revision(created.into_response(), appended.revision))
 }
 
 /// The format of the body, by its content type.

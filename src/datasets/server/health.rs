@@ -13,7 +13,8 @@ use wire::{datasets::HealthBody, paths};
 use super::App;
 /// Tells whether the service and its store answer.
 #[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
-    responses((status = 200, description = "They do", body = HealthBody),
+    responses((status = 200, body = HealthBody, description = "They do; `degraded` while standbys of the \
+            database serve reads and writes fail"),
         (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
         (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
 pub(super) async fn get(State(app): State<App>) -> Response {
@@ -29,6 +30,9 @@ pub(super) async fn get(State(app): State<App>) -> Response {
             AccountsError::Replaced => "accounts: replaced",
             _ => "accounts: disconnected",
         }),
+        Err(_) if app.datasets.is_read_only() => {
+            return Json(body("degraded", "read-only")).into_response();
+        }
         Err(StoreError::Full) => Some("full"),
         Err(StoreError::Replaced) => Some("replaced"),
         Err(_) => Some("disconnected"),

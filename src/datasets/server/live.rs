@@ -11,8 +11,9 @@ use wire::paths;
 use super::{
     Caller,
     error::Result,
-    openapi::{InBounds, WhichDataset},
+    openapi::{InBounds, SeenCommit, WhichDataset},
     read_params,
+    revision::{Seen, set_revision},
 };
 use crate::read::RowsPage;
 
@@ -22,15 +23,20 @@ const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "
 ///
 /// There are fewer than asked for where they are very long: about 16 MB at most.
 #[utoipa::path(get, path = paths::ROWS_LIVE, operation_id = "newest_rows", tag = "rows",
-    params(WhichDataset, InBounds, ("limit" = Option<u64>, Query, minimum = 0,
+    params(WhichDataset, InBounds, SeenCommit, ("limit" = Option<u64>, Query, minimum = 0,
         description = "Rows at most: held between 1 and 10 000; 100 where it is left out.")),
     responses((status = 200, description = "Rows, one JSON object in each line", body = String,
         content_type = "application/x-ndjson")))]
-pub(super) async fn get(Caller { app, key }: Caller, uri: Uri) -> Result<Response> {
+pub(super) async fn get(
+    Caller { app, key }: Caller,
+    Seen(seen): Seen,
+    uri: Uri,
+) -> Result<Response> {
     let (query, output) = read_params(&uri, &PARAMS)?.live()?;
-    let body = app.datasets.newest(key, query, move |page| body(page, output)).await?;
+    let render = move |page: &RowsPage<'_>| (body(page, output), page.revision);
+    let (body, revision) = app.datasets.newest(key, query, seen, render).await?;
     let content_type = HeaderValue::from_static(output.content_type());
-    Ok(([(CONTENT_TYPE, content_type)], body).into_response())
+    Ok(set_revision(([(CONTENT_TYPE, content_type)], body).into_response(), revision))
 }
 
 fn body(page: &RowsPage<'_>, output: Output) -> Vec<u8> {

@@ -108,6 +108,17 @@ pub(super) struct AtResolution {
     resolution: Option<String>,
 }
 
+/// What the caller has seen.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes what `Seen` parses")]
+pub(super) struct SeenCommit {
+    /// The `X-Revision` of an earlier response for the dataset: this one includes that commit, whichever
+    /// service answers. It matters where several services read standbys of one database.
+    #[param(rename = "X-Revision", minimum = 0, format = "uint64")]
+    revision: Option<u64>,
+}
+
 /// The part of a listing that a query asks for.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]

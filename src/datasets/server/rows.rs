@@ -17,13 +17,14 @@ use super::{
     Caller,
     conditional::{IfNoneMatch, not_modified, set_tag},
     error::Result,
-    openapi::{AtResolution, InBounds, PageBody, PageOf, WhichDataset, one_of},
+    openapi::{AtResolution, InBounds, PageBody, PageOf, SeenCommit, WhichDataset, one_of},
     read_params,
+    revision::{Seen, set_revision},
 };
 use crate::{
     error::Unfit,
     query::{self, link, params::Params},
-    read::{PageRequest, PageResponse, RowsPage},
+    read::{PageRequest, PageResponse, PageResponseBody, RowsPage},
 };
 
 /// About how long a row of a page is: seven columns of full precision have some more.
@@ -73,27 +74,31 @@ fn orders() -> Object {
 /// A page of very long rows, or of very many columns, has fewer rows than asked for: at most about
 /// 16 MB. Its `next` goes on behind its last row.
 #[utoipa::path(get, path = paths::ROWS, operation_id = "list_rows", tag = "rows",
-    params(WhichDataset, InBounds, AtResolution, PageOf, Position),
+    params(WhichDataset, InBounds, AtResolution, PageOf, Position, SeenCommit),
     responses((status = 200, description = "A page of rows or buckets", body = PageBody)))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
     IfNoneMatch(known): IfNoneMatch,
+    Seen(seen): Seen,
     uri: Uri,
 ) -> Result<Response> {
     let params = read_params(&uri, &PARAMS)?;
     let query = params.rows()?;
-    let (body, tag) =
-        match app.datasets.rows(key, PageRequest { query, params, known }, render_body).await? {
-            PageResponse::NotModified(tag) => return Ok(not_modified(&tag)),
-            PageResponse::Page(body, tag) => (body, tag),
-        };
+    let request = PageRequest { query, params, known, seen };
+    let PageResponse { revision, body } = app.datasets.rows(key, request, render_body).await?;
+    let (body, tag) = match body {
+        PageResponseBody::NotModified(tag) => {
+            return Ok(set_revision(not_modified(&tag), revision));
+        }
+        PageResponseBody::Page(body, tag) => (body, tag),
+    };
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(tag) = tag {
         set_tag(headers, tag, Coding::Identity);
     }
-    Ok(response)
+    Ok(set_revision(response, revision))
 }
 
 /// Deletes the rows of a range from a dataset that the key owns.

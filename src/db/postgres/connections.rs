@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
 use sqlx::{
     PgConnection, PgPool, Postgres,
@@ -22,6 +22,7 @@ use sqlx::{
 };
 use tokio::{
     runtime::Handle,
+    select,
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
 };
@@ -29,6 +30,7 @@ use tokio::{
 use super::{
     DatabaseUrl,
     fault::{WorkError, is_lost, timed_out},
+    standbys::{POSITION_SQL, Position, Server, Standby, Standbys},
 };
 
 /// How long a caller waits for a connection: longer than a busy service needs to get to it, shorter
@@ -38,6 +40,12 @@ const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 /// How long a transaction may take from end to end. The server ends a statement sooner; this is for a
 /// server that does not respond at all.
 const DONE_WITHIN: Duration = Duration::from_secs(40);
+
+/// The same on a standby: the primary does what one does not do soon.
+const STANDBY_WITHIN: Duration = Duration::from_secs(2);
+
+/// Connections for looks at a server, which do not wait for those that read.
+const LOOKS_MAX: u32 = 1;
 
 /// The settings of a connection: what the server may take for a statement, and to wait for a lock, and
 /// when it ends a transaction, and with it its locks, whose service was paused or is gone, in
@@ -85,6 +93,9 @@ pub struct Connections {
     n_max: u32,
     /// A permit for each connection that may write.
     writers: Arc<Semaphore>,
+    /// How long a transaction may take.
+    done_within: Duration,
+    standbys: Option<Arc<Standbys<Connections>>>,
 }
 
 /// Connections of a pool that were just used, the last one used first.
@@ -129,29 +140,125 @@ impl Connections {
     /// Connects to the database at `url` as connections are needed, on `runtime`.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
+        let connect = |url: &DatabaseUrl, options| {
+            Self::to_server(url, options, runtime.clone(), STANDBY_WITHIN)
+        };
+        let looks = ConnectionsOptions { n_max: LOOKS_MAX, ..options };
+        let standby = |url: &DatabaseUrl| {
+            Standby::new(url.to_string(), connect(url, options), connect(url, looks))
+        };
+        let all: Vec<_> = url.standbys().iter().map(standby).collect();
+        let has_some = !all.is_empty();
+        let standbys =
+            has_some.then(|| Arc::new(Standbys::new(connect(url, looks), all, &runtime)));
+        Self { standbys, ..Self::to_server(url, options, runtime, DONE_WITHIN) }
+    }
+
+    fn to_server(
+        url: &DatabaseUrl,
+        options: ConnectionsOptions,
+        runtime: Handle,
+        done_within: Duration,
+    ) -> Self {
         let ConnectionsOptions { schema, n_max } = options;
-        let connect = PgConnectOptions::clone(&url.0)
+        let connect = PgConnectOptions::clone(&url.options)
             .application_name("triptych")
             .options([("search_path", schema)])
             .options(SETTINGS);
         let _context = runtime.enter();
         let pool = PgPoolOptions::new()
             .max_connections(n_max)
-            .acquire_timeout(ACQUIRE_WITHIN)
+            .acquire_timeout(ACQUIRE_WITHIN.min(done_within))
             .idle_timeout(IDLE_FOR)
             // `begin` tells as well, without a round trip more.
             .test_before_acquire(false)
             .connect_lazy_with(connect);
         let at_hand = Arc::new(AtHand { connections: Mutex::default(), runtime });
         let n_writers = usize::try_from(n_max - n_max / LEFT_TO_READS).unwrap_or(1);
-        Self { pool, at_hand, n_max, writers: Arc::new(Semaphore::new(n_writers)) }
+        let writers = Arc::new(Semaphore::new(n_writers));
+        Self { pool, at_hand, n_max, writers, done_within, standbys: None }
     }
 
-    /// Runs `work`, which sees one snapshot; again on another connection where one was lost.
+    /// Runs `work`, which sees one snapshot; again on another connection where one was lost, and on a
+    /// standby that has all that the primary has where that is lost.
     ///
     /// # Errors
     /// That of `work`, or of the database.
     pub async fn read<T, E: WorkError>(
+        &self,
+        snapshot: Snapshot,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
+    ) -> Result<T, E> {
+        let Some(standbys) = &self.standbys else { return self.read_here(snapshot, work).await };
+        let mut result = None;
+        if standbys.stand_in().is_none() {
+            result = select! {
+                result = self.read_here(snapshot, &work) => Some(result),
+                () = standbys.stand_in_found() => None,
+            };
+        }
+        let is_done = |result: &Result<T, E>| !matches!(result, Err(error) if error.unreachable_cause().is_some());
+        if let Some(result) = result.take_if(|result| is_done(result)) {
+            return result;
+        }
+        if let Some(stand_in) = standbys.stand_in() {
+            let found = stand_in.read_here(snapshot, &work).await;
+            if is_done(&found) {
+                return found;
+            }
+            standbys.distrust(stand_in);
+        }
+        match result {
+            Some(result) => result,
+            None => self.read_here(snapshot, work).await,
+        }
+    }
+
+    /// A standby that keeps up with the primary, for reads that may be a little behind: another one each
+    /// time. `None` if there is none.
+    #[must_use]
+    pub fn standby(&self) -> Option<&Self> {
+        self.standbys.as_ref()?.pick()
+    }
+
+    /// Whether there are standbys.
+    #[must_use]
+    pub const fn has_standbys(&self) -> bool {
+        self.standbys.is_some()
+    }
+
+    /// Whether the primary cannot be reached, and a standby stands in for it.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.standbys.as_ref().is_some_and(|standbys| standbys.stand_in().is_some())
+    }
+
+    /// Whether a standby may have stood in for the primary just now.
+    #[must_use]
+    pub fn is_primary_lost(&self) -> bool {
+        self.standbys.as_ref().is_some_and(|standbys| standbys.is_primary_lost())
+    }
+
+    /// Uses a standby that failed no more until it is well.
+    pub fn distrust(&self, standby: &Self) {
+        if let Some(standbys) = &self.standbys {
+            standbys.distrust(standby);
+        }
+    }
+
+    /// Notes that a change was made which no reader may miss, such as that a key lost access: no standby
+    /// stands in for the primary without it.
+    pub fn note_change(&self) {
+        if let Some(standbys) = &self.standbys {
+            standbys.note_change();
+        }
+    }
+
+    /// The same on this server alone.
+    ///
+    /// # Errors
+    /// That of `work`, or of the database.
+    pub async fn read_here<T, E: WorkError>(
         &self,
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
@@ -162,14 +269,14 @@ impl Connections {
         };
         for _ in 0..self.n_max {
             let done = async { self.begin(begin, None).await?.run(&work).await };
-            match timeout(DONE_WITHIN, done).await {
+            match timeout(self.done_within, done).await {
                 Ok(Err(error)) if error.unreachable_cause().is_some_and(is_lost) => {}
                 Ok(result) => return result,
                 Err(_) => return Err(timed_out().into()),
             }
         }
         let done = async { self.begin(begin, None).await?.run(work).await };
-        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
+        timeout(self.done_within, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
     /// Runs `work`, whose writes are durable on return.
@@ -198,12 +305,25 @@ impl Connections {
         timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
-    /// Starts a long transaction that sees one snapshot.
+    /// Starts a long transaction that sees one snapshot, on a standby that has all that the primary has
+    /// where that is lost.
     ///
     /// # Errors
     /// That of the database.
     pub async fn snapshot(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(Some(BEGIN_LONG_READ), None).await
+        let Some(standbys) = &self.standbys else {
+            return self.begin(Some(BEGIN_LONG_READ), None).await;
+        };
+        let begun = select! {
+            biased;
+            () = standbys.stand_in_found() => None,
+            begun = self.begin(Some(BEGIN_LONG_READ), None) => Some(begun),
+        };
+        match (begun, standbys.stand_in()) {
+            (Some(begun), _) => begun,
+            (None, Some(stand_in)) => stand_in.begin(Some(BEGIN_LONG_READ), None).await,
+            (None, None) => self.begin(Some(BEGIN_LONG_READ), None).await,
+        }
     }
 
     /// Starts a transaction that writes.
@@ -256,6 +376,22 @@ impl Connections {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+impl Server for Connections {
+    fn position(&self) -> BoxFuture<'_, Result<Position, sqlx::Error>> {
+        async {
+            let ask = self.read_here(Snapshot::Statement, |c| {
+                sqlx::query_as(POSITION_SQL).fetch_one(c).boxed()
+            });
+            ask.await
+        }
+        .boxed()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.at_hand, &other.at_hand)
     }
 }
 

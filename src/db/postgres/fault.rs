@@ -41,6 +41,12 @@ pub trait WorkError: From<sqlx::Error> {
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
 }
 
+impl WorkError for sqlx::Error {
+    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
+        (Fault::from(self) == Fault::Unreachable).then_some(self)
+    }
+}
+
 /// Whether the connection is of no use any more. If it was idle, nothing was done on it.
 #[must_use]
 pub fn is_lost(error: &sqlx::Error) -> bool {

@@ -5,6 +5,9 @@
 //! whichever service made them, and a row's number counts within its dataset. Statements are for many
 //! rows each: a round trip costs as much as a hundred rows.
 //!
+//! Where the database has standbys, pages are read there once those have what callers of this service have
+//! seen. The rest is read on the primary, or on a standby that has all of it while it is lost.
+//!
 //! The connections live on a small runtime of their own. So reads can block any thread, as the contract
 //! has it, and a write goes on when its caller is gone.
 
@@ -26,6 +29,7 @@ mod scan;
 mod search;
 mod since;
 mod singles;
+mod standby_reads;
 mod tables;
 mod tags;
 mod tail;
@@ -38,7 +42,7 @@ use db::postgres::{
     connections::{Connections, ConnectionsOptions, Snapshot},
     fault::timed_out,
 };
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::{BoxFuture, FutureExt as _, ready};
 use model::{
     block::{Block, Rows},
     dataset::{Dataset, DatasetId},
@@ -60,6 +64,7 @@ use self::{
     append::Known,
     maintenance::Unsettled,
     pages::{StoredSeries, Wanted},
+    standby_reads::{SeenCommits, behind},
 };
 use super::{
     Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
@@ -92,6 +97,7 @@ pub struct PostgresStore {
     connections: Connections,
     queues: Arc<[Mutex<()>]>,
     known: Arc<Known>,
+    seen: Arc<SeenCommits>,
     /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
     group: Group,
@@ -123,8 +129,9 @@ impl PostgresStore {
         let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
         let queues = (0..QUEUES).map(|_| Mutex::default()).collect();
         let group = Group::default();
-        let known = Arc::default();
-        let mut store = Self { connections, queues, known, era: 0, group, runtime: Some(runtime) };
+        let (known, seen) = Default::default();
+        let runtime = Some(runtime);
+        let mut store = Self { connections, queues, known, seen, era: 0, group, runtime };
         store.era = store.wait(store.connections.write(|c| tables::SCHEMA.open(c).boxed()))?;
         Ok(store)
     }
@@ -162,13 +169,21 @@ impl PostgresStore {
         &self,
         read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + Sync + 'static,
     ) -> Result<T> {
-        let (reply, answer) = oneshot::channel();
         let connections = self.connections.clone();
-        let read = async move {
+        self.run(async move { connections.read(Snapshot::Statement, read).await })
+    }
+
+    /// Runs `work` on the threads of the runtime. Blocks.
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let work = async move {
             // The caller may be gone.
-            drop(reply.send(connections.read(Snapshot::Statement, read).await));
+            drop(reply.send(work.await));
         };
-        self.within(|| self.group.spawn("read", read));
+        self.within(|| self.group.spawn("read", work));
         self.wait(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
     }
 
@@ -231,7 +246,7 @@ impl Store for PostgresStore {
         self.write(
             None,
             move |c| async move { catalog::create(c, &datasets, now).await }.boxed(),
-            |_| {},
+            self.noting_change(),
         )
     }
 
@@ -244,12 +259,16 @@ impl Store for PostgresStore {
         self.write(
             Some(dataset),
             move |c| async move { catalog::change(c, dataset, &change, now).await }.boxed(),
-            |_| {},
+            self.noting_change(),
         )
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
-        self.write(None, move |c| async move { tags::change(c, &change).await }.boxed(), |_| {})
+        self.write(
+            None,
+            move |c| async move { tags::change(c, &change).await }.boxed(),
+            self.noting_change(),
+        )
     }
 
     fn append(
@@ -260,18 +279,23 @@ impl Store for PostgresStore {
     ) -> BoxFuture<'_, Result<Appended>> {
         let (connections, known) = (self.connections.clone(), Arc::clone(&self.known));
         let work = async move { append::append(&connections, &known, dataset, append).await };
+        let note = self.noting_commit(dataset);
         let write =
             self.in_turn(Some(dataset), work, move |(appended, rows): &(Appended, Block)| {
+                note(appended.revision);
                 on_commit(appended, rows);
             });
         async move { Ok(write.await?.0) }.boxed()
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
-        let key = key.clone();
-        self.fetch(move |c| {
-            let key = key.clone();
-            async move { batches::find(c, writer, &key).await }.boxed()
+        let (connections, key) = (self.connections.clone(), key.clone());
+        self.run(async move {
+            let find = connections.read_here(Snapshot::Statement, |c| {
+                let key = key.clone();
+                async move { batches::find(c, writer, &key).await }.boxed()
+            });
+            find.await
         })
     }
 
@@ -285,7 +309,7 @@ impl Store for PostgresStore {
         let write = self.write(
             Some(dataset),
             move |c| append::prune(c, dataset, before, limit_rows).boxed(),
-            on_commit,
+            self.noting_removal(dataset, on_commit),
         );
         async move { Ok(write.await?.n_rows) }.boxed()
     }
@@ -300,13 +324,17 @@ impl Store for PostgresStore {
         let write = self.write(
             Some(dataset),
             move |c| delete::rows(c, dataset, span, now).boxed(),
-            on_commit,
+            self.noting_removal(dataset, on_commit),
         );
         async move { Ok(write.await?.n_rows) }.boxed()
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
-        self.write(Some(dataset), move |c| delete::dataset(c, dataset).boxed(), |_| {})
+        self.write(
+            Some(dataset),
+            move |c| delete::dataset(c, dataset).boxed(),
+            self.noting_change(),
+        )
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
@@ -325,10 +353,14 @@ impl Store for PostgresStore {
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
         let which = Arc::new(which.clone());
-        self.fetch(move |c| {
+        let sight = self.fetch(move |c| {
             let which = Arc::clone(&which);
             async move { catalog::sight(c, key, &which).await }.boxed()
-        })
+        })?;
+        if let Some(sight) = &sight {
+            self.check_seen(sight.dataset.id, sight.revision)?;
+        }
+        Ok(sight)
     }
 
     fn version(&self) -> Option<i64> {
@@ -371,17 +403,38 @@ impl Store for PostgresStore {
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        let read = *read;
-        if first_page::suits(&read) {
-            let packed = self.fetch(move |c| first_page::read(c, dataset, read).boxed())?;
-            if let Some(page) = packed.page(dataset, &read)? {
-                return Ok(page);
-            }
+        let page = self.page_on(&self.connections, dataset, *read)?;
+        self.check_seen(dataset, page.revision)?;
+        self.note_seen(dataset, page.revision);
+        Ok(page)
+    }
+
+    fn recent_page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
+        let Some(page) = self.page_of_standby(dataset, *read) else {
+            return self.page(dataset, read);
+        };
+        self.note_seen(dataset, page.revision);
+        Ok(page)
+    }
+
+    fn require(&self, dataset: DatasetId, seen: u64, head: u64) -> Result<()> {
+        if seen > head && self.connections.is_primary_lost() {
+            return Err(behind());
         }
-        self.read(|c| read_page(c, dataset, read).boxed())
+        // More than there is was not seen here: the caller may mean another store.
+        self.note_seen(dataset, seen.min(head));
+        Ok(())
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.connections.is_read_only()
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
+        if self.is_read_only() {
+            return ready(Err(StoreError::Unreachable("standbys alone can be reached".into())))
+                .boxed();
+        }
         let sql = "UPDATE format SET version = version WHERE false";
         self.write(
             None,
@@ -393,7 +446,7 @@ impl Store for PostgresStore {
     #[cfg(any(test, feature = "faults"))]
     fn limit_pages(&self, _: u32) -> BoxFuture<'_, Result<()>> {
         // The disk is the server's.
-        futures::future::ready(Ok(())).boxed()
+        ready(Ok(())).boxed()
     }
 
     fn shared(&self) -> Option<&dyn SharedStore> {
@@ -405,7 +458,12 @@ impl Store for PostgresStore {
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
-        self.read(|c| since::read_since(c, dataset, after, limit).boxed())
+        let since = self.read(|c| since::read_since(c, dataset, after, limit).boxed())?;
+        if let Some(since) = &since {
+            self.check_seen(dataset, since.revision)?;
+            self.note_seen(dataset, since.revision);
+        }
+        Ok(since)
     }
 
     fn scan(
@@ -422,14 +480,22 @@ impl Store for PostgresStore {
 impl SharedStore for PostgresStore {
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
         let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
-        self.fetch(move |c| {
+        let heads = self.fetch(move |c| {
             let ids = Arc::clone(&ids);
             async move { commits::heads(c, &ids).await }.boxed()
-        })
+        })?;
+        for (dataset, revision) in &heads.revisions {
+            self.check_seen(*dataset, *revision)?;
+        }
+        Ok(heads)
     }
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
-        self.fetch(move |c| commits::list(c, dataset, after, limit).boxed())
+        let commits = self.fetch(move |c| commits::list(c, dataset, after, limit).boxed())?;
+        if let Some(last) = commits.last() {
+            self.note_seen(dataset, last.revision);
+        }
+        Ok(commits)
     }
 }
 

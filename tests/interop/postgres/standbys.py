@@ -1,0 +1,297 @@
+"""Reads from a standby of the database: with what callers have seen, without what was taken from them, and
+while the primary is away.
+
+    standbys.py program address-of-database folder-of-programs folder user…
+
+`user…` is the command that runs another one as the user of the server.
+"""
+
+import asyncio
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from processes import Process, free_port, wait_until
+from wire import WITHIN_S, send
+
+FIRST = 1_700_000_000
+# Reads of each round: several of them go to each standby.
+N_READS = 12
+ROWS_MAX = 10_000
+
+
+def timestamp(second):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(FIRST + second))
+
+
+class Server:
+    """A PostgreSQL server in a folder."""
+
+    def __init__(self, programs, folder, port, as_user):
+        self.programs, self.folder, self.port, self.as_user = programs, folder, port, as_user
+
+    def run(self, program, *arguments):
+        command = [*self.as_user, f"{self.programs}/{program}", *arguments]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 0, f"{program}: {done.stderr}"
+
+    def control(self, *arguments):
+        self.run("pg_ctl", "--pgdata", self.folder, "--wait", "--log", f"{self.folder}.log", *arguments)
+
+    def standby(self, folder, port):
+        """Starts another server that follows this one."""
+        self.run(
+            "pg_basebackup", "--pgdata", folder, "--write-recovery-conf", "--checkpoint", "fast",
+            "--no-sync", "--host", "127.0.0.1", "--port", str(self.port), "--username", "postgres",
+        )
+        standby = Server(self.programs, folder, port, self.as_user)
+        standby.control("start", "--options", f"-c port={port}")
+        return standby
+
+    def query(self, database, sql):
+        command = [f"{self.programs}/psql", "--no-psqlrc", "--csv", "--tuples-only", "--host", "127.0.0.1"]
+        command += ["--port", str(self.port), "--username", "postgres", "--command", sql, database]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Service:
+    """The program serving datasets out of the database and its standby."""
+
+    def __init__(self, name, program, database, standby, home, flags=("--unlimited-loopback",)):
+        self.port = free_port()
+        command = [program, "datasets", "serve", *flags, "--store", database, "--standby", standby]
+        command += ["--data-dir", f"{home}/{name}", "--listen", f"127.0.0.1:{self.port}"]
+        self.process = Process(name, command, home)
+
+    async def call(self, key, method, path, body=None, headers=()):
+        """The status, headers and text of the response; status 0 if there is none."""
+        try:
+            sent = send(self.port, key, method, path, body, headers)
+            response = await asyncio.wait_for(sent, WITHIN_S)
+            try:
+                chunks = [chunk async for chunk in response.chunks()]
+            finally:
+                response.writer.close()
+            return response.status, response.headers, b"".join(chunks).decode()
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.TimeoutError):
+            return 0, {}, ""
+
+    async def is_healthy(self):
+        return (await self.call("", "GET", "/health"))[0] == 200
+
+    async def health(self):
+        status, _, text = await self.call("", "GET", "/health")
+        return status, json.loads(text or "{}").get("status")
+
+    async def is_well(self):
+        return await self.health() == (200, "healthy")
+
+    async def insert(self, key, dataset, second):
+        rows = [{"timestamp": timestamp(second), "values": {"value": second}}]
+        body = {"dataset": dataset, "rows": rows}
+        return await self.call(key, "POST", "/api/rows/bulk_insert/", body)
+
+    async def page(self, key, dataset, seen=None):
+        """The status, revision and values of a page of all rows."""
+        path = f"/api/rows/?dataset={dataset}&start={timestamp(0)}&end={timestamp(80_000)}&limit={ROWS_MAX}"
+        headers = [] if seen is None else [f"X-Revision: {seen}"]
+        status, headers, text = await self.call(key, "GET", path, None, headers)
+        if status != 200:
+            return status, headers.get("retry-after"), []
+        values = [int(row["values"]["value"]) for row in json.loads(text)["results"]]
+        return status, int(headers["x-revision"]), values
+
+    def has_logged(self, text):
+        return text in self.process.log.read_text()
+
+
+class Check:
+    """The servers and services, and what they have."""
+
+    def __init__(self, program, database, primary, home):
+        self.program, self.database, self.primary, self.home = program, database, primary, home
+        self.name = database.rpartition("/")[2]
+        self.owner, _ = self.create_key("owner")
+        self.reader, self.reader_id = self.create_key("reader")
+        self.standby = primary.standby(f"{primary.folder}-standby", free_port())
+        standby = f"postgres://postgres@127.0.0.1:{self.standby.port}/{self.name}"
+        self.one = Service("one", program, database, standby, home)
+        self.other = Service("other", program, database, standby, home)
+        # Its limits are those of everybody.
+        self.limited = Service("limited", program, database, standby, home, ("--rate", "200", "--burst", "200"))
+        self.services = [self.one, self.other, self.limited]
+
+    def create_key(self, name):
+        command = [self.program, "keys", "create", name, "--json", "--database", self.database]
+        made = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return made["api_key"], made["id"]
+
+    async def start(self):
+        for service in self.services:
+            await wait_until(service.is_healthy, "a service responds")
+            uses = lambda: service.has_logged("serves reads")
+            await wait_until(uses, "a service has found the standby")
+        body = {"name": "shared", "columns": [{"name": "value", "dtype": "float"}], "tags": ["team"]}
+        status, _, text = await self.one.call(self.owner, "POST", "/api/datasets/", body)
+        assert status == 201, (status, text)
+        self.dataset = json.loads(text)["id"]
+        status, _, text = await self.give("POST")
+        assert status in (200, 201), (status, text)
+
+    async def give(self, method):
+        path = "/api/tags/team/holders/" + ("" if method == "POST" else f"{self.reader_id}/")
+        body = {"key": self.reader_id} if method == "POST" else None
+        return await self.one.call(self.owner, method, path, body)
+
+    async def insert(self, service, second):
+        status, headers, text = await service.insert(self.owner, self.dataset, second)
+        assert status == 201, (status, text)
+        return int(headers["x-revision"])
+
+    async def check_reads(self, service, want, seen=None):
+        for _ in range(N_READS):
+            status, revision, values = await service.page(self.owner, self.dataset, seen)
+            assert (status, values) == (200, want), (status, revision, values, want)
+
+    async def catch_up(self):
+        """Waits until the standby has all, and the services know."""
+        end = self.primary.query(self.name, "SELECT pg_current_wal_lsn()")
+        has_all = lambda: self.standby.query(self.name, f"SELECT pg_last_wal_replay_lsn() >= '{end}'") == "t"
+        await wait_until(has_all, "the standby has all")
+
+
+async def check_seen(check):
+    """What a caller has seen is in every page, whether the standby has it or not."""
+    rows = list(range(20))
+    for second in rows:
+        await check.insert(check.one, second)
+    await check.catch_up()
+    await check.check_reads(check.one, rows)
+    check.standby.query(check.name, "SELECT pg_wal_replay_pause()")
+    revision = await check.insert(check.one, 20)
+    rows.append(20)
+    # It acknowledged the row itself.
+    await check.check_reads(check.one, rows)
+    status, before, values = await check.other.page(check.owner, check.dataset)
+    assert (status, before, values) == (200, revision - 1, rows[:-1]), (status, before, revision, values)
+    await check.check_reads(check.other, rows, revision)
+    await check.check_reads(check.other, rows)
+    status, _, _ = await check.one.page(check.owner, check.dataset, "many")
+    assert status == 400, status
+    # More than there is.
+    await check.check_reads(check.one, rows, revision + 100)
+    print("a paused standby: pages have what their service acknowledged, and what X-Revision asks for")
+    return rows
+
+
+async def check_access(check):
+    """A standby that is behind shows nobody what was taken from them."""
+    status, _, _ = await check.other.page(check.reader, check.dataset)
+    assert status == 200, status
+    for service in check.services[:2]:
+        assert (await service.page(check.reader, check.dataset))[0] == 200
+    status, _, text = await check.give("DELETE")
+    assert status in (200, 204), (status, text)
+    for _ in range(N_READS):
+        for service in check.services[:2]:
+            status, _, _ = await service.page(check.reader, check.dataset)
+            assert status == 404, f"{status} of a key whose tag was taken"
+    print("a paused standby: a tag that was taken opens nothing")
+
+
+async def check_paused_alone(check, rows):
+    """A standby that lags does not stand in for the primary: it would show what was taken."""
+    check.primary.control("stop", "--mode", "immediate")
+
+    async def are_refused():
+        pages = [await service.page(check.reader, check.dataset) for service in check.services[:2]]
+        assert all(status in (404, 503) for status, _, _ in pages), pages
+        return all(status == 503 and retry for status, retry, _ in pages)
+
+    await wait_until(are_refused, "reads are refused while the standby lags and the primary is away")
+    check.primary.control("start")
+    for service in check.services:
+        await wait_until(service.is_healthy, "a service is healthy again")
+    check.standby.query(check.name, "SELECT pg_wal_replay_resume()")
+    await check.catch_up()
+    await check.check_reads(check.other, rows)
+    print("a paused standby without the primary: reads are answered 503")
+
+
+async def check_primary_lost(check, rows):
+    """Reads go on from the standby while the primary is away, and writes as soon as it is back."""
+    await asyncio.sleep(0.5)  # the services look at it four times a second and more
+    check.primary.control("stop", "--mode", "immediate")
+    began, n_failed = time.monotonic(), 0
+    for service in check.services:
+        while (await service.page(check.owner, check.dataset))[0] != 200:
+            n_failed += 1
+            assert time.monotonic() - began < WITHIN_S, "reads go on from the standby"
+    took = time.monotonic() - began
+    for service in check.services:
+        await check.check_reads(service, rows)
+        status, _, text = await service.call(check.owner, "GET", f"/api/rows/bulk_download/?dataset={check.dataset}&output=csv")
+        assert (status, len(text.splitlines())) == (200, len(rows) + 1), (status, text)
+        assert (await service.page(check.reader, check.dataset))[0] == 404, "what was taken stays so"
+        assert (await service.call("UP-" + 24 * "0", "GET", "/api/datasets/"))[0] == 401
+        assert await service.health() == (200, "degraded"), await service.health()
+    status, headers, _ = await check.one.insert(check.owner, check.dataset, 30)
+    assert (status, headers.get("retry-after")) == (503, "5"), (status, headers)
+    pages = [check.limited.page(check.owner, check.dataset) for _ in range(120)]
+    statuses = [status for status, _, _ in await asyncio.gather(*pages)]
+    assert 429 in statuses and 200 in statuses, "each service lets in a part of the rate"
+    check.primary.control("start")
+    for service in check.services:
+        await wait_until(service.is_well, "a service is healthy again")
+    await check.insert(check.one, 30)
+    await check.check_reads(check.one, [*rows, 30])
+    print(f"primary lost: reads go on after {took:.1f} s ({n_failed} refused), writes are answered 503")
+    return [*rows, 30]
+
+
+async def check_standby_lost(check, rows):
+    """A standby that is killed costs no read."""
+    await check.catch_up()
+    check.standby.control("stop", "--mode", "immediate")
+    for service in check.services[:2]:
+        await check.check_reads(service, rows)
+    check.standby.control("start", "--options", f"-c port={check.standby.port}")
+    await check.catch_up()
+    await wait_until(lambda: check.one.process.log.read_text().count("serves reads") > 1, "it is used again")
+    await check.check_reads(check.one, rows)
+    print("standby lost: no read failed, and it is used again")
+
+
+async def run(check):
+    await check.start()
+    rows = await check_seen(check)
+    await check_access(check)
+    await check_paused_alone(check, rows)
+    rows = await check_primary_lost(check, rows)
+    await check_standby_lost(check, rows)
+
+
+def main():
+    program, database, programs, folder, *as_user = sys.argv[1:]
+    port = int(re.search(r":(\d+)/", database)[1])
+    primary = Server(programs, f"{folder}/data", port, as_user)
+    with tempfile.TemporaryDirectory(prefix="interop-standbys-") as home:
+        check = Check(program, database, primary, home)
+        try:
+            asyncio.run(run(check))
+        except BaseException:
+            for service in check.services:
+                log = service.process.log.read_text()
+                print(f"== {service.process.name}\n{log[-3000:]}", file=sys.stderr)
+            raise
+        finally:
+            for service in check.services:
+                service.process.kill()
+            check.standby.control("stop", "--mode", "immediate")
+
+
+main()
