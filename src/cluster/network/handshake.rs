@@ -26,12 +26,16 @@ use web::address::Network as HostNetwork;
 
 use super::address_scope::host_network;
 
-/// Handshakes of one host at one time. Two hundred workers that start together on one machine queue
-/// for some milliseconds each.
-const PER_HOST_MAX: usize = 128;
+/// Handshakes of one host at one time, at least. Two hundred workers that start together on one machine
+/// queue for some milliseconds each.
+const PER_HOST_MIN: usize = 128;
 
-/// Handshakes at one time, of all hosts.
-const HANDSHAKES_MAX: usize = 512;
+/// The part of all connections that one host may have in their handshakes, as a divisor: workers of a
+/// large cluster come back together when their head does, and one that is displaced tries again.
+const HOST_PART: usize = 16;
+
+/// Handshakes at one time, of all hosts: as many as of four.
+const HOSTS: usize = 4;
 
 /// How long a handshake may take: four round trips of a second, and some time of a busy machine.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
@@ -43,8 +47,10 @@ pub(super) struct Handshakes<O> {
 }
 
 /// The handshakes that go on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pending {
+    /// How many one host may have.
+    n_of_host_max: usize,
     n_begun: u64,
     /// By host, the oldest first.
     by_host: HashMap<HostNetwork, BTreeMap<u64, oneshot::Sender<()>>>,
@@ -59,13 +65,20 @@ struct Place {
 }
 
 impl Pending {
+    /// Those of a node that keeps at most so many connections, if it has a bound.
+    fn new(n_connections: Option<u32>) -> Self {
+        let n_of_host_max =
+            (n_connections.unwrap_or_default() as usize / HOST_PART).max(PER_HOST_MIN);
+        Self { n_of_host_max, n_begun: 0, by_host: HashMap::new(), n_open: 0 }
+    }
+
     /// Takes a place for a handshake of `host`, which another one may have to leave. Returns its number
     /// and what ends when it has to leave in turn.
     fn begin(&mut self, host: HostNetwork) -> (u64, oneshot::Receiver<()>) {
         let n_own = self.by_host.get(&host).map_or(0, BTreeMap::len);
-        let crowded = if n_own >= PER_HOST_MAX {
+        let crowded = if n_own >= self.n_of_host_max {
             Some(host)
-        } else if self.n_open >= HANDSHAKES_MAX {
+        } else if self.n_open >= HOSTS * self.n_of_host_max {
             let begun = |own: &BTreeMap<u64, _>| Reverse(own.keys().next().copied());
             let most = self.by_host.iter().max_by_key(|(_, own)| (own.len(), begun(own)));
             most.map(|(host, _)| *host)
@@ -104,8 +117,9 @@ impl Drop for Place {
 }
 
 impl<O> Handshakes<O> {
-    pub(super) fn new(inner: Boxed<O>) -> Self {
-        Self { inner, pending: Arc::default() }
+    /// Bounds those of `inner` for a node that keeps at most `n_connections`, if it has a bound.
+    pub(super) fn new(inner: Boxed<O>, n_connections: Option<u32>) -> Self {
+        Self { inner, pending: Arc::new(Mutex::new(Pending::new(n_connections))) }
     }
 }
 
@@ -182,19 +196,18 @@ mod tests {
 
     #[test]
     fn the_oldest_of_the_host_that_has_the_most_leaves() {
-        let mut pending = Pending::default();
-        let mut own: Vec<_> = (0..PER_HOST_MAX).map(|_| pending.begin(host(0)).1).collect();
+        let (mut pending, n_max) = (Pending::new(None), HOSTS * PER_HOST_MIN);
+        let mut own: Vec<_> = (0..PER_HOST_MIN).map(|_| pending.begin(host(0)).1).collect();
         let (_, mut newest) = pending.begin(host(0));
         let mut has_left =
             own.iter_mut().map(|left| left.try_recv().is_err_and(|error| is_closed(&error)));
         assert!(has_left.next().unwrap() && !has_left.any(|left| left));
         assert!(!newest.try_recv().is_err_and(|error| is_closed(&error)));
-        let mut others: Vec<_> =
-            (1..2 * HANDSHAKES_MAX).map(|n| pending.begin(host(n)).1).collect();
-        assert_eq!(pending.n_open, HANDSHAKES_MAX);
+        let mut others: Vec<_> = (1..2 * n_max).map(|n| pending.begin(host(n)).1).collect();
+        assert_eq!(pending.n_open, n_max);
         let n_left = own.iter_mut().map(is_gone).filter(|is_gone| *is_gone).count();
-        assert_eq!(n_left, PER_HOST_MAX, "the host with many gives way first");
-        assert!(others.iter_mut().rev().take(HANDSHAKES_MAX / 2).all(|left| !is_gone(left)));
+        assert_eq!(n_left, PER_HOST_MIN, "the host with many gives way first");
+        assert!(others.iter_mut().rev().take(n_max / 2).all(|left| !is_gone(left)));
     }
 
     fn is_closed(error: &oneshot::error::TryRecvError) -> bool {
@@ -206,8 +219,14 @@ mod tests {
     }
 
     #[test]
+    fn a_node_of_many_connections_shakes_more_hands() {
+        assert_eq!(Pending::new(Some(12_000)).n_of_host_max, 750);
+        assert_eq!(Pending::new(Some(100)).n_of_host_max, PER_HOST_MIN);
+    }
+
+    #[test]
     fn a_place_is_given_back() {
-        let pending = Arc::new(Mutex::new(Pending::default()));
+        let pending = Arc::new(Mutex::new(Pending::new(None)));
         let (number, _left) = pending.lock().begin(host(1));
         drop(Place { pending: Arc::clone(&pending), host: host(1), number });
         let pending = pending.lock();

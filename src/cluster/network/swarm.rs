@@ -6,7 +6,11 @@ use futures::StreamExt as _;
 use libp2p::{
     Multiaddr, PeerId, Swarm, SwarmBuilder, Transport as _, allow_block_list,
     connection_limits::{self, ConnectionLimits},
-    core::{muxing::StreamMuxerBox, transport::ListenerId, upgrade::Version},
+    core::{
+        muxing::StreamMuxerBox,
+        transport::{Boxed, ListenerId},
+        upgrade::Version,
+    },
     gossipsub::{
         self, IdentityTransform, MaxCountSubscriptionFilter, MessageAuthenticity, MessageId,
         TopicHash, TopicSubscriptionFilter, ValidationMode,
@@ -118,7 +122,11 @@ pub(super) fn build(
 ) -> Result<Swarm<Behaviour>, NetworkError> {
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
-        .with_other_transport(|keypair| transport(keypair, names, budget.clone()))
+        .with_other_transport(|keypair| {
+            let n_connections = connectivity.connections.map(|bounds| bounds.high);
+            let joined = transport(keypair, names, budget.clone())?;
+            Ok(Handshakes::new(joined, n_connections))
+        })
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_behaviour(|keypair| behaviour(keypair, gate, connectivity))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
@@ -127,24 +135,22 @@ pub(super) fn build(
     Ok(swarm)
 }
 
-/// TCP, and websockets over it, to addresses and names; noise and yamux above, and few handshakes at
-/// one time.
+/// TCP, and websockets over it, to addresses and names; noise and yamux above.
 fn transport(
     keypair: &identity::Keypair,
     names: &Names,
     budget: Budget,
-) -> Result<Handshakes<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let tcp = || Resolve::new(names.clone()).map(|stream, _| socket::watch(stream));
     let mut websocket = websocket::Config::new(tcp());
     websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
-    let joined = websocket
+    Ok(websocket
         .or_transport(tcp())
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(keypair)?)
         .multiplex_ext(move |peer, _| Multiplex { budget, peer: *peer })
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)))
-        .boxed();
-    Ok(Handshakes::new(joined))
+        .boxed())
 }
 
 fn behaviour(
