@@ -27,13 +27,13 @@ use crate::AccountsError;
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::DATABASE.name, n_max: 8 };
 
-/// Has the server end a transaction whose service was paused meanwhile, and with it its locks.
-const END_WHEN_IDLE: &str = "SET LOCAL idle_in_transaction_session_timeout = '15s'";
+/// Has a commit wait for the server's own disk alone. While no standby confirms commits, requests go on to
+/// be let in, and reads with them; what was leased last is leased again after a failover.
+const HERE_ALONE: &str = "SET LOCAL synchronous_commit = local";
 
-/// The same, and takes the turn of a writer until the transaction ends: any number will do, and this one
-/// is the letters `acct`.
-const TAKE_TURN: &str = "SET LOCAL idle_in_transaction_session_timeout = '15s';
-    SELECT pg_advisory_xact_lock(1633903476)";
+/// Takes the turn of a writer until the transaction ends: any number will do, and this one is the letters
+/// `acct`.
+const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 
 /// The database, and what is under way in it: that goes on when its caller is gone.
 #[derive(Debug)]
@@ -85,14 +85,14 @@ impl DatabaseStore {
         written
     }
 
-    /// Runs `work` in a transaction beside others: it locks what it reads by itself.
+    /// Runs `work` in a transaction beside others: it locks what it reads by itself. A failover may undo it.
     pub(super) async fn write_beside<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
         + Send
         + 'static,
     ) -> Result<T, AccountsError> {
-        self.transact(END_WHEN_IDLE, work).await
+        self.transact(HERE_ALONE, work).await
     }
 
     async fn transact<T: Send + 'static>(

@@ -23,6 +23,10 @@ WRITES_EVERY_S = 0.3
 AWAY_S = 1
 # A server that is not the leader any more must not acknowledge a write in this time.
 REFUSES_FOR_S = 2
+# Reads of a service, more than it leases at once.
+READS = 20
+# What is lost in turn. Another part, such as a store of objects, is a `Process` that `Test.lose` knows by its
+# name.
 LOSSES = [
     "leader", "nats0", "replica0", "frozen-leader", "haproxy", "standby", "nats1", "postgres", "replica1",
     "frozen-patroni", "nats2", "etcd", "replica2", "copies", "leader",
@@ -108,6 +112,7 @@ class Test:
         try:
             insert = asyncio.create_task(self.insert_once(dataset))
             await wait_until(is_waiting, "the insert waits for a copy")
+            await self.read_often(dataset)
             kill(leader.postgres()[:1], signal.SIGKILL)
             status, _ = await insert
             assert status == 503, "an insert was acknowledged without a copy"
@@ -125,6 +130,13 @@ class Test:
 
         await wait_until(is_acknowledged, "the insert is acknowledged")
         assert await leader.query(n_stored, DATABASE) == "1", "it is stored once"
+
+    async def read_often(self, dataset):
+        """Reads, also where each request is counted."""
+        services = self.services
+        for port in [services.limited_port, services.port] * READS:
+            status, text = await call(port, services.key, "GET", f"/api/rows/?dataset={dataset}")
+            assert status == 200, f"reads go on: {status} {text}"
 
     async def insert_once(self, dataset):
         body = {"dataset": dataset, "rows": [{"timestamp": timestamp(0), "values": {"value": 1}}]}

@@ -41,12 +41,16 @@ class Services:
         ).stdout
         at = told.index("UP-")
         self.key = told[at : at + 27]
-        serve = [program, "datasets", "serve", "--unlimited-loopback", "--store", database]
-        serve += ["--raw-range-cap", "0"]
+        serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0"]
         serve += ["--fanout", ",".join(f"nats://127.0.0.1:{port}" for port in self.nats_ports)]
         for n, port in enumerate(self.ports):
             place = ["--listen", f"127.0.0.1:{port}", "--data-dir", f"{self.home}/replica{n}"]
-            self.replicas.append(Process(f"replica{n}", [*serve, *place], self.home))
+            command = [*serve, *place, "--unlimited-loopback"]
+            self.replicas.append(Process(f"replica{n}", command, self.home))
+        # One that counts requests.
+        self.limited_port = free_port()
+        place = ["--listen", f"127.0.0.1:{self.limited_port}", "--data-dir", f"{self.home}/limited"]
+        self.replicas.append(Process("limited", [*serve, *place], self.home))
 
     def balancer_config(self):
         lines = [
