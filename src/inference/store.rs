@@ -198,10 +198,7 @@ impl Store {
     pub fn check(&self) -> Result<(), StoreError> {
         match &self.0 {
             Engine::File(file) => file.check(),
-            Engine::Database(database) => {
-                let sql = "UPDATE chain SET id = id WHERE false";
-                database.write(|session| session.run(sql, values![])).map(drop)
-            }
+            Engine::Database(database) => database.check(),
         }
     }
 

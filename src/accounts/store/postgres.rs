@@ -27,6 +27,9 @@ use crate::AccountsError;
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::DATABASE.name, n_max: 8 };
 
+/// A write that changes nothing.
+const CHECK: &str = "UPDATE keys_version SET version = version WHERE false";
+
 /// Has a commit wait for the server's own disk alone. While no standby confirms commits, requests go on to
 /// be let in, and reads with them; what was leased last is leased again after a failover.
 const HERE_ALONE: &str = "SET LOCAL synchronous_commit = local";
@@ -123,14 +126,8 @@ impl DatabaseStore {
 
     /// Whether the database takes writes.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
-        self.write_beside(|mut session| {
-            async move {
-                session.run("UPDATE keys_version SET version = version WHERE false", &[]).await?;
-                Ok(())
-            }
-            .boxed()
-        })
-        .await
+        let connections = self.connections.clone();
+        self.run_to_end(async move { connections.check(CHECK).await }).await
     }
 
     async fn run_to_end<T: Send + 'static>(
@@ -152,6 +149,10 @@ impl WorkError for AccountsError {
             Self::Unreachable(cause) => cause.downcast_ref(),
             _ => None,
         }
+    }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Full)
     }
 }
 

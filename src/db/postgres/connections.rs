@@ -9,7 +9,10 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -26,6 +29,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
 };
+use tracing::{info, warn};
 
 use super::{
     DatabaseUrl,
@@ -81,6 +85,11 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// The same for a long one, which may wait for its reader. It holds no lock that a writer needs.
 const BEGIN_LONG_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
 
+/// Takes a megabyte of the disk until the transaction ends, for which no standby is waited for.
+const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
+    CREATE TEMP TABLE space_trial ON COMMIT DROP AS
+    SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
+
 /// Of so many connections one is left to reads: while no standby confirms commits, each writer keeps its
 /// connection for as long as it may.
 const LEFT_TO_READS: u32 = 4;
@@ -93,6 +102,8 @@ pub struct Connections {
     n_max: u32,
     /// A permit for each connection that may write.
     writers: Arc<Semaphore>,
+    /// Whether a write found the server's disk full, and no check has found space since.
+    is_full: Arc<AtomicBool>,
     /// How long a transaction may take.
     done_within: Duration,
     standbys: Option<Arc<Standbys<Connections>>>,
@@ -176,7 +187,8 @@ impl Connections {
         let at_hand = Arc::new(AtHand { connections: Mutex::default(), runtime });
         let n_writers = usize::try_from(n_max - n_max / LEFT_TO_READS).unwrap_or(1);
         let writers = Arc::new(Semaphore::new(n_writers));
-        Self { pool, at_hand, n_max, writers, done_within, standbys: None }
+        let is_full = Arc::default();
+        Self { pool, at_hand, n_max, writers, is_full, done_within, standbys: None }
     }
 
     /// Runs `work`, which sees one snapshot; again on another connection where one was lost, and on a
@@ -289,6 +301,30 @@ impl Connections {
     ) -> Result<T, E> {
         let done = async { self.begin_write().await?.run(work).await };
         timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
+    }
+
+    /// Tests whether the database takes writes by `sql`, which changes nothing; after a write that found its
+    /// disk full also by one of a megabyte, which is undone.
+    ///
+    /// # Errors
+    /// That of the database.
+    pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
+        let was_full = self.is_full.load(Ordering::Relaxed);
+        let check = self.write(|c| {
+            async move {
+                if was_full {
+                    sqlx::raw_sql(TRY_SPACE).execute(&mut *c).await?;
+                }
+                sqlx::raw_sql(sql).execute(c).await?;
+                Ok::<_, E>(())
+            }
+            .boxed()
+        });
+        check.await?;
+        if was_full && self.is_full.swap(false, Ordering::Relaxed) {
+            info!("the database's disk has space again");
+        }
+        Ok(())
     }
 
     /// Runs `work`, which is one statement that writes: a transaction of its own. Where the connection
@@ -444,7 +480,17 @@ impl Transaction {
     ///
     /// # Errors
     /// That of `result`, or of the commit.
-    pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
+    pub async fn finish<T, E: WorkError>(self, result: Result<T, E>) -> Result<T, E> {
+        let is_full = Arc::clone(&self.connections.is_full);
+        let done = self.end(result).await;
+        let finds_full = matches!(&done, Err(error) if error.is_full());
+        if finds_full && !is_full.swap(true, Ordering::Relaxed) {
+            warn!("the database's disk is full: reads go on, writes once there is space");
+        }
+        done
+    }
+
+    async fn end<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         match &result {
             Ok(_) if !self.is_open => self.is_clean = true,
             Ok(_) => {

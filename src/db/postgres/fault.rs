@@ -39,11 +39,18 @@ pub enum Fault {
 pub trait WorkError: From<sqlx::Error> {
     /// The database's error if that is [`Fault::Unreachable`].
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
+
+    /// Whether it is [`Fault::Full`].
+    fn is_full(&self) -> bool;
 }
 
 impl WorkError for sqlx::Error {
     fn unreachable_cause(&self) -> Option<&sqlx::Error> {
         (Fault::from(self) == Fault::Unreachable).then_some(self)
+    }
+
+    fn is_full(&self) -> bool {
+        Fault::from(self) == Fault::Full
     }
 }
 

@@ -43,6 +43,10 @@ impl WorkError for SchemaError {
             Self::Version { .. } => None,
         }
     }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_full())
+    }
 }
 
 impl Schema {

@@ -59,6 +59,12 @@ impl StoreDatabase {
         Ok(database)
     }
 
+    /// Whether the database takes writes, and has space for them.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let _context = self.enter();
+        wait(self.connections.check("UPDATE chain SET id = id WHERE false"))
+    }
+
     /// Makes `change`, and returns its result once it is durable.
     pub(super) fn write<T>(
         &self,
@@ -102,6 +108,10 @@ impl WorkError for StoreError {
             Self::Unreachable(cause) => cause.downcast_ref(),
             _ => None,
         }
+    }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Self::DiskFull)
     }
 }
 

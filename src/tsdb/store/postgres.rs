@@ -87,6 +87,9 @@ const THREADS: usize = 2;
 /// this is for one that does not respond at all.
 const STEP_WITHIN: Duration = Duration::from_secs(40);
 
+/// A write that changes nothing.
+const CHECK: &str = "UPDATE format SET version = version WHERE false";
+
 /// Queues of writers. Those of one dataset are in one, so that they wait for each other here and not in
 /// the database, each with a connection.
 const QUEUES: usize = 64;
@@ -435,12 +438,9 @@ impl Store for PostgresStore {
             return ready(Err(StoreError::Unreachable("standbys alone can be reached".into())))
                 .boxed();
         }
-        let sql = "UPDATE format SET version = version WHERE false";
-        self.write(
-            None,
-            move |c| async move { Ok(sqlx::query(sql).execute(c).await.map(drop)?) }.boxed(),
-            |()| {},
-        )
+        let connections = self.connections.clone();
+        let check = async move { connections.check(CHECK).await };
+        self.in_turn(None, check, |()| {})
     }
 
     #[cfg(any(test, feature = "faults"))]

@@ -1,9 +1,17 @@
 # Sourced by tests that need PostgreSQL: sets up a server of its own on loopback, in a temporary folder,
-# and ends it with the shell. Sets what `programs.sh` does, `port`, and `control`, the command that starts
-# and stops the server.
+# and ends it with the shell. With `disk_mib` its data is on a disk of that size, in memory, without its
+# log of commits. Sets what `programs.sh` does, `port`, and `control`, the command that starts and stops
+# the server.
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 port=$(free_port)
-"${as_server[@]}" "${bin:?install PostgreSQL}/initdb" --pgdata "$folder/data" --auth trust \
+options=()
+if [[ -n ${disk_mib:-} ]]; then
+    "${as_server[@]}" mkdir "$folder/data"
+    "${as_root[@]}" mount -t tmpfs -o "size=${disk_mib}m,mode=0700,uid=$(stat -c %u "$folder/data")" \
+        tmpfs "$folder/data"
+    options=(--waldir "$folder/wal")
+fi
+"${as_server[@]}" "${bin:?install PostgreSQL}/initdb" "${options[@]}" --pgdata "$folder/data" --auth trust \
     --username postgres --encoding UTF8 --no-locale --no-sync >/dev/null
 cat >>"$folder/data/postgresql.conf" <<CONFIG
 listen_addresses = '127.0.0.1'
@@ -12,5 +20,10 @@ unix_socket_directories = ''
 max_connections = 200
 CONFIG
 control=("${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait)
-trap '"${control[@]}" stop --mode immediate >/dev/null || true; rm -rf "$folder"' EXIT
+end_server() {
+    "${control[@]}" stop --mode immediate >/dev/null || true
+    [[ -z ${disk_mib:-} ]] || "${as_root[@]}" umount "$folder/data"
+    rm -rf "$folder"
+}
+trap end_server EXIT
 "${control[@]}" start >/dev/null

@@ -14,6 +14,10 @@ impl WorkError for StoreError {
             _ => None,
         }
     }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Full)
+    }
 }
 
 impl From<sqlx::Error> for StoreError {

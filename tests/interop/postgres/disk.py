@@ -1,0 +1,153 @@
+"""Fills the disk of the database under services, and frees it again: reads go on, what is refused says why,
+nothing acknowledged is lost, and nobody restarts anything.
+
+    disk.py program address-of-database folder-on-the-disk
+"""
+
+import asyncio
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from processes import Process, free_port, wait_until
+from wire import call
+
+FIRST = 1_700_000_000
+ROWS_EACH = 200
+# A larger disk is one that others need.
+DISK_BYTES_MAX = 1 << 30
+# A write needs new pages of the disk once those that it has are used up.
+TRIES_MAX = 150
+
+
+def timestamp(second):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(FIRST + second))
+
+
+class Service:
+    """A service of the program."""
+
+    def __init__(self, name, home, key, command):
+        self.port, self.key = free_port(), key
+        command = [*command, "--listen", f"127.0.0.1:{self.port}", "--data-dir", f"{home}/{name}"]
+        self.process = Process(name, [*command, "--unlimited-loopback"], home)
+
+    async def ask(self, method, path, body=None):
+        status, text = await call(self.port, self.key, method, path, body)
+        return status, json.loads(text) if text.startswith(("{", "[")) else text
+
+    async def is_healthy(self):
+        return (await self.ask("GET", "/health"))[0] == 200
+
+    async def refuse(self, method, path, body_of):
+        """Asks until a request is refused; how many were acknowledged, and the refusal."""
+        for n in range(TRIES_MAX):
+            status, answer = await self.ask(method, path, body_of(n))
+            if status not in (200, 201):
+                return n, status, answer
+        raise AssertionError(f"{path}: nothing was refused")
+
+
+def batch(dataset, number):
+    seconds = range(number * ROWS_EACH, (number + 1) * ROWS_EACH)
+    note = "x" * 500
+    rows = [{"timestamp": timestamp(s), "values": {"value": s, "note": f"{s} {note}"}} for s in seconds]
+    return {"dataset": dataset, "rows": rows}
+
+
+def topic(number):
+    settings = {"metadata": f"topic {number} " + "x" * 200, "dataset": "full", "column": "value"}
+    return {**settings, "horizon_seconds": 60}
+
+
+def create_key(program, database):
+    command = [program, "keys", "create", "owner", "--json", "--database", database]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def fill(folder):
+    """Takes all space of the disk, which is a small one of the test's own."""
+    disk = os.statvfs(folder)
+    is_small = disk.f_blocks * disk.f_frsize <= DISK_BYTES_MAX
+    assert os.path.ismount(folder) and is_small, f"{folder} is no small disk"
+    path = pathlib.Path(folder) / "filler"
+    with open(path, "wb", buffering=0) as filler:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while filler.write(b"\0" * size) == size:
+                    pass
+            except OSError:
+                pass
+    return path
+
+
+async def check(program, database, folder, home):
+    key = json.loads(create_key(program, database).stdout)["api_key"]
+    os.environ["TRIPTYCH_API_KEY"] = key
+    serve = [program, "datasets", "serve", "--store", database]
+    datasets = Service("datasets", home, key, serve)
+    serve = [program, "inference", "serve", "--store", database, "--head", "http://127.0.0.1:1"]
+    serve += ["--datasets", f"http://127.0.0.1:{datasets.port}/api", "--block-time-ms", "60000"]
+    inference = Service("inference", home, key, serve)
+    services = [datasets, inference]
+    try:
+        for service in services:
+            await wait_until(service.is_healthy, "a service responds")
+        columns = [{"name": "value", "dtype": "float"}, {"name": "note", "dtype": "string"}]
+        status, created = await datasets.ask("POST", "/api/datasets/", {"name": "full", "columns": columns})
+        assert status == 201, created
+        dataset = created["id"]
+        status, answer = await datasets.ask("POST", "/api/rows/bulk_insert/", batch(dataset, 0))
+        assert status == 201, answer
+        filler = fill(folder)
+        path = "/api/rows/bulk_insert/"
+        n_batches, status, answer = await datasets.refuse("POST", path, lambda n: batch(dataset, n + 1))
+        assert (status, "disk is full" in answer["error"]) == (507, True), (status, answer)
+        status, health = await datasets.ask("GET", "/health")
+        assert (status, health["database"]) == (507, "full"), (status, health)
+        n_topics, status, answer = await inference.refuse("POST", "/api/v1/topics", topic)
+        assert (status, answer["code"]) == (507, 8), (status, answer)
+        assert (await inference.ask("GET", "/health"))[0] == 507
+        made = [create_key(program, database)]
+        while made[-1].returncode == 0 and len(made) < TRIES_MAX:
+            made.append(create_key(program, database))
+        assert "full" in made[-1].stderr, made[-1].stderr
+        n_rows = (n_batches + 1) * ROWS_EACH
+        assert await n_stored(datasets, dataset) == n_rows, "reads go on"
+        assert len((await inference.ask("GET", "/api/v1/topics"))[1]["topics"]) >= min(n_topics, 1)
+        print(f"disk full after {n_batches} batches, {n_topics} topics and {len(made) - 1} keys: {answer['message']}")
+        filler.unlink()
+        for service in services:
+            await wait_until(service.is_healthy, "a service is healthy again")
+        status, answer = await datasets.ask("POST", path, batch(dataset, n_batches + 1))
+        assert status == 201, answer
+        assert (await inference.ask("POST", "/api/v1/topics", topic(n_topics)))[0] == 200
+        assert create_key(program, database).returncode == 0
+        assert await n_stored(datasets, dataset) == n_rows + ROWS_EACH
+        print(f"disk freed: {n_rows} rows acknowledged = stored, and writes go on")
+    except BaseException:
+        for service in services:
+            print(f"== {service.process.name}\n{service.process.log.read_text()[-3000:]}", file=sys.stderr)
+        raise
+    finally:
+        for service in services:
+            service.process.kill()
+
+
+async def n_stored(datasets, dataset):
+    path = f"/api/rows/bulk_download/?dataset={dataset}&output=csv"
+    status, text = await datasets.ask("GET", path)
+    assert status == 200, text
+    return len(text.splitlines()) - 1
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="interop-disk-") as home:
+        asyncio.run(check(*sys.argv[1:], home))
+
+
+main()
