@@ -44,13 +44,28 @@ class Server:
 
     def standby(self, folder, port):
         """Starts another server that follows this one."""
+        if pathlib.Path(self.programs, "pg_basebackup").exists():
+            self.back_up(folder)
+        else:
+            self.copy(folder)
+        standby = Server(self.programs, folder, port, self.as_user)
+        standby.control("start", "--options", f"-c port={port}")
+        return standby
+
+    def back_up(self, folder):
         self.run(
             "pg_basebackup", "--pgdata", folder, "--write-recovery-conf", "--checkpoint", "fast",
             "--no-sync", "--host", "127.0.0.1", "--port", str(self.port), "--username", "postgres",
         )
-        standby = Server(self.programs, folder, port, self.as_user)
-        standby.control("start", "--options", f"-c port={port}")
-        return standby
+
+    def copy(self, folder):
+        """Copies the data of a server that comes without the program for it."""
+        self.control("stop", "--mode", "fast")
+        subprocess.run([*self.as_user, "cp", "-a", self.folder, folder], check=True)
+        subprocess.run([*self.as_user, "touch", f"{folder}/standby.signal"], check=True)
+        with open(f"{folder}/postgresql.conf", "a") as config:
+            config.write(f"primary_conninfo = 'host=127.0.0.1 port={self.port} user=postgres'\n")
+        self.control("start")
 
     def query(self, database, sql):
         command = [f"{self.programs}/psql", "--no-psqlrc", "--csv", "--tuples-only", "--host", "127.0.0.1"]
