@@ -89,7 +89,8 @@ fn modes() -> Object {
             pattern = r#"^([!#-\[\]-~]{1,128}|"[!#-\[\]-~]{1,128}")$"#)),
     request_body(content((BulkInsert = "application/json"), (String = "application/x-ndjson"),
         (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"))),
-    responses((status = 201, description = "How many rows are stored", body = BulkInserted)))]
+    responses((status = 201, description = "How many rows are stored", body = BulkInserted,
+        headers(("X-Revision" = u64, description = "The commit that stored them")))))]
 pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Result<Response> {
     let (format, coding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
     let name = parse_key(request.headers())?;

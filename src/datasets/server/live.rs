@@ -26,7 +26,8 @@ const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "
     params(WhichDataset, InBounds, SeenCommit, ("limit" = Option<u64>, Query, minimum = 0,
         description = "Rows at most: held between 1 and 10 000; 100 where it is left out.")),
     responses((status = 200, description = "Rows, one JSON object in each line", body = String,
-        content_type = "application/x-ndjson")))]
+        content_type = "application/x-ndjson", headers(("X-Revision" = u64,
+            description = "The last commit of the dataset that they include")))))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
     Seen(seen): Seen,

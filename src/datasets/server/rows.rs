@@ -75,7 +75,9 @@ fn orders() -> Object {
 /// 16 MB. Its `next` goes on behind its last row.
 #[utoipa::path(get, path = paths::ROWS, operation_id = "list_rows", tag = "rows",
     params(WhichDataset, InBounds, AtResolution, PageOf, Position, SeenCommit),
-    responses((status = 200, description = "A page of rows or buckets", body = PageBody)))]
+    responses((status = 200, description = "A page of rows or buckets", body = PageBody,
+        headers(("X-Revision" = u64,
+            description = "The last commit of the dataset that it includes")))))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
     IfNoneMatch(known): IfNoneMatch,
