@@ -97,7 +97,7 @@ class Test:
         """Stops the copies, and has the leader's server end under an insert that waits for them. The insert
         is not acknowledged before they go on, also where the server has it again."""
         copies = [pid for node in self.cluster.nodes if node is not leader for pid in node.postgres()]
-        dataset = await create(self.services, "no copies")
+        dataset = await create(self.services, f"no copies {time.monotonic()}")
         n_waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
         n_stored = f"SELECT count(*) FROM datasets.batches WHERE dataset = {dataset}"
 

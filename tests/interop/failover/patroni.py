@@ -140,7 +140,9 @@ class Cluster:
         return next((node for node, is_one in zip(self.nodes, are_copies) if is_one), None)
 
     async def is_whole(self):
-        leader = await self.leader()
+        """Whether all servers are there, and all know which one has what was acknowledged: until then none
+        leads after the leader."""
+        leader = await self.copy() and await self.leader()
         sql = "SELECT count(*), count(*) FILTER (WHERE sync_state = 'sync') FROM pg_stat_replication"
         sql += " WHERE state = 'streaming'"
         return leader and await leader.query(sql) == f"{N_NODES - 1},1"
