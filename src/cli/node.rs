@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail};
 use cluster::{
     head::{SignaturePolicy, server::RestOptions},
     identity::Identity,
-    network::{Advertised, ConnectionBounds, Connectivity},
+    network::{Advertised, ConnectionBounds, Connectivity, RelayLimits, RelayOptions},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
     worker::{ExecutionOptions, LIMITS_DEFAULT},
 };
@@ -28,7 +28,7 @@ use web::{serve::BindError, tls::TlsFiles};
 
 pub(crate) use self::flags::NodeCommand;
 use self::{
-    flags::{FunctionFlags, HeadFlags, NetworkFlags, RunFlags},
+    flags::{FunctionFlags, HeadFlags, NetworkFlags, RelayFlags, RunFlags},
     state::State,
 };
 use crate::cli::{
@@ -74,6 +74,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         subgroups: command.topic,
         connectivity: Connectivity {
             heeded: heeded.clone(),
+            relay: relay(command.role, &command.head.relay, &command.network)?,
             ..connectivity(command.role, &command.network, &state)?
         },
         functions_dir: state.functions.clone(),
@@ -167,6 +168,24 @@ fn connectivity(role: Role, flags: &NetworkFlags, state: &State) -> anyhow::Resu
     connectivity.is_dialing_back = !flags.no_dialback_peers;
     connectivity.must_reach_boot_nodes = flags.must_reach_boot_nodes;
     Ok(connectivity)
+}
+
+/// How the node relays, and who relays for it.
+///
+/// # Errors
+/// If a worker is asked to relay.
+fn relay(role: Role, flags: &RelayFlags, network: &NetworkFlags) -> anyhow::Result<RelayOptions> {
+    if flags.relay && role == Role::Worker {
+        bail!("use --relay: it is for heads; a worker behind NAT has --relay-through");
+    }
+    let limits = RelayLimits {
+        reservations: flags.relay_reservations,
+        circuits: flags.relay_circuits,
+        circuit_bytes: flags.relay_circuit_limit << MIB_BITS,
+        circuit_for: Duration::from_mins(flags.relay_circuit_minutes),
+    };
+    let through = network.relay_through.clone();
+    Ok(RelayOptions { limits: flags.relay.then_some(limits), through })
 }
 
 /// The addresses advertised in place of those listened on.

@@ -303,6 +303,7 @@ fn row(node: &NodeBody) -> [String; 12] {
         (Some(n_slots), None) => n_slots.to_string(),
         (Some(n_slots), Some(n_free)) => format!("{n_free}/{n_slots}"),
     };
+    let relayed = if node.relay.is_some() { " relayed" } else { "" };
     let attributes: Vec<String> =
         node.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
     [
@@ -314,7 +315,7 @@ fn row(node: &NodeBody) -> [String; 12] {
         slots,
         node.runs.to_string(),
         node.agreement_percent.map_or_else(none, |percent| format!("{percent:.0}%")),
-        node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms")),
+        node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms{relayed}")),
         node.functions.len().to_string(),
         node.last_seen.clone().unwrap_or_else(none),
         if attributes.is_empty() { none() } else { attributes.join(",") },

@@ -293,6 +293,15 @@ impl Head {
             &[],
             self.0.context.peers.n_connected(),
         );
+        let relayed = self.0.context.network.relay_counts();
+        for (gauge, n) in [
+            (metrics::PEERS_RELAYED, relayed.n_relayed_peers),
+            (metrics::RELAY_RESERVATIONS, relayed.n_reservations),
+            (metrics::RELAY_CIRCUITS, relayed.n_circuits),
+            (metrics::RELAY_REFUSED, relayed.n_refused),
+        ] {
+            self.0.context.metrics.set(gauge, &[], n);
+        }
         self.0.context.metrics.text()
     }
 

@@ -90,6 +90,14 @@ web::metrics! {
     EXECUTING = gauge("head_executions_under_way", &[]);
     /// Peers connected now.
     PEERS_CONNECTED = gauge("node_peers_connected", &[]);
+    /// Of those, peers behind NAT that are connected through a relay.
+    PEERS_RELAYED = gauge("node_peers_relayed", &[]);
+    /// Nodes behind NAT that are reached through this relay.
+    RELAY_RESERVATIONS = gauge("relay_reservations", &[]);
+    /// Connections that go through this relay.
+    RELAY_CIRCUITS = gauge("relay_circuits", &[]);
+    /// Places and connections that this relay refused.
+    RELAY_REFUSED = gauge("relay_refused", &[]);
     /// Functions this worker could run now.
     SLOTS_FREE = gauge("worker_slots_free", &[]);
 }

@@ -21,6 +21,7 @@ mod muxer;
 mod options;
 mod providers;
 mod reconnect;
+mod relay;
 mod rendezvous;
 mod resolve;
 mod socket;
@@ -55,6 +56,7 @@ use self::{
     dialer::Dialer,
     guard::{Allowances, Guard, Offense},
     line::{Frames, Line},
+    relay::{RelayStatus, Relaying},
     rendezvous::Rendezvous,
     resolve::Names,
     streams::Gate,
@@ -67,6 +69,7 @@ pub use self::{
         AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, Protocols, WANTED_PEERS,
         WANTED_PEERS_OF_HEAD,
     },
+    relay::{RelayCounts, RelayLimits, RelayOptions},
 };
 use crate::{
     identity::{Identity, model_peer_id},
@@ -215,6 +218,7 @@ pub struct Network {
     guard: Guard,
     group: Group,
     answer_bytes_max: usize,
+    relay_status: RelayStatus,
 }
 
 impl Network {
@@ -227,14 +231,17 @@ impl Network {
         options: NetworkOptions,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
         let n_peers = options.connectivity.remembered_peers();
-        Self::start_with(group, options, guard::ALLOWANCES.for_peers(n_peers)).await
+        // The swarm is large, and would be in the future of each caller.
+        Box::pin(Self::start_with(group, options, guard::ALLOWANCES.for_peers(n_peers))).await
     }
 
     async fn start_with(
         group: &Group,
-        options: NetworkOptions,
+        mut options: NetworkOptions,
         allowances: Allowances,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
+        let relaying = Relaying::new(&options.connectivity.relay.through, Instant::now());
+        options.boot_nodes.extend(options.connectivity.relay.through.iter().cloned());
         let (events, happened) = mpsc::channel(EVENTS_CAPACITY);
         let (commands, commanded) = mpsc::channel(COMMANDS_CAPACITY);
         let (inbound, accepted) = mpsc::channel(INBOUND_CAPACITY);
@@ -244,7 +251,9 @@ impl Network {
         let gate = Gate { protocols, guard: guard.clone(), inbound };
         let names = Names::new(options.boot_nodes.iter().map(|node| &node.address));
         let budget = Budget::new(&guard);
-        let mut swarm = swarm::build(&options.identity, gate, &connectivity, &names, &budget)?;
+        let relays = &relaying.relays;
+        let mut swarm =
+            swarm::build(&options.identity, gate, &connectivity, &names, relays, &budget)?;
         let wanted = swarm::listened_on(options.address, options.port, connectivity.websocket)?;
         let listening = swarm::listen(&mut swarm, &wanted).await?;
         if connectivity.is_local_discovery_on {
@@ -269,6 +278,7 @@ impl Network {
             guard: guard.clone(),
             group: group.clone(),
             answer_bytes_max: connectivity.answer_bytes_max,
+            relay_status: relaying.status.clone(),
         };
         let actor = Actor {
             swarm,
@@ -288,6 +298,7 @@ impl Network {
             waiting: HashMap::new(),
             listening: Arc::clone(&network.listening),
             is_listening_told,
+            relaying,
         };
         group.spawn("network", actor.run());
         let bytes_max = connectivity.answer_bytes_max;
@@ -310,6 +321,18 @@ impl Network {
         let listening = self.listening.read();
         let told = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
         told.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
+    }
+
+    /// The relay through which `peer` is connected; none for one that is connected directly.
+    #[must_use]
+    pub fn relay_of(&self, peer: &PeerId) -> Option<PeerId> {
+        self.relay_status.relay_of(peer)
+    }
+
+    /// How much this node relays, and has relayed for it.
+    #[must_use]
+    pub fn relay_counts(&self) -> RelayCounts {
+        self.relay_status.counts()
     }
 
     /// Waits until all boot nodes are connected. Cancel-safe.

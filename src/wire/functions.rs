@@ -253,6 +253,10 @@ pub struct NodeBody {
     pub addresses: Vec<String>,
     /// Whether a connection stands now.
     pub connected: bool,
+    /// The id of the relay that the connection goes through, to a node behind NAT; left out where it is
+    /// direct.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<String>,
     /// Round trip of the last ping, in milliseconds; left out where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,

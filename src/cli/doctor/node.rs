@@ -43,7 +43,14 @@ pub(super) async fn check(path: &Path) -> Vec<Finding> {
             Err(error) => Finding::failed(what, &error, "stop that node, or give another --port"),
         });
     }
-    findings.extend(join_all(node.boot_nodes.iter().map(check_boot_node)).await);
+    let named = node.boot_nodes.iter().map(|boot| ("boot node", boot));
+    let named = named.chain(node.network.relay_through.iter().map(|relay| ("relay", relay)));
+    findings.extend(join_all(named.map(|(kind, node)| check_boot_node(kind, node))).await);
+    if node.head.relay.relay && node.network.address.is_loopback() {
+        let what = format!("--relay with --address {}", node.network.address);
+        let next = "listen on an address that workers behind NAT reach";
+        findings.push(Finding::wrong(what, "no other machine reaches this relay", next));
+    }
     findings
 }
 
@@ -75,9 +82,9 @@ fn check_files(node: &NodeCommand) -> Vec<Finding> {
     findings
 }
 
-/// Whether the boot node's address accepts connections; who is behind it is not asked.
-async fn check_boot_node(node: &BootNode) -> Finding {
-    let what = format!("boot node {node}");
+/// Whether the address of a boot node or a relay accepts connections; who is behind it is not asked.
+async fn check_boot_node(kind: &str, node: &BootNode) -> Finding {
+    let what = format!("{kind} {node}");
     let text = node.to_string();
     let mut parts = text.split('/').skip(2);
     let (Some(host), Some("tcp"), Some(port)) = (parts.next(), parts.next(), parts.next()) else {

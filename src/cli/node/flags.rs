@@ -87,6 +87,29 @@ pub(crate) struct HeadFlags {
     /// Take signed results alone, whose worker is certain; workers of b7s sign none
     #[arg(long)]
     pub(crate) signed_results: bool,
+    #[command(flatten)]
+    pub(crate) relay: RelayFlags,
+}
+
+/// Options of a head that relays.
+#[derive(Debug, Args)]
+pub(crate) struct RelayFlags {
+    /// Relay connections to workers behind NAT, which name this head with --relay-through. Where
+    /// --accept or --require-approval is given, only for nodes that they name
+    #[arg(long)]
+    pub(crate) relay: bool,
+    /// Workers that may be reached through this head at once
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) relay_reservations: u32,
+    /// Connections through this head at once; one node may open half of them
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) relay_circuits: u32,
+    /// The most that such a connection carries, in MiB, before it is opened again
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) relay_circuit_limit: u64,
+    /// The longest that such a connection stands, in minutes, before it is opened again
+    #[arg(long, value_name = "MINUTES", default_value_t = 360, value_parser = clap::value_parser!(u64).range(1..=43_200))]
+    pub(crate) relay_circuit_minutes: u64,
 }
 
 /// Options of the network.
@@ -111,6 +134,10 @@ pub(crate) struct NetworkFlags {
     pub(crate) dialback_port: u16,
     #[command(flatten)]
     pub(crate) websocket: WebsocketFlags,
+    /// Heads with --relay through which others reach this node, behind NAT, and it reaches nodes behind
+    /// NAT; it stays connected to them as to --boot-nodes
+    #[arg(long, value_name = "MULTIADDRESS", value_delimiter = ',')]
+    pub(crate) relay_through: Vec<BootNode>,
     /// About how many connections to keep [default: 2048]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) connection_count: u32,

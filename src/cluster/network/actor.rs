@@ -15,7 +15,7 @@ use std::{
 use futures::StreamExt as _;
 use libp2p::{
     Multiaddr, PeerId, StreamProtocol, Swarm,
-    core::ConnectedPoint,
+    core::{ConnectedPoint, transport::ListenerId},
     gossipsub::{self, IdentTopic, MessageAcceptance},
     identify, mdns, ping,
     swarm::SwarmEvent,
@@ -31,8 +31,10 @@ pub(super) use self::connections::Connections;
 use self::connections::Standing;
 use super::{
     ConnectionBounds, Event, Protocols, PublishError,
-    dialer::Dialer,
+    address::is_circuit,
+    dialer::{Dialer, without_peer},
     guard::{GossipVerdict, Guard},
+    relay::{self, Relaying},
     rendezvous::Rendezvous,
     resolve::Names,
     streams::Opened,
@@ -92,6 +94,7 @@ pub(super) struct Actor {
     pub(super) listening: Arc<RwLock<Vec<Multiaddr>>>,
     /// Whether peers learn the addresses that are listened on.
     pub(super) is_listening_told: bool,
+    pub(super) relaying: Relaying,
 }
 
 impl Actor {
@@ -151,6 +154,17 @@ impl Actor {
                 for peer in &peers {
                     limits.bypass_peer_id(peer);
                 }
+                self.end_relaying();
+            }
+        }
+    }
+
+    /// Ends what it relays for peers that are not heeded any more.
+    fn end_relaying(&mut self) {
+        for peer in self.relaying.status.served() {
+            // Its place and its connections end with this one; it may connect again without them.
+            if !relay::serves(&self.guard, peer) && self.swarm.disconnect_peer_id(peer).is_ok() {
+                debug!(%peer, "relays no more for a peer that is not heeded");
             }
         }
     }
@@ -187,6 +201,7 @@ impl Actor {
                 if num_established.get() > 1 {
                     return None;
                 }
+                self.relaying.note_connected(peer_id, &endpoint);
                 info!(peer = %peer_id, "peer connected");
                 Some(Event::Connected(model_peer_id(peer_id)))
             }
@@ -199,6 +214,7 @@ impl Actor {
                     return None;
                 }
                 self.guard.note_lost(peer_id);
+                self.relaying.status.note_lost(peer_id);
                 self.heads.remove(&peer_id);
                 self.note_heads();
                 let is_refused = self.dialer.note_lost(peer_id, Instant::now());
@@ -222,13 +238,11 @@ impl Actor {
                 None
             }
             SwarmEvent::NewListenAddr { address, .. } => {
-                if self.is_listening_told {
-                    self.swarm.add_external_address(address.clone());
-                }
-                let mut listening = self.listening.write();
-                if !listening.contains(&address) {
-                    listening.push(address);
-                }
+                self.note_listening(address);
+                None
+            }
+            SwarmEvent::ListenerClosed { listener_id, addresses, .. } => {
+                self.note_listener_ended(listener_id, addresses);
                 None
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
@@ -242,6 +256,26 @@ impl Actor {
         }
     }
 
+    /// Takes note of an address that this node listens on.
+    fn note_listening(&mut self, address: Multiaddr) {
+        let is_circuit = is_circuit(&address);
+        if self.is_listening_told && !is_circuit {
+            self.swarm.add_external_address(address.clone());
+        }
+        let address = without_peer(address);
+        let mut listening = self.listening.write();
+        if self.relaying.relays.is_told(&address) && !listening.contains(&address) {
+            listening.push(address);
+        }
+    }
+
+    /// Takes note that this node does not listen on `addresses` any more.
+    fn note_listener_ended(&mut self, listener: ListenerId, addresses: Vec<Multiaddr>) {
+        let ended: Vec<_> = addresses.into_iter().map(without_peer).collect();
+        self.listening.write().retain(|known| !ended.contains(known));
+        self.relaying.reservations.note_ended(listener);
+    }
+
     /// Takes note of a new connection, and opens the streams that waited for it.
     fn on_connected(&mut self, peer: PeerId, endpoint: &ConnectedPoint) {
         let address = match endpoint {
@@ -249,7 +283,7 @@ impl Actor {
             ConnectedPoint::Listener { .. } => None,
         };
         if let (Some(db), Some(address)) = (&self.db, &address) {
-            let address = super::dialer::without_peer(address.clone());
+            let address = without_peer(address.clone());
             db.note(&model_peer_id(peer), vec![address.to_string()], true);
         }
         self.dialer.note_connected(peer, address, Instant::now());
@@ -283,6 +317,21 @@ impl Actor {
                     protocols: info.protocols.iter().map(ToString::to_string).collect(),
                     peer,
                 })
+            }
+            BehaviourEvent::Relay(event) => {
+                self.relaying.status.note(&event);
+                None
+            }
+            BehaviourEvent::Circuits(libp2p::relay::client::Event::ReservationReqAccepted {
+                relay_peer_id,
+                renewal: false,
+                ..
+            }) => {
+                info!(relay = %relay_peer_id, "this node is reached through a relay from now on");
+                // The table has this node without that address.
+                self.rendezvous.provide_again();
+                self.look_soon();
+                None
             }
             BehaviourEvent::Ping(ping::Event { peer, result: Ok(round_trip), .. }) => {
                 Some(Event::Pinged { peer: model_peer_id(peer), round_trip })

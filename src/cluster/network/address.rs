@@ -101,6 +101,11 @@ pub(super) fn is_dialable(address: &Multiaddr) -> bool {
     matches!(rest, [] | [Ws(_) | Wss(_)] | [Tls, Ws(_)])
 }
 
+/// Whether `address`, which names no peer at its end, is one behind a relay.
+pub(super) fn is_circuit(address: &Multiaddr) -> bool {
+    address.iter().any(|part| part == Protocol::P2pCircuit)
+}
+
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

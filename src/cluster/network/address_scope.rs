@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use libp2p::{Multiaddr, multiaddr::Protocol};
+use libp2p::{Multiaddr, core::ConnectedPoint, multiaddr::Protocol};
 use web::address::Network as HostNetwork;
 
 /// How far an address reaches, from the nearest to the farthest.
@@ -44,6 +44,14 @@ fn is_private_v4(ip: Ipv4Addr) -> bool {
     let [a, b, ..] = ip.octets();
     // 100.64.0.0/10 is shared between customers of one provider, and the net of overlay networks.
     ip.is_private() || ip.is_link_local() || (a == 100 && b & 0xc0 == 64)
+}
+
+/// The address of the other side of a connection; that of the relay for one that comes through it.
+pub(super) fn remote(endpoint: &ConnectedPoint) -> &Multiaddr {
+    match endpoint {
+        ConnectedPoint::Listener { local_addr, .. } if endpoint.is_relayed() => local_addr,
+        _ => endpoint.get_remote_address(),
+    }
 }
 
 /// The IP address in `address`, if it begins with one.

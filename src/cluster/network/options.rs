@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use libp2p::StreamProtocol;
 use model::node::{PeerId, Role};
 
-use super::{Advertised, MESSAGE_BYTES_MAX};
+use super::{Advertised, MESSAGE_BYTES_MAX, RelayOptions};
 
 /// Whom a node is connected to, beside its boot nodes, and how they reach it.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct Connectivity {
     pub is_dialing_back: bool,
     /// Whether the node fails to start unless every boot node is reached.
     pub must_reach_boot_nodes: bool,
+    /// Whether it relays for nodes behind NAT, and who relays for it.
+    pub relay: RelayOptions,
     /// How often each peer is pinged. A machine that vanished without closing its connections is
     /// noticed after two pings that are not answered.
     pub ping_every: Duration,
@@ -53,6 +55,7 @@ impl Connectivity {
             peer_db: None,
             is_dialing_back: true,
             must_reach_boot_nodes: false,
+            relay: RelayOptions { limits: None, through: Vec::new() },
             ping_every,
             heeded: None,
             answer_bytes_max: MESSAGE_BYTES_MAX,

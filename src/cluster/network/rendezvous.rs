@@ -14,7 +14,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{
-    WANTED_PEERS_OF_HEAD, address_scope::Scope, dialer::ADDRESSES_MAX, providers::ProviderStore,
+    WANTED_PEERS_OF_HEAD, address::is_circuit, address_scope::Scope, dialer::ADDRESSES_MAX,
+    providers::ProviderStore,
 };
 
 /// The protocol of the public table, which b7s nodes use too.
@@ -72,6 +73,8 @@ pub(super) fn keep(
     scope: Scope,
 ) {
     record.addresses.retain(|address| scope.may_name(address));
+    // What is behind NAT is reached in no other way.
+    record.addresses.sort_by_key(|address| !is_circuit(address));
     record.addresses.truncate(ADDRESSES_MAX);
     // Full, the table keeps what it has, and the peer provides again later.
     drop(kad.store_mut().add_provider(record));
@@ -153,6 +156,11 @@ impl Rendezvous {
     /// Notes that a peer that keeps the table has connected.
     pub(super) const fn note_table_peer(&mut self) {
         self.is_table_new = true;
+    }
+
+    /// Provides the topics again at once: this node is reached under another address, too.
+    pub(super) fn provide_again(&mut self) {
+        self.topics.iter_mut().for_each(|topic| topic.is_provided = false);
     }
 
     /// Whether more peers are wanted while `n_peers` are connected.

@@ -8,7 +8,7 @@ use libp2p::{
     connection_limits::{self, ConnectionLimits},
     core::{
         muxing::StreamMuxerBox,
-        transport::{Boxed, ListenerId},
+        transport::{Boxed, ListenerId, OptionalTransport},
         upgrade::Version,
     },
     gossipsub::{
@@ -17,7 +17,7 @@ use libp2p::{
     },
     identify, identity, mdns,
     multiaddr::Protocol,
-    noise, ping,
+    noise, ping, relay,
     swarm::{FromSwarm, NetworkBehaviour, NewListenAddr, SwarmEvent, behaviour::toggle::Toggle},
 };
 use libp2p_websocket as websocket;
@@ -32,6 +32,7 @@ use super::{
     handshake::Handshakes,
     muxer::{Multiplex, NEGOTIATING_MAX},
     reconnect::Reconnects,
+    relay::{self as relays, Relays},
     rendezvous,
     resolve::{Names, Resolve},
     socket,
@@ -109,42 +110,50 @@ pub(super) struct Behaviour {
     pub(super) gossip: Gossip,
     pub(super) table: Toggle<Table>,
     pub(super) local: Toggle<mdns::tokio::Behaviour>,
+    /// Relays for others.
+    relay: Toggle<relay::Behaviour>,
+    /// Goes through relays.
+    circuits: Toggle<relay::client::Behaviour>,
 }
 
 /// Builds the swarm of a node whose own protocols accept what `gate` lets in, which dials hosts by
-/// `names`, and whose connections buffer what `budget` allows.
+/// `names`, goes through `relays`, and whose connections buffer what `budget` allows.
 pub(super) fn build(
     identity: &Identity,
     gate: Gate,
     connectivity: &Connectivity,
     names: &Names,
+    relays: &Relays,
     budget: &Budget,
 ) -> Result<Swarm<Behaviour>, NetworkError> {
+    let (relayed, circuits) = relays::go_through(identity.keypair().public().into(), relays);
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
         .with_other_transport(|keypair| {
             let n_connections = connectivity.connections.map(|bounds| bounds.high);
-            let joined = transport(keypair, names, budget.clone())?;
+            let joined = transport(keypair, relayed, names, budget.clone())?;
             Ok(Handshakes::new(joined, n_connections))
         })
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
-        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity))
+        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity, relays, circuits))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_swarm_config(|config| config.with_max_negotiating_inbound_streams(NEGOTIATING_MAX))
         .build();
     Ok(swarm)
 }
 
-/// TCP, and websockets over it, to addresses and names; noise and yamux above.
+/// What is `relayed`, TCP, and websockets over it, to addresses and names; noise and yamux above.
 fn transport(
     keypair: &identity::Keypair,
+    relayed: OptionalTransport<relay::client::Transport>,
     names: &Names,
     budget: Budget,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let tcp = || Resolve::new(names.clone()).map(|stream, _| socket::watch(stream));
     let mut websocket = websocket::Config::new(tcp());
     websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
-    Ok(websocket
+    Ok(relayed
+        .or_transport(websocket)
         .or_transport(tcp())
         .upgrade(Version::V1Lazy)
         .authenticate(noise::Config::new(keypair)?)
@@ -157,6 +166,8 @@ fn behaviour(
     keypair: &identity::Keypair,
     gate: Gate,
     connectivity: &Connectivity,
+    relays: &Relays,
+    circuits: Toggle<relay::client::Behaviour>,
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
@@ -200,11 +211,14 @@ fn behaviour(
         ping: ping::Behaviour::new(
             ping::Config::new().with_interval(connectivity.ping_every).with_timeout(PING_WITHIN),
         ),
-        streams: streams::Behaviour::new(gate),
-        table: Toggle::from(
-            (connectivity.wanted_peers > 0)
-                .then(|| Table::new(rendezvous::behaviour(own), connectivity.wanted_peers)),
+        relay: Toggle::from(
+            connectivity.relay.limits.map(|limits| relays::serve(own, limits, &gate.guard)),
         ),
+        circuits,
+        streams: streams::Behaviour::new(gate),
+        table: Toggle::from((connectivity.wanted_peers > 0).then(|| {
+            Table::new(rendezvous::behaviour(own), connectivity.wanted_peers, relays.clone())
+        })),
         local: Toggle::from(None),
     })
 }

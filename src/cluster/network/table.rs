@@ -26,7 +26,11 @@ use libp2p::{
 use tokio::time::Instant;
 use web::rate_limit::{Bucket, Rate};
 
-use super::{address, address_scope::Scope, providers::ProviderStore};
+use super::{
+    address_scope::{Scope, remote},
+    providers::ProviderStore,
+    relay::Relays,
+};
 
 /// Addresses dialed of one peer that the table names. An honest node has one or two.
 const PER_PEER_MAX: usize = 4;
@@ -66,6 +70,8 @@ struct Enough;
 pub(super) struct Table {
     kad: kad::Behaviour<ProviderStore>,
     dials: Bucket,
+    /// The relays that addresses may lead through.
+    relays: Relays,
     /// From how many connections on no query dials.
     n_enough: usize,
     /// Whether a head is connected, so that no query dials.
@@ -85,9 +91,10 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize) -> Self {
+    pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize, relays: Relays) -> Self {
         Self {
             kad,
+            relays,
             dials: Bucket::full(DIALS),
             n_enough,
             has_head: false,
@@ -151,11 +158,17 @@ impl Table {
     /// Keeps the addresses that may be dialed.
     fn choose(&self, addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
         let farthest = self.scopes.values().max().copied().unwrap_or(Scope::Public);
-        let is_meant = |address: &Multiaddr| {
-            farthest.may_name(address)
-                && address::is_dialable(&super::dialer::without_peer(address.clone()))
-        };
-        addresses.into_iter().filter(is_meant).take(PER_PEER_MAX).collect()
+        let mut chosen = Vec::new();
+        for address in addresses {
+            let address = super::dialer::without_peer(address);
+            match self.relays.choose(address, farthest) {
+                Some(address) if chosen.len() < PER_PEER_MAX && !chosen.contains(&address) => {
+                    chosen.push(address);
+                }
+                _ => {}
+            }
+        }
+        chosen
     }
 }
 
@@ -214,7 +227,7 @@ impl NetworkBehaviour for Table {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match &event {
             FromSwarm::ConnectionEstablished(established) => {
-                let scope = Scope::from_address(established.endpoint.get_remote_address());
+                let scope = Scope::from_address(remote(established.endpoint));
                 self.scopes.insert(established.connection_id, scope);
                 self.young_until.get_or_insert_with(|| Instant::now() + YOUNG_FOR);
             }
@@ -261,7 +274,7 @@ mod tests {
     use super::{super::rendezvous, *};
 
     fn table() -> Table {
-        Table::new(rendezvous::behaviour(PeerId::random()), 2)
+        Table::new(rendezvous::behaviour(PeerId::random()), 2, Relays::default())
     }
 
     fn addresses(texts: &[&str]) -> Vec<Multiaddr> {

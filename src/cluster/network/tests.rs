@@ -1,5 +1,6 @@
 mod attacks;
 mod reach;
+mod relay;
 mod safety;
 
 use std::net::Ipv4Addr;
@@ -7,7 +8,7 @@ use std::net::Ipv4Addr;
 use model::node::Role;
 use task::wait::until;
 
-use super::*;
+use super::{relay::Relays, *};
 
 /// How long anything here may take. Generous: the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(15);
@@ -44,7 +45,7 @@ fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let budget = Budget::new(&guard);
     let gate = Gate { protocols: Protocols::default(), guard, inbound };
     let connectivity = Connectivity::for_role(Role::Worker);
-    swarm::build(keys, gate, &connectivity, &Names::default(), &budget).unwrap()
+    swarm::build(keys, gate, &connectivity, &Names::default(), &Relays::default(), &budget).unwrap()
 }
 
 /// Waits until `peer` is connected.

@@ -107,7 +107,7 @@ class Node:
 
     # What a client asks a head.
 
-    def call(self, path, body=None):
+    def call(self, path, body=None, is_json=True):
         """Returns the status and the answer; no status where none came in time."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
@@ -115,7 +115,7 @@ class Node:
         )
         try:
             with urllib.request.urlopen(request, timeout=CLIENT_GIVES_UP_S) as answer:
-                return answer.status, json.load(answer)
+                return answer.status, json.load(answer) if is_json else answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")
         except (OSError, TimeoutError):

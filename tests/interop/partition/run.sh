@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests how a cluster heals from lost links, with network namespaces of its own and a built program:
+# Tests how a cluster heals from lost links, and how a worker behind NAT is reached, with network namespaces
+# of its own and a built program:
 #     tests/interop/partition/run.sh path/to/triptych
 # Needs to be root and to make network namespaces, else it says that it was left out; Python 3.11 or
 # later, iproute2 and iptables, which are installed from Debian's packages if missing. Outside its own
@@ -12,7 +13,7 @@ if [[ $EUID != 0 ]]; then
     echo "left out: network namespaces need root"
     exit 0
 fi
-for pair in ip:iproute2 iptables:iptables; do
+for pair in ip:iproute2 iptables:iptables nsenter:util-linux; do
     command -v "${pair%:*}" >/dev/null ||
         apt-get install --yes --no-install-recommends "${pair#*:}" >&2
 done
@@ -24,7 +25,7 @@ ip netns del "tpt$$"
 folder=$(mktemp -d)
 remove() {
     local name
-    for name in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep "^tp$$-"); do
+    for name in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep -E "^t[pr]$$-"); do
         # Its processes were started by this script alone.
         ip netns pids "$name" | xargs --no-run-if-empty kill -9 || true
         ip netns del "$name"
@@ -33,5 +34,10 @@ remove() {
 }
 trap remove EXIT
 trap 'exit 1' INT TERM
+# Other than `ip netns exec`, this leaves the spaces that are made inside to be seen, and removed, from here.
+in_space() { nsenter --net="/run/netns/$1" "${@:2}"; }
+ip netns add "tr$$-b"
+mkdir "$folder/relay" "$folder/links"
+in_space "tr$$-b" python3 -B relay.py "$program" "$folder/relay" "tr$$"
 ip netns add "tp$$-b"
-ip netns exec "tp$$-b" python3 -B check.py "$program" "$folder" "tp$$"
+in_space "tp$$-b" python3 -B check.py "$program" "$folder/links" "tp$$"

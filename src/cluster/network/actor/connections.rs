@@ -7,7 +7,7 @@ use libp2p::{PeerId, core::ConnectedPoint, swarm::ConnectionId};
 use web::address::Network as HostNetwork;
 
 use super::super::{
-    address_scope::{Scope, host_network},
+    address_scope::{Scope, host_network, remote},
     resolve::Names,
 };
 
@@ -41,7 +41,7 @@ struct OfHost {
 
 impl Standing {
     pub(super) fn new(peer: PeerId, endpoint: &ConnectedPoint, names: &Names) -> Self {
-        let address = endpoint.get_remote_address();
+        let address = remote(endpoint);
         Self {
             peer,
             host: host_network(address),

@@ -14,7 +14,9 @@ use tracing::{debug, warn};
 
 use super::{
     super::{
-        Protocols, address, dialer,
+        Protocols, address,
+        address_scope::Scope,
+        dialer,
         rendezvous::{self, Step},
     },
     Actor, LOOK_EVERY, LOOK_SOON,
@@ -47,6 +49,7 @@ impl Actor {
                 self.on_dial_failure(peer, &error);
             }
         }
+        self.relaying.reservations.reserve(&mut self.swarm, now);
         let n_peers = self.swarm.network_info().num_peers();
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             let kad = table.kad();
@@ -130,15 +133,13 @@ impl Actor {
 
     /// Takes note of what a peer says of itself.
     pub(super) fn on_identify(&mut self, peer: PeerId, info: &identify::Info) {
-        let scope = self.scope_of(peer);
-        let addresses: Vec<_> = info
-            .listen_addrs
-            .iter()
-            .cloned()
-            .map(dialer::without_peer)
-            .filter(|address| address::is_dialable(address) && scope.may_name(address))
-            .take(dialer::ADDRESSES_MAX)
-            .collect();
+        // Behind a relay, a peer may be anywhere.
+        let is_relayed = self.relaying.status.relay_of(&model_peer_id(peer)).is_some();
+        let scope = if is_relayed { Scope::Public } else { self.scope_of(peer) };
+        let relays = &self.relaying.relays;
+        let addresses = info.listen_addrs.iter().cloned().map(dialer::without_peer);
+        let addresses = addresses.filter_map(|address| relays.choose(address, scope));
+        let addresses: Vec<_> = addresses.take(dialer::ADDRESSES_MAX).collect();
         self.dialer.add_addresses(peer, &addresses);
         let is_head = self.note_protocols(peer, &info.protocols);
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut()
