@@ -85,7 +85,7 @@ fn a_node_that_others_reach_says_what_anybody_can_do_to_it() {
     let head = Node::head(&public);
     head.logged(
         "every peer that reaches this head can join as a worker and answer with results of its own \
-         making: name the workers to take with --accept PEER_ID, and have results signed with \
-         --signed-results",
+         making: name the workers to take with --accept PEER_ID, or approve them with \
+         --require-approval, and have results signed with --signed-results",
     );
 }
