@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the store on PostgreSQL, with a server of its own on loopback and a built program:
 #     tests/interop/postgres/run.sh path/to/triptych
-# Runs the tests that need a server, loses the server under writers, then reads from a standby, and
-# fills its disk. Needs the right to mount, cargo, Python 3.11 or later and PostgreSQL 15 or later: see `server.sh`.
+# Runs the tests that need a server, then loses the server under writers. Needs cargo, Python 3.11 or
+# later and PostgreSQL 15 or later: see `programs.sh`.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
@@ -11,10 +11,7 @@ cd "$(dirname "$0")"
     --command 'CREATE DATABASE scenarios' --command 'CREATE DATABASE rows' \
     --command 'CREATE DATABASE answers' --command 'CREATE DATABASE replicas' \
     --command 'CREATE DATABASE network' \
-    --command 'CREATE DATABASE copies' --command 'CREATE DATABASE shared'
+    --command 'CREATE DATABASE copies'
 export TRIPTYCH_TEST_POSTGRES="postgres://postgres@127.0.0.1:$port"
 cargo test --quiet --tests -- --ignored postgres from_a_database tests::replicas several_services
 python3 -B check.py "$program" "$TRIPTYCH_TEST_POSTGRES/rows" "$folder" "${control[@]}"
-PYTHONPATH=$PWD/../replicas python3 -B standbys.py "$program" "$TRIPTYCH_TEST_POSTGRES/shared" "$bin" \
-    "$folder" "${as_server[@]}"
-./disk.sh "$program"
