@@ -27,6 +27,7 @@ mod secret;
 mod services;
 mod shell;
 mod stop;
+mod store_place;
 mod tui;
 mod up;
 

@@ -1,11 +1,7 @@
 //! `triptych datasets copy`: datasets of one store in another one, whatever engines keep them.
 
 use std::{
-    convert::Infallible,
-    fmt,
     ops::ControlFlow,
-    path::{Path, PathBuf},
-    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +10,6 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use db::postgres::DatabaseUrl;
 use model::{
     count::{counted, counted_short},
     dataset::Dataset,
@@ -32,6 +27,7 @@ use super::progress::Drawn;
 use crate::cli::{
     output::{print, tell},
     stop::{self, Parent},
+    store_place::{StorePlace, resolve_places},
 };
 
 /// The flags of `datasets copy`.
@@ -46,85 +42,12 @@ pub(crate) struct CopyCommand {
     chosen: Vec<String>,
 }
 
-/// Where a store is.
-#[derive(Debug, Clone)]
-enum StorePlace {
-    Database(DatabaseUrl),
-    /// A file, or the data folder with it.
-    Path(PathBuf),
-}
-
-impl FromStr for StorePlace {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(text.parse().map_or_else(|_| Self::Path(text.into()), Self::Database))
-    }
-}
-
-impl fmt::Display for StorePlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Database(url) => url.fmt(f),
-            Self::Path(path) => path.display().fmt(f),
-        }
-    }
-}
-
-impl StorePlace {
-    /// The place with a folder replaced by the store's file in it. A path to copy to that ends in `.db`
-    /// is a file, any other one a folder, which is made.
-    fn resolve(self, is_source: bool) -> anyhow::Result<Self> {
-        let Self::Path(path) = self else { return Ok(self) };
-        let looks_like_url = path.to_str().is_some_and(|text| text.contains("://"));
-        if looks_like_url {
-            bail!(
-                "open the store: its address is not that of a PostgreSQL database, such as postgres://user@host/name"
-            );
-        }
-        let is_file = path.is_file() || path.extension().is_some_and(|ending| ending == "db");
-        if is_file {
-            return Ok(Self::Path(path));
-        }
-        if is_source && !path.is_dir() {
-            bail!("find a store in {}: there is no such file or folder", path.display());
-        }
-        Ok(Self::Path(DataDir::of_services(Some(path))?.datasets()))
-    }
-
-    /// Opens the store. Blocks.
-    fn open(&self) -> anyhow::Result<Box<dyn CopyStore>> {
-        Ok(match self {
-            Self::Database(url) => Box::new(PostgresStore::open(url)?),
-            Self::Path(path) => Box::new(SqliteStore::open(path)?),
-        })
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Path(one), Self::Path(other)) => {
-                let real = |path: &Path| path.canonicalize().ok();
-                one == other || (real(one).is_some() && real(one) == real(other))
-            }
-            _ => self.to_string() == other.to_string(),
-        }
-    }
-}
-
 /// Copies.
 ///
 /// # Errors
 /// If a store cannot be opened, read or written, or a copy is not equal to its source.
 pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
-    let (from, to) = (command.from.resolve(true)?, command.to.resolve(false)?);
-    if from.is_same(&to) {
-        bail!("copy {from} onto itself: name two stores");
-    }
-    if let StorePlace::Path(path) = &from
-        && !path.is_file()
-    {
-        bail!("find a store in {}: there is no such file", path.display());
-    }
+    let (from, to) = resolve_places(command.from, command.to, DataDir::datasets)?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let must_stop = Arc::clone(&is_stopped);
     let mut work = spawn_blocking(move || copy_all(&from, &to, &command.chosen, &must_stop));
@@ -136,6 +59,14 @@ pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     work.await?
 }
 
+/// Opens a store. Blocks.
+fn open(place: &StorePlace) -> anyhow::Result<Box<dyn CopyStore>> {
+    Ok(match place {
+        StorePlace::Database(url) => Box::new(PostgresStore::open(url)?),
+        StorePlace::Path(path) => Box::new(SqliteStore::open(path)?),
+    })
+}
+
 /// Copies the chosen datasets, or all, and prints a line for each. Blocks.
 fn copy_all(
     from: &StorePlace,
@@ -143,8 +74,8 @@ fn copy_all(
     chosen: &[String],
     must_stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let source = from.open().with_context(|| format!("open {from}"))?;
-    let target = to.open().with_context(|| format!("open {to}"))?;
+    let source = open(from).with_context(|| format!("open {from}"))?;
+    let target = open(to).with_context(|| format!("open {to}"))?;
     let is_chosen = |dataset: &Dataset| {
         let is_it = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
         chosen.is_empty() || chosen.iter().any(is_it)
