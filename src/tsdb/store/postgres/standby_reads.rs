@@ -92,12 +92,10 @@ impl PostgresStore {
         read: PageRead,
     ) -> Result<PageOfRows> {
         if first_page::suits(&read) {
-            let source = connections.clone();
-            let packed = self.run(async move {
-                source
-                    .read(Snapshot::Statement, |c| first_page::read(c, dataset, read).boxed())
-                    .await
-            })?;
+            // The answer is short enough that this thread has it sooner than one of the runtime would.
+            let packed = connections
+                .read(Snapshot::Statement, |c| first_page::read(c, dataset, read).boxed());
+            let packed = self.wait(packed)?;
             if let Some(page) = packed.page(dataset, &read)? {
                 return Ok(page);
             }
