@@ -1,4 +1,5 @@
-//! `PostgreSQL` beside the service: `COPY` of plain rows, one client, on the same machine in the same run.
+//! `PostgreSQL` beside the service: `COPY` of plain rows, one client, on the same machine in the same run, in
+//! and out: out beside a service whose store is in the same server.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
     process::{Child, Command},
     time::{Instant, sleep},
@@ -18,8 +19,11 @@ use tokio::{
 
 use crate::{
     Outcome,
+    connection::Request,
+    ingest,
     market::{COLUMNS, Market},
-    rows::Asked,
+    program::Bench,
+    rows::{Asked, Row, note},
 };
 
 /// Who runs the server where the bench runs as root, which `PostgreSQL` refuses: nobody.
@@ -30,6 +34,15 @@ const WITHIN: Duration = Duration::from_secs(30);
 
 /// Rows of a part of the data: about what a client sends at a time.
 const PART_ROWS: usize = 1_000;
+
+/// How often each download is taken. The best is told, since others use the machine too.
+const N_TAKES: usize = 5;
+
+/// Bytes that are read from the server at a time.
+const READ_BYTES: usize = 1 << 18;
+
+/// Writes all rows as a service does.
+const COPY_OUT: &str = "COPY (SELECT * FROM plain ORDER BY ts) TO STDOUT (FORMAT csv)";
 
 /// A server with a folder of its own.
 struct Server {
@@ -50,18 +63,59 @@ pub(crate) async fn copy(asked: &Asked, n_rows: usize) -> Outcome<Option<[f64; 2
     for _ in 0..n_rows.div_ceil(PART_ROWS) {
         parts.push(market.csv(PART_ROWS));
     }
-    let columns: Vec<_> = COLUMNS.iter().map(|name| format!("{name} double precision")).collect();
     let mut rates = [0.0; 2];
     for (rate, (table, key)) in rates.iter_mut().zip([("plain", ""), ("keyed", " PRIMARY KEY")]) {
         let mut session = Session::open(server.address).await?;
-        let create = format!("CREATE TABLE {table} (ts timestamptz{key}, {})", columns.join(", "));
-        session.run(&create).await?;
+        session.create(table, key).await?;
         let began = Instant::now();
         session.copy(&format!("COPY {table} FROM STDIN (FORMAT csv)"), &parts).await?;
         *rate = crate::rows::per_second(parts.len() * PART_ROWS, began.elapsed());
     }
     server.running.kill().await?;
     Ok(Some(rates))
+}
+
+/// All rows as CSV out of a service that keeps them in a server, over HTTP, beside `COPY` out of a table of
+/// plain rows in the same server; none if there is no `PostgreSQL`.
+pub(crate) async fn bulk_csv(asked: &Asked) -> Outcome<Vec<Row>> {
+    if Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_err() {
+        return Ok(Vec::new());
+    }
+    let mut server = Server::start(asked).await?;
+    let url = format!("postgres://bench@{}/postgres", server.address);
+    let mut bench = Bench::start(asked, Some(url)).await?;
+    let loaded = ingest::load(&bench, asked.n_rows).await?;
+    let mut session = Session::open(server.address).await?;
+    session.create("plain", " PRIMARY KEY").await?;
+    let mut market = Market::new();
+    let parts: Vec<_> =
+        (0..asked.n_rows.div_ceil(PART_ROWS)).map(|_| market.csv(PART_ROWS)).collect();
+    session.copy("COPY plain FROM STDIN (FORMAT csv)", &parts).await?;
+    session.run("VACUUM ANALYZE plain").await?;
+    let path = format!("/api/rows/bulk_download/?dataset={}&output=csv", loaded.dataset);
+    let request = Request::get(&path, &bench.key);
+    let (mut best, mut by_hand) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..N_TAKES {
+        let mut connection = bench.connect().await?;
+        let began = Instant::now();
+        let drained = connection.drain(&request, b'\n').await?;
+        let took = began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        let n_copied = session.copy_out(COPY_OUT).await?;
+        let copied_in = began.elapsed().as_secs_f64();
+        if drained.status != 200 || drained.n_marks != loaded.n_rows + 1 || n_copied < loaded.n_rows
+        {
+            return Err(format!("{} and {n_copied} rows came", drained.n_marks).into());
+        }
+        note(&format!("csv: {took:.3} s from the service, {copied_in:.3} s by COPY"))?;
+        (best, by_hand) = (best.min(took), by_hand.min(copied_in));
+    }
+    bench.stop().await?;
+    server.running.kill().await?;
+    let ratio = best / by_hand;
+    let name = "bulk_download as csv out of PostgreSQL, time over COPY of plain rows to CSV";
+    let value = format!("{best:.2} s / {by_hand:.2} s = {ratio:.2}");
+    Ok(vec![Row::new(name, value, "1 at most", ratio <= 1.0)])
 }
 
 impl Server {
@@ -130,6 +184,33 @@ impl Session {
     async fn run(&mut self, statement: &str) -> Outcome<()> {
         self.send(b'Q', &[statement.as_bytes(), b"\0"].concat()).await?;
         self.await_kind(b'Z').await
+    }
+
+    /// Creates a table of bars.
+    async fn create(&mut self, table: &str, key: &str) -> Outcome<()> {
+        let columns: Vec<_> =
+            COLUMNS.iter().map(|name| format!("{name} double precision")).collect();
+        self.run(&format!("CREATE TABLE {table} (ts timestamptz{key}, {})", columns.join(", ")))
+            .await
+    }
+
+    /// Runs a `COPY` to here; how many rows came.
+    async fn copy_out(&mut self, statement: &str) -> Outcome<usize> {
+        self.send(b'Q', &[statement.as_bytes(), b"\0"].concat()).await?;
+        let mut stream = BufReader::with_capacity(READ_BYTES, &mut self.stream);
+        let (mut n_rows, mut body) = (0, Vec::new());
+        loop {
+            let found = stream.read_u8().await?;
+            let length = usize::try_from(stream.read_u32().await?)?.saturating_sub(4);
+            body.resize(length, 0);
+            stream.read_exact(&mut body).await?;
+            match found {
+                b'd' => n_rows += 1,
+                b'E' => return Err(String::from_utf8_lossy(&body).replace('\0', " ").into()),
+                b'Z' => return Ok(n_rows),
+                _ => {}
+            }
+        }
     }
 
     async fn copy(&mut self, statement: &str, parts: &[String]) -> Outcome<()> {

@@ -45,6 +45,8 @@ pub(crate) struct Bench {
     /// A key that owns what it creates.
     pub(crate) key: String,
     is_limited: bool,
+    /// The address of the database with its store; none where that is in the folder.
+    store: Option<String>,
 }
 
 /// The large dataset, full.
@@ -67,22 +69,22 @@ impl Loaded {
 }
 
 impl Bench {
-    /// Starts the service in a new folder, with a key.
-    pub(crate) async fn start(asked: &Asked) -> Outcome<Self> {
+    /// Starts the service in a new folder, with a key; its store may be in a database.
+    pub(crate) async fn start(asked: &Asked, store: Option<String>) -> Outcome<Self> {
         let program = fs::canonicalize(&asked.program)?;
         let folder = match &asked.folder {
             Some(within) => TempDir::new_in(within)?,
             None => TempDir::new()?,
         };
-        let mut keys = command(&program, folder.path());
+        let mut keys = command(&program, folder.path(), store.as_deref());
         keys.args(["keys", "create", "bench"]).arg("--data-dir").arg(folder.path());
         let key = key_in(&keys.output().await?.stdout)?;
-        let mut help = command(&program, folder.path());
+        let mut help = command(&program, folder.path(), None);
         help.args(["datasets", "serve", "--help"]);
         let help = String::from_utf8_lossy(&help.output().await?.stdout).into_owned();
         let is_limited = help.contains(UNLIMITED);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut bench = Self { program, folder, running: None, address, key, is_limited };
+        let mut bench = Self { program, folder, running: None, address, key, is_limited, store };
         bench.run().await?;
         Ok(bench)
     }
@@ -94,7 +96,7 @@ impl Bench {
         self.address = listener.local_addr()?;
         drop(listener);
         let log = File::options().create(true).append(true).open(self.folder.path().join("log"))?;
-        let mut command = command(&self.program, self.folder.path());
+        let mut command = command(&self.program, self.folder.path(), self.store.as_deref());
         command.args(["datasets", "serve", "--stop-with-stdin", "--listen"]);
         command.arg(self.address.to_string()).arg("--data-dir").arg(self.folder.path());
         if self.is_limited {
@@ -177,10 +179,11 @@ impl Bench {
     }
 }
 
-/// The program, with nothing of what the user of this machine has.
-fn command(program: &Path, folder: &Path) -> Command {
+/// The program, with nothing of what the user of this machine has, and with its store in a database or not.
+fn command(program: &Path, folder: &Path, store: Option<&str>) -> Command {
     let mut command = Command::new(program);
     command.env("HOME", folder).env_remove("TRIPTYCH_DATA_DIR").env_remove("TRIPTYCH_API_KEY");
+    command.env_remove("TRIPTYCH_STORE").envs(store.map(|store| ("TRIPTYCH_STORE", store)));
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("XDG_") {
             command.env_remove(name);

@@ -8,14 +8,16 @@ use std::{
 };
 
 use crate::{
-    Outcome, download, formats, ingest, page, peers,
+    Outcome, download, formats, ingest, page, peers, postgres,
     program::{Bench, Loaded},
     stored, stream, writers,
 };
 
 /// The figures, in the order in which they are taken: reads are of what is packed, and alone.
-const NAMES: [&str; 9] =
-    ["insert", "disk", "open", "page", "download", "gzip", "formats", "writers", "stream"];
+const NAMES: [&str; 10] = [
+    "insert", "disk", "open", "page", "download", "gzip", "formats", "writers", "stream",
+    "postgres",
+];
 
 /// Rows of the large dataset unless told otherwise, by the issue.
 const ROWS_DEFAULT: usize = 5_000_000;
@@ -132,7 +134,7 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
 }
 
 async fn take(asked: &Asked, rows: &mut Vec<Row>, rates: &mut Rates) -> Outcome<()> {
-    let mut bench = Bench::start(asked).await?;
+    let mut bench = Bench::start(asked, None).await?;
     // Whatever is asked for, there has to be something to read.
     note("== insert")?;
     let loaded: Loaded = ingest::load(&bench, asked.n_rows).await?;
@@ -143,6 +145,7 @@ async fn take(asked: &Asked, rows: &mut Vec<Row>, rates: &mut Rates) -> Outcome<
     for name in NAMES.iter().skip(1).filter(|name| asked.wants(name)) {
         note(&format!("== {name}"))?;
         let taken = match *name {
+            "postgres" => postgres::bulk_csv(asked).await,
             "formats" => formats::all(&bench, asked).await,
             "writers" => writers::both(&bench).await,
             "page" => page::against_memory(&bench, &loaded).await,
