@@ -5,6 +5,7 @@
 mod addresses;
 mod completion;
 mod config;
+mod copy_tables;
 mod datasets;
 mod demo;
 mod doctor;

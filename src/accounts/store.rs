@@ -12,14 +12,17 @@ mod tables;
 
 use std::{borrow::Cow, path::Path, sync::Arc};
 
-use db::{connection::OpenError, fault::DatabaseFault, postgres::DatabaseUrl, space::CHANGE_BYTES};
+use db::{
+    connection::OpenError, copy::CopiedTables, fault::DatabaseFault, postgres::DatabaseUrl,
+    space::CHANGE_BYTES,
+};
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
 
 use self::{
     file::FileStore,
     postgres::DatabaseStore,
-    sql::{ReadRow, Session, Value},
+    sql::{RENEW_KEYS_VERSION, ReadRow, Session, Value},
 };
 use crate::{Accounts, AccountsError, blocking};
 
@@ -134,6 +137,17 @@ impl Store {
 }
 
 impl Accounts {
+    /// What a copy of accounts is of: all but the leases of limits, which begin again.
+    #[must_use]
+    pub const fn copied_tables() -> CopiedTables {
+        CopiedTables {
+            file: tables::FILE,
+            database: tables::DATABASE,
+            finish: RENEW_KEYS_VERSION,
+            is_locked: false,
+        }
+    }
+
     /// Runs `work`, which may change keys, as [`Store::write`] does: what is remembered of them is
     /// forgotten, here and by other processes.
     async fn write_keys<T: Send + 'static>(

@@ -359,3 +359,46 @@ on_both! {
     a_record_shows_a_keys_prefix_and_last_use,
     limits_reach_every_process,
 }
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_copy_to_postgres_and_back_opens_and_counts_like_its_source() {
+    use db::copy::{CopyError, CopyPlace, copy};
+    let folder = tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let Place::Database(url) = Place::new_database().await else { unreachable!() };
+    let places = [
+        CopyPlace::File(file("from.sqlite")),
+        CopyPlace::Database(url.parse().unwrap()),
+        CopyPlace::File(file("back.sqlite")),
+    ];
+    let open = async |place: &CopyPlace| match place {
+        CopyPlace::File(path) => Accounts::open(path, clock()).await.unwrap(),
+        CopyPlace::Database(url) => Accounts::connect(url, clock()).await.unwrap(),
+    };
+    let source = open(&places[0]).await;
+    let (revoked, gone) = source.create_key("revoked").await.unwrap();
+    let (id, key) = source.create_key("used").await.unwrap();
+    assert!(source.revoke_key(Scope::All, revoked).await.unwrap());
+    source.set_sign_up(SignUp::Closed).await.unwrap();
+    let mut on_progress = |_: db::copy::CopyProgress<'_>| std::ops::ControlFlow::Continue(());
+    for pair in places.windows(2) {
+        let [from, to] = pair else { continue };
+        let tables = Accounts::copied_tables();
+        for _ in 0..2 {
+            copy(&tables, from, to, &mut on_progress).await.unwrap();
+        }
+    }
+    for place in &places {
+        let accounts = open(place).await;
+        assert_eq!(accounts.verify(&key).await.unwrap(), Some(id));
+        assert_eq!(accounts.verify(&gone).await.unwrap(), None);
+        assert_eq!(accounts.sign_up().await.unwrap(), SignUp::Closed);
+        let (next, _) = accounts.create_key("next").await.unwrap();
+        assert_eq!(next, KeyId::new(3), "a number after those of the source");
+    }
+    let other = CopyPlace::File(file("other.sqlite"));
+    open(&other).await.create_key("other").await.unwrap();
+    let refused = copy(&Accounts::copied_tables(), &other, &places[1], &mut on_progress).await;
+    assert!(matches!(refused, Err(CopyError::NotEmpty { .. })), "{refused:?}");
+}

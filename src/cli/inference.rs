@@ -16,6 +16,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use ::inference::{
     network::{submission::WorkerQuota, topic::demo_topics},
     server::{InferenceService, ServiceOptions},
+    store::Store,
 };
 use accounts::Accounts;
 use anyhow::Context as _;
@@ -43,6 +44,7 @@ use self::{
 };
 use crate::cli::{
     config::{self, AddressFlags},
+    copy_tables::{self, CopyFlags},
     gate::GateFlags,
     output, secret,
     services::{KeyFlag, Services, key_of},
@@ -71,6 +73,8 @@ pub(crate) enum InferenceCommand {
     Work(WorkCommand),
     /// See how models would have fared in a topic over a dataset's past
     Backtest(BacktestCommand),
+    /// Copy topics and epochs to another store: files on this machine, or PostgreSQL databases
+    Copy(CopyFlags),
     /// Combine what was submitted in one epoch, or several, that a file describes
     Synthesize(ComputeCommand),
     /// Take the mean of what reputers report
@@ -175,6 +179,9 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
         InferenceCommand::Submit(command) => submit::run(command).await,
         InferenceCommand::Work(command) => work::run(command).await,
         InferenceCommand::Backtest(command) => backtest::run(command).await,
+        InferenceCommand::Copy(flags) => {
+            copy_tables::run(flags, Store::copied_tables(), DataDir::inference).await
+        }
         InferenceCommand::Synthesize(command) => compute::synthesize(&command),
         InferenceCommand::Losses(command) => compute::losses(&command),
         InferenceCommand::Regrets(command) => compute::regrets(&command),

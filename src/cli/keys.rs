@@ -24,6 +24,7 @@ use wire::accounts::{KeyWithSecret, KeysBody, Secret};
 
 use self::{account::AccountCommand, limits::LimitFlags, stored_key::WhoseKey};
 use crate::cli::{
+    copy_tables::{self, CopyFlags},
     gate::PortalFlags,
     output::{print, print_body, tell},
     own_files::{connect_accounts, open_accounts},
@@ -96,6 +97,8 @@ pub(crate) enum KeysCommand {
         #[command(flatten)]
         file: KeysFile,
     },
+    /// Copy accounts, keys and sessions to another store: files on this machine, or PostgreSQL databases
+    Copy(CopyFlags),
     /// Serve accounts and their page alone, without datasets
     Serve(ServeCommand),
     /// Keep the API key that this program shows to the services of a profile
@@ -265,6 +268,9 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<()> {
         KeysCommand::Account(command) => account::run(command).await,
         KeysCommand::SignUp { sign_up, file } => {
             switch(&file.open_or_create().await?, sign_up).await
+        }
+        KeysCommand::Copy(flags) => {
+            copy_tables::run(flags, Accounts::copied_tables(), DataDir::accounts).await
         }
         KeysCommand::Serve(command) => serve(command).await,
         KeysCommand::Store(whose) => stored_key::store(&whose),

@@ -5,10 +5,11 @@
 //! the files of an open database were replaced, [`space`] tracks whether the disk has room,
 //! [`Statements`](statement::Statements) runs statements that are prepared once, and
 //! [`DatabaseFault`](fault::DatabaseFault) says what an error means. [`postgres`] is its counterpart for a
-//! server. Deliberately absent: tables and
-//! queries, which belong to the stores, and migrations: a file or a schema of another version is refused.
+//! server. [`copy`](mod@copy) moves the rows of a room from one engine to the other.
+//! Deliberately absent: tables and queries, which belong to the stores, and migrations: a file or a schema of another version is refused.
 
 pub mod connection;
+pub mod copy;
 pub mod fault;
 pub mod files;
 pub mod postgres;

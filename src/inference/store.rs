@@ -23,7 +23,7 @@ mod worker_quota;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use db::{postgres::DatabaseUrl, space::CHANGE_BYTES};
+use db::{copy::CopiedTables, postgres::DatabaseUrl, space::CHANGE_BYTES};
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
@@ -152,6 +152,17 @@ impl Store {
     /// [`StoreError`] if the database cannot be reached, or its tables are of another version.
     pub fn connect(url: &DatabaseUrl) -> Result<Self, StoreError> {
         Ok(Self(Engine::Database(StoreDatabase::open(url)?)))
+    }
+
+    /// What a copy of a network is of: all of it.
+    #[must_use]
+    pub fn copied_tables() -> CopiedTables {
+        CopiedTables {
+            file: tables::SCHEMA,
+            database: tables::shared(),
+            finish: versions::ADD_ALL,
+            is_locked: true,
+        }
     }
 
     /// Whether other services may use the same topics and epochs.

@@ -243,3 +243,18 @@ fn a_variable_that_is_set_to_nothing_is_not_set() {
     let why = home.fails(&["keys", "list"]);
     assert!(why.contains("/nowhere/triptych/services/accounts.db"), "{why}");
 }
+
+#[test]
+fn a_copy_of_accounts_has_the_same_keys_and_is_made_once() {
+    let (from, to) = (Place::new(), Place::new());
+    from.keys(&["create", "first"]);
+    let copied = from.keys(&["copy", &from.data_dir, &to.data_dir]);
+    assert!(copied.contains("keys  1 row  equal\n"), "{copied}");
+    assert_eq!(from.keys(&["copy", &from.data_dir, &to.data_dir]), copied, "nothing is left to do");
+    assert_eq!(to.json(&["list"]), from.json(&["list"]));
+    to.keys(&["create", "second"]);
+    let why = from.home.fails(&["keys", "copy", &from.data_dir, &to.data_dir]);
+    assert!(why.contains("whose table keys has other rows"), "{why}");
+    let why = from.home.fails(&["inference", "copy", &from.data_dir, &to.data_dir]);
+    assert!(why.contains("there is no such file"), "{why}");
+}

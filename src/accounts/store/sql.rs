@@ -15,6 +15,11 @@ use sqlx::{
 
 use crate::AccountsError;
 
+/// Replaces the number that tells services on a database whether keys changed. None is the same as one
+/// before, as those of a lost leader may be of a count.
+pub(super) const RENEW_KEYS_VERSION: &str =
+    "UPDATE keys_version SET version = hashtextextended(gen_random_uuid()::text, 0)";
+
 /// The value of a parameter; `None` is null.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
@@ -92,11 +97,9 @@ impl Session<'_> {
     /// Tells other services on a database that keys change with this transaction. A file tells by
     /// itself.
     pub(super) async fn renew_keys_version(&mut self) -> Result<(), AccountsError> {
-        // No number is the same as one before, as those of a lost leader may be of a count.
-        let sql = "UPDATE keys_version SET version = hashtextextended(gen_random_uuid()::text, 0)";
         match self {
             Self::File(_) => Ok(()),
-            Self::Database(_) => self.run(sql, &[]).await.map(drop),
+            Self::Database(_) => self.run(RENEW_KEYS_VERSION, &[]).await.map(drop),
         }
     }
 }

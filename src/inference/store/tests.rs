@@ -123,6 +123,50 @@ on_each_engine! {
     what_rests_is_not_kept_and_comes_nearer,
 }
 
+/// What a store has of the topic, in every table that is copied.
+fn contents(store: &Store, topic: &Topic) -> (Vec<Topic>, Option<Blocks>, Progress, String) {
+    let topics = store.topics().unwrap();
+    let (blocks, progress) = (store.blocks().unwrap(), store.progress(topic.id).unwrap());
+    let learned = store.learned(topic.id, None).unwrap();
+    (topics, blocks, progress, format!("{learned:?}"))
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_copy_to_postgres_and_back_goes_on_like_its_source() {
+    use db::copy::{CopyError, CopyPlace, copy};
+    let (folder, store, topic) = open();
+    store.begin(Blocks { genesis: at(0), block_time: Duration::from_secs(1) }).unwrap();
+    store.put_topic(&topic, None).unwrap();
+    epoch(&store, &topic, 7);
+    assert!(learn(&store, &topic, 7));
+    epoch(&store, &topic, 8);
+    let want = contents(&store, &topic);
+    let copy_all = async |from: &CopyPlace, to: &CopyPlace| {
+        copy(&Store::copied_tables(), from, to, &mut |_| std::ops::ControlFlow::Continue(())).await
+    };
+    let file = |name: &str| CopyPlace::File(folder.path().join(name));
+    let (from, url) = (file("inference.sqlite"), new_database());
+    let there = CopyPlace::Database(url.parse().unwrap());
+    let refused = copy_all(&from, &there).await;
+    assert!(matches!(refused, Err(CopyError::InUse { .. })), "{refused:?}");
+    drop(store);
+    let back = file("back.sqlite");
+    let n_rows = copy_all(&from, &there).await.unwrap();
+    assert_eq!(copy_all(&there, &back).await.unwrap(), n_rows);
+    for store in [Store::connect(&url.parse().unwrap()).unwrap(), {
+        let CopyPlace::File(path) = &back else { panic!() };
+        Store::open(path).unwrap()
+    }] {
+        assert_eq!(contents(&store, &topic), want);
+        // Another one is closed and learned from with what was learned before.
+        assert!(learn(&store, &topic, 8));
+        epoch(&store, &topic, 9);
+    }
+    let refused = copy_all(&from, &there).await;
+    assert!(matches!(refused, Err(CopyError::NotEmpty { .. })), "{refused:?}");
+}
+
 #[test]
 fn a_full_disk_is_told_to_all_who_write_and_goes_by() {
     let (_folder, store, topic) = open();

@@ -17,6 +17,12 @@ use crate::network::chain::Blocks;
 /// Stands for the list of topics, which are numbered from 1.
 const TOPICS: i64 = 0;
 
+/// Gives a number to each topic that has none, and has services read the list again.
+pub(super) const ADD_ALL: &str = "
+INSERT INTO versions (topic_id, version) SELECT id, 0 FROM topics ON CONFLICT DO NOTHING;
+UPDATE versions SET version = version + 1 WHERE topic_id = 0;
+";
+
 /// What to do where another service has the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {

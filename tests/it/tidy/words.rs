@@ -68,6 +68,7 @@ const FENCES: &[Fence] = &[
         only: &[
             "src/accounts/store",
             "src/accounts/tests",
+            "src/db/copy",
             "src/db/postgres",
             "src/tsdb/store/postgres",
             "src/inference/store/database",
