@@ -1,9 +1,12 @@
 //! Tasks that start, stop and finish together.
 
-use std::future::Future;
+use std::{future::Future, pin::Pin};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument as _, debug_span};
+
+/// In a box, so that the runtime's part of a task is compiled once and not for each task of the program.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A set of tasks that stop on one signal and are waited for.
 ///
@@ -19,11 +22,7 @@ impl Group {
     ///
     /// `work` is dropped at an await point when the group stops, so it must be cancel-safe.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        let task = async move {
-            stop.run_until_cancelled(work).await;
-        };
-        self.tasks.spawn(task.instrument(debug_span!("task", name)));
+        self.spawn_boxed(name, Box::pin(work));
     }
 
     /// Runs `work` to its end, even while the group stops: [`Self::shutdown`] waits for it.
@@ -34,6 +33,18 @@ impl Group {
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
+        self.spawn_boxed_to_end(name, Box::pin(work));
+    }
+
+    fn spawn_boxed(&self, name: &'static str, work: Work) {
+        let stop = self.stop.clone();
+        let work = async move {
+            stop.run_until_cancelled(work).await;
+        };
+        self.spawn_boxed_to_end(name, Box::pin(work));
+    }
+
+    fn spawn_boxed_to_end(&self, name: &'static str, work: Work) {
         self.tasks.spawn(work.instrument(debug_span!("task", name)));
     }
 

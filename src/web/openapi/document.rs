@@ -8,7 +8,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 use utoipa::{
     ToSchema,
-    openapi::{Components, OpenApi},
+    openapi::{Components, OpenApi, RefOr, Schema},
 };
 
 use crate::api_docs;
@@ -74,14 +74,30 @@ impl Description {
 /// Returns the document of `api`. A refused request is answered with a `Refusal`, one whose key is
 /// missing or unknown with a `NoKey`.
 #[must_use]
-pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &About<'_>) -> Value {
-    let mut schemas = Vec::new();
+pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(api: OpenApi, about: &About<'_>) -> Value {
+    write_document(api, about, Shape::describe::<Refusal>(), Shape::describe::<NoKey>())
+}
+
+/// The schema of a type, and those that it refers to.
+struct Shape {
+    name: String,
+    schemas: Vec<(String, RefOr<Schema>)>,
+}
+
+impl Shape {
+    fn describe<T: ToSchema>() -> Self {
+        let name = T::name().into_owned();
+        let mut schemas = vec![(name.clone(), T::schema())];
+        T::schemas(&mut schemas);
+        Self { name, schemas }
+    }
+}
+
+/// Names no type, so that it is compiled once and not in each room that describes an API.
+fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: Shape) -> Value {
     let components = api.components.get_or_insert_with(Components::new);
-    Refusal::schemas(&mut schemas);
-    schemas.push((Refusal::name().into_owned(), Refusal::schema()));
-    NoKey::schemas(&mut schemas);
-    schemas.push((NoKey::name().into_owned(), NoKey::schema()));
-    components.schemas.extend(schemas);
+    components.schemas.extend(refusal.schemas);
+    components.schemas.extend(no_key.schemas);
     let mut document = serde_json::to_value(&api).unwrap_or_default();
     tidy_schemas(&mut document);
     share_items(&mut document["components"]["schemas"]);
@@ -110,13 +126,13 @@ pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(mut api: OpenApi, about: &Ab
             };
             for SharedRefusal { below, status, text } in about.refusals {
                 if path.starts_with(below) {
-                    refuse(status, text, &Refusal::name());
+                    refuse(status, text, &refusal.name);
                 }
             }
-            refuse("default", "Refused: the text says why", &Refusal::name());
+            refuse("default", "Refused: the text says why", &refusal.name);
             if is_by_key {
-                refuse("401", "The key is missing or unknown", &NoKey::name());
-                refuse("429", "The key, or the network, asked too often", &Refusal::name());
+                refuse("401", "The key is missing or unknown", &no_key.name);
+                refuse("429", "The key, or the network, asked too often", &refusal.name);
                 operation["responses"]["429"]["headers"] = limit_headers();
             }
         }
