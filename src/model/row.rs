@@ -62,6 +62,14 @@ pub struct Bucket {
     pub count: u64,
 }
 
+impl Bucket {
+    /// Whether it closes below its open.
+    #[must_use]
+    pub fn is_falling(&self) -> bool {
+        self.close < self.open
+    }
+}
+
 impl Value {
     /// The value as a number, where it is one.
     #[must_use]

@@ -17,25 +17,6 @@ use super::{
 };
 use crate::theme::{Fill, Theme};
 
-/// The values of one bucket.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Candle {
-    /// The start of the bucket.
-    pub(crate) time: Timestamp,
-    /// The first value.
-    pub(crate) open: f64,
-    /// The highest value.
-    pub(crate) high: f64,
-    /// The lowest value.
-    pub(crate) low: f64,
-    /// The last value.
-    pub(crate) close: f64,
-    /// The sum of the volumes.
-    pub(crate) volume: f64,
-    /// The number of rows.
-    pub(crate) count: u64,
-}
-
 /// How many candles, or points of a line, go into a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
 pub(crate) enum Density {
@@ -64,7 +45,7 @@ pub(crate) struct Overlay {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candles<'a> {
     /// The candles, oldest first.
-    pub(crate) bars: &'a [Candle],
+    pub(crate) bars: &'a [Bucket],
     /// The length of a bucket, or the usual distance of rows; `None` to mark no gaps.
     pub(crate) bucket: Option<Duration>,
     /// The number of newest candles that are scrolled out on the right.
@@ -99,26 +80,12 @@ const EMPTY_MAX: u64 = 3;
 /// The air above the highest and below the lowest candle, of the height of all.
 const MARGIN: f64 = 0.04;
 
-impl Candle {
-    /// Whether it closes below its open.
-    pub(crate) fn is_falling(&self) -> bool {
-        self.close < self.open
-    }
-
-    fn style(&self, theme: &Theme) -> Style {
-        if self.is_falling() { theme.down } else { theme.up }
-    }
-
-    fn is_finite(&self) -> bool {
-        [self.open, self.high, self.low, self.close].iter().all(|value| value.is_finite())
-    }
+fn style_of(candle: &Bucket, theme: &Theme) -> Style {
+    if candle.is_falling() { theme.down } else { theme.up }
 }
 
-impl From<Bucket> for Candle {
-    fn from(bucket: Bucket) -> Self {
-        let Bucket { timestamp: time, open, high, low, close, volume, count } = bucket;
-        Self { time, open, high, low, close, volume, count }
-    }
+fn is_finite(candle: &Bucket) -> bool {
+    [candle.open, candle.high, candle.low, candle.close].iter().all(|value| value.is_finite())
 }
 
 impl Density {
@@ -136,7 +103,7 @@ impl Density {
 #[derive(Debug, Clone, Copy)]
 enum Slot<'a> {
     /// A candle and its index.
-    Candle(usize, &'a Candle),
+    Candle(usize, &'a Bucket),
     /// The dots of a gap of this length.
     Gap(Duration),
 }
@@ -154,7 +121,7 @@ impl Widget for Candles<'_> {
             })
         };
         let bounds = seen()
-            .filter(|(_, _, c)| c.is_finite())
+            .filter(|(_, _, c)| is_finite(c))
             .flat_map(|(_, _, c)| [c.low, c.high, c.open, c.close]);
         let over = || Scale::over(bounds.chain(self.overlay_values(seen())), MARGIN);
         let Some(scale) = self.scale.or_else(over) else {
@@ -168,7 +135,7 @@ impl Widget for Candles<'_> {
                 plot::gap(buf, &layout, x + center, *length, theme);
             }
         }
-        let crosshair = seen().find(|(_, _, candle)| Some(candle.time) == self.crosshair);
+        let crosshair = seen().find(|(_, _, candle)| Some(candle.timestamp) == self.crosshair);
         if let Some((x, _, _)) = crosshair {
             plot::crosshair(buf, &layout, x + center, theme);
         }
@@ -176,15 +143,15 @@ impl Widget for Candles<'_> {
         for overlay in self.overlays.iter().rev() {
             self.draw_overlay(overlay, &centers, scale, layout.plot, buf);
         }
-        for (x, _, candle) in seen().filter(|(_, _, candle)| candle.is_finite()) {
+        for (x, _, candle) in seen().filter(|(_, _, candle)| is_finite(candle)) {
             draw_candle(buf, layout.plot, x, candle, &self, scale);
         }
         let bars = seen().flat_map(|(x, _, candle)| {
             let columns = x..x + self.density.columns().0;
-            columns.map(move |x| (x, candle.volume, candle.style(theme)))
+            columns.map(move |x| (x, candle.volume, style_of(candle, theme)))
         });
         plot::volumes(buf, &layout, bars, theme);
-        let times: Vec<_> = seen().map(|(x, _, candle)| (x + center, candle.time)).collect();
+        let times: Vec<_> = seen().map(|(x, _, candle)| (x + center, candle.timestamp)).collect();
         plot::time_axis(buf, layout.axis, &times, self.now, theme);
         for (x, place) in &slots {
             if matches!(place, Slot::Gap(_)) {
@@ -197,9 +164,9 @@ impl Widget for Candles<'_> {
                 paint::put(buf, layout.axis, (column, 0), '━', theme.info);
             }
         }
-        if let Some(last) = self.bars.iter().rev().find(|candle| candle.is_finite()) {
+        if let Some(last) = self.bars.iter().rev().find(|candle| is_finite(candle)) {
             let text = format::grouped(last.close, self.decimals);
-            plot::tag(buf, &layout, scale, &text, last.close, theme.tag(last.style(theme)));
+            plot::tag(buf, &layout, scale, &text, last.close, theme.tag(style_of(last, theme)));
         }
     }
 }
@@ -215,9 +182,9 @@ impl Candles<'_> {
     /// The values of the lines behind the candles `seen` that are within [`OVERLAY_REACH`] of them.
     fn overlay_values<'a>(
         &self,
-        seen: impl Iterator<Item = (u16, usize, &'a Candle)> + Clone,
+        seen: impl Iterator<Item = (u16, usize, &'a Bucket)> + Clone,
     ) -> Vec<f64> {
-        let finite = seen.clone().filter(|(_, _, candle)| candle.is_finite());
+        let finite = seen.clone().filter(|(_, _, candle)| is_finite(candle));
         let (low, high) = finite
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (.., c)| {
                 (low.min(c.low).min(c.high), high.max(c.high).max(c.low))
@@ -233,7 +200,7 @@ impl Candles<'_> {
     }
 
     fn layout(&self, area: Rect) -> Layout {
-        let newest = self.bars.iter().rev().take(512).filter(|c| c.is_finite());
+        let newest = self.bars.iter().rev().take(512).filter(|c| is_finite(c));
         let values_width = plot::values_width(newest.map(|c| c.high), self.decimals);
         Layout::divide(area, values_width, self.bars.iter().any(|candle| candle.volume > 0.0))
     }
@@ -246,7 +213,7 @@ impl Candles<'_> {
         let taken = body.saturating_add(n_free.saturating_mul(pitch));
         let Some(mut x) = width.checked_sub(taken) else { return slots };
         let n_kept = self.bars.len().saturating_sub(self.n_newer);
-        let mut newer: Option<&Candle> = None;
+        let mut newer: Option<&Bucket> = None;
         for (idx, candle) in self.bars.iter().enumerate().take(n_kept).rev() {
             let n_empty = newer.map_or(0, |newer| self.n_empty_between(candle, newer));
             let (n_free, is_gap) = if n_empty > EMPTY_MAX {
@@ -256,7 +223,8 @@ impl Candles<'_> {
             };
             let Some(left) = x.checked_sub(n_free * pitch) else { break };
             if is_gap {
-                let length = newer.map_or(Duration::ZERO, |newer| newer.time.since(candle.time));
+                let length =
+                    newer.map_or(Duration::ZERO, |newer| newer.timestamp.since(candle.timestamp));
                 slots.push((left + pitch, Slot::Gap(length)));
             }
             slots.push((left, Slot::Candle(idx, candle)));
@@ -269,9 +237,9 @@ impl Candles<'_> {
     }
 
     /// The number of empty buckets between two candles.
-    fn n_empty_between(&self, older: &Candle, newer: &Candle) -> u64 {
+    fn n_empty_between(&self, older: &Bucket, newer: &Bucket) -> u64 {
         let Some(bucket) = self.bucket.filter(|bucket| !bucket.is_zero()) else { return 0 };
-        let apart = newer.time.since(older.time).as_micros() / bucket.as_micros();
+        let apart = newer.timestamp.since(older.timestamp).as_micros() / bucket.as_micros();
         u64::try_from(apart).unwrap_or(u64::MAX).saturating_sub(1)
     }
 
@@ -312,7 +280,7 @@ struct Halves {
 }
 
 impl Halves {
-    fn measure(candle: &Candle, scale: Scale, height: u16) -> Self {
+    fn measure(candle: &Bucket, scale: Scale, height: u16) -> Self {
         let row = |value| plot::row_of(scale, value, height);
         let top = row(candle.open.max(candle.close));
         let bottom = row(candle.open.min(candle.close));
@@ -375,13 +343,13 @@ fn draw_candle(
     buf: &mut Buffer,
     plot: Rect,
     x: u16,
-    candle: &Candle,
+    candle: &Bucket,
     chart: &Candles<'_>,
     scale: Scale,
 ) {
     let theme = chart.theme;
     let halves = Halves::measure(candle, scale, plot.height);
-    let style = candle.style(theme);
+    let style = style_of(candle, theme);
     let is_shaded = candle.is_falling() && theme.fill_down == Fill::Shaded;
     let shaded = |symbol| match symbol {
         '█' | '▄' | '▀' if is_shaded => '▒',

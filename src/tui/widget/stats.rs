@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use model::{resolution::Resolution, timestamp::Timestamp};
-
-use super::candles::Candle;
+use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
 
 /// The ends of the quarters of a set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,7 +67,7 @@ pub(crate) fn outliers(values: &[f64]) -> Vec<bool> {
 
 /// Returns, for each candle, the mean of its close and the `n - 1` before it; none for the first
 /// ones, and where a value is no number.
-pub(crate) fn moving_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
+pub(crate) fn moving_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     if n == 0 {
         return vec![None; candles.len()];
     }
@@ -84,7 +82,7 @@ pub(crate) fn moving_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
 
 /// Returns, for each candle, the mean of its close and all before it, in which each counts
 /// `1 - 2 / (n + 1)` of the one after it; none for the first `n - 1` numbers.
-pub(crate) fn exponential_average(candles: &[Candle], n: usize) -> Vec<Option<f64>> {
+pub(crate) fn exponential_average(candles: &[Bucket], n: usize) -> Vec<Option<f64>> {
     #[expect(clippy::cast_precision_loss, reason = "a window is short")]
     let share = 2.0 / (n as f64 + 1.0);
     let (mut mean, mut n_seen) = (None, 0);
@@ -103,7 +101,7 @@ pub(crate) fn exponential_average(candles: &[Candle], n: usize) -> Vec<Option<f6
 
 /// Returns, for each candle, what is `deviations` standard deviations of its close and the `n - 1`
 /// before it above their mean; none where [`moving_average`] has none.
-pub(crate) fn band(candles: &[Candle], n: usize, deviations: f64) -> Vec<Option<f64>> {
+pub(crate) fn band(candles: &[Bucket], n: usize, deviations: f64) -> Vec<Option<f64>> {
     let means = moving_average(candles, n);
     let band_at = |idx: usize, mean: f64| {
         let window = candles.get(idx.checked_sub(n.checked_sub(1)?)?..=idx)?;
@@ -117,12 +115,12 @@ pub(crate) fn band(candles: &[Candle], n: usize, deviations: f64) -> Vec<Option<
 
 /// Returns, for each candle, the mean price of its day so far, weighted by volume; none until there
 /// is a volume.
-pub(crate) fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
+pub(crate) fn volume_weighted_average(candles: &[Bucket]) -> Vec<Option<f64>> {
     let (mut paid, mut volume, mut day) = (0.0, 0.0, None);
     candles
         .iter()
         .map(|candle| {
-            let today = Some(Resolution::Day.bucket_start(candle.time));
+            let today = Some(Resolution::Day.bucket_start(candle.timestamp));
             if day != today {
                 (paid, volume, day) = (0.0, 0.0, today);
             }
@@ -141,9 +139,9 @@ pub(crate) fn volume_weighted_average(candles: &[Candle]) -> Vec<Option<f64>> {
 mod tests {
     use super::*;
 
-    fn closes(values: &[f64]) -> Vec<Candle> {
-        let candle = |close: &f64| Candle {
-            time: Timestamp::default(),
+    fn closes(values: &[f64]) -> Vec<Bucket> {
+        let candle = |close: &f64| Bucket {
+            timestamp: Timestamp::default(),
             open: *close,
             high: *close,
             low: *close,

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use model::timestamp::Timestamp;
+use model::{row::Bucket, timestamp::Timestamp};
 use proptest::prelude::*;
 use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 
 use super::{
     braille::{self, Dot},
-    candles::{Candle, Candles, Density, Overlay},
+    candles::{Candles, Density, Overlay},
     diverge::DivergingBar,
     line::{self, Lines, Point},
     pane::{Focus, Pane, divider},
@@ -40,7 +40,7 @@ fn noise(seed: &mut u64) -> f64 {
 }
 
 /// Five-minute candles of a walk that looks like a market.
-fn walk(n: usize, seed: u64) -> Vec<Candle> {
+fn walk(n: usize, seed: u64) -> Vec<Bucket> {
     let start: Timestamp = "2026-11-20T03:35:00Z".parse().unwrap();
     let (mut seed, mut price) = (seed, 67_700.0);
     (0..u32::try_from(n).unwrap())
@@ -56,19 +56,19 @@ fn walk(n: usize, seed: u64) -> Vec<Candle> {
             let low = ticks.iter().copied().fold(open, f64::min);
             let volume = 2.0 + 30.0 * noise(&mut seed).powi(4);
             let time = start + Duration::from_mins(5) * idx;
-            Candle { time, open, high, low, close: price, volume, count: 5 }
+            Bucket { timestamp: time, open, high, low, close: price, volume, count: 5 }
         })
         .collect()
 }
 
-fn points(candles: &[Candle]) -> Vec<Point> {
-    candles.iter().map(|c| Point { time: c.time, value: c.close }).collect()
+fn points(candles: &[Bucket]) -> Vec<Point> {
+    candles.iter().map(|c| Point { time: c.timestamp, value: c.close }).collect()
 }
 
 fn draw_candles(
     width: u16,
     height: u16,
-    candles: &[Candle],
+    candles: &[Bucket],
     density: Density,
     theme: &Theme,
 ) -> Buffer {
@@ -81,9 +81,9 @@ fn draw_candles(
         n_free: 0,
         density,
         overlays: &[Overlay { name: String::new(), values: average, style: theme.overlay[0] }],
-        now: candles.first().map_or_else(Timestamp::default, |c| c.time),
-        crosshair: candles.iter().rev().nth(9).map(|candle| candle.time),
-        open_bucket: candles.last().map(|candle| candle.time),
+        now: candles.first().map_or_else(Timestamp::default, |c| c.timestamp),
+        crosshair: candles.iter().rev().nth(9).map(|candle| candle.timestamp),
+        open_bucket: candles.last().map(|candle| candle.timestamp),
         decimals: 1,
         scale: None,
         theme,
@@ -129,13 +129,13 @@ fn empty_buckets_leave_room_and_a_long_gap_one_column() {
     );
 }
 
-fn draw_lines(width: u16, height: u16, candles: &[Candle]) -> Buffer {
+fn draw_lines(width: u16, height: u16, candles: &[Bucket]) -> Buffer {
     let theme = dark();
     let mut buf = canvas(width, height, &theme);
     let (one, other) = (points(candles), points(&walk(candles.len(), 23)));
     let lines = [line::Line::new(&other, theme.muted), line::Line::new(&one, theme.series(1))];
     let last = one.last().copied();
-    let now = candles.first().map_or_else(Timestamp::default, |c| c.time);
+    let now = candles.first().map_or_else(Timestamp::default, |c| c.timestamp);
     Lines {
         gap: Duration::from_mins(15),
         tag: last.map(|point| (point.value, theme.up)),
@@ -296,8 +296,8 @@ prop_compose! {
     fn candle()(
         time in time(), open in number(), high in number(), low in number(), close in number(),
         volume in number(), count in any::<u64>(),
-    ) -> Candle {
-        Candle { time, open, high, low, close, volume, count }
+    ) -> Bucket {
+        Bucket { timestamp: time, open, high, low, close, volume, count }
     }
 }
 
@@ -337,9 +337,9 @@ proptest! {
             n_free,
             density,
             overlays: &[Overlay { name: String::new(), values, style: theme.up }],
-            now: candles.first().map_or_else(Timestamp::default, |c| c.time),
-            crosshair: candles.first().map(|c| c.time),
-            open_bucket: candles.last().map(|c| c.time),
+            now: candles.first().map_or_else(Timestamp::default, |c| c.timestamp),
+            crosshair: candles.first().map(|c| c.timestamp),
+            open_bucket: candles.last().map(|c| c.timestamp),
             decimals,
             scale: None,
             theme: &theme,
@@ -433,7 +433,7 @@ fn an_average_far_away_does_not_set_the_scale() {
         let mut buf = canvas(60, 16, &theme);
         let guide = line::Line { is_guide, ..line::Line::new(&far, theme.muted) };
         let lines = [guide, line::Line::new(&one, theme.series(1))];
-        Lines { tag: None, ..Lines::new(&lines, candles[0].time, 1, &theme) }
+        Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
             .render(buf.area, &mut buf);
         shot::text(&buf)
     };
@@ -443,7 +443,7 @@ fn an_average_far_away_does_not_set_the_scale() {
         ends.map(|(_, label)| label.to_owned()).collect::<Vec<_>>()
     };
     let lines = [line::Line::new(&one, theme.series(1))];
-    Lines { tag: None, ..Lines::new(&lines, candles[0].time, 1, &theme) }
+    Lines { tag: None, ..Lines::new(&lines, candles[0].timestamp, 1, &theme) }
         .render(alone.area, &mut alone);
     assert_eq!(labels(&draw(true)), labels(&shot::text(&alone)));
     assert_ne!(labels(&draw(false)), labels(&shot::text(&alone)), "a series that is no guide does");
@@ -457,7 +457,7 @@ fn an_average_far_away_does_not_set_the_scale() {
         n_free: 0,
         density: Density::Dense,
         overlays: &[],
-        now: candles[0].time,
+        now: candles[0].timestamp,
         crosshair: None,
         open_bucket: None,
         decimals: 1,

@@ -156,9 +156,9 @@ fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
 fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
     let dataset = state.data.dataset()?;
     let candles = state.data.chart.candles();
-    let row = |candle: &crate::widget::candles::Candle| {
+    let row = |candle: &model::row::Bucket| {
         [
-            candle.time.to_string(),
+            candle.timestamp.to_string(),
             candle.open.to_string(),
             candle.high.to_string(),
             candle.low.to_string(),

@@ -24,6 +24,7 @@ use model::{
     dataset::{Column, Dataset, DatasetId},
     page::Limit,
     resolution::Resolution,
+    row::Bucket,
     timestamp::Timestamp,
 };
 use strum::VariantArray;
@@ -40,7 +41,6 @@ pub(crate) use self::{
 use crate::{
     event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery},
     state::{field::Field, loadable::Loadable},
-    widget::candles::Candle,
 };
 
 /// The panes, in the order of `Tab`.
@@ -153,7 +153,7 @@ impl State {
         Some(candle.map_or_else(
             || dataset.name.clone(),
             |c| {
-                let Candle { time, open, high, low, close, volume, .. } = c;
+                let Bucket { timestamp: time, open, high, low, close, volume, .. } = c;
                 format!("{},{time},{open},{high},{low},{close},{volume}", dataset.name)
             },
         ))
@@ -192,7 +192,7 @@ impl State {
     }
 
     /// The candle at `time`.
-    pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Candle> {
+    pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Bucket> {
         self.chart.nth_newest(self.chart.index_from_newest(time)?)
     }
 }

@@ -7,9 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{resolution::Resolution, timestamp::Timestamp};
-
-use crate::widget::candles::Candle;
+use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
 
 /// The newest rows kept to fold buckets from: half an hour of one a second. Older ones are dropped;
 /// their buckets stand as the service gave them.
@@ -26,11 +24,11 @@ const CANDLES_STEP: usize = 1_000;
 pub(crate) struct Chart {
     resolution: Resolution,
     /// The candles of the service.
-    given: BTreeMap<Timestamp, Candle>,
+    given: BTreeMap<Timestamp, Bucket>,
     /// The newest rows, each as a candle of its own.
-    rows: BTreeMap<Timestamp, Candle>,
+    rows: BTreeMap<Timestamp, Bucket>,
     /// Both together, oldest first.
-    candles: Vec<Candle>,
+    candles: Vec<Bucket>,
     /// Candles appended since the service's last answer.
     n_added: usize,
 }
@@ -59,7 +57,7 @@ impl Chart {
     }
 
     /// The candles, oldest first.
-    pub(crate) fn candles(&self) -> &[Candle] {
+    pub(crate) fn candles(&self) -> &[Bucket] {
         &self.candles
     }
 
@@ -74,12 +72,12 @@ impl Chart {
 
     /// The candle at `time`, counted from the newest one, which is 0.
     pub(crate) fn index_from_newest(&self, time: Timestamp) -> Option<usize> {
-        let idx = self.candles.binary_search_by_key(&time, |candle| candle.time).ok()?;
+        let idx = self.candles.binary_search_by_key(&time, |candle| candle.timestamp).ok()?;
         Some(self.candles.len() - 1 - idx)
     }
 
     /// The candle that is `n` from the newest one, or the oldest.
-    pub(crate) fn nth_newest(&self, n: usize) -> Option<&Candle> {
+    pub(crate) fn nth_newest(&self, n: usize) -> Option<&Bucket> {
         self.candles.iter().rev().nth(n).or_else(|| self.candles.first())
     }
 
@@ -91,18 +89,18 @@ impl Chart {
     }
 
     /// Adds the service's candles, in any order; they replace those with the same timestamp.
-    pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Candle>) {
-        self.given.extend(candles.into_iter().map(|candle| (candle.time, candle)));
+    pub(crate) fn add_service_candles(&mut self, candles: impl IntoIterator<Item = Bucket>) {
+        self.given.extend(candles.into_iter().map(|candle| (candle.timestamp, candle)));
         self.rebuild();
         self.n_added = 0;
     }
 
     /// Takes rows, new ones and corrections, each as a candle of its own.
-    pub(crate) fn add_live_rows(&mut self, rows: impl IntoIterator<Item = Candle>) {
+    pub(crate) fn add_live_rows(&mut self, rows: impl IntoIterator<Item = Bucket>) {
         let mut touched = BTreeSet::new();
         for row in rows {
-            touched.insert(self.resolution.bucket_start(row.time));
-            self.rows.insert(row.time, row);
+            touched.insert(self.resolution.bucket_start(row.timestamp));
+            self.rows.insert(row.timestamp, row);
         }
         while self.rows.len() > ROWS_MAX {
             self.rows.pop_first();
@@ -129,7 +127,7 @@ impl Chart {
     }
 
     /// The bucket that starts at `start`, from the service's candle and the live rows.
-    fn merged(&self, start: Timestamp) -> Option<Candle> {
+    fn merged(&self, start: Timestamp) -> Option<Bucket> {
         let given = self.given.get(&start).copied();
         let folded = match self.resolution.bucket() {
             None => self.rows.get(&start).copied(),
@@ -138,7 +136,7 @@ impl Chart {
             }
         };
         match (given, folded) {
-            (Some(given), Some(folded)) if folded.count < given.count => Some(Candle {
+            (Some(given), Some(folded)) if folded.count < given.count => Some(Bucket {
                 high: given.high.max(folded.high),
                 low: given.low.min(folded.low),
                 close: folded.close,
@@ -148,8 +146,8 @@ impl Chart {
         }
     }
 
-    fn put(&mut self, candle: Candle) {
-        match self.candles.binary_search_by_key(&candle.time, |candle| candle.time) {
+    fn put(&mut self, candle: Bucket) {
+        match self.candles.binary_search_by_key(&candle.timestamp, |candle| candle.timestamp) {
             Ok(idx) => {
                 if let Some(place) = self.candles.get_mut(idx) {
                     *place = candle;
@@ -168,9 +166,9 @@ impl Chart {
 }
 
 /// Folds candles in their order into one that starts at `start`; none if there are none.
-fn fold(start: Timestamp, candles: impl Iterator<Item = Candle>) -> Option<Candle> {
-    let whole = candles.reduce(|earlier, later| Candle {
-        time: earlier.time,
+fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucket> {
+    let whole = candles.reduce(|earlier, later| Bucket {
+        timestamp: earlier.timestamp,
         open: earlier.open,
         high: earlier.high.max(later.high),
         low: earlier.low.min(later.low),
@@ -178,12 +176,12 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Candle>) -> Option<Candl
         volume: earlier.volume + later.volume,
         count: earlier.count.saturating_add(later.count),
     })?;
-    Some(Candle { time: start, ..whole })
+    Some(Bucket { timestamp: start, ..whole })
 }
 
 /// Returns the candles smoothed as Heikin and Ashi do: each opens in the middle of the one before
 /// and closes at its own mean, so that a trend keeps one color.
-pub(crate) fn heikin(candles: &[Candle]) -> Vec<Candle> {
+pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
     candles
         .iter()
@@ -197,7 +195,7 @@ pub(crate) fn heikin(candles: &[Candle]) -> Vec<Candle> {
             before = Some((open, close));
             let high = candle.high.max(open).max(close);
             let low = candle.low.min(open).min(close);
-            Candle { open, high, low, close, ..*candle }
+            Bucket { open, high, low, close, ..*candle }
         })
         .collect()
 }

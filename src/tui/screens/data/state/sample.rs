@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use model::{
     dataset::{Column, Dtype},
-    row::Value,
+    row::{Bucket, Value},
 };
 
-use crate::{event::NamedRow, widget::candles::Candle};
+use crate::event::NamedRow;
 
 /// The metadata field that names the column to be charted where there is no `open` to `close`.
 const VALUE_COLUMN: &str = "value_column";
@@ -63,7 +63,7 @@ impl Shape {
     }
 
     /// The row as a candle of its own; none if it has no number to chart.
-    pub(crate) fn sample(&self, row: &NamedRow) -> Option<Candle> {
+    pub(crate) fn sample(&self, row: &NamedRow) -> Option<Bucket> {
         let (open, high, low, close) = match self {
             Self::Nothing => return None,
             Self::Value(column) => {
@@ -84,7 +84,7 @@ impl Shape {
             _ => number(row, VOLUME),
         };
         let volume = volume.unwrap_or(0.0);
-        Some(Candle { time: row.timestamp, open, high, low, close, volume, count: 1 })
+        Some(Bucket { timestamp: row.timestamp, open, high, low, close, volume, count: 1 })
     }
 
     /// The column that a single number of a row is taken from.

@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::{dataset::DatasetId, row::Bucket, timestamp::Timestamp};
 
 use super::State;
-use crate::{event::NamedRow, widget::candles::Candle};
+use crate::event::NamedRow;
 
 /// Values kept of each dataset: a few more than a sparkline has columns.
 pub(crate) const SPARK_VALUES: usize = 64;
@@ -53,10 +53,10 @@ impl RecentValues {
     }
 
     /// Adds values; each replaces an older one with the same timestamp.
-    pub(crate) fn take(&mut self, samples: impl IntoIterator<Item = Candle>, now: Timestamp) {
+    pub(crate) fn take(&mut self, samples: impl IntoIterator<Item = Bucket>, now: Timestamp) {
         let newest_before = self.newest().map(|(time, _)| time);
         for sample in samples {
-            self.values.insert(sample.time, sample.close);
+            self.values.insert(sample.timestamp, sample.close);
             if self.values.len() > self.n_max {
                 self.values.pop_first();
             }

@@ -30,7 +30,7 @@ impl State {
     pub(crate) fn move_crosshair(&mut self) {
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
         let n = n.map_or(0, |n| n + self.stride());
-        self.crosshair = self.chart.nth_newest(n).map(|candle| candle.time);
+        self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
         let n_left = self.chart.candles().len().saturating_sub(n);
         if n_left <= BUCKETS / 4 {
             self.load_older();
@@ -40,7 +40,7 @@ impl State {
     pub(crate) fn move_crosshair_later(&mut self) {
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
         let n = n.and_then(|n| n.checked_sub(self.stride()));
-        self.crosshair = n.and_then(|n| self.chart.nth_newest(n)).map(|candle| candle.time);
+        self.crosshair = n.and_then(|n| self.chart.nth_newest(n)).map(|candle| candle.timestamp);
     }
 
     fn stride(&self) -> usize {
@@ -48,7 +48,7 @@ impl State {
     }
 
     fn load_older(&mut self) {
-        let oldest = self.chart.candles().first().map(|candle| candle.time);
+        let oldest = self.chart.candles().first().map(|candle| candle.timestamp);
         let (Some(newest), Some(oldest)) = (self.first_page(), oldest) else { return };
         if self.older != OlderRows::Unknown
             || self.asked.is_some()

@@ -51,10 +51,10 @@ impl State {
             return (None, None);
         };
         // A bucket starts before the end.
-        let end = last.time + self.chart.resolution().bucket().unwrap_or_default();
+        let end = last.timestamp + self.chart.resolution().bucket().unwrap_or_default();
         let back = |hours| Some(end - Duration::from_hours(hours));
         match self.export.range {
-            Range::Loaded => (Some(first.time), Some(end)),
+            Range::Loaded => (Some(first.timestamp), Some(end)),
             Range::Day => (back(24), Some(end)),
             Range::Week => (back(7 * 24), Some(end)),
             Range::All => (None, None),

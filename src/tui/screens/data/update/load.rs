@@ -13,7 +13,6 @@ use crate::{
     event::{DatasetSearch, DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
     screens::data::state::{LiveStream, State, chart::Chart, past::OlderRows},
     state::loadable::{Failure, Loadable},
-    widget::candles::Candle,
 };
 
 /// How long what did not come is not asked for again.
@@ -211,7 +210,7 @@ impl State {
                 }
             }
             Rows::Buckets(buckets) => {
-                self.chart.add_service_candles(buckets.into_iter().map(Candle::from));
+                self.chart.add_service_candles(buckets);
             }
         }
     }

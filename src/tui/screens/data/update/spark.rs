@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
+use model::{
+    dataset::DatasetId, page::Limit, resolution::Resolution, row::Bucket, timestamp::Timestamp,
+};
 
 use super::{ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX};
 use crate::{
@@ -13,7 +15,6 @@ use crate::{
         sample::Shape,
         spark::{RecentValues, SPARK_VALUES},
     },
-    widget::candles::Candle,
 };
 
 impl State {
@@ -73,14 +74,14 @@ impl State {
     }
 
     /// Takes rows of the dataset that is charted.
-    pub(crate) fn update_own_sparkline(&mut self, samples: &[Candle], now: Timestamp) {
+    pub(crate) fn update_own_sparkline(&mut self, samples: &[Bucket], now: Timestamp) {
         if let Some(dataset) = self.selected {
             let newest = samples.iter().skip(samples.len().saturating_sub(SPARK_VALUES));
             self.store_sparkline(dataset, newest.copied().collect(), now);
         }
     }
 
-    fn store_sparkline(&mut self, dataset: DatasetId, samples: Vec<Candle>, now: Timestamp) {
+    fn store_sparkline(&mut self, dataset: DatasetId, samples: Vec<Bucket>, now: Timestamp) {
         if self.sparklines.len() >= SPARKS_MAX && !self.sparklines.contains_key(&dataset) {
             let oldest =
                 self.sparklines.iter().min_by_key(|(_, spark)| spark.at).map(|(id, _)| *id);

@@ -1,6 +1,6 @@
 //! Follows the charted dataset: takes live rows, pauses, opens and closes streams.
 
-use model::{resolution::Resolution, timestamp::Timestamp};
+use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
 
 use super::{BUCKETS_AGAIN, TAPE_ROWS};
 use crate::{
@@ -9,7 +9,6 @@ use crate::{
         State, spark,
         stream::{HELD_ROWS_MAX, HeldRows, Status},
     },
-    widget::candles::Candle,
 };
 
 impl State {
@@ -71,7 +70,7 @@ impl State {
     pub(crate) fn add_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) {
         let shape = self.shape_of(rows.first());
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
-        let samples: Vec<Candle> = samples.collect();
+        let samples: Vec<Bucket> = samples.collect();
         let has_new_column = self.has_new_column(&rows);
         if self.chart.resolution() == Resolution::Raw {
             self.table.add_live_rows(&rows);
@@ -80,10 +79,10 @@ impl State {
             spark::put_newest(&mut self.tape, row, TAPE_ROWS);
         }
         self.tape.truncate(TAPE_ROWS);
-        let newest_before = self.chart.nth_newest(0).map(|candle| candle.time);
+        let newest_before = self.chart.nth_newest(0).map(|candle| candle.timestamp);
         self.update_own_sparkline(&samples, now);
         self.chart.add_live_rows(samples);
-        let newest = self.chart.nth_newest(0).map(|candle| candle.time);
+        let newest = self.chart.nth_newest(0).map(|candle| candle.timestamp);
         let is_over = newest_before.is_some() && newest > newest_before;
         self.load_again(is_over);
         if has_new_column && let Some(dataset) = self.selected {

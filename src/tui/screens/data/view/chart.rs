@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::resolution::Resolution;
+use model::{resolution::Resolution, row::Bucket};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -27,7 +27,7 @@ use crate::{
     view::{Frame, field::draw_field, focus_if, join_facts, split_rows},
     widget::{
         axis::Scale,
-        candles::{Candle, Candles, Overlay},
+        candles::{Candles, Overlay},
         format,
         line::{self, Lines, Point},
         note, paint, pane, stats,
@@ -170,7 +170,7 @@ fn info(frame: Frame<'_>, room: usize) -> Line<'static> {
 fn open_bucket(frame: Frame<'_>) -> Option<model::timestamp::Timestamp> {
     let chart = &frame.state.data.chart;
     let length = chart.resolution().bucket()?;
-    let newest = chart.nth_newest(0)?.time;
+    let newest = chart.nth_newest(0)?.timestamp;
     let newest_row = frame.state.data.tape.front().map(|row| row.timestamp);
     let is_filling = frame.state.data.live.is_flowing(frame.state.now)
         && newest_row.is_some_and(|row| (newest..newest + length).contains(&row));
@@ -183,9 +183,9 @@ struct Window<'a> {
     n_newer: usize,
     /// How many places stay free behind the newest.
     n_free: usize,
-    seen: &'a [Candle],
+    seen: &'a [Bucket],
     /// Those, the ones before that averages begin with, and the newer ones.
-    led: &'a [Candle],
+    led: &'a [Bucket],
 }
 
 impl<'a> Window<'a> {
@@ -206,7 +206,7 @@ impl<'a> Window<'a> {
 }
 
 /// Draws candles; returns those in view.
-fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle] {
+fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let mut chart = Candles {
@@ -237,7 +237,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Cand
 }
 
 /// The whole scale of shares, where the dataset is counted in percent.
-fn share_scale(frame: Frame<'_>, seen: &[Candle]) -> Option<Scale> {
+fn share_scale(frame: Frame<'_>, seen: &[Bucket]) -> Option<Scale> {
     let values = seen.iter().flat_map(|candle| [candle.low, candle.high]);
     pins::share_scale(frame.state.data.unit(), values)
 }
@@ -246,7 +246,7 @@ fn share_scale(frame: Frame<'_>, seen: &[Candle]) -> Option<Scale> {
 fn indicators(
     chosen: Indicators,
     resolution: Resolution,
-    candles: &[Candle],
+    candles: &[Bucket],
     theme: &Theme,
 ) -> Vec<Overlay> {
     let mean = |n| (format!("MA {n}"), stats::moving_average(candles, n));
@@ -273,19 +273,21 @@ fn indicators(
 }
 
 /// Draws a line through the closes; returns the candles in view.
-fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle] {
+fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
     let Window { n_free, seen, led, n_newer } = Window::new(state, n_shown);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
-    let points: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.close }).collect();
-    let volumes: Vec<_> = seen.iter().map(|c| Point { time: c.time, value: c.volume }).collect();
+    let points: Vec<_> = seen.iter().map(|c| Point { time: c.timestamp, value: c.close }).collect();
+    let volumes: Vec<_> =
+        seen.iter().map(|c| Point { time: c.timestamp, value: c.volume }).collect();
     let indicators = indicators(state.indicators, state.chart.resolution(), led, theme);
     let paths = indicators.iter().rev().map(|line| {
         let values = line.values.iter().skip(led.len() - n_newer - seen.len());
-        let point =
-            |(c, value): (&Candle, &Option<f64>)| Some(Point { time: c.time, value: (*value)? });
+        let point = |(c, value): (&Bucket, &Option<f64>)| {
+            Some(Point { time: c.timestamp, value: (*value)? })
+        };
         seen.iter().zip(values).filter_map(point).collect::<Vec<_>>()
     });
     let paths: Vec<_> = paths.collect();
@@ -301,8 +303,8 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle]
     let tag = if change < 0.0 { theme.down } else { theme.up };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
     Lines {
-        start: first.time,
-        end: last.time + apart * u32::try_from(n_free).unwrap_or(0),
+        start: first.timestamp,
+        end: last.timestamp + apart * u32::try_from(n_free).unwrap_or(0),
         gap: apart.saturating_mul(MISSING),
         volumes: &volumes,
         crosshair: state.crosshair,
@@ -315,15 +317,16 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Candle]
 }
 
 /// The usual distance of rows, as the newest of `candles` have it.
-fn apart(candles: &[Candle], resolution: Resolution) -> Duration {
+fn apart(candles: &[Bucket], resolution: Resolution) -> Duration {
     /// Rows whose distance is looked at to know what is usual.
     const ROWS: usize = 512;
-    let times = candles.iter().skip(candles.len().saturating_sub(ROWS)).map(|candle| candle.time);
+    let times =
+        candles.iter().skip(candles.len().saturating_sub(ROWS)).map(|candle| candle.timestamp);
     resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 
 /// Draws the newest value, and what it did over what is in view.
-fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], frame: Frame<'_>) {
+fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>) {
     let theme = frame.theme;
     let newest = frame.state.data.chart.nth_newest(0);
     let (Some(first), Some(newest)) = (seen.first(), newest) else { return };
@@ -366,7 +369,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Candle], frame: Frame<'_>)
         spans.extend(part);
     }
     let end = paint::line(buf, area, (0, 0), &Line::from(spans));
-    let span = newest.time.since(first.time);
+    let span = newest.timestamp.since(first.timestamp);
     let text = format!("over {}", format::span(span));
     if usize::from(area.width.saturating_sub(end)) > text.len() + 2 {
         paint::text_before(buf, area, (area.width, 0), &text, theme.muted);
@@ -439,11 +442,13 @@ fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Some(candle) = state.crosshair.and_then(|time| state.candle_at(time)) else { return };
     let decimals = format::decimals_for([candle.open, candle.high, candle.low, candle.close]);
     let time = match state.chart.resolution() {
-        Resolution::Raw => format::clock_as_of(candle.time, frame.state.now),
-        Resolution::Day => format::date(candle.time),
-        _ => format!("{} {}", format::date(candle.time), format::hour_minute(candle.time)),
+        Resolution::Raw => format::clock_as_of(candle.timestamp, frame.state.now),
+        Resolution::Day => format::date(candle.timestamp),
+        _ => {
+            format!("{} {}", format::date(candle.timestamp), format::hour_minute(candle.timestamp))
+        }
     };
-    let Candle { open, high, low, close, volume, .. } = *candle;
+    let Bucket { open, high, low, close, volume, .. } = *candle;
     let prices = [("  O ", open), (" H ", high), (" L ", low), (" C ", close)];
     let prices = if state.is_line() { &[("  ", close)][..] } else { &prices };
     let mut spans =

@@ -1,15 +1,23 @@
 use super::*;
 
 /// A row at second `second` with this value.
-fn row(second: i64, value: f64) -> Candle {
+fn row(second: i64, value: f64) -> Bucket {
     let time = Timestamp::from_seconds(second);
-    Candle { time, open: value, high: value, low: value, close: value, volume: 1.0, count: 1 }
+    Bucket {
+        timestamp: time,
+        open: value,
+        high: value,
+        low: value,
+        close: value,
+        volume: 1.0,
+        count: 1,
+    }
 }
 
 /// A five-minute bucket as a service gives it.
-fn bucket(second: i64, [open, high, low, close]: [f64; 4], count: u64) -> Candle {
+fn bucket(second: i64, [open, high, low, close]: [f64; 4], count: u64) -> Bucket {
     let time = Timestamp::from_seconds(second);
-    Candle { time, open, high, low, close, volume: 9.0, count }
+    Bucket { timestamp: time, open, high, low, close, volume: 9.0, count }
 }
 
 #[track_caller]
@@ -17,15 +25,15 @@ fn check(chart: &Chart, want: &[(i64, [f64; 4], u64)]) {
     let got: Vec<_> = chart
         .candles()
         .iter()
-        .map(|c| (c.time.seconds(), [c.open, c.high, c.low, c.close], c.count))
+        .map(|c| (c.timestamp.seconds(), [c.open, c.high, c.low, c.close], c.count))
         .collect();
     assert_eq!(got, want);
 }
 
 #[test]
 fn a_chart_scrolls_by_steps_into_free_columns() {
-    let candle = |second| Candle {
-        time: Timestamp::from_seconds(second),
+    let candle = |second| Bucket {
+        timestamp: Timestamp::from_seconds(second),
         open: 1.0,
         high: 1.0,
         low: 1.0,
@@ -90,7 +98,7 @@ fn a_late_row_is_inserted_in_order() {
     chart.add_live_rows([row(4, 4.0), row(2, 2.0)]);
     check(&chart, &[(1, [1.0; 4], 1), (2, [2.0; 4], 1), (3, [3.0; 4], 1), (4, [4.0; 4], 1)]);
     assert_eq!(chart.index_from_newest(Timestamp::from_seconds(3)), Some(1));
-    assert_eq!(chart.nth_newest(9).map(|candle| candle.time.seconds()), Some(1));
+    assert_eq!(chart.nth_newest(9).map(|candle| candle.timestamp.seconds()), Some(1));
 }
 
 #[test]
@@ -108,7 +116,7 @@ fn many_rows_stay_within_the_bound() {
     assert!(chart.rows.len() <= ROWS_MAX);
     chart.add_service_candles((0..30_000).map(|second| row(second, 1.0)));
     assert!(chart.candles().len() <= CANDLES_MAX);
-    assert_eq!(chart.nth_newest(0).map(|candle| candle.time.seconds()), Some(29_999));
+    assert_eq!(chart.nth_newest(0).map(|candle| candle.timestamp.seconds()), Some(29_999));
 }
 
 #[test]
