@@ -8,7 +8,7 @@
 //! command lines and configuration, and what a function's results mean.
 
 mod attributes;
-pub mod call;
+pub mod function_call;
 mod function_peers;
 pub mod head;
 pub mod identity;

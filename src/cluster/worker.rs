@@ -55,7 +55,7 @@ use self::{
 };
 use crate::{
     attributes::{Attributes, bounded},
-    call::FunctionCall,
+    function_call::FunctionCall,
     function_peers::FunctionPeers,
     message::{
         Code, ExecuteResponse, Message, NodeResult, WORK_PROTOCOL, WorkOrder, WorkOrderResponse,

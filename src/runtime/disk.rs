@@ -29,9 +29,9 @@ use tokio::time::Instant;
 use wasmtime::Engine;
 
 use crate::{
-    pending::WANTED_EVERY,
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
+    single_flight::WANTED_EVERY,
     system,
 };
 

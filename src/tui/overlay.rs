@@ -23,7 +23,7 @@ use self::{
 use crate::{
     action::Action,
     keymap::Layer,
-    state::{field::Field, nodes::NodeChange, steps},
+    state::{field::Field, navigation, nodes::NodeChange},
 };
 
 /// A modal overlay.
@@ -109,5 +109,5 @@ impl Overlay {
 pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
     /// Rows in a page of an overlay, about as many as are shown.
     const PAGE: usize = 10;
-    steps::moved(action, row, n_rows, PAGE).unwrap_or(row)
+    navigation::moved(action, row, n_rows, PAGE).unwrap_or(row)
 }

@@ -6,6 +6,7 @@
 pub(crate) mod field;
 pub(crate) mod layout;
 pub(crate) mod loadable;
+pub(crate) mod navigation;
 pub(crate) mod nodes;
 pub(crate) mod notices;
 pub mod profiles;
@@ -14,7 +15,6 @@ pub(crate) mod runs;
 pub(crate) mod services;
 pub mod session;
 pub(crate) mod stack;
-pub(crate) mod steps;
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use client::functions::CODE_OK;
 use cluster::{
-    call::{FunctionCall, outcome_body},
+    function_call::{FunctionCall, outcome_body},
     worker::LIMITS_DEFAULT,
 };
 use content::{Functions, Kind, LocalModule};

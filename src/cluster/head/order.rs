@@ -11,7 +11,7 @@ use model::{
 use wire::functions::{ExecuteConfig, ExecuteRequest};
 
 use super::slots::SlotRequest;
-use crate::{attributes::Requirements, call::FunctionCall};
+use crate::{attributes::Requirements, function_call::FunctionCall};
 
 /// How long a head waits for workers to report unless the request says otherwise, as b7s does.
 pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);

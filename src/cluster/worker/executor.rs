@@ -34,7 +34,7 @@ use super::{
     scratch_dir,
 };
 use crate::{
-    call::{FunctionCall, outcome_body},
+    function_call::{FunctionCall, outcome_body},
     message::{Code, NodeResult},
 };
 use content::{Function, Functions, FunctionsError, Kind, LOADED};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::function::FunctionId;
 use runtime::run::Limits;
 
-use crate::call::FunctionCall;
+use crate::function_call::FunctionCall;
 
 /// What is run, and how.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::pending::WANTED_EVERY;
+use crate::single_flight::WANTED_EVERY;
 
 /// Children that compile at once. Each takes several processors and up to some gigabytes. One client
 /// has all but one of them at most.

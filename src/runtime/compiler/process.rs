@@ -19,10 +19,10 @@ use super::{
 };
 use crate::{
     error::ProgramError,
-    pending::WANTED_EVERY,
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
     settings::Settings,
+    single_flight::WANTED_EVERY,
     system::{LimitHit, ProcessLimits, limit_hit},
 };
 

@@ -21,7 +21,7 @@ use crate::{
         inference,
         update::{send_copy, show},
     },
-    state::{State, field::Field, steps::Steps as _},
+    state::{State, field::Field, navigation::Steps as _},
     widget::format::counted,
 };
 

@@ -1,6 +1,6 @@
 //! Pane layout: how far the user moved the dividers, and which panes are adjacent.
 
-use super::{State, steps::Steps};
+use super::{State, navigation::Steps};
 use crate::{
     action::Action,
     screens::{Screen, cluster, data, execute, inference},

@@ -7,8 +7,8 @@ use wire::functions::{ExecuteResponse, ResultGroupBody};
 
 use self::text::Position;
 use super::{
+    navigation::{Steps as _, rows_down},
     runs::{Run, RunId, Runs},
-    steps::{Steps as _, rows_down},
 };
 use crate::action::Action;
 

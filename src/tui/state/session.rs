@@ -6,7 +6,7 @@
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
 
-use super::{State, layout::Nudge, steps::Steps as _};
+use super::{State, layout::Nudge, navigation::Steps as _};
 use crate::{
     event::Target,
     screens::Screen,

@@ -22,9 +22,9 @@ use crate::{
     screens::{Screen, cluster, execute::state::RESULTS},
     state::{
         loadable::Failure,
+        navigation::Steps as _,
         results::{self, DIFF_LINES_MAX, text::Position},
         runs::{Phase, Run},
-        steps::Steps as _,
     },
     theme::Theme,
     widget::{format, paint, share::ShareBar},

@@ -8,7 +8,7 @@ use wire::functions::{ExecuteConfig, RuntimeConfig};
 use bytes::Bytes;
 
 use super::*;
-use crate::call::FunctionCall;
+use crate::function_call::FunctionCall;
 
 const LIMITS: Limits = Limits {
     wall: Duration::from_secs(20),

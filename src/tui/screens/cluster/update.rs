@@ -12,7 +12,7 @@ use super::state::{
 use crate::{
     action::Action,
     event::Target,
-    state::steps::{Steps as _, moved},
+    state::navigation::{Steps as _, moved},
 };
 
 impl State {

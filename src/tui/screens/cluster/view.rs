@@ -25,7 +25,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{Screen, execute::view::peers},
-    state::{runs::Phase, stack, steps::Steps as _},
+    state::{navigation::Steps as _, runs::Phase, stack},
     view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
     widget::{format, pane},
 };

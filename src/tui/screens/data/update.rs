@@ -20,7 +20,7 @@ use crate::{
     event::{DataEvent, Effect, StreamEvent, Target, Timer},
     state::{
         loadable::Loadable,
-        steps::{Steps as _, rows_down},
+        navigation::{Steps as _, rows_down},
     },
 };
 

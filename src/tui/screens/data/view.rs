@@ -27,7 +27,7 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use super::state::{Pane, State};
 use crate::{
     event::Target,
-    state::{layout::Nudge, steps::Steps as _},
+    state::{layout::Nudge, navigation::Steps as _},
     view::{Frame, hits::Hits, split_columns, split_rows},
 };
 

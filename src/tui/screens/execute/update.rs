@@ -8,7 +8,7 @@ use crate::{
     action::Action,
     event::Target,
     screens::cluster::state::ClusterContext,
-    state::{runs::RunId, steps::Steps as _},
+    state::{navigation::Steps as _, runs::RunId},
 };
 
 impl State {

@@ -16,7 +16,7 @@ use crate::{
     event::{Effect, InferenceEvent, LatestBundle, Target, Timer},
     state::{
         loadable::{Failure, Loadable},
-        steps::{Steps as _, cycled, rows_down},
+        navigation::{Steps as _, cycled, rows_down},
     },
 };
 

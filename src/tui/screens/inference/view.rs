@@ -42,7 +42,7 @@ use super::state::{
 use crate::{
     event::Target,
     screens::data::{state::pins::PERCENT, view::pins::share_scale},
-    state::{layout::Nudge, steps::Steps as _},
+    state::{layout::Nudge, navigation::Steps as _},
     theme::Theme,
     view::{Frame, focus_if, hits::Hits, split_columns, split_rows},
     widget::{

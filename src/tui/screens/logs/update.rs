@@ -3,7 +3,7 @@
 use super::state::{Line, State, matching::LogQuery};
 use crate::{
     action::Action,
-    state::steps::{Steps as _, rows_down},
+    state::navigation::{Steps as _, rows_down},
 };
 
 impl State {

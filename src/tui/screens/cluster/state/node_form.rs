@@ -5,7 +5,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::{
     local::NodeWish,
-    state::{field::Field, nodes::Node, steps::cycled},
+    state::{field::Field, navigation::cycled, nodes::Node},
 };
 
 /// Functions that a worker runs at once, as nodes have it by default.

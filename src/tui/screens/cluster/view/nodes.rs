@@ -19,9 +19,9 @@ use crate::{
         grouping::{NodeGroup, NodeRow},
     },
     state::{
+        navigation::Steps as _,
         nodes::{Node, Origin},
         stack,
-        steps::Steps as _,
     },
     view::{
         Frame, Tier, draw_empty,

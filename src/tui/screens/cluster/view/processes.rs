@@ -12,7 +12,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{Screen, cluster::state::Pane, logs},
-    state::{stack::Process, steps::Steps as _},
+    state::{navigation::Steps as _, stack::Process},
     view::{
         Frame, draw_empty, focus_if,
         hits::Hits,

@@ -6,8 +6,8 @@ use super::is_focused;
 use crate::{
     screens::cluster::state::Pane,
     state::{
+        navigation::Steps as _,
         runs::{Phase, Run},
-        steps::Steps as _,
     },
     view::{
         Frame, focus_if,

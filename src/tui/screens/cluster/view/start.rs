@@ -13,7 +13,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{Screen, cluster::state::Pane},
-    state::{services::Service, stack, steps::Steps as _},
+    state::{navigation::Steps as _, services::Service, stack},
     view::{Frame, focus_if, hits::Hits, split_rows, text_cut},
     widget::{
         format::{self, NONE},

@@ -4,7 +4,7 @@ use strum::VariantArray;
 
 use crate::{
     event::{ExportNews, Progress},
-    state::{field::Field, steps::Steps as _},
+    state::{field::Field, navigation::Steps as _},
 };
 
 /// Which range is written.

@@ -10,7 +10,7 @@ use crate::{
     action::Action,
     keymap::Layer,
     screens::data::state::{Pane, SPARK_VALUES, fresh_for},
-    state::{field::Field, loadable::Loadable, steps::Steps as _},
+    state::{field::Field, loadable::Loadable, navigation::Steps as _},
     view::{
         Frame,
         field::draw_field,

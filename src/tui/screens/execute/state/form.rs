@@ -16,8 +16,8 @@ use crate::{
     screens::cluster::state::ClusterContext,
     state::{
         field::Field,
+        navigation::{Steps as _, cycled},
         runs::{Input, Source},
-        steps::{Steps as _, cycled},
     },
 };
 

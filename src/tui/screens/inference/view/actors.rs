@@ -12,7 +12,7 @@ use crate::{
         actors::{Actor, Detail, Role, Sort},
         past::Epoch,
     },
-    state::steps::Steps as _,
+    state::navigation::Steps as _,
     theme::Theme,
     view::{
         hits::Hits,

@@ -11,7 +11,7 @@ use wire::inference::TopicSummary;
 use super::Scene;
 use crate::{
     screens::inference::state::Pane,
-    state::steps::Steps as _,
+    state::navigation::Steps as _,
     view::{
         hits::Hits,
         table::{Cell, Column, Side, Table},

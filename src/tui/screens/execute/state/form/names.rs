@@ -3,7 +3,7 @@
 use wire::functions::FunctionBody;
 
 use super::{Form, FormField, WINDOW_FIRST};
-use crate::state::{runs::Source, steps::cycled};
+use crate::state::{navigation::cycled, runs::Source};
 
 /// The most names kept of one content beside the head's own.
 const NAMES_MAX: usize = 8;

@@ -18,7 +18,7 @@ pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
 
 /// Work under way, by key.
 #[derive(Debug)]
-pub(crate) struct Pending<K, V> {
+pub(crate) struct SingleFlight<K, V> {
     jobs: Arc<Mutex<HashMap<K, Arc<Job<V>>>>>,
 }
 
@@ -49,7 +49,7 @@ struct JobState<V> {
     n_waiting: usize,
 }
 
-impl<K, V> Pending<K, V>
+impl<K, V> SingleFlight<K, V>
 where
     K: Eq + Hash + Copy + Send + 'static,
     V: Clone + Send + 'static,
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn concurrent_requests_wait_for_one_computation() {
         const N_THREADS: usize = 8;
-        let pending = Pending::<u8, usize>::new();
+        let pending = SingleFlight::<u8, usize>::new();
         let (n_made, start) =
             (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(N_THREADS + 1)));
         let ask = || {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn work_that_all_have_given_up_on_ends_before_the_last_of_them_goes_on() {
-        let pending = Pending::<u8, ()>::new();
+        let pending = SingleFlight::<u8, ()>::new();
         let has_ended = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&has_ended);
         let work = move |wanted: &Demand<()>| {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_panic_wakes_all_waiters() {
-        let pending = Pending::<u8, ()>::new();
+        let pending = SingleFlight::<u8, ()>::new();
         let panics = pending.wait(1, LONG, &mut || false, |_| panic!("as expected here"));
         assert!(matches!(panics, Err(NoValue::Panicked)));
         assert!(pending.wait(1, LONG, &mut || false, |_| ()).is_ok());
