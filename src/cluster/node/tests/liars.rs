@@ -17,8 +17,9 @@ async fn experienced() -> (Cluster, content::Function) {
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 3)).await;
     offered(&cluster, &hello).await;
-    for _ in 0..40 {
-        assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
+    for _ in 0..20 {
+        // All of them: alone, one that a busy machine delays would have answered rarely.
+        assert_eq!(cluster.execute(request(&hello, 3)).await["code"], "200");
     }
     (cluster, hello)
 }
