@@ -51,7 +51,7 @@ use crate::{
 pub use crate::{
     fan_out::{NatsServers, NatsServersError},
     replicas::ReplicaOptions,
-    server::{DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, StartError},
+    server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError},
     source::{
         load::LoadOptions,
         market::{MarketOptions, synthetic_closes, synthetic_loads},

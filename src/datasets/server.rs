@@ -87,7 +87,7 @@ const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// The longest silence of a stream, by document 2.
-pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 
 /// How to run the service.
 #[derive(Debug, Clone)]
@@ -111,8 +111,6 @@ pub struct DatasetsOptions {
     pub market: Option<MarketOptions>,
     /// Limits and caches of reads.
     pub reads: ReadOptions,
-    /// The interval of a stream's heartbeats: 30 seconds by document 2.
-    pub heartbeat_every: Duration,
     /// The number of metadata filters that a search may combine.
     pub metadata_filters: MetadataFilters,
     /// Sites whose pages may read responses with a key; none if empty.
@@ -202,7 +200,6 @@ impl DatasetsService {
             gate: options.gate,
             clock,
             group: group.clone(),
-            heartbeat_every: options.heartbeat_every,
             inserts: body_limit::new_limit(),
             metadata_filters: options.metadata_filters,
         });
@@ -264,7 +261,6 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
-    pub(crate) heartbeat_every: Duration,
     /// The memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
     pub(crate) metadata_filters: MetadataFilters,

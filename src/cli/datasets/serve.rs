@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use ::datasets::{
-    DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, LoadOptions, MarketOptions, MetadataFilters,
-    NatsServers, ReadOptions, ReplicaOptions,
+    DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, MetadataFilters, NatsServers,
+    ReadOptions, ReplicaOptions,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -123,7 +123,6 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
                 .then(|| Duration::from_hours(command.raw_range_cap.into())),
             piece_bytes_max: u64::from(command.piece_cache_mib) << 20,
         },
-        heartbeat_every: HEARTBEAT_EVERY,
         metadata_filters: command.metadata_filters.into(),
         reader_sites: command.cors,
     };

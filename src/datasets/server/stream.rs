@@ -1,6 +1,6 @@
 //! `GET /api/rows/stream/`: new rows as server-sent events, on a connection held open.
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
 
 use axum::{
     body::Body,
@@ -30,7 +30,7 @@ use wire::{
 };
 
 use super::{
-    App, Caller,
+    App, Caller, HEARTBEAT_EVERY,
     error::Result,
     openapi::{KeyInQuery, WhichDataset},
     read_params,
@@ -113,8 +113,7 @@ impl Events {
         // Before the empty line, so that it is part of the first event.
         first.pop();
         first.extend_from_slice(RETRY);
-        let every = app.heartbeat_every.max(Duration::from_millis(1));
-        let mut heartbeats = interval_at(Instant::now() + every, every);
+        let mut heartbeats = interval_at(Instant::now() + HEARTBEAT_EVERY, HEARTBEAT_EVERY);
         heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { first: Some(first.into()), has_ended: false, follow, heartbeats, caller, key, app }
     }

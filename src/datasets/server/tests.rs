@@ -170,7 +170,6 @@ fn app_on(
         gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),
         clock: clock.clone(),
         group: group.clone(),
-        heartbeat_every: HEARTBEAT_EVERY,
         inserts: body_limit::new_limit(),
         metadata_filters: MetadataFilters::One,
     });
@@ -314,7 +313,6 @@ async fn the_service_serves_on_a_port_and_says_where() {
         load: None,
         market: None,
         reads: ReadOptions::USUAL,
-        heartbeat_every: HEARTBEAT_EVERY,
         metadata_filters: MetadataFilters::One,
         reader_sites: Vec::new(),
     };

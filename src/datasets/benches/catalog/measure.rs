@@ -14,9 +14,7 @@ use accounts::{
     Accounts,
     gate::{Gate, GateOptions},
 };
-use datasets::{
-    DatasetsOptions, DatasetsService, HEARTBEAT_EVERY, MetadataFilters, ReadOptions, ReplicaOptions,
-};
+use datasets::{DatasetsOptions, DatasetsService, MetadataFilters, ReadOptions, ReplicaOptions};
 use serde_json::Value;
 use task::{clock::Clock, group::Group};
 use tokio::{runtime::Runtime, time::Instant};
@@ -101,7 +99,6 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         load: None,
         market: None,
         reads: ReadOptions::USUAL,
-        heartbeat_every: HEARTBEAT_EVERY,
         metadata_filters: MetadataFilters::All,
         reader_sites: Vec::new(),
     };
