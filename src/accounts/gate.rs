@@ -1,8 +1,8 @@
-//! The gate in front of a service: lets in requests with a good key, as often as they may.
+//! The gate in front of a service: admits requests with a valid key, within its limits.
 //!
-//! The keys of an account together have a rate and, where the operator says so, so many requests and
-//! bytes a day; so has a key that belongs to no account or has limits of its own. Callers without a good key are limited by
-//! their network, before anybody looks their key up. What is counted is kept in memory, per service: a
+//! The keys of an account share a rate limit and, where the operator sets them, limits of requests and
+//! bytes a day; a key without an account, or with limits of its own, has them alone. Callers without a valid
+//! key are limited by their network, before their key is looked up. What is counted is kept in memory, per service: a
 //! restart resets it. Replicas of a service whose accounts are in one database share the limits of accounts
 //! and keys, by leases.
 
@@ -60,30 +60,30 @@ use crate::{
 /// to guess keys or to keep the accounts file busy.
 const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 
-/// Keys looked up at a time. More wait for their turn, by which time another request with the same
-/// key may have made it known. Fewer than [`STRANGERS`] may have at once, so that a program that
+/// Keys looked up at a time. More wait, and need no lookup where another request with the same key was
+/// answered meanwhile. Fewer than [`STRANGERS`] may have at once, so that a program that
 /// sends all its requests at once with a good key is not taken for a stranger.
 const LOOKUPS_MAX: usize = 64;
 
-/// After how many seconds to come again where nobody could tell whether the key is good.
+/// `Retry-After`, in seconds, where a key could not be checked.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
 
-/// How often other services learn what this one does not need of its leases.
+/// How often unused leases are returned to the database.
 const SETTLE_EVERY: Duration = Duration::from_secs(1);
 
-/// How long that may take at a time, also when the service stops.
+/// The longest that returning leases may take, also when the service stops.
 const SETTLE_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a caller may do at most: of the limit that is nearest.
+/// Header: the maximum of the limit that the caller is closest to.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 
-/// What is left of it.
+/// Header: what is left of that limit.
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 
-/// Seconds until all of it is there again.
+/// Header: seconds until that limit is full again.
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// How a gate is kept.
+/// The settings of a gate.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
     /// The name of the service, such as `datasets`: replicas of one service share limits, two services do
@@ -91,20 +91,20 @@ pub struct GateOptions {
     pub service: &'static str,
     /// The limits of an account, and of a key that belongs to none.
     pub limits: Limits,
-    /// Whether they hold for callers on this machine, too.
+    /// Whether the limits apply to callers on this machine.
     pub loopback: Loopback,
-    /// Whose word on a caller's address is taken.
+    /// Which proxies are trusted to give a caller's address.
     pub addresses: AddressSource,
     /// The names under which the service is reached.
     pub hosts: HostNames,
 }
 
-/// Whether limits hold for callers on this machine.
+/// Whether limits apply to callers on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// Limits hold for them, too.
+    /// They apply.
     Limited,
-    /// They do not.
+    /// They do not apply.
     Unlimited,
 }
 
@@ -117,20 +117,20 @@ pub struct GateMessages {
     pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
-/// Why a request is not let in.
+/// Why a request is refused.
 #[derive(Debug)]
 pub enum Refusal {
     /// No key was sent, or something else in its place.
     NoKey(NoKey),
-    /// The key opens nothing.
+    /// The key is unknown or revoked.
     KeyUnknown,
-    /// There was too much of it.
+    /// A limit is exceeded.
     Limited(Exceeded),
-    /// Nobody could tell whether the key is good.
+    /// The key could not be checked.
     Failed(AccountsError),
 }
 
-/// The key of a request that was let in, among the request's extensions.
+/// The key of an admitted request, among the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted(pub Verified);
 
@@ -150,16 +150,16 @@ struct Shared {
     lookups: Semaphore,
 }
 
-/// Where it is counted what consumers use.
+/// Where the use of consumers is counted.
 #[derive(Debug)]
 enum Counts {
-    /// Here, for this service alone.
+    /// In memory, for this service only.
     Memory(Mutex<LruCache<Consumer, Usage>>),
-    /// In the database of the accounts, for all services that have it.
+    /// In the accounts' database, for all services on it.
     Shared(Leases),
 }
 
-/// Who is counted as one: making more keys gives an account no more.
+/// Who is counted together: more keys give an account no more requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 enum Consumer {
     /// An account, with its keys that have no limits of their own.
@@ -180,7 +180,7 @@ impl Consumer {
 }
 
 impl GateOptions {
-    /// Lets in everyone with a good key, as often as they like: for tests and benches.
+    /// Admits every valid key without limits: for tests and benches.
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
@@ -194,7 +194,7 @@ impl GateOptions {
 }
 
 impl Gate {
-    /// A gate that `keys` open.
+    /// A gate that checks keys against `keys`.
     #[must_use]
     pub fn new(keys: impl Into<Keys>, options: GateOptions, clock: Clock) -> Self {
         let keys = keys.into();
@@ -215,13 +215,13 @@ impl Gate {
         Self { shared: Arc::new(shared) }
     }
 
-    /// How it is kept. What the service allows without a key, it allows under one of its names.
+    /// Its settings. What the service allows without a key, it allows under one of its names.
     #[must_use]
     pub fn options(&self) -> &GateOptions {
         &self.shared.options
     }
 
-    /// The keys that open it, whatever they used up.
+    /// The keys that it admits, whatever they have used.
     #[must_use]
     pub fn keys(&self) -> &Keys {
         &self.shared.keys
@@ -229,12 +229,12 @@ impl Gate {
 
     /// Puts the gate around every path of `router`, and around those it does not have.
     ///
-    /// A request that is let in carries an [`Admitted`].
+    /// An admitted request carries an [`Admitted`].
     pub fn wrap(&self, router: Router, messages: GateMessages) -> Router {
         router.layer(from_fn_with_state((self.clone(), messages), pass))
     }
 
-    /// The key that a request shows, if it is good. Limits hold for callers of a `network`.
+    /// The key of a request, if it is valid. Limits apply to callers with a `network`.
     async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,
@@ -253,7 +253,7 @@ impl Gate {
                 return Err(Refusal::NoKey(no_key));
             }
         };
-        // Who was let in before is not kept out because of others on the same network.
+        // A key that was admitted before is not refused because of others on the same network.
         let is_known = || self.shared.keys.is_remembered(&hash);
         if !is_known() {
             if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {
@@ -262,7 +262,7 @@ impl Gate {
             // The semaphore is never closed.
             let _turn = self.shared.lookups.acquire().await.ok();
             if !is_known() {
-                // Charged before anybody looks: else many at once would all be looked up.
+                // Charged before the lookup: else many at once would all be looked up.
                 charge(network)?;
                 let found = self.shared.keys.check(hash).await;
                 if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
@@ -277,7 +277,7 @@ impl Gate {
         }
     }
 
-    /// Counts a request with `key`, whose body has `n_bytes`, if there may be another one.
+    /// Counts a request with `key`, whose body has `n_bytes`, if the limits allow it.
     async fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Refusal> {
         let limits = self.shared.options.limits.overridden(key.limits);
         let consumer = Consumer::from_key(key);
@@ -295,8 +295,8 @@ impl Gate {
         }
     }
 
-    /// Tells the other services on the database each second, until `group` stops and then once more,
-    /// what this one does not need of its leases, and the bytes that went through.
+    /// Returns unused leases and reports transferred bytes to the database each second, until `group` stops,
+    /// and then once more.
     pub fn start_sharing(&self, group: &Group) {
         let (gate, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("leases of the gate", async move {
@@ -306,7 +306,7 @@ impl Gate {
                     () = sleep(SETTLE_EVERY) => {}
                     () = stopping.stopped() => {}
                 }
-                // What is left out follows a second later, or is lost.
+                // What fails is reported a second later, or lost.
                 if let Ok(Err(error)) = timeout(SETTLE_WITHIN, leases.settle()).await {
                     debug!(cause = task::causes::chain(&error), "the database has no new counts");
                 }
@@ -355,7 +355,7 @@ async fn pass(
 }
 
 impl GateMessages {
-    /// The key that a request shows.
+    /// The key of a request.
     fn key(&self, request: &Request) -> Result<ApiKey, NoKey> {
         let path = request.uri().path();
         if let Some((_, parameter)) = self.key_in_query.iter().find(|(of, _)| *of == path)

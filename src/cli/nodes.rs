@@ -40,10 +40,10 @@ const COLUMNS: [&str; 12] = [
     "ATTRIBUTES",
 ];
 
-/// Stands for what is not known.
+/// Shown for an unknown value.
 const NONE: &str = "-";
 
-/// The longest that a head is asked to wait at one time: the longest it does.
+/// The longest wait of one request: the maximum that a head accepts.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// The flags and arguments of `nodes`.
@@ -109,7 +109,7 @@ struct ChosenNodes {
     change: ChangeFlags,
 }
 
-/// Nodes that are named: what a node declares is its own word, and no reason to trust it.
+/// Nodes by id only: what a node declares of itself is no reason to trust it.
 #[derive(Debug, Args)]
 struct NamedNodes {
     /// The ids of the nodes
@@ -119,7 +119,7 @@ struct NamedNodes {
     change: ChangeFlags,
 }
 
-/// Where nodes are changed, and how they are printed then.
+/// The head that changes nodes, and the output format.
 #[derive(Debug, Args)]
 struct ChangeFlags {
     /// Print the nodes as JSON on one line, with the work orders that they run
@@ -132,8 +132,8 @@ struct ChangeFlags {
 /// Prints or changes nodes.
 ///
 /// # Errors
-/// If the head does not tell or refuses, or standard output takes nothing; of `drain`, also if a node
-/// still runs something.
+/// If the head does not answer or refuses, or standard output fails; of `drain`, also if a node still
+/// runs something.
 pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<()> {
     let done = match command.action {
         None => list(command.list).await,
@@ -177,13 +177,13 @@ async fn list(flags: ListFlags) -> anyhow::Result<()> {
     stop::run_until_stopped(&Group::default(), work).await
 }
 
-/// Whether a worker is meant. Heads declare nothing, and are none.
+/// Whether `selector` matches the node. Heads declare nothing, and never match.
 fn is_selected(node: &NodeBody, selector: &Selector) -> bool {
     let is_head = node.role.as_deref().is_some_and(|role| role.parse() == Ok(Role::Head));
     !is_head && selector.matches(&node.attributes)
 }
 
-/// The ids of the nodes that are meant, of which there is one at least.
+/// The ids of the chosen nodes, at least one.
 async fn choose(
     head: &Head,
     nodes: Vec<PeerId>,

@@ -1,4 +1,4 @@
-//! How soon a key is answered, with how many bytes, and what a frame costs.
+//! Latency of a key press, bytes of its answer, and the cost of a frame.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 /// Keys of a figure: up and down in turn.
 const N_KEYS: usize = 80;
 
-/// Nothing more comes of a key after this much silence.
+/// A key's output is complete after this much silence.
 const SILENCE: Duration = Duration::from_millis(30);
 
 /// The silence before a key; the stream breaks it once a second.
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(120);
 /// The longest wait for silence, and for an answer.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// What keys came to.
+/// Measurements of key presses.
 #[derive(Default)]
 struct Keys {
     /// From a key to the first byte.

@@ -1,4 +1,4 @@
-//! `triptych datasets delete`: a dataset, or rows of it, for good.
+//! `triptych datasets delete`: deletes a dataset, or rows of it, permanently.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -29,7 +29,7 @@ pub(crate) struct DeleteCommand {
 /// Deletes.
 ///
 /// # Errors
-/// If it is not meant, or the key does not own the dataset.
+/// Without the confirming flag, or if the key does not own the dataset.
 pub(super) async fn run(command: DeleteCommand) -> anyhow::Result<()> {
     let (service, dataset) = command.dataset.find().await?;
     let (id, name) = (dataset.id, escape_line(&dataset.name));

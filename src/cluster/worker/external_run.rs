@@ -1,4 +1,4 @@
-//! What a process of its own is to run.
+//! A run in a process of its own.
 
 use std::path::PathBuf;
 
@@ -20,6 +20,6 @@ pub(super) struct ExternalRun {
     /// The folder with all files of the function, the module among them; none if that is all.
     pub(super) function_dir: Option<PathBuf>,
     pub(super) call: FunctionCall,
-    /// What it may use. The program gets the time as a flag only where the call asks for one.
+    /// Its limits. The program gets the time limit as a flag only where the call asks for one.
     pub(super) limits: Limits,
 }

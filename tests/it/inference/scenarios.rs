@@ -14,7 +14,7 @@ use crate::support::{
     up::Up,
 };
 
-/// Scenarios there are at least: a file that is cut short must not pass.
+/// The minimum number of scenarios: a truncated file must not pass.
 const N_SCENARIOS_MIN: usize = 90;
 
 /// How long a topic may take to open an epoch, or to learn from one of two blocks.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::tests::Place;
 
-/// A service of several: its gate, and the key that all of them know.
+/// One of several services on a database: its gate, and a key that all of them accept.
 struct Replica {
     gate: Gate,
     key: Verified,
@@ -18,7 +18,7 @@ impl Replica {
         Self { gate, key }
     }
 
-    /// Whether there may be another request, with a body of `n_bytes`.
+    /// Sends a request with a body of `n_bytes`; whether the gate admits it.
     async fn lets_in(&self, n_bytes: u64) -> bool {
         match self.gate.count(&self.key, n_bytes).await {
             Ok(_) => true,
@@ -27,13 +27,13 @@ impl Replica {
         }
     }
 
-    /// How many of so many requests at once are let in.
+    /// Sends `n` requests at once; how many the gate admits.
     async fn let_in_of(&self, n: usize) -> u64 {
         let asked = futures::future::join_all((0..n).map(|_| self.lets_in(0))).await;
         u64::try_from(asked.into_iter().filter(|is_let_in| *is_let_in).count()).unwrap()
     }
 
-    /// Gives back what is leased, as after a while without requests.
+    /// Returns unused leases, as a service does after a while without requests.
     async fn settle(&self) {
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(2)).await;

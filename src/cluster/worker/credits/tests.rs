@@ -25,7 +25,7 @@ fn granted(credits: &Credits, n_slots: usize) -> Vec<usize> {
     (0..credits.heads.len()).map(of).collect()
 }
 
-/// Has head `n` want `slots`, which acknowledges what it was granted last.
+/// Head `n` wants `slots`, and acknowledges its last grant.
 fn want(credits: &mut Credits, n: usize, slots: usize) {
     let generation = credits.find(&head(n), 1).unwrap().generation;
     credits.note_want(&head(n), &Want { slots, generation }, Instant::now());

@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1: one connection, one request at a time, as little work as can be.
+//! A client of HTTP/1.1: one connection, one request at a time, with as little overhead as possible.
 
 use std::net::SocketAddr;
 
@@ -30,14 +30,14 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// What came of an answer whose body is counted and let go.
+/// An answer whose body was counted and discarded.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Drained {
     /// The HTTP status.
     pub(crate) status: u16,
     /// Bytes of the body.
     pub(crate) n_bytes: usize,
-    /// How often the byte asked for was among them.
+    /// How often the marked byte occurred.
     pub(crate) n_marks: usize,
 }
 
@@ -48,18 +48,18 @@ pub(crate) struct Connection {
     received: Vec<u8>,
 }
 
-/// Where in its body an answer is.
+/// The state of reading a body.
 #[derive(Debug)]
 enum Body {
-    /// So many bytes are to come.
+    /// This many bytes are left.
     Length(usize),
-    /// In the line that tells a chunk's size: what is there of it.
+    /// In the line with a chunk's size: the part that was read.
     Size(Vec<u8>),
-    /// In a chunk, of which so many bytes are to come, its line's end included.
+    /// In a chunk with this many bytes left, including its line end.
     Chunk(usize),
-    /// Behind the last chunk: what is there of it.
+    /// In the trailer: the part of its line that was read.
     Trailer(Vec<u8>),
-    /// Nothing more is to come.
+    /// The body is complete.
     Done,
 }
 
@@ -103,7 +103,7 @@ impl Answer {
         Err(format!("{}: {}", self.status, String::from_utf8_lossy(&self.body)).into())
     }
 
-    /// This answer, if its status says that all is well.
+    /// This answer, if its status is a success.
     pub(crate) fn good(self) -> Outcome<Self> {
         if (200..300).contains(&self.status) { Ok(self) } else { self.failed() }
     }
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and reads nothing. Returns what holds the connection open.
+    /// Sends a request, and reads nothing. Returns the open connection.
     pub(crate) async fn stall(mut self, request: &Request) -> Outcome<TcpStream> {
         self.stream.write_all(&request.bytes).await?;
         Ok(self.stream)
@@ -241,21 +241,21 @@ impl Body {
     }
 }
 
-/// Adds to `line` what `bytes` hold of it; what follows its end, if that is there.
+/// Appends to `line` up to its end in `bytes`; returns what follows, if the end was found.
 fn line_in<'a>(line: &mut Vec<u8>, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
     end.map(|end| &bytes[end + 1..])
 }
 
-/// How often `mark` is among `bytes`.
+/// How often `mark` occurs in `bytes`.
 pub(crate) fn count_of(bytes: &[u8], mark: u8) -> usize {
-    // Sums of a byte each are what the processor adds up side by side.
+    // Sums that fit a byte are vectorized.
     let sum = |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(*byte == mark));
     bytes.chunks(255).map(|part| usize::from(sum(part))).sum()
 }
 
-/// The status of an answer, how its body is sent, and how long its head is, if that is there.
+/// The status of an answer, the framing of its body and the length of its head, once the head is complete.
 fn head(received: &[u8]) -> Outcome<Option<(u16, Body, usize)>> {
     let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
         return Ok(None);

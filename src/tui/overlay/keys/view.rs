@@ -1,4 +1,4 @@
-//! Draws what may follow the keys of a sequence that were pressed.
+//! Draws the possible continuations of a key sequence.
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
@@ -15,7 +15,7 @@ const WIDTH: u16 = 44;
 /// The width of the keys.
 const KEYS_WIDTH: usize = 6;
 
-/// Draws at the lower right of `area` what may follow; nothing where no sequence was begun.
+/// Draws the continuations at the lower right of `area`; nothing without a pending sequence.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let state = frame.state;
     if state.pending.is_empty() {
@@ -26,7 +26,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let place = centered(area, WIDTH, n_rows.saturating_add(2));
     let (x, y) = (area.right() - place.width, area.bottom() - place.height);
     let place = Rect { x, y, ..place };
-    // It points out keys, and takes none: what is beneath can be clicked as before.
+    // It handles no input: what is beneath can be clicked as before.
     let of = Pane::new(format!("{} …", sequence_text(&state.pending)));
     let inside = raise(place, buf, frame, of, &mut Hits::default());
     for (y, (keys, action)) in (0..inside.height).zip(&rows) {

@@ -1,17 +1,16 @@
-//! How a text that a group left behind is read: from which line on, how far to the right, and where
-//! something is found in it.
+//! The viewer of a result group's output: scroll position, horizontal offset and search.
 
 use std::ops::Range;
 
 use serde_json::Value;
 
-/// The longest text that is set as JSON: a longer one would take longer than a frame may.
+/// The longest text that is formatted as JSON: a longer one would take longer than a frame may.
 const PRETTY_BYTES_MAX: usize = 256 * 1024;
 
-/// Columns that a step to the side moves a text.
+/// Columns that one horizontal step scrolls.
 const STEP_COLUMNS: isize = 8;
 
-/// The most columns a text is moved to the side.
+/// The maximum horizontal offset, in columns.
 const COLUMNS_MAX: usize = 1_000_000;
 
 /// Which part of a text is shown.
@@ -19,7 +18,7 @@ const COLUMNS_MAX: usize = 1_000_000;
 pub(crate) enum Position {
     /// From this line on, counted from 0.
     FromTop(usize),
-    /// So that this many lines are below: 0 shows the end.
+    /// This many lines before the end: 0 shows the end.
     FromEnd(usize),
 }
 
@@ -54,12 +53,12 @@ impl Position {
     }
 }
 
-/// The columns hidden on the left, `by` steps further to the right.
+/// The horizontal offset, in columns, `by` steps further to the right.
 pub(crate) fn shifted(n_hidden: usize, by: isize) -> usize {
     n_hidden.saturating_add_signed(by.saturating_mul(STEP_COLUMNS)).min(COLUMNS_MAX)
 }
 
-/// `text` set as JSON, if it is an object or a list and not too long.
+/// `text` formatted as JSON, if it is an object or a list and not too long.
 pub(crate) fn pretty(text: &str) -> Option<String> {
     let text = text.trim();
     if text.len() > PRETTY_BYTES_MAX || !text.starts_with(['{', '[']) {
@@ -69,7 +68,7 @@ pub(crate) fn pretty(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// The parts of `line` that are `wanted` in any case of its letters, as ranges of bytes.
+/// The matches of `wanted` in `line`, ignoring ASCII case, as ranges of bytes.
 pub(crate) fn matches(line: &str, wanted: &str) -> Vec<Range<usize>> {
     if wanted.is_empty() {
         return Vec::new();
@@ -79,7 +78,7 @@ pub(crate) fn matches(line: &str, wanted: &str) -> Vec<Range<usize>> {
     line.match_indices(&wanted).map(|(start, part)| start..start + part.len()).collect()
 }
 
-/// The line of `text` that holds `wanted` and is the next after `from`, or before it; around the end.
+/// The next line of `text` after `from`, or before it, that contains `wanted`; wraps around.
 pub(crate) fn find(
     text: &str,
     wanted: &str,

@@ -1,4 +1,4 @@
-//! Names in the form: the several that content has, and the completion of what is typed.
+//! Names in the form: the aliases of a function, and completion of the typed text.
 
 use wire::functions::FunctionBody;
 
@@ -9,7 +9,7 @@ use crate::state::{navigation::cycled, runs::Source};
 const NAMES_MAX: usize = 8;
 
 impl Form {
-    /// The content of `function_id` has this name on this machine, whatever the head calls it.
+    /// Adds the name that `function_id` has on this machine, beside the head's.
     pub(crate) fn also_named(&mut self, function_id: &str, name: &str) {
         let names = self.other_names.entry(function_id.to_owned()).or_default();
         if names.len() < NAMES_MAX && !names.iter().any(|known| known == name) {
@@ -43,8 +43,8 @@ impl Form {
         merged
     }
 
-    /// The datasets whose names hold what is typed, and which of them is meant; all of them where one
-    /// is meant. None where standard input is of something else.
+    /// The datasets whose names contain the typed text, and the index of an exact match; all datasets where
+    /// there is one. `None` where standard input names no dataset.
     pub(crate) fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
         if self.source != Source::Rows {
             return (Vec::new(), None);
@@ -64,7 +64,7 @@ impl Form {
         text.rsplit_once(' ').unwrap_or((text, WINDOW_FIRST))
     }
 
-    /// Takes the dataset `by` places on among those that hold what is typed.
+    /// Selects the dataset `by` places on among those that match.
     pub(crate) fn choose_dataset(&mut self, by: isize) {
         let (found, idx) = self.dataset_matches();
         let Some(name) = found.get(cycled(idx, by, found.len())) else { return };
@@ -73,7 +73,7 @@ impl Form {
         self.is_open = true;
     }
 
-    /// Completes the name in the focused field where what is typed is part of one alone.
+    /// Completes the name in the focused field where the typed text matches only one.
     pub(crate) fn complete(&mut self) {
         match self.focus {
             FormField::Function if self.meant().is_none() => {
