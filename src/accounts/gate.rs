@@ -102,7 +102,7 @@ pub struct GateOptions {
 /// Whether limits apply to callers on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// They apply.
+    /// They apply to them, too.
     Limited,
     /// They do not apply.
     Unlimited,
