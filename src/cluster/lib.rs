@@ -2,7 +2,7 @@
 //!
 //! [`node::Node`] joins the parts: [`network`] (libp2p stays inside), [`content`] (the store of
 //! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]; [`node_context`] is what
-//! both roles work with. [`call`] is what one run of a function gets, from the head's door to the
+//! both roles work with. [`function_call`] is what one run of a function gets, from the head's door to the
 //! guest. [`message`] holds what nodes say to one another, [`metrics`] what it counts, [`peers`] what a
 //! node knows of the others, [`peer_db`] what it still knows after a restart. Absent on purpose:
 //! command lines and configuration, and what a function's results mean.
