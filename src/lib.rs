@@ -10,9 +10,10 @@
 //!    by gossip, sends work orders to workers over libp2p, and groups what they return. Document 1 is
 //!    *b7s*, a Go node for such clusters: its wire protocol in both versions, so that heads and
 //!    workers of either program work together, and its REST API.
-//! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, or in PostgreSQL where several
-//!    services share them, with buckets written in the same commit, read page by page, in bulk, or as a stream. Document 2 is a REST API for time
-//!    series: catalog, rows, buckets, tags, and Server-Sent Events.
+//! 2. **Dataset service** ([`datasets`]). Rows of time series in SQLite, or in PostgreSQL where
+//!    several services share them, with buckets written in the same commit, read page by page, in
+//!    bulk, or as a stream. Document 2 is a REST API for time series: catalog, rows, buckets, tags,
+//!    and Server-Sent Events.
 //! 3. **Network inference service** ([`inference`]). Epochs of a prediction network, in SQLite or in
 //!    PostgreSQL; each ends in a bundle of combined, naive and left-out values. Document 3 is *the
 //!    chain*, allora-chain, which predicts numbers: its mathematics in two generations
@@ -111,8 +112,9 @@
 //! - *function*, *method*: content named by a CID; the module inside it that runs.
 //! - *attribute*, *selector*: what a worker declares of itself, its label; which workers are meant,
 //!   by what they declare.
-//! - *cordon*, *drain*, *approve*: what an operator decides of a node at a head: that it gets no new work;
-//!   that, and to wait until it runs nothing; that it may work where approval is required.
+//! - *cordon*, *drain*, *approve*: what an operator decides of a node at a head: that it gets no
+//!   new work; that, and to wait until it runs nothing; that it may work where approval is
+//!   required.
 //! - *roll call*, *offer*: asking a group who can execute; a worker's standing word on its free slots
 //!   and functions.
 //! - *slot*, *work order*, *spare*: room for one execution; one execution given to one worker; a

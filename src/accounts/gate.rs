@@ -1,10 +1,10 @@
 //! The gate in front of a service: admits requests with a valid key, within its limits.
 //!
-//! The keys of an account share a rate limit and, where the operator sets them, limits of requests and
-//! bytes a day; a key without an account, or with limits of its own, has them alone. Callers without a valid
-//! key are limited by their network, before their key is looked up. What is counted is kept in memory, per service: a
-//! restart resets it. Replicas of a service whose accounts are in one database share the limits of accounts
-//! and keys, by leases.
+//! The keys of an account share a rate limit and, where the operator sets them, limits of requests
+//! and bytes a day; a key without an account, or with limits of its own, has them alone. Callers
+//! without a valid key are limited by their network, before their key is looked up. What is counted
+//! is kept in memory, per service: a restart resets it. Replicas of a service whose accounts are in
+//! one database share the limits of accounts and keys, by leases.
 
 pub(crate) mod budget;
 mod leases;
@@ -295,8 +295,8 @@ impl Gate {
         }
     }
 
-    /// Returns unused leases and reports transferred bytes to the database each second, until `group` stops,
-    /// and then once more.
+    /// Returns unused leases and reports transferred bytes to the database each second, until
+    /// `group` stops, and then once more.
     pub fn start_sharing(&self, group: &Group) {
         let (gate, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("leases of the gate", async move {

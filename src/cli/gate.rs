@@ -65,8 +65,8 @@ pub(crate) struct GateFlags {
 }
 
 impl GateFlags {
-    /// The gate of a service, which the accounts in `data_dir` open, or those in the database `store`, or those of
-    /// another machine; and the accounts, if the service has them.
+    /// The gate of a service, which the accounts in `data_dir` open, or those in the database
+    /// `store`, or those of another machine; and the accounts, if the service has them.
     ///
     /// # Errors
     /// If the accounts cannot be opened, or the address or token of others is unfit.

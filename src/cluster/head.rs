@@ -463,8 +463,8 @@ impl Inner {
         self.context.peers.listening(rollcall::topic(order))
     }
 
-    /// Whether `peer` may be given `order`, whether it is ready or not. Roll calls carry exact attributes,
-    /// which workers compare themselves.
+    /// Whether `peer` may be given `order`, whether it is ready or not. Roll calls carry exact
+    /// attributes, which workers compare themselves.
     fn may_run(&self, peer: &PeerId, order: &Order) -> bool {
         self.registry.access(peer) == Access::Open && self.is_selected(peer, order)
     }

@@ -1,10 +1,10 @@
 //! Hints between services on one store, over NATS: this dataset has a new commit.
 //!
-//! After each commit a service publishes the commit's number on `triptych.<era of the store>.ds.<dataset>`,
-//! and services with readers of the dataset poll the store at once rather than when it is time. A hint
-//! holds nothing that is served: one that is lost, doubled, late or forged changes only when the store
-//! is polled. Publishing never delays a commit: there is at most one hint of a dataset waiting, the
-//! newest, and none while no server is connected.
+//! After each commit a service publishes the commit's number on `triptych.<era of the
+//! store>.ds.<dataset>`, and services with readers of the dataset poll the store at once rather
+//! than when it is time. A hint holds nothing that is served: one that is lost, doubled, late or
+//! forged changes only when the store is polled. Publishing never delays a commit: there is at most
+//! one hint of a dataset waiting, the newest, and none while no server is connected.
 
 use std::{collections::HashMap, fmt, mem, str::FromStr, sync::Arc, time::Duration};
 

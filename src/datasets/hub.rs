@@ -23,8 +23,8 @@ use tokio::sync::{
 use self::frame::Frame;
 use crate::fan_out::FanOut;
 
-/// Frames that a reader may lag. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows each they hold most of a bulk insert, and a
-/// followed dataset takes some 20 MB at worst.
+/// Frames that a reader may lag. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows each they hold most of a
+/// bulk insert, and a followed dataset takes some 20 MB at worst.
 pub(crate) const LAG_FRAMES: usize = 256;
 
 /// What is broadcast to the readers of a dataset.

@@ -33,7 +33,8 @@ use crate::{
 pub struct ReplicaOptions {
     /// How often the store is asked for the newest commits of the datasets that somebody follows.
     pub poll_every: Duration,
-    /// The servers over which services hint at commits to each other; then the store is polled less often.
+    /// The servers over which services hint at commits to each other; then the store is polled less
+    /// often.
     pub fan_out: Option<NatsServers>,
 }
 

@@ -1,12 +1,13 @@
 //! SQLite and PostgreSQL, as every store of this program uses them.
 //!
-//! Of SQLite, [`connection`] opens a file with its pragmas and its one schema, [`Writer`](writer::Writer) shares
-//! a commit among the writers that wait for one, [`DatabaseFiles`](files::DatabaseFiles) notices that
-//! the files of an open database were replaced, [`space`] tracks whether the disk has room,
-//! [`Statements`](statement::Statements) runs statements that are prepared once, and
-//! [`DatabaseFault`](fault::DatabaseFault) says what an error means. [`postgres`] is its counterpart for a
-//! server. [`copy`](mod@copy) moves the rows of a room from one engine to the other.
-//! Deliberately absent: tables and queries, which belong to the stores, and migrations: a file or a schema of another version is refused.
+//! Of SQLite, [`connection`] opens a file with its pragmas and its one schema,
+//! [`Writer`](writer::Writer) shares a commit among the writers that wait for one,
+//! [`DatabaseFiles`](files::DatabaseFiles) notices that the files of an open database were
+//! replaced, [`space`] tracks whether the disk has room, [`Statements`](statement::Statements) runs
+//! statements that are prepared once, and [`DatabaseFault`](fault::DatabaseFault) says what an
+//! error means. [`postgres`] is its counterpart for a server. [`copy`](mod@copy) moves the rows of
+//! a room from one engine to the other. Deliberately absent: tables and queries, which belong to
+//! the stores, and migrations: a file or a schema of another version is refused.
 
 pub mod connection;
 pub mod copy;

@@ -234,7 +234,8 @@ async fn look_after(inference: Inference) {
     }
 }
 
-/// Every path of the service. All but the health check, the metrics and the description ask for an API key.
+/// Every path of the service. All but the health check, the metrics and the description ask for an
+/// API key.
 pub fn router(
     inference: Inference,
     rows: Arc<dyn Rows>,

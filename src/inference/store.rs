@@ -1,9 +1,10 @@
 //! What holds a chain's topics and epochs: the inference file, a SQLite database.
 //!
-//! Records, rules and statements are here, once; an engine begins and commits, and
-//! `Session` runs the statements. Every change is one transaction that is durable on return, so a stop at any time leaves each
-//! epoch either as it was or a whole step further. Absent on purpose: when to take a step, which is
-//! for [`crate::network::epoch`] to say. Nothing here is async: callers go to a blocking thread.
+//! Records, rules and statements are here, once; an engine begins and commits, and `Session` runs
+//! the statements. Every change is one transaction that is durable on return, so a stop at any time
+//! leaves each epoch either as it was or a whole step further. Absent on purpose: when to take a
+//! step, which is for [`crate::network::epoch`] to say. Nothing here is async: callers go to a
+//! blocking thread.
 
 mod database;
 mod epochs;

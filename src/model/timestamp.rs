@@ -28,7 +28,8 @@ impl Timestamp {
     /// The last timestamp that can be displayed: near the end of the year 9999.
     pub const MAX: Self = Self(253_402_207_200_000_000);
 
-    /// Returns the timestamp `micros` microseconds after 1970, held within [`Self::MIN`] and [`Self::MAX`].
+    /// Returns the timestamp `micros` microseconds after 1970, held within [`Self::MIN`] and
+    /// [`Self::MAX`].
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         if micros < Self::MIN.0 {

@@ -4,8 +4,8 @@
 //! interrupted. So each program is compiled by a child: this same program, called with
 //! [`child::COMMAND`], which limits itself before it reads the program (see `child.rs`), and which
 //! is killed when its time is up or nobody waits for it any more. Few children run at once:
-//! programs that look costly leave one of their places to small ones, and each client one to others. A program that took too much
-//! by itself is remembered for a while, and refused at once.
+//! programs that look costly leave one of their places to small ones, and each client one to
+//! others. A program that took too much by itself is remembered for a while, and refused at once.
 
 mod bounds;
 pub mod child;

@@ -1,9 +1,9 @@
 //! Moving rows between files and dataset services: [`import`], [`mirror`],
 //! [`replay`], and the [`history`] that a backtest reads.
 //!
-//! A transfer reports what it does to the caller's [`Reporter`](event::Reporter), which draws it; it
-//! prints nothing itself and knows no command line. A stopped import or mirror goes on from its `checkpoint`; calls that may
-//! succeed later are retried.
+//! A transfer reports what it does to the caller's [`Reporter`](event::Reporter), which draws it;
+//! it prints nothing itself and knows no command line. A stopped import or mirror goes on from its
+//! `checkpoint`; calls that may succeed later are retried.
 //!
 //! Errors are `anyhow`'s: each ends before a person, none is looked into.
 

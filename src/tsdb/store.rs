@@ -406,15 +406,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A page of rows or buckets, and their number.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
-    /// The same out of a copy of the store, if there is one with all that callers have seen of the dataset:
-    /// what they were acknowledged, what was read for them, and what [`Self::require`] says. Later commits
-    /// may not be in it.
+    /// The same out of a copy of the store, if there is one with all that callers have seen of the
+    /// dataset: what they were acknowledged, what was read for them, and what [`Self::require`]
+    /// says. Later commits may not be in it.
     fn recent_page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
         self.page(dataset, read)
     }
 
-    /// Has pages of a dataset, whose last commit a sight has as `head`, include commit `seen`, which a caller
-    /// has seen.
+    /// Has pages of a dataset, whose last commit a sight has as `head`, include commit `seen`,
+    /// which a caller has seen.
     ///
     /// # Errors
     /// [`StoreError::Unreachable`] if only such copies can be reached, and none has that commit.

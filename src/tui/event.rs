@@ -10,8 +10,9 @@
 //! - `act(action, now)` for every [`Action`](crate::action::Action) of its layers in `keymap.rs`;
 //! - its own events: [`DataEvent`] and [`InferenceEvent`] carry the answers to its effects, and
 //!   [`Event::TimerDue`] says that a [`Timer`] it had set by [`Effect::SetTimer`] is due;
-//! - each pushes the effects it asks for onto `effects` of its state. Setting a timer again replaces it; each effect that
-//!   loads is answered exactly once, unless a newer one of the same kind has replaced it.
+//! - each pushes the effects it asks for onto `effects` of its state. Setting a timer again
+//!   replaces it; each effect that loads is answered exactly once, unless a newer one of the same
+//!   kind has replaced it.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 

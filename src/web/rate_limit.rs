@@ -101,8 +101,8 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// Whether one more event is logged at `now`, of which `n_max` are in a period. Where a period begins,
-    /// also returns how many were left out in the last.
+    /// Whether one more event is logged at `now`, of which `n_max` are in a period. Where a period
+    /// begins, also returns how many were left out in the last.
     pub fn admit(&mut self, now: Instant, n_max: u64) -> (bool, u64) {
         let mut n_left_out = 0;
         if self.began.is_none_or(|began| now - began >= LOGGED_EVERY) {

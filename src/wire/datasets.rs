@@ -405,9 +405,9 @@ pub struct HealthBody {
     pub status: String,
     /// The service's date, RFC 3339 in UTC.
     pub time: String,
-    /// `connected`; else `disconnected`, `read-only` (standbys alone answer), `full` (the disk has no space; reads go on), or `replaced`
-    /// (the file was removed or replaced while it was in use; restart the service), with
-    /// `accounts: ` before it where it is so of the accounts.
+    /// `connected`; else `disconnected`, `read-only` (standbys alone answer), `full` (the disk has
+    /// no space; reads go on), or `replaced` (the file was removed or replaced while it was in use;
+    /// restart the service), with `accounts: ` before it where it is so of the accounts.
     pub database: String,
 }
 

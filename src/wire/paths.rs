@@ -33,8 +33,8 @@ pub const LAST_EVENT_ID_HEADER: &str = "last-event-id";
 /// The header that tells how many rows a download has, where that is known beforehand. Ours.
 pub const ROW_COUNT_HEADER: &str = "x-row-count";
 
-/// The header that tells the last commit of the dataset that a response includes. A reader sends it back so
-/// that what it is answered next, by whichever service, includes that commit, too. Ours.
+/// The header that tells the last commit of the dataset that a response includes. A reader sends it
+/// back so that what it is answered next, by whichever service, includes that commit, too. Ours.
 pub const REVISION_HEADER: &str = "x-revision";
 
 /// The versions of the emissions API that are served, the newest first: that of the test network,

@@ -39,8 +39,8 @@ const BURST_SHARE: u64 = 4;
 /// The part of a day's requests that it so leases.
 const DAY_SHARE: u64 = 100;
 
-/// The part of the rate that each service lets in by itself while the database takes no leases and standbys
-/// serve reads: so many services keep the limit together.
+/// The part of the rate that each service lets in by itself while the database takes no leases and
+/// standbys serve reads: so many services keep the limit together.
 const ALONE_SHARE: u32 = 4;
 
 /// The leases of all consumers.

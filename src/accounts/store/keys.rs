@@ -280,8 +280,8 @@ impl Accounts {
         write.await
     }
 
-    /// Does [`Self::run_maintenance`] every half a minute, and once more when `group` stops; and looks each
-    /// second whether a file is still in its place.
+    /// Does [`Self::run_maintenance`] every half a minute, and once more when `group` stops; and
+    /// looks each second whether a file is still in its place.
     pub fn start_maintenance(&self, group: &Group) {
         let (accounts, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("accounts maintenance", async move {

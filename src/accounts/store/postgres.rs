@@ -30,8 +30,8 @@ const CONNECTIONS: ConnectionsOptions =
 /// A write that changes nothing.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false";
 
-/// Has a commit wait for the server's own disk alone. While no standby confirms commits, requests go on to
-/// be let in, and reads with them; what was leased last is leased again after a failover.
+/// Has a commit wait for the server's own disk alone. While no standby confirms commits, requests
+/// go on to be let in, and reads with them; what was leased last is leased again after a failover.
 const HERE_ALONE: &str = "SET LOCAL synchronous_commit = local";
 
 /// Takes the turn of a writer until the transaction ends: any number will do, and this one is the letters
@@ -88,7 +88,8 @@ impl DatabaseStore {
         written
     }
 
-    /// Runs `work` in a transaction beside others: it locks what it reads by itself. A failover may undo it.
+    /// Runs `work` in a transaction beside others: it locks what it reads by itself. A failover may
+    /// undo it.
     pub(super) async fn write_beside<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>

@@ -83,8 +83,8 @@ impl Head {
 
     /// Takes in what a peer says it is and has.
     pub(crate) fn note_offer(&self, peer: &PeerId, offer: &Offer) {
-        // One that has gone meanwhile would never be forgotten. Of those that wait to be approved they are
-        // noted, too, and not taken: workers repeat their offers rarely.
+        // One that has gone meanwhile would never be forgotten. Of those that wait to be approved
+        // they are noted, too, and not taken: workers repeat their offers rarely.
         if offer.slots > 0 && self.0.context.peers.is_connected(peer) {
             self.0.slots.note_offer(peer, offer, NAMES_MAX);
         }

@@ -202,8 +202,8 @@ impl Slots {
         }
     }
 
-    /// Waits until what this head wants of workers that have other heads may have changed, for one caller.
-    /// Cancel-safe.
+    /// Waits until what this head wants of workers that have other heads may have changed, for one
+    /// caller. Cancel-safe.
     pub(super) async fn want_changed(&self) {
         select! {
             () = self.0.wanted.notified() => {}

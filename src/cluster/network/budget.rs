@@ -1,9 +1,10 @@
 //! The memory that unfinished messages of peers may take.
 //!
 //! Counted is what is allocated, not what was sent: the capacity of each buffer, and what the
-//! multiplexer holds of streams that are not read. A peer may hold a quarter of what is left for others: room for the answer of a
-//! b7s worker at the default limit of output, and while several peers drip messages, one that sends its
-//! own whole finds room. A quarter is for peers named to this node alone.
+//! multiplexer holds of streams that are not read. A peer may hold a quarter of what is left for
+//! others: room for the answer of a b7s worker at the default limit of output, and while several
+//! peers drip messages, one that sends its own whole finds room. A quarter is for peers named to
+//! this node alone.
 
 use std::sync::Arc;
 

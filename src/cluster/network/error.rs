@@ -48,7 +48,8 @@ pub enum PublishError {
     /// No connected peer listens to the topic.
     #[error("find a peer that listens to the topic")]
     Unheard,
-    /// It is longer than [`GOSSIP_BYTES_MAX`](super::GOSSIP_BYTES_MAX), or the gossip protocol refused it.
+    /// It is longer than [`GOSSIP_BYTES_MAX`](super::GOSSIP_BYTES_MAX), or the gossip protocol
+    /// refused it.
     #[error("publish a message: {reason}")]
     Refused {
         /// The reason that gossip gives.

@@ -2,9 +2,10 @@
 //!
 //! A frame is its length as four bytes, big end first, one byte for its kind, and its content. What
 //! a line saves over a stream for each message is the agreement on a protocol, twice for a question
-//! and its answer. A task writes, so that a sender may be dropped at any time without leaving
-//! half a frame; frames that wait are written together. Of a frame that is longer than its reader takes, the reader
-//! gets the beginning. A line ends for both sides when either of them drops its last handle or fails.
+//! and its answer. A task writes, so that a sender may be dropped at any time without leaving half
+//! a frame; frames that wait are written together. Of a frame that is longer than its reader takes,
+//! the reader gets the beginning. A line ends for both sides when either of them drops its last
+//! handle or fails.
 
 use std::{io, mem, time::Duration};
 
@@ -25,7 +26,8 @@ use super::{budget::Share, n_messages};
 const FRAMES_CAPACITY: usize = 256;
 
 /// How long frames may take to be written, and one that has begun to be read, for each
-/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of it, before the line is given up: over a line of 4 Mbit/s.
+/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of it, before the line is given up: over a line
+/// of 4 Mbit/s.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
 
 /// How much is kept of a message that is too long: its type and the id of its request.

@@ -1,9 +1,9 @@
 //! Circuit relay v2: heads that pass connections on to nodes behind NAT.
 //!
-//! A node behind NAT reserves a place at a relay, to which it is connected anyway; who wants to reach
-//! it asks the relay for a circuit, and both speak noise through it, which the relay cannot read. A
-//! relay dials nobody: it joins two connections that it has. What one peer may take of it is bounded, and where it
-//! heeds some peers alone, it relays for these alone.
+//! A node behind NAT reserves a place at a relay, to which it is connected anyway; who wants to
+//! reach it asks the relay for a circuit, and both speak noise through it, which the relay cannot
+//! read. A relay dials nobody: it joins two connections that it has. What one peer may take of it
+//! is bounded, and where it heeds some peers alone, it relays for these alone.
 //!
 //! Relays are named to a node by its operator, and it goes through no others. Of an address that a
 //! stranger names, only which relay is meant counts; that one is dialed where the operator said it is.
@@ -207,8 +207,8 @@ impl Relaying {
 }
 
 impl Relays {
-    /// Returns where a node here could dial what a peer at `scope` says is `address`, which names no peer at its end;
-    /// none where it could or should not.
+    /// Returns where a node here could dial what a peer at `scope` says is `address`, which names
+    /// no peer at its end; none where it could or should not.
     pub(super) fn choose(&self, address: Multiaddr, scope: Scope) -> Option<Multiaddr> {
         if !address::is_circuit(&address) {
             return (is_dialable(&address) && scope.may_name(&address)).then_some(address);

@@ -1,9 +1,9 @@
 //! What is asked of the sockets of connections, so that a lost link is noticed.
 //!
-//! A cable that is pulled, a machine that dies or an address that changes tells nobody: the kernel resends for a
-//! quarter of an hour what is not acknowledged, and an idle connection stands for ever. Pings notice
-//! it, too, but late: one that is not answered is forgiven, and each wakes both nodes. Probes of the
-//! kernel wake neither.
+//! A cable that is pulled, a machine that dies or an address that changes tells nobody: the kernel
+//! resends for a quarter of an hour what is not acknowledged, and an idle connection stands for
+//! ever. Pings notice it, too, but late: one that is not answered is forgiven, and each wakes both
+//! nodes. Probes of the kernel wake neither.
 
 use std::time::Duration;
 

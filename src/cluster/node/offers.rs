@@ -40,8 +40,9 @@ const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 /// repeats its offer fifty times a second, and once in some minutes to each.
 const AGAIN_AFTER_OF_EACH: Duration = Duration::from_millis(20);
 
-/// How long after an offer to a worker the next change is sent. Two hundred workers that run a function for
-/// the first time would all tell their neighbors of it at once, while the first call still runs.
+/// How long after an offer to a worker the next change is sent. Two hundred workers that run a
+/// function for the first time would all tell their neighbors of it at once, while the first call
+/// still runs.
 const CHANGE_AFTER_TO_WORKERS: Duration = Duration::from_secs(10);
 
 /// Offers that are sent at one time. Each takes a round trip or two, and a second where the peer stalls.
@@ -122,8 +123,8 @@ impl Offers {
         }
     }
 
-    /// Returns what to send to whom. All receivers are looked at once a second at most: a head may have ten
-    /// thousand of them, each of which is due at another time.
+    /// Returns what to send to whom. All receivers are looked at once a second at most: a head may
+    /// have ten thousand of them, each of which is due at another time.
     fn take_due(&mut self, offer: &Arc<Offer>, now: Instant) -> Vec<(PeerId, Arc<Offer>)> {
         let mut looked_at = self.identified.take();
         for peer in &looked_at {

@@ -96,8 +96,8 @@ impl Credits {
         self.heads.len() > 1
     }
 
-    /// After how long they are to be divided again if nothing happens: after `turn`, where some head has one
-    /// slot more than others that want it, too, or has not acknowledged a change.
+    /// After how long they are to be divided again if nothing happens: after `turn`, where some
+    /// head has one slot more than others that want it, too, or has not acknowledged a change.
     pub(super) fn divided_for(&self, turn: Duration) -> Duration {
         let is_claimed = self.heads.values().any(|share| share.claimed > share.granted);
         if self.next.is_some() || is_claimed { turn } else { WANTED_FOR }
@@ -135,8 +135,8 @@ impl Credits {
         self.heads.iter().map(|(head, share)| share.claimed.max(n_held(head))).sum()
     }
 
-    /// Divides `n_free` of `n_slots` again, which are those that nobody else holds. Of these, a head holds
-    /// `n_held`.
+    /// Divides `n_free` of `n_slots` again, which are those that nobody else holds. Of these, a
+    /// head holds `n_held`.
     pub(super) fn divide(
         &mut self,
         n_slots: usize,
@@ -244,8 +244,8 @@ impl Credits {
 }
 
 impl Share {
-    /// How many slots it wants while it holds `n_held`. One that does not say so may want one more than it
-    /// has a use for, if any.
+    /// How many slots it wants while it holds `n_held`. One that does not say so may want one more
+    /// than it has a use for, if any.
     fn wanted(&self, n_held: usize) -> usize {
         let is_using = n_held > 0 || self.is_calling;
         self.want.unwrap_or(n_held + usize::from(is_using))

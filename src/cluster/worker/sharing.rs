@@ -85,8 +85,8 @@ impl Worker {
         }
     }
 
-    /// Shares the slots out again whenever that may change, and notifies heads on their lines. Runs until it
-    /// is dropped.
+    /// Shares the slots out again whenever that may change, and notifies heads on their lines. Runs
+    /// until it is dropped.
     pub(super) async fn share_slots(self) {
         let mut turn_ends = Instant::now() + TURN;
         loop {

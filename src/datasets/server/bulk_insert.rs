@@ -74,9 +74,10 @@ fn modes() -> Object {
 /// snappy, zstd, `lz4_raw` or not at all. All three have their dataset in the query. Refused rows are in
 /// `details`: how many, and what is wrong with the first of them.
 ///
-/// `Idempotency-Key` names the request, so that it is stored once however often it is sent. The answer to
-/// it is kept for a day, or until 100 000 others of the key followed: the same request gets it again, with
-/// the same `revision`, while another body or query is a 422. A request that was refused is not kept.
+/// `Idempotency-Key` names the request, so that it is stored once however often it is sent. The
+/// answer to it is kept for a day, or until 100 000 others of the key followed: the same request
+/// gets it again, with the same `revision`, while another body or query is a 422. A request that
+/// was refused is not kept.
 ///
 /// A row has a timestamp of the years 0 to 9999, up to 9999-12-29. A text has at most 10 000 bytes, all
 /// texts of a row have at most 16 384.

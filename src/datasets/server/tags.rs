@@ -8,7 +8,8 @@ use wire::{
 };
 
 use super::{Caller, error::Result, single_page};
-/// Lists the tags that the key knows of: public ones, which any key may acquire, its own, and those it holds.
+/// Lists the tags that the key knows of: public ones, which any key may acquire, its own, and those
+/// it holds.
 #[utoipa::path(get, path = paths::TAGS, operation_id = "list_tags", tag = "datasets",
     responses((status = 200, description = "These tags", body = Envelope<TagBody>)))]
 pub(super) async fn get(Caller { app, key }: Caller) -> Result<Json<Envelope<TagBody>>> {

@@ -1,5 +1,5 @@
-//! The tables of a file, as the file itself describes them, and the statements that read and write them in
-//! either engine.
+//! The tables of a file, as the file itself describes them, and the statements that read and write
+//! them in either engine.
 
 use rusqlite::{Connection, Result, types::Value};
 

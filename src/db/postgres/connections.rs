@@ -126,7 +126,8 @@ pub struct ConnectionsOptions {
     pub n_max: u32,
 }
 
-/// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`] is called.
+/// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`]
+/// is called.
 #[derive(Debug)]
 pub struct Transaction {
     connection: Option<(PoolConnection<Postgres>, Instant)>,
@@ -303,8 +304,8 @@ impl Connections {
         timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
-    /// Tests whether the database takes writes by `sql`, which changes nothing; after a write that found its
-    /// disk full also by one of a megabyte, which is undone.
+    /// Tests whether the database takes writes by `sql`, which changes nothing; after a write that
+    /// found its disk full also by one of a megabyte, which is undone.
     ///
     /// # Errors
     /// That of the database.

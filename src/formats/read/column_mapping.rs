@@ -70,8 +70,8 @@ pub(super) struct Built {
 }
 
 impl ColumnMapping {
-    /// A mapping that takes the timestamp from `time`; a number there counts `time_unit`, or what its size
-    /// tells.
+    /// A mapping that takes the timestamp from `time`; a number there counts `time_unit`, or what
+    /// its size tells.
     #[must_use]
     pub fn new(time: &str, time_unit: Option<TimeUnit>) -> Self {
         let by_field = HashMap::from([(time.to_owned(), Target::Time)]);

@@ -67,8 +67,8 @@ pub(super) enum Telling {
     Open,
 }
 
-/// Returns the evidence of `text` for the decimal mark. A point alone counts as one: `1.234` is hardly ever 1234
-/// in a file without commas.
+/// Returns the evidence of `text` for the decimal mark. A point alone counts as one: `1.234` is
+/// hardly ever 1234 in a file without commas.
 pub(super) fn telling(text: &str) -> Telling {
     let text = text.trim();
     match (Decimal::Point.plain(text), Decimal::Comma.plain(text)) {

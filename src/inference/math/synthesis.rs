@@ -3,7 +3,8 @@
 //! The formulas are those of the public chain, in both of its generations; all of it is plain
 //! functions of values. [`weights`] turns regrets into weights, [`implied`] a forecaster's expected
 //! losses into the value they imply, [`combine`] weighs values, [`leave_out`] repeats it without
-//! one actor or with one alone, [`interval`] says how far apart the values lie. Absent on purpose: clocks, stores, and where submissions come from.
+//! one actor or with one alone, [`interval`] says how far apart the values lie. Absent on purpose:
+//! clocks, stores, and where submissions come from.
 
 pub mod combine;
 pub mod implied;

@@ -168,8 +168,9 @@ impl Inference {
         .await
     }
 
-    /// Returns the regret of `actor`, who does `role`, on `topic`, and the nonce it was learned from last.
-    /// The nonce is 0 where the actor has none of its own: then it is what a newcomer starts from.
+    /// Returns the regret of `actor`, who does `role`, on `topic`, and the nonce it was learned
+    /// from last. The nonce is 0 where the actor has none of its own: then it is what a newcomer
+    /// starts from.
     ///
     /// # Errors
     /// [`InferenceError`] if there is no such topic, or the file fails.

@@ -118,8 +118,8 @@ impl Runner {
         });
     }
 
-    /// Does what is due at each block, until its topic is deleted or it is dropped. Cancel-safe: what was not done is still
-    /// due at the next start.
+    /// Does what is due at each block, until its topic is deleted or it is dropped. Cancel-safe:
+    /// what was not done is still due at the next start.
     async fn run(mut self) {
         while self.inference.topic(self.topic.id).is_some() {
             let height = self.inference.chain().height();

@@ -1,6 +1,6 @@
-//! `GET /emissions/{version}/network_inferences/{topic_id}?from=&to=&limit=`: a topic's past bundles,
-//! page by page from the newest. Ours: the chain tells one at a time. A page is read while it is sent, one
-//! bundle after the other.
+//! `GET /emissions/{version}/network_inferences/{topic_id}?from=&to=&limit=`: a topic's past
+//! bundles, page by page from the newest. Ours: the chain tells one at a time. A page is read while
+//! it is sent, one bundle after the other.
 
 use std::{future::ready, io, iter::once};
 

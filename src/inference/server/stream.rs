@@ -72,7 +72,8 @@ pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
 }
 
 impl Reader {
-    /// The next event, or a comment where there is no news: piece by piece, its data in one line. None once the service stops.
+    /// The next event, or a comment where there is no news: piece by piece, its data in one line.
+    /// None once the service stops.
     async fn next(&mut self) -> Option<Pieces> {
         loop {
             select! {

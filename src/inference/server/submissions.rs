@@ -1,8 +1,8 @@
 //! `POST /api/v1/topics/{topic_id}/submissions`: takes a worker's payload for an epoch. On the answer
 //! it is durable.
 //!
-//! With `dry_run` it is only checked. A payload counts for the address of the key that sends it. A key that names `model` has an
-//! address for each name, so that it can run several workers.
+//! With `dry_run` it is only checked. A payload counts for the address of the key that sends it. A
+//! key that names `model` has an address for each name, so that it can run several workers.
 
 use std::collections::BTreeMap;
 

@@ -97,7 +97,8 @@ impl Store {
     }
 
     /// Learns from the epoch `nonce` what `teach` makes of its bundle and of all that was learned
-    /// before; gives it up where it makes nothing. Returns what is learned then, or none where the epoch was not closed or was learned from.
+    /// before; gives it up where it makes nothing. Returns what is learned then, or none where the
+    /// epoch was not closed or was learned from.
     ///
     /// # Errors
     /// As [`Self::blocks`].

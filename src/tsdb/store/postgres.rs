@@ -5,8 +5,9 @@
 //! whichever service made them, and a row's number counts within its dataset. Statements are for many
 //! rows each: a round trip costs as much as a hundred rows.
 //!
-//! Where the database has standbys, pages are read there once those have what callers of this service have
-//! seen. The rest is read on the primary, or on a standby that has all of it while it is lost.
+//! Where the database has standbys, pages are read there once those have what callers of this
+//! service have seen. The rest is read on the primary, or on a standby that has all of it while it
+//! is lost.
 //!
 //! The connections live on a small runtime of their own. So reads can block any thread, as the contract
 //! has it, and a write goes on when its caller is gone.

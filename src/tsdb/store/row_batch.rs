@@ -35,8 +35,8 @@ pub struct RowBatch<'a> {
     rows: Box<dyn FnOnce() -> Result<Rows> + 'a>,
 }
 
-/// Receives batches in the order of their timestamps, and returns whether to go on. An error of its own, or of
-/// [`RowBatch::rows`], ends the scan with it.
+/// Receives batches in the order of their timestamps, and returns whether to go on. An error of its
+/// own, or of [`RowBatch::rows`], ends the scan with it.
 pub type VisitBatch<'a> = &'a mut dyn FnMut(RowBatch<'_>) -> Result<ControlFlow<()>>;
 
 impl<'a> RowBatch<'a> {

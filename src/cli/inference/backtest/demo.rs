@@ -91,8 +91,8 @@ impl Model for Guest {
     }
 }
 
-/// Runs both topics over the rows of each seed, from 1 to `n_seeds`, in `n_epochs` to learn from, several at once, and prints a line for each, in
-/// their order: JSON if `is_json`.
+/// Runs both topics over the rows of each seed, from 1 to `n_seeds`, in `n_epochs` to learn from,
+/// several at once, and prints a line for each, in their order: JSON if `is_json`.
 ///
 /// # Errors
 /// If a predictor cannot be run, or an epoch cannot be combined.

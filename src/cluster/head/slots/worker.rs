@@ -198,8 +198,8 @@ impl Worker {
         is_sharing || self.n_free() > 0 || !self.running.is_empty()
     }
 
-    /// What to send it of what this head wants, which could give it `n_waiting` more orders: none if it has
-    /// no other head, or knows already.
+    /// What to send it of what this head wants, which could give it `n_waiting` more orders: none
+    /// if it has no other head, or knows already.
     pub(super) fn take_want(&mut self, n_waiting: usize, now: Instant) -> Option<Want> {
         let known = self.offer.as_ref()?;
         let generation = known.generation?;

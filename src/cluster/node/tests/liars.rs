@@ -32,8 +32,9 @@ fn is_undisturbed(cluster: &Cluster) -> bool {
     parts.all(|part| part.state == "answered")
 }
 
-/// Has `n` requests for `n_nodes` executed by experienced workers among strangers that make up results,
-/// and returns how many answers were made up. A busy machine stalls workers: after that, others do the rest.
+/// Has `n` requests for `n_nodes` executed by experienced workers among strangers that make up
+/// results, and returns how many answers were made up. A busy machine stalls workers: after that,
+/// others do the rest.
 async fn n_forged(n_nodes: i64, n: usize) -> usize {
     let (mut n_undisturbed, mut n_forged) = (0, 0);
     for _ in 0..CLUSTERS_MAX {

@@ -255,7 +255,8 @@ pub(crate) fn count_of(bytes: &[u8], mark: u8) -> usize {
     bytes.chunks(255).map(|part| usize::from(sum(part))).sum()
 }
 
-/// The status of an answer, the framing of its body and the length of its head, once the head is complete.
+/// The status of an answer, the framing of its body and the length of its head, once the head is
+/// complete.
 fn head(received: &[u8]) -> Outcome<Option<(u16, Body, usize)>> {
     let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! `PostgreSQL` beside the service: `COPY` of plain rows, one client, on the same machine in the same run, in
-//! and out: out beside a service whose store is in the same server.
+//! `PostgreSQL` beside the service: `COPY` of plain rows, one client, on the same machine in the
+//! same run, in and out: out beside a service whose store is in the same server.
 
 use std::{
     fs,
@@ -75,8 +75,8 @@ pub(crate) async fn copy(asked: &Asked, n_rows: usize) -> Outcome<Option<[f64; 2
     Ok(Some(rates))
 }
 
-/// All rows as CSV out of a service that keeps them in a server, over HTTP, beside `COPY` out of a table of
-/// plain rows in the same server; none if there is no `PostgreSQL`.
+/// All rows as CSV out of a service that keeps them in a server, over HTTP, beside `COPY` out of a
+/// table of plain rows in the same server; none if there is no `PostgreSQL`.
 pub(crate) async fn bulk_csv(asked: &Asked) -> Outcome<Vec<Row>> {
     if Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_err() {
         return Ok(Vec::new());

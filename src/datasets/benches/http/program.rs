@@ -179,7 +179,8 @@ impl Bench {
     }
 }
 
-/// The program, with nothing of what the user of this machine has, and with its store in a database or not.
+/// The program, with nothing of what the user of this machine has, and with its store in a database
+/// or not.
 fn command(program: &Path, folder: &Path, store: Option<&str>) -> Command {
     let mut command = Command::new(program);
     command.env("HOME", folder).env_remove("TRIPTYCH_DATA_DIR").env_remove("TRIPTYCH_API_KEY");

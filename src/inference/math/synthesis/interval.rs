@@ -6,8 +6,9 @@ use super::Values;
 /// normal distribution, one, the middle, one above, two.
 pub const PERCENTILES: [f64; 5] = [2.28, 15.87, 50.0, 84.13, 97.72];
 
-/// Values that differ by this part (a few last digits) of themselves count as equal, as one that a forecaster implies
-/// and the inference it believes do. Equal ones stand in the order of their weights.
+/// Values that differ by this part (a few last digits) of themselves count as equal, as one that a
+/// forecaster implies and the inference it believes do. Equal ones stand in the order of their
+/// weights.
 const TIE: f64 = 1e-15;
 
 /// Returns the values at `percentiles` (0 to 100) among `values`, each of which counts for its

@@ -1,7 +1,8 @@
 //! The forecaster `wary`: what inferers lose when they stand apart, and when all of them do.
 //!
 //! For each inferer it fits its past losses by two numbers: how far it was from the crowd, and how
-//! far all were on average. An inferer that is right when it stands apart differs from one that errs then.
+//! far all were on average. An inferer that is right when it stands apart differs from one that
+//! errs then.
 
 use std::collections::BTreeMap;
 

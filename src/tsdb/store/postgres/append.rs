@@ -3,10 +3,10 @@
 //! As in the embedded store a few rows go to the tail, many go to chunks at once, and late rows stay in
 //! the tail, which wins over the chunks, until there are many of them.
 //!
-//! What rows after all others change follows from the state of the dataset alone. The state that an append
-//! left is remembered; while nobody else changes the dataset, which the statement tests, the next append
-//! is that statement: one round trip in place of ten. Defended by the row "ingest in PostgreSQL" of the
-//! bench `figures`.
+//! What rows after all others change follows from the state of the dataset alone. The state that an
+//! append left is remembered; while nobody else changes the dataset, which the statement tests, the
+//! next append is that statement: one round trip in place of ten. Defended by the row "ingest in
+//! PostgreSQL" of the bench `figures`.
 
 use std::io;
 

@@ -15,8 +15,8 @@ const STEP_BATCHES: i64 = 10_000;
 
 /// The batch that `writer` calls `key`, unless its dataset is gone.
 ///
-/// Its lock is a write, which a server with standbys reports once they have all that came before. A server
-/// that crashed while it waited for them has the batch, and they may not.
+/// Its lock is a write, which a server with standbys reports once they have all that came before. A
+/// server that crashed while it waited for them has the batch, and they may not.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
@@ -57,10 +57,10 @@ impl BatchLists {
     }
 }
 
-/// The statement that stores batches of dataset `$1` and revision `$2`, in the lists from `$3` to `$6`, if
-/// `condition` holds. Those that are stored already it leaves out, unless their dataset is gone. Where
-/// another transaction is storing one of them, it waits for its end: in one order, so that two do not
-/// wait for each other.
+/// The statement that stores batches of dataset `$1` and revision `$2`, in the lists from `$3` to
+/// `$6`, if `condition` holds. Those that are stored already it leaves out, unless their dataset is
+/// gone. Where another transaction is storing one of them, it waits for its end: in one order, so
+/// that two do not wait for each other.
 pub(super) fn insert(condition: &str) -> String {
     format!(
         "INSERT INTO batches (writer, batch, dataset, revision, rows, digest, at)

@@ -1,5 +1,6 @@
-//! Background maintenance in small transactions between writes: frees the space of deleted datasets, packs
-//! buckets and late rows, and lets go of old entries of the feed and of old batches.
+//! Background maintenance in small transactions between writes: frees the space of deleted
+//! datasets, packs buckets and late rows, and lets go of old entries of the feed and of old
+//! batches.
 //!
 //! Every service on the database does it; a dataset that one of them has locked is left to that one.
 
@@ -25,7 +26,8 @@ const FEED_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Entries of the feed that one step removes at most.
 const FEED_STEP: i64 = 10_000;
 
-/// Looks for old entries of the feed and old batches each time that it has looked for other work so often.
+/// Looks for old entries of the feed and old batches each time that it has looked for other work so
+/// often.
 const LOOKS_PER_TRIM: u32 = 60;
 
 /// Looks for work until it is dropped.

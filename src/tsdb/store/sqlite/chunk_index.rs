@@ -18,8 +18,8 @@ use super::{
 };
 use crate::span::{Order, Span};
 
-/// The maximum size of all cached indexes: those of some 400 000 chunks, which hold 400 million rows. Those
-/// that were used last stay.
+/// The maximum size of all cached indexes: those of some 400 000 chunks, which hold 400 million
+/// rows. Those that were used last stay.
 const BYTES_MAX: usize = 16 << 20;
 
 /// The size of an index beside its entries, about.

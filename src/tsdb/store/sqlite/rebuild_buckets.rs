@@ -1,7 +1,8 @@
 //! Rebuilds the buckets of many spans on as many threads as there are processors.
 //!
-//! Defended by the rows "1000 late rows" of the bench `figures`. Most of the work is reading chunks. The writer reads in its transaction; the others read the last
-//! commit, which is the same to them as long as the transaction has not changed the dataset.
+//! Defended by the rows "1000 late rows" of the bench `figures`. Most of the work is reading
+//! chunks. The writer reads in its transaction; the others read the last commit, which is the same
+//! to them as long as the transaction has not changed the dataset.
 
 use std::{
     iter,

@@ -43,8 +43,8 @@ impl Form {
         merged
     }
 
-    /// The datasets whose names contain the typed text, and the index of an exact match; all datasets where
-    /// there is one. `None` where standard input names no dataset.
+    /// The datasets whose names contain the typed text, and the index of an exact match; all
+    /// datasets where there is one. `None` where standard input names no dataset.
     pub(crate) fn dataset_matches(&self) -> (Vec<&String>, Option<usize>) {
         if self.source != Source::Rows {
             return (Vec::new(), None);
