@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from processes import Process, free_port, wait_until
+from processes import Process, create_key, free_port, wait_until
 from wire import call
 
 N_REPLICAS = 3
@@ -45,12 +45,7 @@ class Servers:
         self.database, self.psql = database, psql
         self.datasets_port = free_port()
         self.ports = [free_port() for _ in range(N_REPLICAS)]
-        told = subprocess.run(
-            [program, "keys", "create", "owner", "--database", database],
-            capture_output=True, text=True, check=True,
-        ).stdout
-        at = told.index("UP-")
-        self.key = told[at : at + 27]
+        self.key = create_key(program, database)
         os.environ["TRIPTYCH_API_KEY"] = self.key
         shared = ["--unlimited-loopback", "--store", database]
         serve = [program, "datasets", "serve", *shared, *self.place(home, self.datasets_port)]

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+
+from processes import create_key, free_port
 
 STARTS_WITHIN_S = 60
 N_DATASETS = 3
@@ -24,23 +25,12 @@ ROWS_EACH = 20
 BATCHES_AFTER = 30
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 class Service:
     """The program serving datasets out of the database."""
 
     def __init__(self, program, database, folder):
         self.command = [program, "datasets", "serve", "--unlimited-loopback", "--store", database]
-        told = subprocess.run(
-            [program, "keys", "create", "owner", "--database", database],
-            capture_output=True, text=True, check=True,
-        ).stdout
-        at = told.index("UP-")
-        self.key = told[at : at + 27]
+        self.key = create_key(program, database)
         self.log_path = pathlib.Path(folder) / "log"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"

@@ -14,4 +14,4 @@ cd "$(dirname "$0")"
     --command 'CREATE DATABASE copies'
 export TRIPTYCH_TEST_POSTGRES="postgres://postgres@127.0.0.1:$port"
 cargo test --quiet --tests -- --ignored postgres from_a_database tests::replicas several_services
-python3 -B check.py "$program" "$TRIPTYCH_TEST_POSTGRES/rows" "$folder" "${control[@]}"
+PYTHONPATH=$PWD/../replicas python3 -B check.py "$program" "$TRIPTYCH_TEST_POSTGRES/rows" "$folder" "${control[@]}"

@@ -1,6 +1,7 @@
 """Processes that tests start, kill and start again, and waiting for what they do."""
 
 import asyncio
+import json
 import pathlib
 import random
 import socket
@@ -24,6 +25,13 @@ def free_port():
             except OSError:
                 continue
             return port
+
+
+def create_key(program, database):
+    """The secret of a new key of the services on a database."""
+    command = [program, "keys", "create", "owner", "--json", "--database", database]
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return json.loads(made)["api_key"]
 
 
 async def wait_until(is_so, what, within_s=WITHIN_S):

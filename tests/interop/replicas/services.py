@@ -1,10 +1,9 @@
 """Dataset services on one database, the NATS servers between them, and the balancer before them."""
 
 import pathlib
-import subprocess
 import sys
 
-from processes import Process, free_port
+from processes import Process, create_key, free_port
 from wire import call
 
 N_REPLICAS = 3
@@ -35,12 +34,7 @@ class Services:
 
     def serve(self, program, database):
         """Creates a key, and starts the services."""
-        told = subprocess.run(
-            [program, "keys", "create", "owner", "--database", database],
-            capture_output=True, text=True, check=True,
-        ).stdout
-        at = told.index("UP-")
-        self.key = told[at : at + 27]
+        self.key = create_key(program, database)
         serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0"]
         serve += ["--fanout", ",".join(f"nats://127.0.0.1:{port}" for port in self.nats_ports)]
         for n, port in enumerate(self.ports):
