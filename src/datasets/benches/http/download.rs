@@ -27,7 +27,7 @@ const MEMORY_BAR_MIB: f64 = 64.0;
 /// How many times as fast as compressed on the fly what was compressed before should be.
 const GZIP_BAR: f64 = 5.0;
 
-/// How often each download is taken. The best is told, since others use the machine too.
+/// How often each download is taken. Only the best counts, since others use the machine too.
 const N_TAKES: usize = 3;
 
 /// What a download came to.

@@ -35,7 +35,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 /// Rows of a part of the data: about what a client sends at a time.
 const PART_ROWS: usize = 1_000;
 
-/// How often each download is taken. The best is told, since others use the machine too.
+/// How often each download is taken. Only the best counts, since others use the machine too.
 const N_TAKES: usize = 5;
 
 /// Bytes that are read from the server at a time.

@@ -222,7 +222,7 @@ async fn an_append_notices_what_others_changed() {
 }
 
 /// Appends a row while another transaction has the dataset's lock, ends the connection under it, runs
-/// `meanwhile` in that transaction, and returns what became of the append.
+/// `meanwhile` in that transaction, and returns the outcome of the append.
 async fn append_on_a_cut_connection(meanwhile: &'static str) -> (String, Result<Appended>) {
     let url = new_database();
     let store = open(&url);
