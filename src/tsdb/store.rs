@@ -8,6 +8,7 @@
 
 pub mod batch;
 pub mod copying;
+pub mod objects;
 pub mod postgres;
 pub mod row_batch;
 mod series;
