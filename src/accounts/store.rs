@@ -43,7 +43,6 @@ impl From<OpenError> for AccountsError {
 }
 
 /// A statement and its parameters.
-#[derive(Debug)]
 struct Statement {
     sql: Cow<'static, str>,
     values: Vec<Value>,

@@ -5,8 +5,9 @@
 //! [`DatabaseFiles`](files::DatabaseFiles) notices that the files of an open database were
 //! replaced, [`space`] tracks whether the disk has room, [`Statements`](statement::Statements) runs
 //! statements that are prepared once, and [`DatabaseFault`](fault::DatabaseFault) says what an
-//! error means. [`postgres`] is its counterpart for a server. [`copy`](mod@copy) moves the rows of
-//! a room from one engine to the other. Deliberately absent: tables and queries, which belong to
+//! error means. [`postgres`] is its counterpart for a server. [`sql`] has the values and rows of
+//! statements that run on either, and [`copy`](mod@copy) moves the rows of a room from one to the
+//! other. Deliberately absent: tables and queries, which belong to
 //! the stores, and migrations: a file or a schema of another version is refused.
 
 pub mod connection;
@@ -15,5 +16,6 @@ pub mod fault;
 pub mod files;
 pub mod postgres;
 pub mod space;
+pub mod sql;
 pub mod statement;
 pub mod writer;

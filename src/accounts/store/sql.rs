@@ -1,17 +1,13 @@
 //! Statements in the SQL that both engines understand, with their values and rows.
 //!
-//! A parameter is `?1`, or `$1` by the time PostgreSQL sees it. All numbers are `bigint`.
+//! See [`db::sql`].
 
-use db::{postgres::fault::unsigned, statement::Statements as _};
-use rusqlite::{
-    Connection, Row as FileRow, params_from_iter,
-    types::{FromSql, Null, ToSql, ToSqlOutput},
+use db::{
+    sql::{self, query},
+    statement::Statements as _,
 };
-use sqlx::{
-    AssertSqlSafe, Decode, PgConnection, Postgres, Row as _, Type,
-    postgres::{PgArguments, PgRow},
-    query::Query,
-};
+use rusqlite::Connection;
+use sqlx::PgConnection;
 
 use crate::AccountsError;
 
@@ -21,12 +17,7 @@ pub(super) const RENEW_KEYS_VERSION: &str =
     "UPDATE keys_version SET version = hashtextextended(gen_random_uuid()::text, 0)";
 
 /// The value of a parameter; `None` is null.
-#[derive(Debug, Clone)]
-pub(crate) enum Value {
-    Number(Option<i64>),
-    Text(Option<String>),
-    Bytes(Vec<u8>),
-}
+pub(crate) type Value = Box<dyn sql::Value + Send + Sync>;
 
 /// A connection to either engine: in the transaction of a write, or for one statement.
 #[derive(Debug)]
@@ -36,17 +27,14 @@ pub(crate) enum Session<'c> {
 }
 
 /// A row of a result.
-pub(crate) enum Row<'r> {
-    File(&'r FileRow<'r>),
-    Database(&'r PgRow),
-}
+pub(crate) type Row<'r> = sql::Row<'r, AccountsError>;
 
 /// Reads a row.
 pub(crate) type ReadRow<T> = fn(&Row<'_>) -> Result<T, AccountsError>;
 
 /// Parameters in their order.
 macro_rules! values {
-    ($($value:expr),* $(,)?) => { [$($crate::store::sql::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => { [$(Box::new($value) as $crate::store::sql::Value),*] };
 }
 pub(crate) use values;
 
@@ -55,11 +43,11 @@ impl Session<'_> {
     pub(crate) async fn run(&mut self, sql: &str, values: &[Value]) -> Result<u64, AccountsError> {
         match self {
             Self::File(connection) => {
-                let n_changed = connection.run(sql, params_from_iter(values))?;
+                let n_changed = connection.run(sql, sql::params(each(values)))?;
                 Ok(u64::try_from(n_changed).unwrap_or(u64::MAX))
             }
             Self::Database(connection) => {
-                let done = bind(sql, values).execute(&mut **connection).await?;
+                let done = query(sql, each(values))?.execute(&mut **connection).await?;
                 Ok(done.rows_affected())
             }
         }
@@ -74,12 +62,12 @@ impl Session<'_> {
     ) -> Result<Vec<T>, AccountsError> {
         match self {
             Self::File(connection) => {
-                let read = |row: &FileRow<'_>| Ok(read(&Row::File(row)));
-                connection.all(sql, params_from_iter(values), read)?.into_iter().collect()
+                let read = |row: &rusqlite::Row<'_>| Ok(read(&Row::from(row)));
+                connection.all(sql, sql::params(each(values)), read)?.into_iter().collect()
             }
             Self::Database(connection) => {
-                let rows = bind(sql, values).fetch_all(&mut **connection).await?;
-                rows.iter().map(|row| read(&Row::Database(row))).collect()
+                let rows = query(sql, each(values))?.fetch_all(&mut **connection).await?;
+                rows.iter().map(|row| read(&Row::from(row))).collect()
             }
         }
     }
@@ -104,74 +92,6 @@ impl Session<'_> {
     }
 }
 
-impl Row<'_> {
-    /// The value of a column, counted from 0.
-    pub(crate) fn get<T>(&self, idx: usize) -> Result<T, AccountsError>
-    where
-        T: FromSql + Type<Postgres> + for<'r> Decode<'r, Postgres>,
-    {
-        match self {
-            Self::File(row) => Ok(row.get(idx)?),
-            Self::Database(row) => Ok(row.try_get(idx)?),
-        }
-    }
-
-    /// A number that is not negative, or null.
-    pub(crate) fn get_unsigned<T: TryFrom<i64>>(
-        &self,
-        idx: usize,
-    ) -> Result<Option<T>, AccountsError> {
-        Ok(self.get::<Option<i64>>(idx)?.map(unsigned).transpose()?)
-    }
-}
-
-/// The statement as PostgreSQL takes it. Its text is this room's own.
-fn bind<'v>(sql: &str, values: &'v [Value]) -> Query<'v, Postgres, PgArguments> {
-    let query = sqlx::query(AssertSqlSafe(sql.replace('?', "$")));
-    values.iter().fold(query, |query, value| match value {
-        Value::Number(number) => query.bind(number),
-        Value::Text(text) => query.bind(text),
-        Value::Bytes(bytes) => query.bind(bytes),
-    })
-}
-
-impl ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        match self {
-            Self::Number(Some(number)) => number.to_sql(),
-            Self::Text(Some(text)) => text.to_sql(),
-            Self::Bytes(bytes) => bytes.to_sql(),
-            Self::Number(None) | Self::Text(None) => Ok(Null.into()),
-        }
-    }
-}
-
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Self::Number(Some(number))
-    }
-}
-
-impl From<Option<i64>> for Value {
-    fn from(number: Option<i64>) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(Some(text))
-    }
-}
-
-impl From<Option<String>> for Value {
-    fn from(text: Option<String>) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<[u8; 32]> for Value {
-    fn from(hash: [u8; 32]) -> Self {
-        Self::Bytes(hash.into())
-    }
+fn each(values: &[Value]) -> impl Iterator<Item = &dyn sql::Value> {
+    values.iter().map(|value| &**value as &dyn sql::Value)
 }

@@ -1,18 +1,17 @@
 //! Statements to the database that holds a network, in the SQL that its engines share.
 //!
-//! Parameters are `?1`, `?2` and so on. Integers have 64 bits, and a Boolean is one; texts compare by
-//! their bytes. A statement that changes rows names the columns by which it conflicts.
+//! Values and rows are as [`db::sql`] has them: a Boolean is an integer. Texts compare by their bytes. A
+//! statement that changes rows names the columns by which it conflicts.
 
 use std::{cell::RefCell, future::Future, time::Duration};
 
-use db::postgres::fault::timed_out;
-use futures::executor::block_on;
-use rusqlite::{Connection, OptionalExtension as _, ToSql, params_from_iter, types::FromSql};
-use sqlx::{
-    Arguments as _, AssertSqlSafe, Decode, Encode, PgConnection, Postgres, Row as _, Type,
-    postgres::{PgArguments, PgRow},
-    query::Query,
+use db::{
+    postgres::fault::timed_out,
+    sql::{self, Column, Value},
 };
+use futures::executor::block_on;
+use rusqlite::{Connection, OptionalExtension as _, Params};
+use sqlx::{PgConnection, Postgres, postgres::PgArguments, query::Query};
 use tokio::{task::unconstrained, time::timeout};
 
 use super::StoreError;
@@ -29,10 +28,7 @@ enum Engine<'c> {
 }
 
 /// A row that a statement gives.
-pub(super) enum Row<'r> {
-    Sqlite(&'r rusqlite::Row<'r>),
-    Postgres(&'r PgRow),
-}
+pub(super) type Row<'r> = sql::Row<'r, StoreError>;
 
 /// What a service that changes an epoch needs of it until the end of its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,28 +39,11 @@ pub(super) enum Lock {
     Exclusive,
 }
 
-/// A value that a statement takes.
-pub(super) trait Value: ToSql {
-    /// Adds it to the arguments of a statement of PostgreSQL.
-    fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error>;
-}
-
-/// A value of a row.
-pub(super) trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
-
 /// The values that a statement takes, in order.
 pub(super) trait Values: Sized {
     /// Does `work` with all of them.
     fn lend<T>(self, work: impl FnOnce(&[&dyn Value]) -> T) -> T;
 }
-
-impl<T: ToSql + for<'q> Encode<'q, Postgres> + Type<Postgres>> Value for T {
-    fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error> {
-        arguments.add(self).map_err(sqlx::Error::Encode)
-    }
-}
-
-impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
 
 impl<V: Value, const N: usize> Values for [V; N] {
     fn lend<T>(self, work: impl FnOnce(&[&dyn Value]) -> T) -> T {
@@ -81,7 +60,7 @@ impl Values for &[&dyn Value] {
 /// Values of several types.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
-        &[$(&$value as &dyn $crate::store::session::Value),*] as &[&dyn $crate::store::session::Value]
+        &[$(&$value as &dyn db::sql::Value),*] as &[&dyn db::sql::Value]
     };
 }
 pub(super) use values;
@@ -134,7 +113,7 @@ impl Session<'_> {
         match &self.0 {
             Engine::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
             Engine::Postgres(connection) => {
-                let batch = sqlx::raw_sql(AssertSqlSafe(sql));
+                let batch = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
                 wait(batch.execute(&mut **connection.borrow_mut()))?;
                 Ok(())
             }
@@ -151,14 +130,14 @@ impl Session<'_> {
         match &self.0 {
             Engine::Sqlite(connection) => {
                 let mut statement = connection.prepare_cached(sql)?;
-                let read = |row: &rusqlite::Row<'_>| Ok(read(&Row::Sqlite(row)));
+                let read = |row: &rusqlite::Row<'_>| Ok(read(&Row::from(row)));
                 let found = values.lend(|values| statement.query_row(bound(values), read));
                 found.optional()?.transpose()
             }
             Engine::Postgres(connection) => {
                 let query = query(sql, values)?;
                 let found = wait(query.fetch_optional(&mut **connection.borrow_mut()))?;
-                found.map(|row| read(&Row::Postgres(&row))).transpose()
+                found.map(|row| read(&Row::from(&row))).transpose()
             }
         }
     }
@@ -177,7 +156,7 @@ impl Session<'_> {
                     let mut rows = statement.query(bound(values))?;
                     let mut all = Vec::new();
                     while let Some(row) = rows.next()? {
-                        all.push(read(&Row::Sqlite(row))?);
+                        all.push(read(&Row::from(row))?);
                     }
                     Ok(all)
                 })
@@ -185,7 +164,7 @@ impl Session<'_> {
             Engine::Postgres(connection) => {
                 let query = query(sql, values)?;
                 let rows = wait(query.fetch_all(&mut **connection.borrow_mut()))?;
-                rows.iter().map(|row| read(&Row::Postgres(row))).collect()
+                rows.iter().map(|row| read(&Row::from(row))).collect()
             }
         }
     }
@@ -194,16 +173,6 @@ impl Session<'_> {
     pub(super) fn value<T: Column>(&self, sql: &str, values: impl Values) -> Result<T, StoreError> {
         let found = self.find(sql, values, |row| row.get(0))?;
         found.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
-    }
-}
-
-impl Row<'_> {
-    /// The value of column `idx`, counted from 0.
-    pub(super) fn get<T: Column>(&self, idx: usize) -> Result<T, StoreError> {
-        match self {
-            Self::Sqlite(row) => Ok(row.get(idx)?),
-            Self::Postgres(row) => Ok(row.try_get(idx)?),
-        }
     }
 }
 
@@ -221,11 +190,9 @@ fn query(
     sql: &str,
     values: impl Values,
 ) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
-    let mut arguments = PgArguments::default();
-    values.lend(|values| values.iter().try_for_each(|value| value.add_to(&mut arguments)))?;
-    Ok(sqlx::query_with(AssertSqlSafe(sql.replace('?', "$")), arguments))
+    values.lend(|values| sql::query(sql, values.iter().copied()))
 }
 
-fn bound<'v>(values: &'v [&'v dyn Value]) -> impl rusqlite::Params + 'v {
-    params_from_iter(values.iter().map(|value| *value as &dyn ToSql))
+fn bound<'v>(values: &'v [&'v dyn Value]) -> impl Params + 'v {
+    sql::params(values.iter().copied())
 }

@@ -70,6 +70,7 @@ const FENCES: &[Fence] = &[
             "src/accounts/tests",
             "src/db/copy",
             "src/db/postgres",
+            "src/db/sql.rs",
             "src/tsdb/store/postgres",
             "src/inference/store/database",
             "src/inference/store/session.rs",

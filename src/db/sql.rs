@@ -1,0 +1,100 @@
+//! Statements in the SQL that both engines understand: their values and their rows.
+//!
+//! A parameter is `?1`, and `$1` by the time PostgreSQL sees it. All integers have 64 bits. Deliberately
+//! absent: running statements, which a room does on the threads that it has for it.
+
+use std::marker::PhantomData;
+
+use rusqlite::{Params, ToSql, params_from_iter, types::FromSql};
+use sqlx::{
+    Arguments as _, AssertSqlSafe, Decode, Encode, Postgres, Row as _, Type,
+    postgres::{PgArguments, PgRow},
+    query::Query,
+};
+
+use crate::postgres::fault::unsigned;
+
+/// A value that a statement takes.
+pub trait Value: ToSql {
+    /// Adds it to the arguments of a statement of PostgreSQL.
+    ///
+    /// # Errors
+    /// It cannot be encoded.
+    fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error>;
+}
+
+/// A value of a row.
+pub trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
+
+/// A row that a statement gives to a room whose error is `E`.
+#[derive(Debug)]
+pub struct Row<'r, E> {
+    row: RowOf<'r>,
+    error: PhantomData<fn() -> E>,
+}
+
+#[derive(derive_more::Debug)]
+enum RowOf<'r> {
+    Sqlite(#[debug(skip)] &'r rusqlite::Row<'r>),
+    Postgres(#[debug(skip)] &'r PgRow),
+}
+
+impl<T: ToSql + for<'q> Encode<'q, Postgres> + Type<Postgres>> Value for T {
+    fn add_to(&self, arguments: &mut PgArguments) -> Result<(), sqlx::Error> {
+        arguments.add(self).map_err(sqlx::Error::Encode)
+    }
+}
+
+impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
+
+impl<'r, E> From<&'r rusqlite::Row<'r>> for Row<'r, E> {
+    fn from(row: &'r rusqlite::Row<'r>) -> Self {
+        Self { row: RowOf::Sqlite(row), error: PhantomData }
+    }
+}
+
+impl<'r, E> From<&'r PgRow> for Row<'r, E> {
+    fn from(row: &'r PgRow) -> Self {
+        Self { row: RowOf::Postgres(row), error: PhantomData }
+    }
+}
+
+impl<E: From<rusqlite::Error> + From<sqlx::Error>> Row<'_, E> {
+    /// The value of column `idx`, counted from 0.
+    ///
+    /// # Errors
+    /// There is no such column, or none of this type.
+    pub fn get<T: Column>(&self, idx: usize) -> Result<T, E> {
+        match self.row {
+            RowOf::Sqlite(row) => Ok(row.get(idx)?),
+            RowOf::Postgres(row) => Ok(row.try_get(idx)?),
+        }
+    }
+
+    /// The number of column `idx`, which is not negative; `None` for null.
+    ///
+    /// # Errors
+    /// As [`Self::get`], or the number is negative or too large.
+    pub fn get_unsigned<T: TryFrom<i64>>(&self, idx: usize) -> Result<Option<T>, E> {
+        Ok(self.get::<Option<i64>>(idx)?.map(unsigned).transpose()?)
+    }
+}
+
+/// The statement `sql` with `values`, as PostgreSQL takes it. Its text is the caller's own, whatever the
+/// values are.
+///
+/// # Errors
+/// A value cannot be encoded.
+pub fn query<'v>(
+    sql: &str,
+    values: impl IntoIterator<Item = &'v dyn Value>,
+) -> Result<Query<'static, Postgres, PgArguments>, sqlx::Error> {
+    let mut arguments = PgArguments::default();
+    values.into_iter().try_for_each(|value| value.add_to(&mut arguments))?;
+    Ok(sqlx::query_with(AssertSqlSafe(sql.replace('?', "$")), arguments))
+}
+
+/// The values of a statement as SQLite takes them.
+pub fn params<'v>(values: impl IntoIterator<Item = &'v dyn Value>) -> impl Params {
+    params_from_iter(values.into_iter().map(|value| value as &dyn ToSql))
+}
