@@ -5,6 +5,7 @@
 //! and PostgreSQL what they mean.
 
 mod error;
+mod figures;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -21,8 +22,10 @@ use object_store::{
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use self::figures::Counts;
 pub use self::{
     error::ObjectError,
+    figures::ObjectFigures,
     url::{ColdUrl, ColdUrlError},
 };
 
@@ -65,6 +68,7 @@ pub struct Objects {
     store: Arc<dyn ObjectStore>,
     /// Where they are, for messages.
     place: Arc<str>,
+    counts: Arc<Counts>,
 }
 
 /// An object that is there.
@@ -112,12 +116,21 @@ impl Objects {
         }
         let bucket = builder.build().map_err(|error| ObjectError::Prepare(error.into()))?;
         let store = PrefixStore::new(bucket, url.prefix());
-        Ok(Self { store: Arc::new(store), place: url.to_string().into() })
+        Ok(Self::new(store, url.to_string()))
     }
 
     /// Returns a bucket of its own in memory, for tests.
     pub fn in_memory() -> Self {
-        Self { store: Arc::new(InMemory::new()), place: "memory".into() }
+        Self::new(InMemory::new(), "memory".to_owned())
+    }
+
+    fn new(store: impl ObjectStore, place: String) -> Self {
+        Self { store: Arc::new(store), place: place.into(), counts: Arc::default() }
+    }
+
+    /// What was done with objects since this was opened, by all clones together.
+    pub fn figures(&self) -> ObjectFigures {
+        self.counts.read()
     }
 
     /// Writes an object, which is durable when this returns. One of this key is replaced.
@@ -126,13 +139,14 @@ impl Objects {
     /// [`ObjectError`].
     pub async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
         let path = path(key)?;
-        within(WRITE_WITHIN, async {
-            match self.store.put(&path, bytes.into()).await {
-                Ok(_) => Ok(()),
-                Err(error) => Err(ObjectError::classify(key, error)),
-            }
-        })
-        .await
+        let n_bytes = bytes.len();
+        let put = async {
+            let put = self.store.put(&path, bytes.into()).await;
+            put.map_err(|error| ObjectError::classify(key, error))
+        };
+        self.within(WRITE_WITHIN, put).await?;
+        self.counts.add_written(n_bytes);
+        Ok(())
     }
 
     /// Reads ranges of bytes of an object, in their order. Near ones are read in one request.
@@ -146,7 +160,9 @@ impl Objects {
         }
         let path = path(key)?;
         let fetch = |range| self.read_range(key, &path, range);
-        within(READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES)).await
+        let read = self.within(READ_WITHIN, coalesce_ranges(ranges, fetch, GAP_BYTES)).await?;
+        self.counts.add_read(read.iter().map(Bytes::len).sum());
+        Ok(read)
     }
 
     /// Reads one range; no more and no less, which [`coalesce_ranges`] relies on.
@@ -192,7 +208,9 @@ impl Objects {
                 Err(error) => Err(error),
             }
         };
-        within(READ_WITHIN, deletion).await
+        self.within(READ_WITHIN, deletion).await?;
+        self.counts.add_deleted();
+        Ok(())
     }
 
     /// Lists objects below `folder`, or all where it is empty: those with keys after `after`, in the
@@ -218,7 +236,7 @@ impl Objects {
             n_bytes: meta.size,
             written: Timestamp::from_micros(meta.last_modified.timestamp_micros()),
         });
-        within(READ_WITHIN, objects.try_collect()).await
+        self.within(READ_WITHIN, objects.try_collect()).await
     }
 
     /// Writes an object, reads it, lists it and deletes it.
@@ -239,6 +257,16 @@ impl Objects {
     }
 }
 
+impl Objects {
+    /// Runs a request within a time limit, and counts it if it fails.
+    async fn within<T>(&self, limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let late = |elapsed| Err(ObjectError::Unreachable(Box::new(elapsed)));
+        let done = timeout(limit, work).await.unwrap_or_else(late);
+        self.counts.add_outcome(done.as_ref().err());
+        done
+    }
+}
+
 impl fmt::Display for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.place)
@@ -247,10 +275,4 @@ impl fmt::Display for Objects {
 
 fn path(key: &str) -> Result<Path> {
     Path::parse(key).map_err(|error| ObjectError::Prepare(error.into()))
-}
-
-async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(limit, work)
-        .await
-        .unwrap_or_else(|elapsed| Err(ObjectError::Unreachable(elapsed.into())))
 }

@@ -17,12 +17,10 @@ pub enum ObjectError {
     #[error("reach S3, which is down, overloaded or too slow")]
     Unreachable(#[source] Cause),
     /// The server does not know the credentials, or they lack a right.
-    #[error(
-        "use the bucket on S3, which refuses these credentials; check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and the rights to put, get, list and delete objects"
-    )]
+    #[error("use the bucket on S3, which refuses these credentials")]
     Denied(#[source] Cause),
     /// There is no such bucket.
-    #[error("find the bucket on S3; create it, or correct its name, endpoint or region")]
+    #[error("find the bucket on S3")]
     NoBucket(#[source] Cause),
     /// There is no such object. Somebody deleted it, or a rule of the bucket did.
     #[error("find object {key} on S3, which was deleted there")]
@@ -70,6 +68,24 @@ struct Refusal {
 }
 
 impl ObjectError {
+    /// What an operator can do about it.
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::Prepare(_) => "correct the variables that begin with AWS_",
+            Self::Unreachable(_) => {
+                "check that it runs, and its endpoint; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, unless the machine has a role"
+            }
+            Self::Denied(_) => {
+                "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; allow s3:PutObject, s3:GetObject and s3:DeleteObject on the objects, and s3:ListBucket on the bucket"
+            }
+            Self::NoBucket(_) => "create it, or correct its name, endpoint or region",
+            Self::Missing { .. } | Self::Short { .. } | Self::Unlike { .. } => {
+                "see what else writes to the bucket: its lifecycle rules, replication, people"
+            }
+            Self::Range { .. } | Self::Failed(_) => "see the log of the server",
+        }
+    }
+
     /// What `error` of a request for `key` means.
     pub(super) fn classify(key: &str, error: object_store::Error) -> Self {
         if let Some(transport) = transport(&error) {

@@ -61,6 +61,17 @@ async fn objects_are_listed_and_deleted() {
     assert_eq!(keys("7", None).await, ["7/a"]);
     let read = objects.read_ranges("7/b", from_ref(&(0..1))).await;
     assert!(matches!(read, Err(ObjectError::Missing { .. })), "{read:?}");
+
+    objects.read_ranges("7/a", &[0..1, 1..3]).await.unwrap();
+    let counted = ObjectFigures {
+        n_written: 4,
+        bytes_written: 12,
+        bytes_read: 3,
+        n_deleted: 2,
+        n_failed: 1,
+        is_lost: false,
+    };
+    assert_eq!(objects.figures(), counted);
 }
 
 #[test]
@@ -163,4 +174,32 @@ async fn a_server_that_is_gone_is_unreachable() {
     let objects = Objects::connect(&url.parse().unwrap(), credentials).unwrap();
     let put = objects.put("7/a", Bytes::from_static(b"row")).await;
     assert!(matches!(put, Err(ObjectError::Unreachable(_))), "{put:?}");
+    assert!(objects.figures().is_lost);
+}
+
+/// With the bucket in `TRIPTYCH_TEST_BUCKET`, an address, and credentials in the environment.
+#[tokio::test]
+#[ignore = "needs an S3 server"]
+async fn a_bucket_on_a_server_keeps_objects() {
+    let url = std::env::var("TRIPTYCH_TEST_BUCKET").expect("TRIPTYCH_TEST_BUCKET names a bucket");
+    let objects = Objects::open(&url.parse().unwrap()).unwrap();
+    objects.check().await.unwrap();
+
+    let folder = Uuid::new_v4().to_string();
+    let key = format!("{folder}/{}", Uuid::new_v4());
+    let bytes: Bytes = (0..5_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    objects.put(&key, bytes.clone()).await.unwrap();
+    let read = objects.read_ranges(&key, &[0..4, 19_000_000..20_000_000, 4..8]).await.unwrap();
+    assert_eq!(read, [bytes.slice(0..4), bytes.slice(19_000_000..), bytes.slice(4..8)]);
+    for range in [19_999_999..20_000_001, 20_000_000..20_000_001, 30_000_000..30_000_001] {
+        let read = objects.read_ranges(&key, from_ref(&range)).await;
+        assert!(matches!(read, Err(ObjectError::Short { n_bytes: 20_000_000, .. })), "{read:?}");
+    }
+    let listed = objects.list(&folder, None, 10).await.unwrap();
+    assert!(listed.len() == 1 && listed[0].key == key && listed[0].n_bytes == 20_000_000);
+    assert!(objects.list(&folder, Some(&key), 10).await.unwrap().is_empty());
+    objects.delete(&key).await.unwrap();
+    objects.delete(&key).await.unwrap();
+    let read = objects.read_ranges(&key, from_ref(&(0..1))).await;
+    assert!(matches!(read, Err(ObjectError::Missing { .. })), "{read:?}");
 }
