@@ -1,7 +1,9 @@
 //! `triptych doctor`: what is wrong with what is configured on this machine, and what to do about it.
 //!
-//! Nothing is changed: services are asked what anyone may ask, and files are opened as services do.
+//! Nothing is changed: services are asked what anyone may ask, and files are opened as services do. The
+//! object that is written to a bucket is deleted again.
 
+mod bucket;
 mod node;
 mod services;
 mod state;
@@ -12,6 +14,7 @@ use anyhow::bail;
 use clap::Args;
 use model::count::counted;
 use serde_json::json;
+use tsdb::store::objects::ColdUrl;
 
 use crate::cli::{config::AddressFlags, output, services::KeyFlag};
 
@@ -21,6 +24,7 @@ Examples:
   triptych doctor                                    what this user's commands and services use
   triptych doctor --listen :8081                     also whether that address is free to serve at
   triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
+  triptych doctor --cold s3://triptych/rows          also a bucket: writes, reads and deletes an object
   triptych doctor --json | jq 'select(.state != \"ok\")'
 
 Exit codes: 0 nothing is wrong, warnings aside; 1 something is, and the list says what to do.";
@@ -37,6 +41,9 @@ pub(crate) struct DoctorCommand {
     /// A file of options of a node, as for `triptych node --config`
     #[arg(long, value_name = "FILE")]
     node_config: Option<PathBuf>,
+    /// A bucket for old rows, as for `triptych datasets serve --cold`
+    #[arg(long, env = "TRIPTYCH_COLD", value_name = "URL")]
+    cold: Option<ColdUrl>,
     /// Print a line of JSON for each check
     #[arg(long)]
     json: bool,
@@ -94,7 +101,7 @@ impl Finding {
 /// # Errors
 /// If something is wrong.
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
-    let DoctorCommand { data_dir, listen, node_config, json, addresses, key } = command;
+    let DoctorCommand { data_dir, listen, node_config, cold, json, addresses, key } = command;
     let mut findings = services::check(addresses, key).await;
     findings.extend(state::check(data_dir).await);
     for address in &listen {
@@ -102,6 +109,9 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     }
     if let Some(path) = node_config {
         findings.extend(node::check(&path).await);
+    }
+    if let Some(url) = cold {
+        findings.push(bucket::check(&url).await);
     }
     if json {
         for Finding { what, state, seen, next } in &findings {

@@ -86,6 +86,15 @@ fn an_address_that_is_taken_is_wrong() {
 }
 
 #[test]
+fn a_bucket_that_is_not_there_is_wrong_and_credentials_stay_out_of_its_address() {
+    let home = Home::new().with("AWS_ACCESS_KEY_ID", "key").with("AWS_SECRET_ACCESS_KEY", "secret");
+    let said = home.run(&["doctor", "--cold", &format!("s3://rows/a?endpoint={NOBODY}")]);
+    check(&said, 1, "wrong", &["bucket s3://rows/a", "cannot reach S3", "check that it runs"]);
+    let said = home.run(&["doctor", "--cold", "s3://key:secret@rows"]);
+    assert!(said.code == 2 && said.err.contains("set AWS_ACCESS_KEY_ID"), "{said:?}");
+}
+
+#[test]
 fn the_file_of_a_node_is_checked_with_what_it_names() {
     let boot = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = boot.local_addr().unwrap().port();
