@@ -144,6 +144,9 @@ pub struct Transaction {
 pub enum Snapshot {
     /// Each statement: for work that is one alone, which saves two round trips.
     Statement,
+    /// Each statement, which locks what it reads: a write, so that what is read is where commits are
+    /// that were acknowledged.
+    LockedStatement,
     /// All statements of the work.
     Transaction,
 }
@@ -276,19 +279,20 @@ impl Connections {
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
-        let begin = match snapshot {
-            Snapshot::Statement => None,
-            Snapshot::Transaction => Some(BEGIN_READ),
+        let begin = async || match snapshot {
+            Snapshot::Statement => self.begin(None, None).await,
+            Snapshot::LockedStatement => self.begin(None, Some(self.permit_write().await?)).await,
+            Snapshot::Transaction => self.begin(Some(BEGIN_READ), None).await,
         };
         for _ in 0..self.n_max {
-            let done = async { self.begin(begin, None).await?.run(&work).await };
+            let done = async { begin().await?.run(&work).await };
             match timeout(self.done_within, done).await {
                 Ok(Err(error)) if error.unreachable_cause().is_some_and(is_lost) => {}
                 Ok(result) => return result,
                 Err(_) => return Err(timed_out().into()),
             }
         }
-        let done = async { self.begin(begin, None).await?.run(work).await };
+        let done = async { begin().await?.run(work).await };
         timeout(self.done_within, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
@@ -300,18 +304,27 @@ impl Connections {
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
     ) -> Result<T, E> {
-        let done = async { self.begin_write().await?.run(work).await };
+        let done = async { self.transact(Some(self.permit_write().await?), work).await };
         timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
     }
 
+    async fn transact<T, E: WorkError>(
+        &self,
+        permit: Option<OwnedSemaphorePermit>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
+    ) -> Result<T, E> {
+        self.begin(Some(BEGIN_WRITE), permit).await?.run(work).await
+    }
+
     /// Tests whether the database takes writes by `sql`, which changes nothing; after a write that
-    /// found its disk full also by one of a megabyte, which is undone.
+    /// found its disk full also by one of a megabyte, which is undone. It needs no permit, since it waits
+    /// for no standby.
     ///
     /// # Errors
     /// That of the database.
     pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
         let was_full = self.is_full.load(Ordering::Relaxed);
-        let check = self.write(|c| {
+        let check = self.transact(None, |c| {
             async move {
                 if was_full {
                     sqlx::raw_sql(TRY_SPACE).execute(&mut *c).await?;
@@ -321,7 +334,7 @@ impl Connections {
             }
             .boxed()
         });
-        check.await?;
+        timeout(DONE_WITHIN, check).await.unwrap_or_else(|_| Err(timed_out().into()))?;
         if was_full && self.is_full.swap(false, Ordering::Relaxed) {
             info!("the database's disk has space again");
         }

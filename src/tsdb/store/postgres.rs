@@ -295,7 +295,7 @@ impl Store for PostgresStore {
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
         let (connections, key) = (self.connections.clone(), key.clone());
         self.run(async move {
-            let find = connections.read_here(Snapshot::Statement, |c| {
+            let find = connections.read_here(Snapshot::LockedStatement, |c| {
                 let key = key.clone();
                 async move { batches::find(c, writer, &key).await }.boxed()
             });

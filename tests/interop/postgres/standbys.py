@@ -22,6 +22,10 @@ FIRST = 1_700_000_000
 # Reads of each round: several of them go to each standby.
 N_READS = 12
 ROWS_MAX = 10_000
+# Datasets that are written while no standby confirms commits: more than a service has connections.
+N_WRITTEN = 24
+# For longer than a service waits for a commit.
+UNCONFIRMED_FOR_S = 50
 
 
 def timestamp(second):
@@ -105,10 +109,11 @@ class Service:
     async def is_well(self):
         return await self.health() == (200, "healthy")
 
-    async def insert(self, key, dataset, second):
+    async def insert(self, key, dataset, second, name=None):
         rows = [{"timestamp": timestamp(second), "values": {"value": second}}]
         body = {"dataset": dataset, "rows": rows}
-        return await self.call(key, "POST", "/api/rows/bulk_insert/", body)
+        headers = [f"Idempotency-Key: {name}"] if name else []
+        return await self.call(key, "POST", "/api/rows/bulk_insert/", body, headers)
 
     async def page(self, key, dataset, seen=None):
         """The status, revision and values of a page of all rows."""
@@ -150,12 +155,20 @@ class Check:
             await wait_until(service.is_healthy, "a service responds")
             uses = lambda: service.has_logged("serves reads")
             await wait_until(uses, "a service has found the standby")
-        body = {"name": "shared", "columns": [{"name": "value", "dtype": "float"}], "tags": ["team"]}
-        status, _, text = await self.one.call(self.owner, "POST", "/api/datasets/", body)
-        assert status == 201, (status, text)
-        self.dataset = json.loads(text)["id"]
+        self.dataset = await self.create("shared", ["team"])
         status, _, text = await self.give("POST")
         assert status in (200, 201), (status, text)
+
+    async def create(self, name, tags=()):
+        body = {"name": name, "columns": [{"name": "value", "dtype": "float"}], "tags": [*tags]}
+        status, _, text = await self.one.call(self.owner, "POST", "/api/datasets/", body)
+        assert status == 201, (status, text)
+        return json.loads(text)["id"]
+
+    def confirm_by(self, standbys):
+        """Has commits wait for standbys, by their names."""
+        self.primary.query(self.name, f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'")
+        self.primary.query(self.name, "SELECT pg_reload_conf()")
 
     async def give(self, method):
         path = "/api/tags/team/holders/" + ("" if method == "POST" else f"{self.reader_id}/")
@@ -281,6 +294,51 @@ async def check_standby_lost(check, rows):
     print("standby lost: no read failed, and it is used again")
 
 
+async def insert_until_stored(check, dataset, second):
+    """Inserts a row under a name until that is acknowledged; whether it was refused meanwhile."""
+    n_refused = 0
+    while True:
+        status, headers, text = await check.one.insert(check.owner, dataset, second, f"{dataset}-{second}")
+        if status == 201:
+            return n_refused
+        assert (status, "retry-after" in headers) == (503, True), (status, headers, text)
+        n_refused += 1
+        await asyncio.sleep(0.2)
+
+
+async def check_unconfirmed(check):
+    """While no standby confirms commits, nothing is acknowledged, and reads go on. Then all is stored once."""
+    datasets = [await check.create(f"written {n}") for n in range(N_WRITTEN)]
+    for dataset in datasets:
+        assert await insert_until_stored(check, dataset, 0) == 0
+    await check.catch_up()
+    check.confirm_by("*")
+    await check.insert(check.one, 31)
+    check.standby.control("stop", "--mode", "immediate")
+    # Rows that are new, and rows that are stored, whose senders have no answer yet.
+    seconds = [(dataset, second) for second in (1, 0) for dataset in datasets]
+    inserts = [asyncio.create_task(insert_until_stored(check, *insert)) for insert in seconds]
+    began, n_reads = time.monotonic(), 0
+    while time.monotonic() - began < UNCONFIRMED_FOR_S:
+        reads = [check.one.page(check.owner, dataset) for dataset in datasets]
+        pages = await asyncio.gather(*reads)
+        assert all(status == 200 for status, _, _ in pages), f"reads go on: {pages}"
+        n_reads += len(pages)
+        status = await check.one.health()
+        assert status == (200, "healthy"), status
+        assert not any(insert.done() for insert in inserts), "an insert was acknowledged without a standby"
+        await asyncio.sleep(0.2)
+    check.standby.control("start", "--options", f"-c port={check.standby.port}")
+    n_refused = sum(await asyncio.gather(*inserts))
+    for dataset in datasets:
+        page = await check.one.page(check.owner, dataset)
+        assert page == (200, 2, [0, 1]), f"each is stored once: {page}"
+    check.confirm_by("")
+    print(
+        f"no standby confirms: {n_refused} inserts were refused, {n_reads} reads were served"
+    )
+
+
 async def run(check):
     await check.start()
     rows = await check_seen(check)
@@ -288,6 +346,7 @@ async def run(check):
     await check_paused_alone(check, rows)
     rows = await check_primary_lost(check, rows)
     await check_standby_lost(check, rows)
+    await check_unconfirmed(check)
 
 
 def main():
