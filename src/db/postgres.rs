@@ -8,6 +8,7 @@ pub mod connections;
 pub mod fault;
 pub mod schema;
 mod standbys;
+mod unanswered;
 
 use std::{str::FromStr, sync::Arc};
 

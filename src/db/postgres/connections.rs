@@ -23,6 +23,7 @@ use sqlx::{
     pool::PoolConnection,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
+use task::group::Group;
 use tokio::{
     runtime::Handle,
     select,
@@ -35,6 +36,7 @@ use super::{
     DatabaseUrl,
     fault::{WorkError, is_lost, timed_out},
     standbys::{POSITION_SQL, Position, Server, Standby, Standbys},
+    unanswered::wait_for_answer,
 };
 
 /// How long a caller waits for a connection: longer than a busy service needs to get to it, shorter
@@ -114,6 +116,8 @@ pub struct Connections {
 struct AtHand {
     connections: Mutex<Vec<(PoolConnection<Postgres>, Instant)>>,
     runtime: Handle,
+    /// What waits for the server on connections that nobody else waits for.
+    unanswered: Group,
 }
 
 /// What the connections of a store are for.
@@ -127,7 +131,7 @@ pub struct ConnectionsOptions {
 }
 
 /// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`]
-/// is called.
+/// is called: that of one that writes once the server has answered.
 #[derive(Debug)]
 pub struct Transaction {
     connection: Option<(PoolConnection<Postgres>, Instant)>,
@@ -188,7 +192,8 @@ impl Connections {
             // `begin` tells as well, without a round trip more.
             .test_before_acquire(false)
             .connect_lazy_with(connect);
-        let at_hand = Arc::new(AtHand { connections: Mutex::default(), runtime });
+        let (connections, unanswered) = Default::default();
+        let at_hand = Arc::new(AtHand { connections, runtime, unanswered });
         let n_writers = usize::try_from(n_max - n_max / LEFT_TO_READS).unwrap_or(1);
         let writers = Arc::new(Semaphore::new(n_writers));
         let is_full = Arc::default();
@@ -476,6 +481,7 @@ impl AtHand {
 
 impl Drop for AtHand {
     fn drop(&mut self) {
+        self.unanswered.stop();
         let _context = self.runtime.enter();
         self.connections.get_mut().clear();
     }
@@ -544,10 +550,14 @@ impl Drop for Transaction {
         let Some((mut connection, since)) = self.connection.take() else { return };
         // Else a caller may wait for one that comes back to the pool.
         let is_spare = pool.num_idle() > 0 || pool.size() < *n_max;
-        if !self.is_clean {
-            connection.close_on_drop();
-        } else if is_spare {
-            drop(at_hand.put(connection, since));
+        match self.writer.take() {
+            _ if self.is_clean && is_spare => drop(at_hand.put(connection, since)),
+            _ if self.is_clean => {}
+            Some(permit) => {
+                let wait = wait_for_answer(connection, permit, pool.clone());
+                at_hand.unanswered.spawn("unanswered write", wait);
+            }
+            None => connection.close_on_drop(),
         }
     }
 }

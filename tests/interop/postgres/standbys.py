@@ -26,6 +26,9 @@ ROWS_MAX = 10_000
 N_WRITTEN = 24
 # For longer than a service waits for a commit.
 UNCONFIRMED_FOR_S = 50
+# Commits that wait at once at most: a service leaves connections to reads. Some are the maintenance of all
+# services.
+WAITING_MAX = 12 + 4
 
 
 def timestamp(second):
@@ -295,7 +298,7 @@ async def check_standby_lost(check, rows):
 
 
 async def insert_until_stored(check, dataset, second):
-    """Inserts a row under a name until that is acknowledged; whether it was refused meanwhile."""
+    """Inserts a row under a name until that is acknowledged; how often it was refused meanwhile."""
     n_refused = 0
     while True:
         status, headers, text = await check.one.insert(check.owner, dataset, second, f"{dataset}-{second}")
@@ -307,7 +310,8 @@ async def insert_until_stored(check, dataset, second):
 
 
 async def check_unconfirmed(check):
-    """While no standby confirms commits, nothing is acknowledged, and reads go on. Then all is stored once."""
+    """While no standby confirms commits, nothing is acknowledged; reads go on, and neither the service nor
+    the server runs out of connections. Then all is stored once."""
     datasets = [await check.create(f"written {n}") for n in range(N_WRITTEN)]
     for dataset in datasets:
         assert await insert_until_stored(check, dataset, 0) == 0
@@ -318,7 +322,8 @@ async def check_unconfirmed(check):
     # Rows that are new, and rows that are stored, whose senders have no answer yet.
     seconds = [(dataset, second) for second in (1, 0) for dataset in datasets]
     inserts = [asyncio.create_task(insert_until_stored(check, *insert)) for insert in seconds]
-    began, n_reads = time.monotonic(), 0
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    began, n_waiting, n_reads = time.monotonic(), 0, 0
     while time.monotonic() - began < UNCONFIRMED_FOR_S:
         reads = [check.one.page(check.owner, dataset) for dataset in datasets]
         pages = await asyncio.gather(*reads)
@@ -326,6 +331,8 @@ async def check_unconfirmed(check):
         n_reads += len(pages)
         status = await check.one.health()
         assert status == (200, "healthy"), status
+        n_waiting = max(n_waiting, int(check.primary.query(check.name, waiting)))
+        assert n_waiting <= WAITING_MAX, f"{n_waiting} connections of the server wait for a standby"
         assert not any(insert.done() for insert in inserts), "an insert was acknowledged without a standby"
         await asyncio.sleep(0.2)
     check.standby.control("start", "--options", f"-c port={check.standby.port}")
@@ -335,7 +342,8 @@ async def check_unconfirmed(check):
         assert page == (200, 2, [0, 1]), f"each is stored once: {page}"
     check.confirm_by("")
     print(
-        f"no standby confirms: {n_refused} inserts were refused, {n_reads} reads were served"
+        f"no standby confirms: {n_waiting} commits waited, {n_refused} inserts were refused, {n_reads} reads"
+        " were served"
     )
 
 
