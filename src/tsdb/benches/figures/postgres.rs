@@ -1,10 +1,18 @@
 //! The store in a database beside what one writes by hand: a table with a row for each bar, in the same
-//! database, with the same durability, batch by batch and page by page in turns, so that a busy machine
-//! is as slow for the one as for the other. The embedded store is measured in the same run.
+//! database, with the same durability and the same connections, batch by batch and page by page in
+//! turns, so that a busy machine is as slow for the one as for the other. The embedded store is measured
+//! in the same run.
 
+use db::postgres::connections::{Connections, ConnectionsOptions, Snapshot};
+use futures::{FutureExt as _, executor::block_on, future::BoxFuture};
 use model::dataset::DatasetId;
-use sqlx::{Connection as _, PgConnection};
-use tokio::time::Instant;
+use sqlx::PgConnection;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::unconstrained,
+    time::Instant,
+};
+use tsdb::store::StoreError;
 
 use super::{
     BATCH, Outcome, START,
@@ -15,8 +23,14 @@ use super::{
     to_f64,
 };
 
-/// Pages of one kind, of which the median counts.
-const PAGES: usize = 2000;
+/// Pages of a round, of which the median counts.
+const PAGES: usize = 250;
+
+/// Rounds of pages, the first of which is not measured: prepared statements and caches are filled in it.
+const ROUNDS: usize = 41;
+
+/// Threads that wait for the connections of the plain table, as many as the store has.
+const THREADS: usize = 2;
 
 /// A row of the plain table, from its time on.
 type Row = (i64, f64, f64, f64, f64, f64, f64, f64);
@@ -39,8 +53,8 @@ pub(crate) async fn measure(
 ) -> Outcome<()> {
     let store = Figures::open_database(url)?;
     let shared = store.create("btcusd_1min").await?;
-    let mut plain = Plain { connection: PgConnection::connect(url).await? };
-    let (taken, by_hand) = ingest(&store, shared, &mut plain, n).await?;
+    let plain = Plain::open(url)?;
+    let (taken, by_hand) = ingest(&store, shared, &plain, n).await?;
     table.say("ingest in PostgreSQL", to_f64(n) / taken / 1e6, "M rows/s");
     table.at_least("ingest in PostgreSQL over a plain table", by_hand / taken, 1.0, "x");
 
@@ -48,29 +62,19 @@ pub(crate) async fn measure(
     let mut draw = random(7);
     let mut minute = || START + draw(n_minutes.unsigned_abs()).cast_signed() * 9 / 10;
     let own = median(PAGES, || embedded.page(id, Page::After(minute()), 250).map(|_| ()))?;
-    let (mut pages, mut by_hand) = (Vec::new(), Vec::new());
-    for _ in 0..PAGES {
-        let minute = minute();
-        let (taken, _) =
-            seconds(async || Ok(store.page(shared, Page::After(minute), 250)?)).await?;
-        pages.push(taken);
-        by_hand.push(seconds(async || plain.page(minute).await).await?.0);
-    }
-    let (page, by_hand) = (middle(pages), middle(by_hand));
-    table.say("page of 250 in PostgreSQL", page * 1e6, "us");
+    let page = pages(&store, shared, &plain, &mut minute, table)?;
     table.say("page of 250 in PostgreSQL over embedded", page / own, "x");
-    table.at_most("page of 250 in PostgreSQL over a plain table", page / by_hand, 1.0, "x");
 
     let (scan, _) = seconds(async || Ok(store.scan(shared)?)).await?;
     let (own, _) = seconds(async || Ok(embedded.scan(id)?)).await?;
-    let (by_hand, _) = seconds(async || plain.scan().await).await?;
+    let (by_hand, _) = seconds(async || plain.scan()).await?;
     table.say("scan in PostgreSQL", to_f64(n) / scan / 1e6, "M rows/s");
     table.say("scan in PostgreSQL over embedded, time", scan / own, "x");
     table.at_most("scan in PostgreSQL over a plain table, time", scan / by_hand, 1.0, "x");
 
     let (days, n_days) = seconds(async || Ok(store.days(shared)?)).await?;
     let (own, _) = seconds(async || Ok(embedded.days(id)?)).await?;
-    let (by_hand, n_plain) = seconds(async || plain.days().await).await?;
+    let (by_hand, n_plain) = seconds(async || plain.days()).await?;
     if n_days != n_plain {
         return Err(format!("{n_days} days are {n_plain} by hand").into());
     }
@@ -80,28 +84,84 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Appends `n` bars to a dataset and to a plain table, a batch at a time in turns; the seconds of each.
-async fn ingest(
+/// Reads rounds of pages after minutes, each page of the store and of the plain table, the one first and
+/// then the other; the median of the store's.
+fn pages(
     store: &Figures,
     id: DatasetId,
-    plain: &mut Plain,
-    n: usize,
-) -> Outcome<(f64, f64)> {
-    sqlx::raw_sql(TABLE).execute(&mut plain.connection).await?;
+    plain: &Plain,
+    mut minute: impl FnMut() -> i64,
+    table: &mut Table,
+) -> Outcome<f64> {
+    let (mut all, mut all_by_hand, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let (mut pages, mut by_hand) = (Vec::new(), Vec::new());
+        for page_idx in 0..PAGES {
+            let minute = minute();
+            let mut read = |is_plain: bool| {
+                let start = Instant::now();
+                if is_plain {
+                    plain.page(minute)?;
+                } else {
+                    store.page(id, Page::After(minute), 250)?;
+                }
+                let taken = if is_plain { &mut by_hand } else { &mut pages };
+                taken.push(start.elapsed().as_secs_f64());
+                Outcome::Ok(())
+            };
+            let is_plain_first = page_idx % 2 == 0;
+            read(is_plain_first)?;
+            read(!is_plain_first)?;
+        }
+        if round > 0 {
+            ratios.push(part(&mut pages, 0.5) / part(&mut by_hand, 0.5));
+            all.append(&mut pages);
+            all_by_hand.append(&mut by_hand);
+        }
+    }
+    let n_behind = ratios.iter().filter(|ratio| **ratio > 1.0).count();
+    let behind = to_f64(n_behind) / to_f64(ratios.len());
+    let page = part(&mut all, 0.5);
+    let name = "page of 250 in PostgreSQL";
+    table.say(name, page * 1e6, "us");
+    let ratio = page / part(&mut all_by_hand, 0.5);
+    table.at_most(&format!("{name} over a plain table"), ratio, 1.0, "x");
+    let ratio = part(&mut all, 0.95) / part(&mut all_by_hand, 0.95);
+    table.say(&format!("{name} over a plain table, 95th percentile"), ratio, "x");
+    table.say(&format!("{name} over a plain table, best round"), part(&mut ratios, 0.0), "x");
+    table.say(&format!("{name} over a plain table, worst round"), part(&mut ratios, 1.0), "x");
+    table.say(&format!("{name}, rounds behind a plain table"), behind, "of 1");
+    Ok(page)
+}
+
+/// Appends `n` bars to a dataset and to a plain table, a batch at a time in turns; the seconds of each.
+async fn ingest(store: &Figures, id: DatasetId, plain: &Plain, n: usize) -> Outcome<(f64, f64)> {
+    plain.write(|c| sqlx::raw_sql(TABLE).execute(c).map(done).boxed())?;
     let mut bars = Bars::new();
     let (mut ours, mut by_hand) = (0.0, 0.0);
     for _ in 0..n / BATCH {
         let batch: Vec<Bar> = bars.by_ref().take(BATCH).collect();
         ours += seconds(async || Ok(store.append(id, &batch).await?)).await?.0;
-        by_hand += seconds(async || plain.append(&batch).await).await?.0;
+        by_hand += seconds(async || plain.append(&batch)).await?.0;
     }
-    sqlx::raw_sql("ANALYZE plain_rows").execute(&mut plain.connection).await?;
+    plain.write(|c| sqlx::raw_sql("ANALYZE plain_rows").execute(c).map(done).boxed())?;
     Ok((ours, by_hand))
 }
 
-fn middle(mut taken: Vec<f64>) -> f64 {
-    taken.sort_unstable_by(f64::total_cmp);
-    taken.get(taken.len() / 2).copied().unwrap_or_default()
+/// The value that a part of all is not above, from 0, the least, to 1, the greatest.
+fn part(values: &mut [f64], part: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a place in the list"
+    )]
+    let place = (to_f64(values.len().saturating_sub(1)) * part).round() as usize;
+    values.get(place).copied().unwrap_or_default()
+}
+
+fn done<T>(result: Result<T, sqlx::Error>) -> Result<(), StoreError> {
+    result.map(drop).map_err(StoreError::from)
 }
 
 /// How many seconds `work` takes, and what it returns.
@@ -111,13 +171,46 @@ async fn seconds<T>(work: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(f64, T)>
     Ok((start.elapsed().as_secs_f64(), done))
 }
 
-/// A plain table.
+/// A plain table, whose reads and writes block as the store's do.
 struct Plain {
-    connection: PgConnection,
+    connections: Connections,
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Plain {
-    async fn append(&mut self, batch: &[Bar]) -> Outcome<()> {
+    fn open(url: &str) -> Outcome<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+        let options = ConnectionsOptions { schema: "public", n_max: 16 };
+        let connections = Connections::new(&url.parse()?, options, runtime.handle().clone());
+        Ok(Self { connections, runtime: Some(runtime) })
+    }
+
+    fn read<T>(
+        &self,
+        read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, StoreError>> + Sync,
+    ) -> Outcome<T> {
+        let _context = self.runtime.as_ref().map(Runtime::enter);
+        Ok(block_on(unconstrained(self.connections.read(Snapshot::Statement, read)))?)
+    }
+
+    fn write(
+        &self,
+        write: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<(), StoreError>>,
+    ) -> Outcome<()> {
+        let _context = self.runtime.as_ref().map(Runtime::enter);
+        Ok(block_on(unconstrained(self.connections.write_once(write)))?)
+    }
+
+    fn append(&self, batch: &[Bar]) -> Outcome<()> {
         let times: Vec<i64> = batch.iter().map(|(minute, _)| minute * 60_000_000).collect();
         let mut insert = sqlx::query(
             "INSERT INTO plain_rows SELECT 1, * FROM unnest($1::bigint[], $2::float8[],
@@ -128,39 +221,53 @@ impl Plain {
             let values = batch.iter().map(|(_, values)| values.get(place).copied());
             insert = insert.bind(values.collect::<Vec<Option<f64>>>());
         }
-        insert.execute(&mut self.connection).await?;
-        Ok(())
+        self.write(|c| insert.execute(c).map(done).boxed())
     }
 
-    async fn page(&mut self, minute: i64) -> Outcome<usize> {
-        let rows: Vec<Row> = sqlx::query_as(
-            "SELECT t, open, high, low, close, volume, notional, trades FROM plain_rows
-             WHERE dataset = 1 AND t > $1 ORDER BY t LIMIT 250",
-        )
-        .bind(minute * 60_000_000)
-        .fetch_all(&mut self.connection)
-        .await?;
-        Ok(rows.len())
+    fn page(&self, minute: i64) -> Outcome<usize> {
+        self.read(|c| {
+            async move {
+                let rows: Vec<Row> = sqlx::query_as(
+                    "SELECT t, open, high, low, close, volume, notional, trades FROM plain_rows
+                     WHERE dataset = 1 AND t > $1 ORDER BY t LIMIT 250",
+                )
+                .bind(minute * 60_000_000)
+                .fetch_all(c)
+                .await?;
+                Ok(rows.len())
+            }
+            .boxed()
+        })
     }
 
-    async fn scan(&mut self) -> Outcome<usize> {
-        let rows: Vec<Row> = sqlx::query_as(
-            "SELECT t, open, high, low, close, volume, notional, trades FROM plain_rows
-             WHERE dataset = 1 ORDER BY t",
-        )
-        .fetch_all(&mut self.connection)
-        .await?;
-        Ok(rows.len())
+    fn scan(&self) -> Outcome<usize> {
+        self.read(|c| {
+            async move {
+                let rows: Vec<Row> = sqlx::query_as(
+                    "SELECT t, open, high, low, close, volume, notional, trades FROM plain_rows
+                     WHERE dataset = 1 ORDER BY t",
+                )
+                .fetch_all(c)
+                .await?;
+                Ok(rows.len())
+            }
+            .boxed()
+        })
     }
 
-    async fn days(&mut self) -> Outcome<usize> {
-        let rows: Vec<(i64, f64, f64, f64, f64, f64, i64)> = sqlx::query_as(
-            "SELECT t / 86400000000 AS day, (array_agg(open ORDER BY t))[1], max(high), min(low),
-                 (array_agg(close ORDER BY t DESC))[1], sum(volume), count(*)
-             FROM plain_rows WHERE dataset = 1 GROUP BY day ORDER BY day",
-        )
-        .fetch_all(&mut self.connection)
-        .await?;
-        Ok(rows.len())
+    fn days(&self) -> Outcome<usize> {
+        self.read(|c| {
+            async move {
+                let rows: Vec<(i64, f64, f64, f64, f64, f64, i64)> = sqlx::query_as(
+                    "SELECT t / 86400000000 AS day, (array_agg(open ORDER BY t))[1], max(high),
+                         min(low), (array_agg(close ORDER BY t DESC))[1], sum(volume), count(*)
+                     FROM plain_rows WHERE dataset = 1 GROUP BY day ORDER BY day",
+                )
+                .fetch_all(c)
+                .await?;
+                Ok(rows.len())
+            }
+            .boxed()
+        })
     }
 }
