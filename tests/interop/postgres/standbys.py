@@ -8,7 +8,6 @@ while the primary is away.
 
 import asyncio
 import json
-import pathlib
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import tempfile
 import time
 
 from processes import Process, free_port, wait_until
+from servers import Server
 from wire import WITHIN_S, send
 
 FIRST = 1_700_000_000
@@ -33,51 +33,6 @@ WAITING_MAX = 12 + 4
 
 def timestamp(second):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(FIRST + second))
-
-
-class Server:
-    """A PostgreSQL server in a folder."""
-
-    def __init__(self, programs, folder, port, as_user):
-        self.programs, self.folder, self.port, self.as_user = programs, folder, port, as_user
-
-    def run(self, program, *arguments):
-        command = [*self.as_user, f"{self.programs}/{program}", *arguments]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        assert done.returncode == 0, f"{program}: {done.stderr}"
-
-    def control(self, *arguments):
-        self.run("pg_ctl", "--pgdata", self.folder, "--wait", "--log", f"{self.folder}.log", *arguments)
-
-    def standby(self, folder, port):
-        """Starts another server that follows this one."""
-        if pathlib.Path(self.programs, "pg_basebackup").exists():
-            self.back_up(folder)
-        else:
-            self.copy(folder)
-        standby = Server(self.programs, folder, port, self.as_user)
-        standby.control("start", "--options", f"-c port={port}")
-        return standby
-
-    def back_up(self, folder):
-        self.run(
-            "pg_basebackup", "--pgdata", folder, "--write-recovery-conf", "--checkpoint", "fast",
-            "--no-sync", "--host", "127.0.0.1", "--port", str(self.port), "--username", "postgres",
-        )
-
-    def copy(self, folder):
-        """Copies the data of a server that comes without the program for it."""
-        self.control("stop", "--mode", "fast")
-        subprocess.run([*self.as_user, "cp", "-a", self.folder, folder], check=True)
-        subprocess.run([*self.as_user, "touch", f"{folder}/standby.signal"], check=True)
-        with open(f"{folder}/postgresql.conf", "a") as config:
-            config.write(f"primary_conninfo = 'host=127.0.0.1 port={self.port} user=postgres'\n")
-        self.control("start")
-
-    def query(self, database, sql):
-        command = [f"{self.programs}/psql", "--no-psqlrc", "--csv", "--tuples-only", "--host", "127.0.0.1"]
-        command += ["--port", str(self.port), "--username", "postgres", "--command", sql, database]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 class Service:

@@ -116,16 +116,16 @@ class Load:
     """The datasets, their writers and their readers."""
 
     @classmethod
-    async def start(cls, services, every_s=WRITES_EVERY_S):
+    async def start(cls, services, every_s=WRITES_EVERY_S, n_datasets=N_DATASETS, readers_each=READERS_EACH):
         await wait_until(services.are_healthy, "all services respond")
         self = cls()
         self.services = services
-        self.datasets = [await create(services, f"lost {n}") for n in range(N_DATASETS)]
+        self.datasets = [await create(services, f"lost {n}") for n in range(n_datasets)]
         self.writers = [Writer(services, d, place) for d in self.datasets for place in range(WRITERS_EACH)]
         # A reader that has a row goes on after it, wherever it is cut off.
         for writer in self.writers:
             await writer.insert([writer.place - WRITERS_EACH])
-        self.readers = [Reader(services, d) for d in self.datasets for _ in range(READERS_EACH)]
+        self.readers = [Reader(services, d) for d in self.datasets for _ in range(readers_each)]
         self.reading = [asyncio.create_task(reader.run()) for reader in self.readers]
         await wait_until(lambda: all(reader.numbers for reader in self.readers), "all readers follow")
         self.stop = asyncio.Event()
