@@ -2,6 +2,11 @@
 
 use std::io;
 
+use sqlx::{
+    error::DatabaseError,
+    postgres::{PgDatabaseError, PgSeverity},
+};
+
 /// The codes with which a server says that it stops, starts, is full of connections or takes no writes
 /// since another one leads: the same request will do a little later.
 const PASSING: [&str; 13] = [
@@ -59,11 +64,21 @@ impl WorkError for sqlx::Error {
 pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(fault) => {
-            fault.code().is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
+            is_panic(&**fault)
+                || fault
+                    .code()
+                    .is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
         }
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
         _ => false,
     }
+}
+
+/// Whether the server ended, as one does that has no space for its log of commits. What it was asked may
+/// be done.
+fn is_panic(fault: &dyn DatabaseError) -> bool {
+    let fault = fault.try_downcast_ref::<PgDatabaseError>();
+    fault.is_some_and(|fault| fault.severity() == PgSeverity::Panic)
 }
 
 /// The server did not respond.
@@ -76,6 +91,7 @@ impl From<&sqlx::Error> for Fault {
     fn from(error: &sqlx::Error) -> Self {
         use sqlx::Error;
         match error {
+            Error::Database(fault) if is_panic(&**fault) => Self::Unreachable,
             Error::Database(fault) => match fault.code().as_deref() {
                 Some("53100") => Self::Full,
                 Some("XX001" | "XX002") => Self::Corrupt,

@@ -1,7 +1,9 @@
 """Fills the disk of the database under services, and frees it again: reads go on, what is refused says why,
 nothing acknowledged is lost, and nobody restarts anything.
 
-    disk.py program address-of-database folder-on-the-disk
+    disk.py program address-of-database folder-on-the-disk command-that-controls-the-server…
+
+The server ends where there is no space for its log of commits; then it is started again.
 """
 
 import asyncio
@@ -20,8 +22,9 @@ FIRST = 1_700_000_000
 ROWS_EACH = 200
 # A larger disk is one that others need.
 DISK_BYTES_MAX = 1 << 30
-# A write needs new pages of the disk once those that it has are used up.
-TRIES_MAX = 150
+# A write needs new pages of the disk once those that it has are used up, and the log a new file once its
+# last one is full, of 16 MiB.
+TRIES_MAX = 300
 
 
 def timestamp(second):
@@ -36,9 +39,16 @@ class Service:
         command = [*command, "--listen", f"127.0.0.1:{self.port}", "--data-dir", f"{home}/{name}"]
         self.process = Process(name, [*command, "--unlimited-loopback"], home)
 
-    async def ask(self, method, path, body=None):
-        status, text = await call(self.port, self.key, method, path, body)
+    async def ask(self, method, path, body=None, headers=()):
+        status, text = await call(self.port, self.key, method, path, body, headers)
         return status, json.loads(text) if text.startswith(("{", "[")) else text
+
+    async def insert_named(self, dataset, number):
+        name = [f"Idempotency-Key: {number}"]
+        return await self.ask("POST", "/api/rows/bulk_insert/", batch(dataset, number), name)
+
+    def print_log(self):
+        print(f"== {self.process.name}\n{self.process.log.read_text()[-3000:]}", file=sys.stderr)
 
     async def is_healthy(self):
         return (await self.ask("GET", "/health"))[0] == 200
@@ -85,7 +95,44 @@ def fill(folder):
     return path
 
 
-async def check(program, database, folder, home):
+async def check_log(program, database, folder, home, control):
+    """The same of the disk of the log: the server ends, and the service goes on once that is there again."""
+    key = json.loads(create_key(program, database).stdout)["api_key"]
+    service = Service("datasets", home, key, [program, "datasets", "serve", "--store", database])
+    try:
+        await wait_until(service.is_healthy, "the service responds")
+        dataset = await create_dataset(service)
+        filler = fill(folder)
+        n_batches = 0
+        insert = lambda: service.insert_named(dataset, n_batches)
+        while (refusal := await insert())[0] == 201:
+            n_batches += 1
+            assert n_batches < TRIES_MAX, "nothing was refused"
+        assert refusal[0] == 503, refusal
+        status, health = await service.ask("GET", "/health")
+        print(f"log full after {n_batches} batches: {refusal} {status} {health}")
+        filler.unlink()
+        await wait_until(lambda: starts(control), "the server runs")
+        await wait_until(service.is_healthy, "the service is healthy again")
+        # It may be stored, since the answer did not say.
+        status, answer = await insert()
+        assert status == 201, answer
+        assert await n_stored(service, dataset) == (n_batches + 1) * ROWS_EACH
+        print(f"disk freed: {n_batches} batches acknowledged = stored, and writes go on")
+    except BaseException:
+        service.print_log()
+        raise
+    finally:
+        service.process.kill()
+
+
+def starts(control):
+    """Starts the server unless it runs."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return any(subprocess.run([*control, what], **quiet).returncode == 0 for what in ("status", "start"))
+
+
+async def check_data(program, database, folder, home):
     key = json.loads(create_key(program, database).stdout)["api_key"]
     os.environ["TRIPTYCH_API_KEY"] = key
     serve = [program, "datasets", "serve", "--store", database]
@@ -97,10 +144,7 @@ async def check(program, database, folder, home):
     try:
         for service in services:
             await wait_until(service.is_healthy, "a service responds")
-        columns = [{"name": "value", "dtype": "float"}, {"name": "note", "dtype": "string"}]
-        status, created = await datasets.ask("POST", "/api/datasets/", {"name": "full", "columns": columns})
-        assert status == 201, created
-        dataset = created["id"]
+        dataset = await create_dataset(datasets)
         status, answer = await datasets.ask("POST", "/api/rows/bulk_insert/", batch(dataset, 0))
         assert status == 201, answer
         filler = fill(folder)
@@ -131,11 +175,18 @@ async def check(program, database, folder, home):
         print(f"disk freed: {n_rows} rows acknowledged = stored, and writes go on")
     except BaseException:
         for service in services:
-            print(f"== {service.process.name}\n{service.process.log.read_text()[-3000:]}", file=sys.stderr)
+            service.print_log()
         raise
     finally:
         for service in services:
             service.process.kill()
+
+
+async def create_dataset(service):
+    columns = [{"name": "value", "dtype": "float"}, {"name": "note", "dtype": "string"}]
+    status, created = await service.ask("POST", "/api/datasets/", {"name": "full", "columns": columns})
+    assert status == 201, created
+    return created["id"]
 
 
 async def n_stored(datasets, dataset):
@@ -147,7 +198,11 @@ async def n_stored(datasets, dataset):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="interop-disk-") as home:
-        asyncio.run(check(*sys.argv[1:], home))
+        program, database, folder, *control = sys.argv[1:]
+        if folder.endswith("wal"):
+            asyncio.run(check_log(program, database, folder, home, control))
+        else:
+            asyncio.run(check_data(program, database, folder, home))
 
 
 main()

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Tests services whose database's disk is full, with a server of its own on a small disk in memory:
-#     tests/interop/postgres/disk.sh path/to/triptych
+# Tests services whose database's disk is full, with a server of its own on a small disk in memory, of its
+# data or of its log of commits:
+#     tests/interop/postgres/disk.sh path/to/triptych data
+#     tests/interop/postgres/disk.sh path/to/triptych wal
 # Needs the right to mount, Python 3.11 or later and PostgreSQL 15 or later: see `programs.sh`.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
-disk_mib=100
+disk_mib=100 disk_of=${2:?say which disk is small}
 . ./server.sh
 "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet --command 'CREATE DATABASE small'
 export PYTHONPATH=$PWD/../replicas
-python3 -B disk.py "$program" "postgres://postgres@127.0.0.1:$port/small" "$folder/data"
+python3 -B disk.py "$program" "postgres://postgres@127.0.0.1:$port/small" "$disk" "${control[@]}"

@@ -1,14 +1,14 @@
 # Sourced by tests that need PostgreSQL: sets up a server of its own on loopback, in a temporary folder,
 # and ends it with the shell. With `disk_mib` its data is on a disk of that size, in memory, without its
-# log of commits. Sets what `programs.sh` does, `port`, and `control`, the command that starts and stops
-# the server.
+# log of commits, or that log alone, as `disk_of` says: `data` or `wal`. Sets what `programs.sh` does,
+# `port`, and `control`, the command that starts and stops the server.
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 port=$(free_port)
 options=()
 if [[ -n ${disk_mib:-} ]]; then
-    "${as_server[@]}" mkdir "$folder/data"
-    "${as_root[@]}" mount -t tmpfs -o "size=${disk_mib}m,mode=0700,uid=$(stat -c %u "$folder/data")" \
-        tmpfs "$folder/data"
+    disk=$folder/${disk_of:?set it to data or wal}
+    "${as_server[@]}" mkdir "$disk"
+    "${as_root[@]}" mount -t tmpfs -o "size=${disk_mib}m,mode=0700,uid=$(stat -c %u "$disk")" tmpfs "$disk"
     options=(--waldir "$folder/wal")
 fi
 "${as_server[@]}" "${bin:?install PostgreSQL}/initdb" "${options[@]}" --pgdata "$folder/data" --auth trust \
@@ -22,7 +22,7 @@ CONFIG
 control=("${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait)
 end_server() {
     "${control[@]}" stop --mode immediate >/dev/null || true
-    [[ -z ${disk_mib:-} ]] || "${as_root[@]}" umount "$folder/data"
+    [[ -z ${disk_mib:-} ]] || "${as_root[@]}" umount "$disk"
     rm -rf "$folder"
 }
 trap end_server EXIT
