@@ -145,6 +145,9 @@ impl Follower {
         let ids: Vec<DatasetId> = followed.iter().map(|followed| followed.dataset).collect();
         let heads = self.datasets.read_store(move |store| shared(store)?.heads(&ids)).await?;
         for followed in followed {
+            if heads.unknown.contains(&followed.dataset) {
+                continue;
+            }
             let head = heads.revisions.get(&followed.dataset).copied();
             hub.note_head(followed, head);
         }

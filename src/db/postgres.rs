@@ -38,6 +38,16 @@ impl DatabaseUrl {
         Self { standbys: standbys.into(), ..self }
     }
 
+    /// Whether `text`, an address, has a password in it.
+    #[must_use]
+    pub fn has_password(text: &str) -> bool {
+        let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, query) = rest.split_at(end);
+        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+        user.contains(':') || query.contains("password=")
+    }
+
     /// The standbys that serve reads.
     fn standbys(&self) -> &[Self] {
         &self.standbys
@@ -70,6 +80,14 @@ mod tests {
     fn an_address_shows_no_password() {
         let url: DatabaseUrl = "postgres://user:secret@host/rows".parse().unwrap();
         assert_eq!(format!("{url} {url:?}"), "postgres://host:5432/rows postgres://host:5432/rows");
+        for (text, want) in [
+            ("postgres://user:secret@host/rows", true),
+            ("postgres://host/rows?password=secret", true),
+            ("postgres://user@host:5432/rows?sslmode=require", false),
+            ("postgres://host:5432", false),
+        ] {
+            assert_eq!(DatabaseUrl::has_password(text), want, "{text}");
+        }
         for text in ["host/rows", "mysql://host/rows", ""] {
             assert_eq!(text.parse::<DatabaseUrl>().unwrap_err(), DatabaseUrlError);
         }

@@ -17,10 +17,14 @@ pub mod sqlite;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{collections::HashMap, error::Error, fmt, io};
+use std::{
+    collections::{HashMap, HashSet},
+    error::Error,
+    fmt, io,
+};
 
 use db::connection::OpenError;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use model::{
     block::{Block, Rows},
     dataset::{Column, Dataset, DatasetId},
@@ -32,6 +36,7 @@ use model::{
 
 use self::{
     batch::{Batch, StoredBatch},
+    postgres::stores::ServersRefusal,
     row_batch::VisitBatch,
 };
 use crate::{
@@ -145,13 +150,16 @@ pub struct Appended {
 }
 
 /// The newest commits of some datasets, out of one snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Heads {
     /// How often a tag was taken from a dataset or a key: where it has changed, some keys may see less
     /// than before.
     pub n_withdrawn: i64,
     /// The number of the newest commit of each dataset that is there.
     pub revisions: HashMap<DatasetId, u64>,
+    /// Datasets that are there, and whose commits cannot be read now: their server is lost, or they are
+    /// being moved.
+    pub unknown: HashSet<DatasetId>,
 }
 
 /// A commit on record.
@@ -264,7 +272,8 @@ pub enum StoreError {
         /// The missing dataset.
         dataset: DatasetId,
     },
-    /// The dataset was moved to another server. Nothing was read or written on this one.
+    /// The dataset was moved to another server. Nothing was read or written on this one. A store of several
+    /// servers fails so only if the move takes too long.
     #[error("find dataset {dataset} on this server, which was moved to another one")]
     Moved {
         /// The moved dataset.
@@ -274,6 +283,9 @@ pub enum StoreError {
         /// The number of its moves, this one included.
         generation: i64,
     },
+    /// The change of the servers of the store is not allowed.
+    #[error(transparent)]
+    Servers(#[from] ServersRefusal),
     /// A row is older than the dataset's pruned rows.
     #[error("take rows from before {kept_from}, which the dataset has let go")]
     Pruned {
@@ -339,7 +351,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Appended>>;
 
     /// The batch that `writer` calls `key`, if the store still knows it: as the last commit has it, never
-    /// from a copy that is behind.
+    /// from a copy that is behind. Where its dataset is on a server that is lost, it is not found.
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
 
     /// Prunes rows before `before`, at most about `limit_rows` of them. Returns their number, which
@@ -430,6 +442,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Why it does not.
     fn check(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// The names of those of its servers that do not answer, or take no writes, but for the one that
+    /// [`Self::check`] asks. The datasets on them fail with [`StoreError::Unreachable`], others do not.
+    fn lost_servers(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(ready(Vec::new()))
+    }
 
     /// Lets the file grow to so many pages, as a full disk would.
     #[cfg(any(test, feature = "faults"))]

@@ -35,6 +35,10 @@ const REPLACED: &str = "the service's file was removed or replaced: nothing was 
 /// The text when the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: what was sent may be stored or not; send it again";
 
+/// The text while a dataset is on its way from one server to another.
+const MOVING: &str =
+    "the dataset is being moved to another server; nothing was stored, send it again";
+
 /// The result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
@@ -117,6 +121,9 @@ impl ApiError {
             Some(StoreError::Unreachable(_)) => {
                 warn!(causes = causes(self), "failed to {self}");
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE));
+            }
+            Some(StoreError::Moved { .. }) => {
+                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, MOVING));
             }
             _ => {}
         }

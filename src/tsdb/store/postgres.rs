@@ -9,6 +9,9 @@
 //! service have seen. The rest is read on the primary, or on a standby that has all of it while it
 //! is lost.
 //!
+//! A dataset is on one of several servers, if there are: the first one has the catalog of all, and each
+//! the rows of its own.
+//!
 //! The connections live on a small runtime of their own. So reads can block any thread, as the contract
 //! has it, and a write goes on when its caller is gone.
 
@@ -17,6 +20,7 @@ mod batches;
 mod buckets;
 mod catalog;
 mod chunks;
+mod columns_copy;
 mod commit;
 mod commits;
 mod copying;
@@ -26,11 +30,16 @@ mod first_page;
 mod head;
 mod maintenance;
 mod pages;
+mod placement;
+mod remote;
+mod routing;
 mod scan;
 mod search;
+mod servers;
 mod since;
 mod singles;
 mod standby_reads;
+pub mod stores;
 mod tables;
 mod tags;
 mod tail;
@@ -40,8 +49,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use db::postgres::{
     DatabaseUrl,
-    connections::{Connections, ConnectionsOptions, Snapshot},
-    fault::timed_out,
+    connections::{Connections, ConnectionsOptions},
 };
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use model::{
@@ -58,13 +66,13 @@ use tokio::{
     runtime::{Builder, Runtime},
     sync::{Mutex, oneshot},
     task::unconstrained,
-    time::timeout,
 };
 
 use self::{
     append::Known,
-    maintenance::Unsettled,
+    catalog::Placed,
     pages::{StoredSeries, Wanted},
+    servers::Servers,
     standby_reads::{SeenCommits, behind},
 };
 use super::{
@@ -98,12 +106,10 @@ const QUEUES: usize = 64;
 /// The shared store.
 #[derive(Debug)]
 pub struct PostgresStore {
-    connections: Connections,
+    servers: Arc<Servers>,
     queues: Arc<[Mutex<()>]>,
     known: Arc<Known>,
     seen: Arc<SeenCommits>,
-    /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
-    era: i64,
     group: Group,
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
@@ -113,11 +119,11 @@ impl PostgresStore {
     /// Opens the store in the database at `url`, and creates its tables if they are missing. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`]: the database cannot be reached, or another version of the program made its
-    /// tables.
+    /// [`StoreError`]: the database cannot be reached, another version of the program made its
+    /// tables, or it has no catalog.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
         let store = Self::connect(url)?;
-        let maintenance = maintenance::run(store.connections.clone());
+        let maintenance = maintenance::run(Arc::clone(&store.servers));
         store.within(|| store.group.spawn("dataset store", maintenance));
         Ok(store)
     }
@@ -134,9 +140,29 @@ impl PostgresStore {
         let queues = (0..QUEUES).map(|_| Mutex::default()).collect();
         let group = Group::default();
         let (known, seen) = Default::default();
-        let runtime = Some(runtime);
-        let mut store = Self { connections, queues, known, seen, era: 0, group, runtime };
-        store.era = store.wait(store.connections.write(|c| tables::SCHEMA.open(c).boxed()))?;
+        let open = connections.write(|c| {
+            async move {
+                let era = tables::SCHEMA.open(c).await?;
+                stores::check_first(c).await?;
+                Ok::<_, StoreError>(era)
+            }
+            .boxed()
+        });
+        let opened = {
+            let _context = runtime.enter();
+            futures::executor::block_on(unconstrained(open))
+        };
+        let era = match opened {
+            Ok(era) => era,
+            Err(error) => {
+                // A runtime waits for its threads where it is dropped.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
+        let servers = Arc::new(Servers::new(connections, era, runtime.handle().clone()));
+        let store = Self { servers, queues, known, seen, group, runtime: Some(runtime) };
+        store.wait(store.servers.refresh())?;
         Ok(store)
     }
 
@@ -150,84 +176,6 @@ impl PostgresStore {
     /// not to end the wait.
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.within(|| futures::executor::block_on(unconstrained(work)))
-    }
-
-    /// Blocks until one step of a long read is done, or its time is up.
-    fn step<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.wait(async {
-            timeout(STEP_WITHIN, work).await.unwrap_or_else(|_| Err(timed_out().into()))
-        })
-    }
-
-    /// Runs `read`, whose statements see one snapshot. Blocks.
-    fn read<T>(
-        &self,
-        read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
-    ) -> Result<T> {
-        self.wait(self.connections.read(Snapshot::Transaction, read))
-    }
-
-    /// Runs `read`, which is one statement, on the threads of the runtime: there a connection that has
-    /// something to read wakes no other thread, which it does many times for a long answer. Blocks.
-    fn fetch<T: Send + 'static>(
-        &self,
-        read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + Sync + 'static,
-    ) -> Result<T> {
-        let connections = self.connections.clone();
-        self.run(async move { connections.read(Snapshot::Statement, read).await })
-    }
-
-    /// Runs `work` on the threads of the runtime. Blocks.
-    fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let (reply, answer) = oneshot::channel();
-        let work = async move {
-            // The caller may be gone.
-            drop(reply.send(work.await));
-        };
-        self.within(|| self.group.spawn("read", work));
-        self.wait(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
-    }
-
-    /// Runs `work` in a transaction, behind others of its dataset, and returns its result once that is
-    /// durable and `on_commit` was called.
-    fn write<T: Send + 'static>(
-        &self,
-        dataset: Option<DatasetId>,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
-        on_commit: impl FnOnce(&T) + Send + 'static,
-    ) -> BoxFuture<'_, Result<T>> {
-        let connections = self.connections.clone();
-        self.in_turn(dataset, async move { connections.write(work).await }, on_commit)
-    }
-
-    /// Runs `work`, which writes, behind others of its dataset, and calls `on_commit` with its result.
-    fn in_turn<T: Send + 'static>(
-        &self,
-        dataset: Option<DatasetId>,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-        on_commit: impl FnOnce(&T) + Send + 'static,
-    ) -> BoxFuture<'_, Result<T>> {
-        let (reply, answer) = oneshot::channel();
-        let queues = Arc::clone(&self.queues);
-        let write = async move {
-            let place = dataset.map_or(0, |id| id.get().unsigned_abs());
-            let queue = usize::try_from(place).unwrap_or(0) % QUEUES;
-            let _turn = match (dataset, queues.get(queue)) {
-                (Some(_), Some(queue)) => Some(queue.lock().await),
-                _ => None,
-            };
-            let result = work.await;
-            if let Ok(done) = &result {
-                on_commit(done);
-            }
-            // The caller may be gone.
-            drop(reply.send(result));
-        };
-        self.within(|| self.group.spawn_to_end("write", write));
-        async move { answer.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 }
 
@@ -247,11 +195,9 @@ impl Store for PostgresStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        self.write(
-            None,
-            move |c| async move { catalog::create(c, &datasets, now).await }.boxed(),
-            self.noting_change(),
-        )
+        let servers = Arc::clone(&self.servers);
+        let create = async move { placement::create(&servers, datasets, now).await };
+        self.in_turn(None, create, self.noting_change())
     }
 
     fn change(
@@ -260,16 +206,13 @@ impl Store for PostgresStore {
         change: DatasetChange,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>> {
-        self.write(
-            Some(dataset),
-            move |c| async move { catalog::change(c, dataset, &change, now).await }.boxed(),
-            self.noting_change(),
-        )
+        let servers = Arc::clone(&self.servers);
+        let change = async move { columns_copy::change(&servers, dataset, change, now).await };
+        self.in_turn(Some(dataset), change, self.noting_change())
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
         self.write(
-            None,
             move |c| async move { tags::change(c, &change).await }.boxed(),
             self.noting_change(),
         )
@@ -281,8 +224,8 @@ impl Store for PostgresStore {
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let (connections, known) = (self.connections.clone(), Arc::clone(&self.known));
-        let work = async move { append::append(&connections, &known, dataset, append).await };
+        let (servers, known) = (Arc::clone(&self.servers), Arc::clone(&self.known));
+        let work = async move { routing::append(&servers, &known, dataset, append).await };
         let note = self.noting_commit(dataset);
         let write =
             self.in_turn(Some(dataset), work, move |(appended, rows): &(Appended, Block)| {
@@ -293,14 +236,8 @@ impl Store for PostgresStore {
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
-        let (connections, key) = (self.connections.clone(), key.clone());
-        self.run(async move {
-            let find = connections.read_here(Snapshot::LockedStatement, |c| {
-                let key = key.clone();
-                async move { batches::find(c, writer, &key).await }.boxed()
-            });
-            find.await
-        })
+        let (servers, key) = (Arc::clone(&self.servers), key.clone());
+        self.run(async move { remote::find_batch(&servers, writer, &key).await })
     }
 
     fn prune(
@@ -310,8 +247,8 @@ impl Store for PostgresStore {
         limit_rows: usize,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write(
-            Some(dataset),
+        let write = self.write_at(
+            dataset,
             move |c| append::prune(c, dataset, before, limit_rows).boxed(),
             self.noting_removal(dataset, on_commit),
         );
@@ -325,8 +262,8 @@ impl Store for PostgresStore {
         now: Timestamp,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write(
-            Some(dataset),
+        let write = self.write_at(
+            dataset,
             move |c| delete::rows(c, dataset, span, now).boxed(),
             self.noting_removal(dataset, on_commit),
         );
@@ -334,22 +271,16 @@ impl Store for PostgresStore {
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
-        self.write(
-            Some(dataset),
-            move |c| delete::dataset(c, dataset).boxed(),
-            self.noting_change(),
-        )
+        let servers = Arc::clone(&self.servers);
+        let delete = async move { placement::delete(&servers, dataset).await };
+        self.in_turn(Some(dataset), delete, self.noting_change())
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
         let (reply, answer) = oneshot::channel();
-        let connections = self.connections.clone();
+        let servers = Arc::clone(&self.servers);
         let settle = async move {
-            let mut done = maintenance::settle_all(&connections, Unsettled::Any).await;
-            if done.is_ok() {
-                done = maintenance::trim_all(&connections).await;
-            }
-            drop(reply.send(done));
+            drop(reply.send(maintenance::settle_servers(&servers).await));
         };
         self.within(|| self.group.spawn("settle", settle));
         async move { answer.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
@@ -357,14 +288,17 @@ impl Store for PostgresStore {
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
         let which = Arc::new(which.clone());
-        let sight = self.fetch(move |c| {
+        let first = self.servers.first();
+        let found = self.fetch(&first.connections, move |c| {
             let which = Arc::clone(&which);
             async move { catalog::sight(c, key, &which).await }.boxed()
         })?;
-        if let Some(sight) = &sight {
-            self.check_seen(sight.dataset.id, sight.revision)?;
+        let Some(Placed { mut sight, place }) = found else { return Ok(None) };
+        match place {
+            None => self.check_seen(first, sight.dataset.id, sight.revision)?,
+            Some(place) => self.read_remote_state(sight.dataset.id, place)?.put_in(&mut sight),
         }
-        Ok(sight)
+        Ok(Some(sight))
     }
 
     fn version(&self) -> Option<i64> {
@@ -374,43 +308,50 @@ impl Store for PostgresStore {
 
     fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
         let filter = Arc::new(filter.clone());
-        self.read(|c| {
+        let mut listed = self.read(&self.servers.first().connections, |c| {
             let filter = Arc::clone(&filter);
             async move { search::list(c, key, &filter, skip, limit).await }.boxed()
-        })
+        })?;
+        self.date_changes(&mut listed.datasets)?;
+        Ok(listed)
     }
 
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         let tag: Arc<str> = tag.into();
-        self.fetch(move |c| {
+        self.fetch(&self.servers.first().connections, move |c| {
             let tag = Arc::clone(&tag);
             async move { tags::holders(c, owner, &tag).await }.boxed()
         })
     }
 
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
-        self.fetch(move |c| tags::list(c, filter).boxed())
+        let first = self.servers.first();
+        self.fetch(&first.connections, move |c| tags::list(c, filter).boxed())
     }
 
     fn retained(&self) -> Result<Vec<Dataset>> {
-        self.read(|c| catalog::retained(c).boxed())
+        self.read(&self.servers.first().connections, |c| catalog::retained(c).boxed())
     }
 
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
-        self.read(|c| {
-            async move {
-                catalog::columns(c, dataset).await?;
-                pages::newest_within(c, SeriesId::rows(dataset), n_bytes).await
-            }
-            .boxed()
+        self.read_at(dataset, |server| {
+            self.read(&server.connections, |c| {
+                async move {
+                    catalog::columns(c, dataset).await?;
+                    pages::newest_within(c, SeriesId::rows(dataset), n_bytes).await
+                }
+                .boxed()
+            })
         })
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        let page = self.page_on(&self.connections, dataset, *read)?;
-        self.check_seen(dataset, page.revision)?;
-        self.note_seen(dataset, page.revision);
-        Ok(page)
+        self.read_at(dataset, |server| {
+            let page = self.page_on(&server.connections, dataset, *read)?;
+            self.check_seen(server, dataset, page.revision)?;
+            self.note_seen(dataset, page.revision);
+            Ok(page)
+        })
     }
 
     fn recent_page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
@@ -422,7 +363,7 @@ impl Store for PostgresStore {
     }
 
     fn require(&self, dataset: DatasetId, seen: u64, head: u64) -> Result<()> {
-        if seen > head && self.connections.is_primary_lost() {
+        if seen > head && self.servers.first().connections.is_primary_lost() {
             return Err(behind());
         }
         // More than there is was not seen here: the caller may mean another store.
@@ -431,7 +372,7 @@ impl Store for PostgresStore {
     }
 
     fn is_read_only(&self) -> bool {
-        self.connections.is_read_only()
+        self.servers.first().connections.is_read_only()
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
@@ -439,9 +380,15 @@ impl Store for PostgresStore {
             return ready(Err(StoreError::Unreachable("standbys alone can be reached".into())))
                 .boxed();
         }
-        let connections = self.connections.clone();
+        let connections = self.servers.first().connections.clone();
         let check = async move { connections.check(CHECK).await };
         self.in_turn(None, check, |()| {})
+    }
+
+    fn lost_servers(&self) -> BoxFuture<'_, Vec<String>> {
+        let servers = Arc::clone(&self.servers);
+        let check = async move { Ok(remote::lost_servers(&servers).await) };
+        self.in_turn(None, check, |_| {}).map(Result::unwrap_or_default).boxed()
     }
 
     #[cfg(any(test, feature = "faults"))]
@@ -455,16 +402,20 @@ impl Store for PostgresStore {
     }
 
     fn era(&self) -> i64 {
-        self.era
+        self.servers.first().era
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
-        let since = self.read(|c| since::read_since(c, dataset, after, limit).boxed())?;
-        if let Some(since) = &since {
-            self.check_seen(dataset, since.revision)?;
-            self.note_seen(dataset, since.revision);
-        }
-        Ok(since)
+        self.read_at(dataset, |server| {
+            let since = self.read(&server.connections, |c| {
+                since::read_since(c, dataset, after, limit).boxed()
+            })?;
+            if let Some(since) = &since {
+                self.check_seen(server, dataset, since.revision)?;
+                self.note_seen(dataset, since.revision);
+            }
+            Ok(since)
+        })
     }
 
     fn scan(
@@ -474,25 +425,30 @@ impl Store for PostgresStore {
         span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()> {
-        scan::scan(self, SeriesId { dataset, resolution }, span, visit)
+        // Where the dataset is not, no batch is shown.
+        self.read_at(dataset, |server| {
+            scan::scan(self, server, SeriesId { dataset, resolution }, span, visit)
+        })
     }
 }
 
 impl SharedStore for PostgresStore {
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
-        let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
-        let heads = self.fetch(move |c| {
-            let ids = Arc::clone(&ids);
-            async move { commits::heads(c, &ids).await }.boxed()
-        })?;
+        let ids: Vec<i64> = datasets.iter().map(|dataset| dataset.get()).collect();
+        let servers = Arc::clone(&self.servers);
+        let heads = self.run(async move { remote::heads(&servers, ids).await })?;
         for (dataset, revision) in &heads.revisions {
-            self.check_seen(*dataset, *revision)?;
+            self.check_seen(&self.servers.route(*dataset), *dataset, *revision)?;
         }
         Ok(heads)
     }
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
-        let commits = self.fetch(move |c| commits::list(c, dataset, after, limit).boxed())?;
+        let commits = self.read_at(dataset, |server| {
+            self.fetch(&server.connections, move |c| {
+                commits::list(c, dataset, after, limit).boxed()
+            })
+        })?;
         if let Some(last) = commits.last() {
             self.note_seen(dataset, last.revision);
         }

@@ -12,7 +12,7 @@ use std::io;
 
 use db::postgres::{
     connections::Connections,
-    fault::{WorkError as _, is_lost},
+    fault::{WorkError as _, is_lost, timed_out},
 };
 use futures::FutureExt as _;
 use model::{
@@ -24,9 +24,10 @@ use model::{
 };
 use sqlx::PgConnection;
 use task::cache::{Cache, Capacity};
+use tokio::time::timeout;
 
 use super::{
-    Result, StoreError,
+    Result, STEP_WITHIN, StoreError,
     batches::{self, BatchLists},
     buckets::{self, OpenBuckets},
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
@@ -83,24 +84,24 @@ impl Known {
 }
 
 /// Appends rows, sorted by unique timestamp, and fills in their numbers and creation times. The caller
-/// has the turn of the dataset.
+/// has the turn of the dataset. After an error the rows may be appended again.
 ///
 /// Rows after all others are appended by one statement alone, if this store wrote the dataset last.
 pub(super) async fn append(
     connections: &Connections,
     known: &Known,
     dataset: DatasetId,
-    mut append: Append,
-) -> Result<(Appended, Block)> {
+    append: &mut Append,
+) -> Result<Appended> {
     let left = known.0.get(&dataset);
     known.0.remove(&dataset);
     let mut unsure = None;
     if let Some(Left { head, open: Some(open) }) = left.clone() {
-        match quickly(connections, head, open, &mut append).await {
+        match quickly(connections, head, open, append).await {
             Ok(Some(left)) => {
                 let appended = left.head.appended(&append.rows);
                 known.put(left);
-                return Ok((appended, append.rows));
+                return Ok(appended);
             }
             Ok(None) => {}
             Err(error) if is_cut(&error) => unsure = Some(error),
@@ -113,17 +114,21 @@ pub(super) async fn append(
             Err(error) => return Err(error),
         }
     }
-    let write = connections.write(|c| {
-        let full = async move {
-            let left = fully(c, dataset, &mut append, left, unsure).await?;
-            Ok::<_, StoreError>((left, append.rows))
-        };
-        full.boxed()
-    });
-    let (left, rows) = write.await?;
-    let appended = left.head.appended(&rows);
+    let full = async {
+        let mut transaction = connections.begin_write().await?;
+        let done = fully(&mut transaction, dataset, append, left, &mut unsure).await;
+        transaction.finish(done).await
+    };
+    let left = match timeout(STEP_WITHIN, full).await {
+        Ok(Ok(left)) => left,
+        // If it was done, it was moved with the dataset.
+        Ok(Err(error @ StoreError::Moved { .. })) => return Err(unsure.unwrap_or(error)),
+        Ok(Err(error)) => return Err(error),
+        Err(_) => return Err(timed_out().into()),
+    };
+    let appended = left.head.appended(&append.rows);
     known.put(left);
-    Ok((appended, rows))
+    Ok(appended)
 }
 
 /// Whether a statement may have been done, since the connection was lost under it.
@@ -171,12 +176,12 @@ async fn fully(
     dataset: DatasetId,
     append: &mut Append,
     left: Option<Left>,
-    unsure: Option<StoreError>,
+    unsure: &mut Option<StoreError>,
 ) -> Result<Left> {
     let Append { mode, rows, now, batches } = append;
     let mut head = Head::lock(c, dataset).await?;
     let is_same = left.is_none_or(|left| left.head.is_same(&head));
-    if let Some(error) = unsure.filter(|_| !is_same) {
+    if let Some(error) = unsure.take_if(|_| !is_same) {
         return Err(error);
     }
     let Some(first) = rows.times.first().copied() else {

@@ -32,52 +32,35 @@ pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
     DatasetId::new(number).ok_or_else(|| error().into())
 }
 
-/// Creates datasets, all or none.
-pub(super) async fn create(
-    c: &mut PgConnection,
-    all: &[NewDataset],
-    now: Timestamp,
-) -> Result<Vec<Dataset>> {
-    let mut created = Vec::with_capacity(all.len());
-    for new in all {
-        created.push(insert(c, new, None, now).await?);
-    }
-    Ok(created)
-}
-
-/// Creates a dataset; a copy gets the number `id`.
+/// Creates a dataset with the number `id`, of which the rows are on the server `place`; `None` for this
+/// one.
 pub(super) async fn insert(
     c: &mut PgConnection,
     new: &NewDataset,
-    id: Option<DatasetId>,
+    id: DatasetId,
+    place: Option<i64>,
     now: Timestamp,
 ) -> Result<Dataset> {
-    let sql = match id {
-        None => {
-            "INSERT INTO datasets (name, folded, description, searched, owner, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id"
-        }
-        Some(_) => {
-            "INSERT INTO datasets (id, name, folded, description, searched, owner, created_at)
-             OVERRIDING SYSTEM VALUE
-             VALUES ($7, $1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id"
-        }
-    };
-    let mut insert = sqlx::query_scalar(sql)
-        .bind(&new.name)
-        .bind(new.name.to_lowercase())
-        .bind(&new.description)
-        .bind(new.description.to_lowercase())
-        .bind(new.owner.map(KeyId::get))
-        .bind(now.micros());
-    if let Some(id) = id {
-        insert = insert.bind(id.get());
+    let inserted: Option<i64> = sqlx::query_scalar(
+        "INSERT INTO datasets (id, name, folded, description, searched, owner, created_at)
+         OVERRIDING SYSTEM VALUE
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id",
+    )
+    .bind(id.get())
+    .bind(&new.name)
+    .bind(new.name.to_lowercase())
+    .bind(&new.description)
+    .bind(new.description.to_lowercase())
+    .bind(new.owner.map(KeyId::get))
+    .bind(now.micros())
+    .fetch_optional(&mut *c)
+    .await?;
+    if inserted.is_none() {
+        return Err(Refusal::NameTaken { name: new.name.clone() }.into());
     }
-    let number: Option<i64> = insert.fetch_optional(&mut *c).await?;
-    let taken = || Refusal::NameTaken { name: new.name.clone() };
-    let id = dataset_id(number.ok_or_else(taken)?)?;
-    sqlx::query("INSERT INTO head (dataset, updated_at) VALUES ($1, $2)")
+    sqlx::query("INSERT INTO head (dataset, place, updated_at) VALUES ($1, $2, $3)")
         .bind(id.get())
+        .bind(place)
         .bind(now.micros())
         .execute(&mut *c)
         .await?;
@@ -146,14 +129,36 @@ pub(super) async fn change(
     now: Timestamp,
 ) -> Result<Sight> {
     // No rows come meanwhile.
-    let head = Head::lock(c, dataset).await?;
-    let is_empty = head.newest.or(head.kept_from).is_none();
+    let is_empty = Head::lock(c, dataset).await?.is_empty();
+    change_locked(c, dataset, change, is_empty, now).await
+}
+
+/// Changes a dataset whose state is locked, on the server that has the catalog. `is_empty` says that it
+/// never had rows.
+pub(super) async fn change_locked(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    change: &DatasetChange,
+    is_empty: bool,
+    now: Timestamp,
+) -> Result<Sight> {
     let old = find(c, dataset).await?;
     match change {
         DatasetChange::Description(change) => describe(c, &old, change, is_empty).await?,
         DatasetChange::Column(change) => change_column(c, &old, change, is_empty, now).await?,
         DatasetChange::NewColumns(columns) => add_columns(c, dataset, columns, now).await?,
     }
+    touch(c, dataset, change, now).await?;
+    find(c, dataset).await
+}
+
+/// Notes a change in the state of a dataset.
+pub(super) async fn touch(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    change: &DatasetChange,
+    now: Timestamp,
+) -> Result<()> {
     let is_added = matches!(
         change,
         DatasetChange::NewColumns(_) | DatasetChange::Column(ColumnChange::Add(..))
@@ -162,14 +167,14 @@ pub(super) async fn change(
     sqlx::query("UPDATE head SET updated_at = coalesce($2, updated_at) WHERE dataset = $1")
         .bind(dataset.get())
         .bind(Some(now.micros()).filter(|_| !is_added))
-        .execute(&mut *c)
+        .execute(c)
         .await?;
-    find(c, dataset).await
+    Ok(())
 }
 
 async fn find(c: &mut PgConnection, dataset: DatasetId) -> Result<Sight> {
     let found = sight(c, None, &DatasetRef::Id(dataset)).await?;
-    found.ok_or(StoreError::NoDataset { dataset })
+    found.map(|placed| placed.sight).ok_or(StoreError::NoDataset { dataset })
 }
 
 async fn describe(
@@ -247,7 +252,16 @@ async fn change_column(
     Ok(())
 }
 
-/// What a statement reads of a dataset that a key may see; the last four are those of its columns.
+/// What is seen of a dataset, and the server that has its rows, where that is another one: then the state
+/// in `sight` is an old one.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) sight: Sight,
+    pub(super) place: Option<i64>,
+}
+
+/// What a statement reads of a dataset that a key may see; before the last one, which is its place, are
+/// four of its columns.
 type Seen = (
     i64,
     String,
@@ -264,6 +278,7 @@ type Seen = (
     Vec<String>,
     Vec<String>,
     Vec<i64>,
+    Option<i64>,
 );
 
 /// What `key` sees of the dataset, if it may see it; without a key what the service sees. Of those
@@ -273,7 +288,7 @@ pub(super) async fn sight(
     c: &mut PgConnection,
     key: Option<KeyId>,
     which: &DatasetRef,
-) -> Result<Option<Sight>> {
+) -> Result<Option<Placed>> {
     let (condition, id, name) = match which {
         DatasetRef::Id(id) => ("d.id = $1", id.get(), String::new()),
         DatasetRef::Name(name) => ("d.name = $2", 0, sought(name)),
@@ -290,7 +305,8 @@ pub(super) async fn sight(
                  ARRAY(SELECT id FROM columns WHERE dataset = d.id ORDER BY ordinal),
                  ARRAY(SELECT name FROM columns WHERE dataset = d.id ORDER BY ordinal),
                  ARRAY(SELECT dtype FROM columns WHERE dataset = d.id ORDER BY ordinal),
-                 ARRAY(SELECT created_at FROM columns WHERE dataset = d.id ORDER BY ordinal)
+                 ARRAY(SELECT created_at FROM columns WHERE dataset = d.id ORDER BY ordinal),
+                 h.place
              FROM datasets d JOIN head h ON h.dataset = d.id
              WHERE {condition} AND ($1::bigint, $2::text) IS NOT NULL
          ) AS seen WHERE own OR $3 IS NULL OR cardinality(shared) > 0
@@ -315,10 +331,10 @@ pub(super) async fn sight(
     seen.first().map(sight_of).transpose()
 }
 
-fn sight_of(seen: &Seen) -> Result<Sight> {
+fn sight_of(seen: &Seen) -> Result<Placed> {
     let (id, name, description, created_at, updated_at, is_owner, revision, newest, tags, ..) =
         seen;
-    let (.., fields, values, ids, names, dtypes, created) = seen;
+    let (.., fields, values, ids, names, dtypes, created, place) = seen;
     let id = dataset_id(*id)?;
     let column = |(((id, name), dtype_text), at): (((&i64, &String), &String), &i64)| {
         Ok(Column {
@@ -338,14 +354,15 @@ fn sight_of(seen: &Seen) -> Result<Sight> {
         created_at: Timestamp::from_micros(*created_at),
         updated_at: Timestamp::from_micros(*updated_at),
     };
-    Ok(Sight {
+    let sight = Sight {
         dataset,
         is_owner: *is_owner,
         matching_tags: tags.clone(),
         columns: columns?,
         revision: unsigned(*revision)?,
         newest: newest.map(Timestamp::from_micros),
-    })
+    };
+    Ok(Placed { sight, place: *place })
 }
 
 /// A dataset's number, name, description, times, and the fields and values of its metadata.

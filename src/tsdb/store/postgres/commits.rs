@@ -1,7 +1,5 @@
 //! What services learn of the commits of others: the newest ones, and those on record in the feed.
 
-use std::collections::HashMap;
-
 use db::postgres::fault::unsigned;
 use model::dataset::DatasetId;
 use sqlx::PgConnection;
@@ -9,23 +7,32 @@ use sqlx::PgConnection;
 use super::{Result, head::check_place};
 use crate::store::{Commit, Heads};
 
-/// The newest commits of those of the datasets that are there, in one statement.
-pub(super) async fn heads(c: &mut PgConnection, datasets: &[i64]) -> Result<Heads> {
-    let found: Vec<(i64, Option<i64>, Option<i64>)> = sqlx::query_as(
-        "SELECT w.n, h.dataset, h.revision FROM withdrawn w
+/// The newest commits of those of the datasets that are there, in one statement; and the others that have
+/// their rows on another server, with its number.
+pub(super) async fn heads(
+    c: &mut PgConnection,
+    datasets: &[i64],
+) -> Result<(Heads, Vec<(DatasetId, i64)>)> {
+    let found: Vec<(i64, Option<i64>, Option<i64>, Option<i64>)> = sqlx::query_as(
+        "SELECT w.n, h.dataset, h.revision, h.place FROM withdrawn w
          LEFT JOIN head h ON h.dataset = ANY($1)",
     )
     .bind(datasets)
     .fetch_all(c)
     .await?;
-    let mut heads = Heads { n_withdrawn: 0, revisions: HashMap::new() };
-    for (n_withdrawn, dataset, revision) in found {
+    let mut heads = Heads::default();
+    let mut remote = Vec::new();
+    for (n_withdrawn, dataset, revision, place) in found {
         heads.n_withdrawn = n_withdrawn;
-        if let (Some(dataset), Some(revision)) = (dataset.and_then(DatasetId::new), revision) {
-            heads.revisions.insert(dataset, unsigned(revision)?);
+        match (dataset.and_then(DatasetId::new), revision, place) {
+            (Some(dataset), _, Some(place)) => remote.push((dataset, place)),
+            (Some(dataset), Some(revision), None) => {
+                heads.revisions.insert(dataset, unsigned(revision)?);
+            }
+            _ => {}
         }
     }
-    Ok(heads)
+    Ok((heads, remote))
 }
 
 /// A commit, if there is one, and where its dataset is.

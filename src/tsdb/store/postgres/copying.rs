@@ -1,6 +1,8 @@
 //! Copies of datasets: their entries in the catalog, and buckets whose rows were pruned. Their rows are
 //! appended in `append.rs`.
 
+use std::sync::Arc;
+
 use futures::future::{BoxFuture, FutureExt as _};
 use model::{block::Block, dataset::DatasetId, key::KeyId, row::Bucket, timestamp::Timestamp};
 use sqlx::PgConnection;
@@ -8,9 +10,11 @@ use sqlx::PgConnection;
 use super::{
     PostgresStore, Result, StoreError, append,
     buckets::{self, OpenBuckets},
-    catalog,
+    catalog::{self, Placed},
     commit::Changes,
-    head::Head,
+    head::{Head, HeadState},
+    placement::{self, Numbered},
+    servers::Servers,
     tags,
 };
 use crate::{
@@ -23,15 +27,25 @@ use crate::{
 
 impl CopyStore for PostgresStore {
     fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.read(|c| next_entry(c, after).boxed())
+        let found =
+            self.read(&self.servers.first().connections, |c| next_entry(c, after).boxed())?;
+        let Some((mut entry, place)) = found else { return Ok(None) };
+        let id = entry.dataset.id;
+        if let Some(place) = place {
+            let state = self.read_remote_state(id, place)?;
+            (entry.newest, entry.kept_from) = (state.newest, state.kept_from);
+            entry.dataset.updated_at = state.updated_at;
+        }
+        Ok(Some(entry))
     }
 
     fn grants(&self) -> Result<Vec<TagChange>> {
-        self.fetch(|c| grants(c).boxed())
+        self.fetch(&self.servers.first().connections, |c| grants(c).boxed())
     }
 
     fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.write(None, move |c| async move { create(c, &entry).await }.boxed(), |()| {})
+        let servers = Arc::clone(&self.servers);
+        self.in_turn(None, async move { create(&servers, entry).await }, |()| {})
     }
 
     fn copy_buckets(
@@ -40,9 +54,9 @@ impl CopyStore for PostgresStore {
         buckets: Vec<Bucket>,
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
-        self.write(
-            Some(dataset),
-            move |c| put_buckets(c, dataset, buckets, kept_from).boxed(),
+        self.write_at(
+            dataset,
+            move |c| put_buckets(c, dataset, buckets.clone(), kept_from).boxed(),
             |()| {},
         )
     }
@@ -50,12 +64,13 @@ impl CopyStore for PostgresStore {
     fn copy_rows(
         &self,
         dataset: DatasetId,
-        mut rows: Block,
+        rows: Block,
         updated_at: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
-        self.write(
-            Some(dataset),
+        self.write_at(
+            dataset,
             move |c| {
+                let mut rows = rows.clone();
                 async move { append::append_copied(c, dataset, &mut rows, updated_at).await }
                     .boxed()
             },
@@ -64,11 +79,12 @@ impl CopyStore for PostgresStore {
     }
 }
 
-/// The dataset with the lowest number above that of `after`.
+/// The dataset with the lowest number above that of `after`, and the server that has its rows, where that
+/// is another one.
 async fn next_entry(
     c: &mut PgConnection,
     after: Option<DatasetId>,
-) -> Result<Option<CatalogEntry>> {
+) -> Result<Option<(CatalogEntry, Option<i64>)>> {
     let found: Option<(i64, Option<i64>, Option<i64>)> = sqlx::query_as(
         "SELECT d.id, d.owner, h.kept_from FROM datasets d JOIN head h ON h.dataset = d.id
          WHERE d.id > $1 ORDER BY d.id LIMIT 1",
@@ -78,16 +94,18 @@ async fn next_entry(
     .await?;
     let Some((id, owner, kept_from)) = found else { return Ok(None) };
     let id = catalog::dataset_id(id)?;
-    let sight = catalog::sight(c, None, &DatasetRef::Id(id)).await?;
-    let Some(Sight { dataset, columns, newest, .. }) = sight else { return Ok(None) };
-    Ok(Some(CatalogEntry {
+    let found = catalog::sight(c, None, &DatasetRef::Id(id)).await?;
+    let Some(Placed { sight, place }) = found else { return Ok(None) };
+    let Sight { dataset, columns, newest, .. } = sight;
+    let entry = CatalogEntry {
         dataset,
         owner: owner.map(KeyId::new),
         columns,
         tags: tags::list(c, TagFilter::OfDataset(id)).await?,
         newest,
         kept_from: kept_from.map(Timestamp::from_micros),
-    }))
+    };
+    Ok(Some((entry, place)))
 }
 
 /// What gives the keys the tags that they hold.
@@ -104,11 +122,34 @@ async fn grants(c: &mut PgConnection) -> Result<Vec<TagChange>> {
     Ok(found.into_iter().map(granting).collect())
 }
 
-/// Creates a dataset as `entry` has it.
-async fn create(c: &mut PgConnection, entry: &CatalogEntry) -> Result<()> {
-    let CatalogEntry { dataset, columns, .. } = entry;
-    catalog::insert(c, &NewDataset::from(entry), Some(dataset.id), dataset.created_at).await?;
-    // New datasets get numbers after it.
+/// Creates a dataset as `entry` has it, on one of the servers that take new ones.
+async fn create(servers: &Servers, entry: CatalogEntry) -> Result<()> {
+    let new = Numbered { id: entry.dataset.id, new: NewDataset::from(&entry) };
+    placement::create_copy(servers, new, entry.dataset.created_at).await?;
+    let entry = Arc::new(entry);
+    let dated = Arc::clone(&entry);
+    let date = servers
+        .first()
+        .connections
+        .write(move |c| async move { date_copy(c, &dated).await }.boxed());
+    date.await?;
+    // Its own state says when it was changed.
+    let touch = servers.routed(entry.dataset.id, |server| {
+        let entry = Arc::clone(&entry);
+        async move {
+            let touch =
+                server.connections.write(move |c| async move { touch(c, &entry).await }.boxed());
+            touch.await
+        }
+    });
+    touch.await
+}
+
+/// Gives a copy the times of its source, and new datasets the numbers after it.
+async fn date_copy(
+    c: &mut PgConnection,
+    CatalogEntry { dataset, columns, .. }: &CatalogEntry,
+) -> Result<()> {
     let sql = "SELECT setval('datasets_id_seq', greatest($1, last_value)) FROM datasets_id_seq";
     sqlx::query(sql).bind(dataset.id.get()).execute(&mut *c).await?;
     sqlx::query(
@@ -121,11 +162,17 @@ async fn create(c: &mut PgConnection, entry: &CatalogEntry) -> Result<()> {
     .bind(columns.iter().map(|column| column.created_at.micros()).collect::<Vec<_>>())
     .execute(&mut *c)
     .await?;
-    sqlx::query("UPDATE head SET updated_at = $2 WHERE dataset = $1")
-        .bind(dataset.id.get())
-        .bind(dataset.updated_at.micros())
-        .execute(c)
-        .await?;
+    Ok(())
+}
+
+async fn touch(c: &mut PgConnection, CatalogEntry { dataset, .. }: &CatalogEntry) -> Result<()> {
+    let sql = "UPDATE head SET updated_at = $2 WHERE dataset = $1 AND place IS NULL";
+    let touched =
+        sqlx::query(sql).bind(dataset.id.get()).bind(dataset.updated_at.micros()).execute(&mut *c);
+    if touched.await?.rows_affected() == 0 {
+        // Fails as what is not here does.
+        HeadState::read(c, dataset.id).await?;
+    }
     Ok(())
 }
 

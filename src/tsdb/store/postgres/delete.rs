@@ -37,19 +37,31 @@ pub(super) async fn rows(
     Ok(Removed { n_rows, revision: head.revision })
 }
 
-/// Takes a dataset out of the catalog and leaves its rows to [`step`]; whether there was one.
-pub(super) async fn dataset(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
+/// Takes a dataset out of the catalog and leaves its rows to [`step`]; the server that has them, `None`
+/// for this one, if there was such a dataset.
+pub(super) async fn dataset(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+) -> Result<Option<Option<i64>>> {
     // A writer that holds the row finishes first.
-    let sql = "SELECT dataset FROM head WHERE dataset = $1 FOR UPDATE";
-    let found: Option<i64> =
+    let sql = "SELECT place FROM head WHERE dataset = $1 FOR UPDATE";
+    let found: Option<Option<i64>> =
         sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
-    if found.is_none() {
-        return Ok(false);
+    if found.is_some() {
+        sqlx::query("DELETE FROM datasets WHERE id = $1")
+            .bind(dataset.get())
+            .execute(&mut *c)
+            .await?;
+        doom(c, dataset).await?;
     }
-    for sql in ["DELETE FROM datasets WHERE id = $1", "INSERT INTO doomed (dataset) VALUES ($1)"] {
-        sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
-    }
-    Ok(true)
+    Ok(found)
+}
+
+/// Leaves all records of a dataset on this server to [`step`].
+pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<()> {
+    let sql = "INSERT INTO doomed (dataset) VALUES ($1) ON CONFLICT DO NOTHING";
+    sqlx::query(sql).bind(dataset.get()).execute(c).await?;
+    Ok(())
 }
 
 /// Removes some records of a deleted dataset; whether there may be more.

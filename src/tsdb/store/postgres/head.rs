@@ -17,10 +17,49 @@ use crate::{
     rollup::Fold,
     span::Span,
     store::{
-        Appended,
+        Appended, Sight,
         series::{self, ALL, SETTLED, SeriesId},
     },
 };
+
+/// What a reader sees of the state of a dataset.
+#[derive(Debug, Clone)]
+pub(super) struct HeadState {
+    pub(super) revision: u64,
+    pub(super) newest: Option<Timestamp>,
+    pub(super) kept_from: Option<Timestamp>,
+    pub(super) updated_at: Timestamp,
+}
+
+impl HeadState {
+    /// Reads the state of a dataset.
+    ///
+    /// # Errors
+    /// [`StoreError::NoDataset`], or [`StoreError::Moved`] if another server has the dataset.
+    pub(super) async fn read(c: &mut PgConnection, dataset: DatasetId) -> Result<Self> {
+        type Found = (i64, Option<i64>, Option<i64>, i64, Option<i64>, i64);
+        let sql = "SELECT revision, newest, kept_from, updated_at, place, generation
+             FROM head WHERE dataset = $1";
+        let found: Option<Found> =
+            sqlx::query_as(sql).bind(dataset.get()).fetch_optional(c).await?;
+        let found = found.ok_or(StoreError::NoDataset { dataset })?;
+        let (revision, newest, kept_from, updated_at, place, generation) = found;
+        check_place(dataset, place, generation)?;
+        Ok(Self {
+            revision: unsigned(revision)?,
+            newest: newest.map(Timestamp::from_micros),
+            kept_from: kept_from.map(Timestamp::from_micros),
+            updated_at: Timestamp::from_micros(updated_at),
+        })
+    }
+
+    /// Puts it in the place of an old state.
+    pub(super) fn put_in(self, sight: &mut Sight) {
+        sight.revision = self.revision;
+        sight.newest = self.newest;
+        sight.dataset.updated_at = self.updated_at;
+    }
+}
 
 /// The state of a dataset whose row of `head` is locked until the transaction ends.
 #[derive(Debug, Clone)]
@@ -134,7 +173,14 @@ impl Head {
 
     /// Whether nothing of the dataset was changed between this state and `other`.
     pub(super) const fn is_same(&self, other: &Self) -> bool {
-        self.revision == other.revision && self.changed_by == other.changed_by
+        self.revision == other.revision
+            && self.changed_by == other.changed_by
+            && self.generation == other.generation
+    }
+
+    /// Whether it never had rows.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.newest.is_none() && self.kept_from.is_none()
     }
 
     /// What the commit that led to this state appended.

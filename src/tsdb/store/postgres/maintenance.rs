@@ -4,17 +4,22 @@
 //!
 //! Every service on the database does it; a dataset that one of them has locked is left to that one.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use db::postgres::connections::Connections;
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::join_all};
 use model::dataset::DatasetId;
 use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::{
-    Result, StoreError, append, batches, buckets, catalog::dataset_id, delete, head::Head,
+    Result, StoreError, append, batches, buckets,
+    catalog::dataset_id,
+    delete,
+    head::Head,
+    placement,
+    servers::{Server, Servers},
 };
 
 /// How often it looks for work. Rows grow old slowly.
@@ -31,24 +36,48 @@ const FEED_STEP: i64 = 10_000;
 const LOOKS_PER_TRIM: u32 = 60;
 
 /// Looks for work until it is dropped.
-pub(super) async fn run(connections: Connections) {
+pub(super) async fn run(servers: Arc<Servers>) {
     for n_looks in 1_u32.. {
         sleep(LOOK_EVERY).await;
-        let mut done = settle_all(&connections, Unsettled::Much).await;
-        if done.is_ok() && n_looks % LOOKS_PER_TRIM == 0 {
-            done = trim_all(&connections).await;
-        }
-        match done {
-            Ok(()) => {}
-            // Callers learn that, too.
-            Err(error @ StoreError::Unreachable(_)) => {
-                debug!(error = &error as &dyn Error, "maintenance of the dataset store waits");
-            }
-            Err(error) => {
-                warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");
-            }
+        let is_trim = n_looks % LOOKS_PER_TRIM == 0;
+        let further = servers.further();
+        let all = further.iter().chain([servers.first()]);
+        let looks = all.map(|server| look(server, is_trim));
+        join_all(looks).await.into_iter().for_each(note);
+        if is_trim {
+            note(placement::remove_orphans(&servers).await);
         }
     }
+}
+
+/// Does what there is to do on a server.
+async fn look(server: &Server, is_trim: bool) -> Result<()> {
+    settle_all(&server.connections, Unsettled::Much).await?;
+    if is_trim { trim_all(&server.connections).await } else { Ok(()) }
+}
+
+fn note(done: Result<()>) {
+    match done {
+        Ok(()) => {}
+        // Callers learn that, too.
+        Err(error @ StoreError::Unreachable(_)) => {
+            debug!(error = &error as &dyn Error, "maintenance of the dataset store waits");
+        }
+        Err(error) => {
+            warn!(error = &error as &dyn Error, "maintenance of the dataset store failed");
+        }
+    }
+}
+
+/// Does all there is to do on all servers.
+pub(super) async fn settle_servers(servers: &Servers) -> Result<()> {
+    placement::remove_orphans(servers).await?;
+    let further = servers.further();
+    for server in further.iter().chain([servers.first()]) {
+        settle_all(&server.connections, Unsettled::Any).await?;
+        trim_all(&server.connections).await?;
+    }
+    Ok(())
 }
 
 /// Which datasets are packed.

@@ -12,7 +12,9 @@ use model::{
 use super::{
     PostgresStore, Result, StoreError, catalog,
     chunks::{self, Place},
-    pages, tail,
+    pages,
+    servers::Server,
+    tail,
 };
 use crate::{
     span::{Order, Span},
@@ -28,13 +30,15 @@ const PLACES: i64 = 1024;
 /// Shows `visit` all rows or buckets of a span, oldest first. Blocks.
 pub(super) fn scan(
     store: &PostgresStore,
+    server: &Server,
     id: SeriesId,
     span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
-    let mut c = store.step(async { Ok(store.connections.snapshot().await?) })?;
+    let mut c = store.step(async { Ok(server.connections.snapshot().await?) })?;
+    let from = Source { store, id, era: server.era };
     let result = match id.resolution {
-        Resolution::Raw => rows(store, &mut c, id, span, visit),
+        Resolution::Raw => rows(from, &mut c, span, visit),
         _ => buckets(store, &mut c, id, span, visit),
     };
     store.wait(c.finish(result))
@@ -57,13 +61,22 @@ fn buckets(
     Ok(())
 }
 
-fn rows(
-    store: &PostgresStore,
-    c: &mut Transaction,
+/// What is scanned, and where.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    store: &'a PostgresStore,
     id: SeriesId,
+    /// The life of the server's tables.
+    era: i64,
+}
+
+fn rows(
+    from: Source<'_>,
+    c: &mut Transaction,
     mut span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
+    let Source { store, id, .. } = from;
     let (_, empty) = store.step(catalog::columns(c, id.dataset))?;
     while span.first <= span.last {
         let places = store.step(chunks::places(c, id, span, PLACES))?;
@@ -72,7 +85,7 @@ fn rows(
         let here = Span { last: end.unwrap_or(span.last).min(span.last), ..span };
         let tail =
             store.step(tail::read(c, &empty, id.dataset, here, Order::Ascending, i64::MAX))?;
-        let mut run = Run { store, id, span: here, empty: &empty, tail, n_passed: 0 };
+        let mut run = Run { from, span: here, empty: &empty, tail, n_passed: 0 };
         for place in places {
             if run.chunk(c, place, visit)?.is_break() {
                 return Ok(());
@@ -88,8 +101,7 @@ fn rows(
 
 /// Some chunks, one after another, and the rows of the tail among them.
 struct Run<'a> {
-    store: &'a PostgresStore,
-    id: SeriesId,
+    from: Source<'a>,
     span: Span,
     empty: &'a Block,
     tail: Block,
@@ -111,7 +123,8 @@ impl Run<'_> {
         let end = self.tail.first_after(place.span.last).max(self.n_passed);
         let over = self.n_passed..end;
         self.n_passed = end;
-        let (store, id, dataset) = (self.store, self.id, self.id.dataset);
+        let Source { store, id, era } = self.from;
+        let dataset = id.dataset;
         let is_whole = self.span.first <= place.span.first && place.span.last <= self.span.last;
         let within = self.span;
         let read = |c: &mut Transaction| {
@@ -121,7 +134,7 @@ impl Run<'_> {
             Ok::<_, StoreError>(rows)
         };
         if is_whole && over.is_empty() {
-            let chunk_id = ChunkId { era: store.era, number: place.id };
+            let chunk_id = ChunkId { era, number: place.id };
             return visit(RowBatch::new(Some(chunk_id), place.n, || read(c).map(Rows::Raw)));
         }
         let mut rows = read(c)?;

@@ -9,7 +9,7 @@ use lru::LruCache;
 use model::dataset::DatasetId;
 use parking_lot::Mutex;
 
-use super::{PostgresStore, Result, StoreError, first_page, read_page};
+use super::{PostgresStore, Result, StoreError, first_page, read_page, servers::Server};
 use crate::store::{OnRemoval, PageOfRows, PageRead};
 
 /// Datasets whose commits are known. Others are read on the primary once there were more.
@@ -57,14 +57,19 @@ impl SeenCommits {
 impl PostgresStore {
     /// Notes a commit that a caller has seen, if there are standbys that may not have it.
     pub(super) fn note_seen(&self, dataset: DatasetId, revision: u64) {
-        if self.connections.has_standbys() {
+        if self.servers.first().connections.has_standbys() {
             self.seen.note(dataset, revision);
         }
     }
 
-    /// Tests that what a standby answered in the primary's place has all that callers have seen.
-    pub(super) fn check_seen(&self, dataset: DatasetId, revision: u64) -> Result<()> {
-        if self.connections.is_primary_lost() && !self.seen.are_in(dataset, revision) {
+    /// Tests that what a standby answered in the place of `server` has all that callers have seen.
+    pub(super) fn check_seen(
+        &self,
+        server: &Server,
+        dataset: DatasetId,
+        revision: u64,
+    ) -> Result<()> {
+        if server.connections.is_primary_lost() && !self.seen.are_in(dataset, revision) {
             return Err(behind());
         }
         Ok(())
@@ -72,13 +77,14 @@ impl PostgresStore {
 
     /// Reads a page on a standby, if one has it with all that callers have seen.
     pub(super) fn page_of_standby(&self, dataset: DatasetId, read: PageRead) -> Option<PageOfRows> {
-        let standby = self.connections.standby()?;
+        let server = self.servers.route(dataset);
+        let standby = server.connections.standby()?;
         match self.page_on(standby, dataset, read) {
             Ok(page) => self.seen.are_in(dataset, page.revision).then_some(page),
-            // It may be new.
-            Err(StoreError::NoDataset { .. }) => None,
+            // It may be new, or have been moved.
+            Err(StoreError::NoDataset { .. } | StoreError::Moved { .. }) => None,
             Err(_) => {
-                self.connections.distrust(standby);
+                server.connections.distrust(standby);
                 None
             }
         }
@@ -106,7 +112,7 @@ impl PostgresStore {
 
     /// Notes a commit that this service is about to acknowledge.
     pub(super) fn noting_commit(&self, dataset: DatasetId) -> impl Fn(u64) + Send + use<> {
-        let seen = self.connections.has_standbys().then(|| Arc::clone(&self.seen));
+        let seen = self.servers.first().connections.has_standbys().then(|| Arc::clone(&self.seen));
         move |revision| {
             if let Some(seen) = &seen {
                 seen.note(dataset, revision);
@@ -125,7 +131,7 @@ impl PostgresStore {
 
     /// Notes a change of the catalog, which no standby may stand in for the primary without.
     pub(super) fn noting_change<T>(&self) -> impl FnOnce(&T) + Send + use<T> {
-        let connections = self.connections.clone();
+        let connections = self.servers.first().connections.clone();
         move |_| connections.note_change()
     }
 }

@@ -4,7 +4,7 @@ use db::postgres::schema::Schema;
 
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 4, tables: TABLES };
+pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 5, tables: TABLES };
 
 /// The tables, in a schema of their own.
 ///
@@ -35,6 +35,12 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 4, tables:
 ///   that of the request. The dataset may be deleted; then the batch is as if it were not there.
 /// - `withdrawn`: one row, which counts how often a tag was taken from a dataset or a key.
 /// - `doomed`: deleted datasets, of which some records are still to be removed.
+/// - `stores`: the servers, of which this one, 0, has the catalog. `url` has no password. A server that is
+///   `open` takes new datasets; one that is `full` or `drained` does not. Of a dataset on a further
+///   server this one has the catalog, and in `head` its place alone is of use.
+/// - `member`: one row on a further server, which says to which first one it belongs, by its `era`. There
+///   `datasets` has the datasets placed on it, called by their numbers, `columns` copies, and `metadata` the
+///   field alone that names the column to fold.
 ///
 /// The views are for people: `overview` has a line for each dataset, `bars` the single buckets. The
 /// columns of chunks are packed bit by bit, which SQL alone cannot undo.
@@ -168,6 +174,17 @@ CREATE INDEX batches_at ON batches (writer, at);
 CREATE TABLE withdrawn (n bigint NOT NULL);
 INSERT INTO withdrawn (n) VALUES (0);
 CREATE TABLE doomed (dataset bigint PRIMARY KEY);
+
+CREATE TABLE stores (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL UNIQUE,
+    url text COLLATE "C" NOT NULL,
+    state text NOT NULL CHECK (state IN ('open', 'full', 'drained')),
+    era bigint NOT NULL
+);
+INSERT INTO stores (id, name, url, state, era) OVERRIDING SYSTEM VALUE
+    VALUES (0, 'first', '', 'open', 0);
+CREATE TABLE member (first_era bigint NOT NULL, place bigint NOT NULL);
 
 CREATE FUNCTION at(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE
     RETURN 'epoch'::timestamptz + micros * interval '1 microsecond';

@@ -4,6 +4,7 @@
 //! starts one and runs them.
 
 mod moves;
+mod servers;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +14,7 @@ use std::{
 
 use sqlx::{AssertSqlSafe, Connection as _};
 
-use super::*;
+use super::{maintenance::Unsettled, *};
 use crate::store::tests as contract;
 
 /// Counts the databases of this run.
@@ -344,7 +345,7 @@ async fn a_service_paused_in_mid_write_keeps_others_out_for_seconds_only() {
     let stores = [open(&url), open(&url)];
     let id = contract::create(&stores[0], contract::new_dataset("paused")).await;
     let mut paused = stores[1]
-        .within(|| futures::executor::block_on(stores[1].connections.begin_write()))
+        .within(|| futures::executor::block_on(stores[1].servers.first().connections.begin_write()))
         .unwrap();
     sqlx::query("SELECT FROM head FOR UPDATE").execute(&mut *paused).await.unwrap();
     // The first attempts wait for the lock as long as a caller does.
@@ -422,7 +423,7 @@ async fn late_rows_and_loose_buckets_are_packed_in_the_background() {
         want.extend(late);
     }
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.unsettled"), 1);
-    maintenance::settle_all(&store.connections, Unsettled::Much).await.unwrap();
+    maintenance::settle_all(&store.servers.first().connections, Unsettled::Much).await.unwrap();
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.unsettled"), 0);
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.tail"), 0);
     let sql = "SELECT count(*) FROM datasets.buckets WHERE resolution = 300";

@@ -23,7 +23,7 @@ async fn create_unsettled(store: &PostgresStore, name: &str) -> (DatasetId, BTre
 /// Packs in a task of the store; its outcome.
 fn pack(store: &PostgresStore) -> oneshot::Receiver<Result<()>> {
     let (reply, answer) = oneshot::channel();
-    let connections = store.connections.clone();
+    let connections = store.servers.first().connections.clone();
     let pack = async move {
         drop(reply.send(maintenance::settle_all(&connections, Unsettled::Much).await));
     };

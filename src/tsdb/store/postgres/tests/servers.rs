@@ -1,0 +1,231 @@
+//! A store of several servers keeps the contract of every store, and loses one at a time.
+
+use super::*;
+use crate::store::postgres::stores::{ServersRefusal, StoreState};
+
+/// The addresses of two new databases, of which the second is a further server of the first's store.
+fn new_pair() -> [String; 2] {
+    let urls = [new_database(), new_database()];
+    let store = open(&urls[0]);
+    futures::executor::block_on(store.add_store("second", &urls[1])).unwrap();
+    urls
+}
+
+/// Creates datasets until one is on the further server, after one on the first; the two.
+async fn create_on_both(store: &PostgresStore) -> [DatasetId; 2] {
+    let mut on = [None, None];
+    for n in 0.. {
+        let id = contract::create(store, contract::new_dataset(&format!("placed {n}"))).await;
+        let place = place_of(store, id);
+        on[usize::from(place.is_some())].get_or_insert(id);
+        if let [Some(first), Some(second)] = on {
+            return [first, second];
+        }
+    }
+    unreachable!()
+}
+
+/// The server of a dataset by the catalog, but for the first one.
+fn place_of(store: &PostgresStore, id: DatasetId) -> Option<i64> {
+    let which = DatasetRef::Id(id);
+    let first = store.servers.first();
+    let placed = store.read(&first.connections, |c| {
+        let which = which.clone();
+        async move { catalog::sight(c, None, &which).await }.boxed()
+    });
+    placed.unwrap().unwrap().place
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn it_keeps_the_contract() {
+    let [first, second] = new_pair();
+    contract::check_most(&|| open_any(&first)).await;
+    let sql = "SELECT count(*) FROM datasets.head WHERE place IS NULL";
+    for url in [first, second] {
+        assert!(number(&url, sql) > 0, "each server has some datasets");
+    }
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
+    let [first, _] = new_pair();
+    contract::random::check(&|| open_any(&first), 16);
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn any_order_of_sharing_shows_each_key_what_it_may_see() {
+    let [first, _] = new_pair();
+    contract::catalog::check_random_sharing(&|| open_any(&first), 8);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn heads_commits_and_listings_are_those_of_each_server() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let ids = create_on_both(&store).await;
+    for (n, id) in ids.iter().enumerate() {
+        for second in 0..=n {
+            let second = i64::try_from(second).unwrap();
+            contract::append(&store, *id, contract::block([(second, 1.0)])).await;
+        }
+    }
+    // Also another service, which does not know where they are.
+    for store in [&store, &open(&first)] {
+        let heads = store.heads(&ids).unwrap();
+        assert_eq!(heads.revisions, [(ids[0], 1), (ids[1], 2)].into());
+        assert_eq!(heads.unknown.len(), 0);
+        assert_eq!(store.commits(ids[1], 0, 9).unwrap().len(), 2);
+        assert_eq!(store.since(ids[1], 1, 9).unwrap().unwrap().rows.len(), 1);
+        let listed = store.list(KeyId::new(1), &Filter::All, 0, 99).unwrap();
+        let listed = listed.datasets.into_iter().find(|dataset| dataset.id == ids[1]).unwrap();
+        let sight = store.sight(None, &DatasetRef::Id(ids[1])).unwrap().unwrap();
+        assert_eq!((sight.dataset, sight.revision), (listed, 2));
+    }
+    run(&second, "UPDATE datasets.head SET place = 0");
+    let heads = store.heads(&ids).unwrap();
+    assert_eq!(heads.unknown, [ids[1]].into(), "one that is being moved is not gone");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn what_an_interrupted_creation_or_deletion_left_is_removed() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let [_, id] = create_on_both(&store).await;
+    let rows = contract::block((0..3000).map(|n| (n, 1.0)));
+    contract::append(&store, id, rows).await;
+    run(&first, &format!("DELETE FROM datasets.datasets WHERE id = {id}"));
+    let n_left =
+        || number(&second, &format!("SELECT count(*) FROM datasets.chunks WHERE dataset = {id}"));
+    store.settle().await.unwrap();
+    assert!(n_left() > 0, "it may be new");
+    run(&second, "UPDATE datasets.datasets SET created_at = created_at - 3601000000");
+    let n_kept = number(&second, "SELECT count(*) FROM datasets.datasets") - 1;
+    store.settle().await.unwrap();
+    assert_eq!(n_left(), 0);
+    assert_eq!(number(&second, "SELECT count(*) FROM datasets.datasets"), n_kept);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_change_that_was_interrupted_between_two_servers_is_caught_up() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let [_, id] = create_on_both(&store).await;
+    contract::append(&store, id, contract::block([(1, 1.0)])).await;
+    run(
+        &second,
+        &format!(
+            "INSERT INTO datasets.columns (dataset, ordinal, name, dtype, created_at)
+             VALUES ({id}, 1, 'half_added', 'float', 7)"
+        ),
+    );
+    contract::append(&store, id, contract::block([(2, 1.0)])).await;
+    let change =
+        DatasetChange::NewColumns(vec![("next".to_owned(), model::dataset::Dtype::Integer)]);
+    let sight = store.change(id, change, Timestamp::default()).await.unwrap();
+    let names: Vec<_> = sight.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["value", "half_added", "next"]);
+    assert_eq!(sight.revision, 2);
+    assert_eq!(contract::newest(&store, id, 9).0.columns.len(), 3);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn creations_and_changes_at_once_do_not_wait_for_each_other() {
+    let [first, _] = new_pair();
+    let stores = [open(&first), open(&first)];
+    let began = tokio::time::Instant::now();
+    let create = |n: usize| {
+        let store = &stores[n % 2];
+        async move {
+            let id = contract::create(store, contract::new_dataset(&format!("at once {n}"))).await;
+            for column in 0..3 {
+                let column = (format!("c{column}"), model::dataset::Dtype::Float);
+                let change = DatasetChange::NewColumns(vec![column]);
+                store.change(id, change, Timestamp::default()).await.unwrap();
+            }
+        }
+    };
+    futures::future::join_all((0..48).map(create)).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_lost_server_fails_its_datasets_and_no_others() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let [here, there] = create_on_both(&store).await;
+    let set_address = |address: &str| {
+        run(&first, &format!("UPDATE datasets.stores SET url = '{address}' WHERE id > 0"));
+    };
+    set_address("postgres://127.0.0.1:1/lost");
+    let store = open(&first);
+    let error = contract::try_append(&store, there, contract::block([(1, 1.0)])).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    let error = store.sight(None, &DatasetRef::Id(there)).unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    contract::append(&store, here, contract::block([(1, 1.0)])).await;
+    let batch = contract::repeats::named(contract::repeats::id(1, "others"), 9);
+    assert_eq!(contract::repeats::put(&store, here, batch).await, Some(2));
+    let began = tokio::time::Instant::now();
+    for _ in 0..8 {
+        assert_eq!(store.heads(&[here, there]).unwrap().unknown, [there].into());
+        assert!(store.list(KeyId::new(1), &Filter::All, 0, 99).unwrap().datasets.len() > 1);
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "a lost server is not asked each time");
+    store.check().await.unwrap();
+    assert_eq!(store.lost_servers().await, ["second"]);
+    // New ones go elsewhere, whatever their number.
+    for n in 0..8 {
+        let id = contract::create(&store, contract::new_dataset(&format!("while lost {n}"))).await;
+        assert_eq!(place_of(&store, id), None);
+    }
+    set_address(&second);
+    store.wait(store.servers.refresh()).unwrap();
+    contract::append(&store, there, contract::block([(1, 1.0)])).await;
+    assert_eq!(store.lost_servers().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn stores_are_added_once_and_each_to_one_store() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let third = new_database();
+    let refusal = |error: StoreError| match error {
+        StoreError::Servers(refusal) => refusal,
+        error => panic!("{error}"),
+    };
+    let taken = ServersRefusal::NameTaken { name: "second".to_owned() };
+    for (name, url, want) in [
+        ("second", third.clone(), taken),
+        ("third", third.replace("://postgres@", "://postgres:secret@"), ServersRefusal::Password),
+        ("third", first.clone(), ServersRefusal::InUse),
+    ] {
+        assert_eq!(refusal(store.add_store(name, &url).await.unwrap_err()), want, "{name}");
+    }
+    // Again, as after an interruption, and under another name.
+    store.add_store("renamed", &second).await.unwrap();
+    let other = open(&third);
+    assert_eq!(refusal(other.add_store("x", &second).await.unwrap_err()), ServersRefusal::InUse);
+    let error = PostgresStore::open(&second.parse().unwrap()).unwrap_err();
+    assert_eq!(refusal(error), ServersRefusal::Member);
+    store.set_store_state("renamed", StoreState::Full).await.unwrap();
+    let unknown = ServersRefusal::Unknown { name: "second".to_owned() };
+    let error = store.set_store_state("second", StoreState::Full).await.unwrap_err();
+    assert_eq!(refusal(error), unknown);
+    for n in 0..8 {
+        let id = contract::create(&store, contract::new_dataset(&format!("not there {n}"))).await;
+        assert_eq!(place_of(&store, id), None);
+    }
+    let stores = store.stores().unwrap();
+    let shown: Vec<_> =
+        stores.iter().map(|one| (one.name.as_str(), one.state, one.n_datasets)).collect();
+    assert_eq!(shown, [("first", StoreState::Open, 8), ("renamed", StoreState::Full, 0)]);
+}
