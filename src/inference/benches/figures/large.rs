@@ -15,10 +15,8 @@ use inference::{
 };
 use model::topic::{Address, BlockHeight, TopicId};
 use rustix::time::{ClockId, clock_gettime};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use task::clock::Clock;
+use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     Outcome,
@@ -51,11 +49,11 @@ const N_SUBMISSIONS: usize = 500;
 /// Epochs in which submissions are timed; the median counts, since a disk is not always as fast.
 const N_ROUNDS: u64 = 40;
 
-/// A block, each of which begins an epoch.
-const BLOCK_TIME: Duration = Duration::from_millis(50);
+/// A block. The clock is moved from epoch to epoch and stands meanwhile: none ends by itself.
+const BLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// Blocks of an epoch: none ends by itself.
-const EPOCH_LENGTH: u64 = 1_000_000;
+/// Blocks of an epoch, as few as the chain allows.
+const EPOCH_LENGTH: u64 = 12;
 
 /// How often each query is asked.
 const N_READS: usize = 200;
@@ -67,13 +65,16 @@ pub(crate) async fn measure() -> Outcome<()> {
     topic.keep.bytes = Some(LIMIT);
     let fresh = Topic { id: "2".parse()?, ..topic.clone() };
     let topics = vec![topic, fresh];
-    let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, topics).await?;
+    let clock = Clock::manual(Clock::system().now());
+    let listen = "127.0.0.1:0";
+    let network =
+        Network::start_by(clock.clone(), folder.path(), listen, BLOCK_TIME, topics).await?;
     let inference = &network.inference;
     let mut numbers = Numbers(7);
     let (mut closings, mut lessons) = (Vec::new(), Vec::new());
     let mut epoch_bytes = 0;
-    for nonce in 1..=N_EPOCHS {
-        sleep(inference.chain().until(nonce)).await;
+    for epoch in 1..=N_EPOCHS {
+        let nonce = begin_epoch(inference, &clock, epoch);
         submit(inference, nonce, &mut numbers).await?;
         let began = cpu();
         inference.close(TopicId::FIRST, nonce).await?;
@@ -81,8 +82,8 @@ pub(crate) async fn measure() -> Outcome<()> {
         let began = cpu();
         inference.learn(TopicId::FIRST, nonce, Some(3000.1)).await?;
         lessons.push(cpu().saturating_sub(began));
-        if nonce == 3 {
-            epoch_bytes = inference.holdings(TopicId::FIRST).await?.n_bytes / nonce;
+        if epoch == 3 {
+            epoch_bytes = inference.holdings(TopicId::FIRST).await?.n_bytes / epoch;
         }
     }
     // The first epochs have no forecasters that imply anything.
@@ -96,10 +97,17 @@ pub(crate) async fn measure() -> Outcome<()> {
     );
     let bar = format!("{:.1} MB", megabytes(LIMIT + BESIDE));
     print(&format!("disk after {N_EPOCHS} such epochs"), &figure, &bar)?;
-    submissions(inference).await?;
+    submissions(inference, &clock).await?;
     reads(&network).await?;
     network.group.shutdown().await;
     Ok(())
+}
+
+/// Moves `clock` to where `epoch` begins, of which the first is 1. Returns its nonce.
+fn begin_epoch(inference: &Inference, clock: &Clock, epoch: u64) -> BlockHeight {
+    let nonce = 1 + (epoch - 1) * EPOCH_LENGTH;
+    clock.advance(inference.chain().until(nonce));
+    nonce
 }
 
 /// Submits for everybody.
@@ -134,12 +142,12 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
 }
 
 /// Times submissions of accounts to the learned topic beside a new one.
-async fn submissions(inference: &Inference) -> Outcome<()> {
+async fn submissions(inference: &Inference, clock: &Clock) -> Outcome<()> {
     let mut took = [Vec::new(), Vec::new()];
-    for nonce in N_EPOCHS + 1..=N_EPOCHS + N_ROUNDS {
-        sleep(inference.chain().until(nonce)).await;
+    for epoch in N_EPOCHS + 1..=N_EPOCHS + N_ROUNDS {
+        let nonce = begin_epoch(inference, clock, epoch);
         // In turns, so that what the first one wakes up falls on both.
-        for turn in [nonce, nonce + 1] {
+        for turn in [epoch, epoch + 1] {
             let topic = TopicId::new(1 + turn % 2).ok_or("number a topic")?;
             let took = if topic == TopicId::FIRST { &mut took[0] } else { &mut took[1] };
             inference.open_epoch(topic, nonce).await?;

@@ -80,7 +80,17 @@ impl Network {
         block_time: Duration,
         topics: Vec<Topic>,
     ) -> Outcome<Self> {
-        let clock = Clock::system();
+        Self::start_by(Clock::system(), folder, listen, block_time, topics).await
+    }
+
+    /// Starts one likewise, whose blocks follow `clock`.
+    pub(crate) async fn start_by(
+        clock: Clock,
+        folder: &Path,
+        listen: &str,
+        block_time: Duration,
+        topics: Vec<Topic>,
+    ) -> Outcome<Self> {
         let accounts = Accounts::open(folder.join("accounts.db"), clock.clone()).await?;
         let (_, key) = accounts.renew_key("figures").await?;
         let signer = Signer::from_bytes(&[7; 32]).ok_or("make a signer")?;
