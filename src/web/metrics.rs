@@ -7,13 +7,20 @@
 pub mod process;
 pub mod requests;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::{
     http::header::CONTENT_TYPE,
     response::{IntoResponse as _, Response},
 };
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 
 /// Sets of labels counted apart under one name. Some labels are named by others, so their number has
 /// a bound; whatever is more is counted together, as [`OTHER`].
@@ -104,77 +111,88 @@ macro_rules! metrics {
 pub struct Metrics {
     prefix: &'static str,
     tables: &'static [&'static [Metric]],
-    values: Arc<Mutex<BTreeMap<&'static str, BTreeMap<String, Value>>>>,
+    series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
+}
+
+/// Handle to one metric with one set of labels. Counting with it takes no lock and formats no label:
+/// code that counts often keeps it. Cheap to clone; all clones share the number.
+#[derive(Debug, Clone)]
+pub struct Series {
+    kind: Kind,
+    value: Arc<Value>,
 }
 
 /// Keeps a gauge one higher until it is dropped.
 #[derive(Debug)]
-pub struct RaisedGauge {
-    metrics: Metrics,
-    metric: Metric,
-}
+pub struct RaisedGauge(Series);
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Value {
-    n: u64,
-    sum: f64,
-    /// Of a histogram: how many fell to each bound and no lower one.
-    counts: Vec<u64>,
+    /// Not of a histogram, whose number is the sum of its `counts`.
+    n: AtomicU64,
+    /// All times together, in nanoseconds: enough for 584 years.
+    sum_ns: AtomicU64,
+    /// Of a histogram: how many fell to each bound and no lower one, and last how many to none.
+    counts: Box<[AtomicU64]>,
 }
 
 impl Metrics {
     /// Counts what is in `tables`, each name with `prefix` in front.
     #[must_use]
     pub fn new(prefix: &'static str, tables: &'static [&'static [Metric]]) -> Self {
-        Self { prefix, tables, values: Arc::default() }
+        Self { prefix, tables, series: Arc::default() }
     }
 
     /// Adds 1 to a counter.
     pub fn add(&self, metric: Metric, labels: &[&str]) {
-        self.add_n(metric, labels, 1_u64);
+        self.series(metric, labels).add_n(1);
     }
 
     /// Adds `n` to a counter.
     pub fn add_n(&self, metric: Metric, labels: &[&str], n: impl TryInto<u64>) {
-        let n = n.try_into().unwrap_or(u64::MAX);
-        self.change(metric, labels, |value| value.n = value.n.saturating_add(n));
+        self.series(metric, labels).add_n(n.try_into().unwrap_or(u64::MAX));
     }
 
     /// Sets a gauge.
     pub fn set(&self, metric: Metric, labels: &[&str], n: usize) {
         let n = u64::try_from(n).unwrap_or(u64::MAX);
-        self.change(metric, labels, |value| value.n = n);
+        self.series(metric, labels).value.n.store(n, Relaxed);
     }
 
     /// Raises a gauge without labels by one, until what is returned is dropped.
     #[must_use]
     pub fn raise(&self, metric: Metric) -> RaisedGauge {
-        self.add(metric, &[]);
-        RaisedGauge { metrics: self.clone(), metric }
+        self.series(metric, &[]).raise()
     }
 
     /// Takes in how long something took.
     pub fn observe(&self, metric: Metric, labels: &[&str], time: Duration) {
-        let seconds = time.as_secs_f64();
-        self.change(metric, labels, |value| {
-            value.n = value.n.saturating_add(1);
-            if let Kind::Histogram(bounds) = metric.kind {
-                value.sum += seconds;
-                value.counts.resize(bounds.len(), 0);
-                let fits = bounds.iter().position(|bound| seconds <= *bound);
-                if let Some(count) = fits.and_then(|idx| value.counts.get_mut(idx)) {
-                    *count += 1;
-                }
-            } else {
-                value.sum += seconds * 1000.0;
-            }
-        });
+        self.series(metric, labels).observe(time);
+    }
+
+    /// The handle to `metric` with `labels`, one value for each label's name. Where there are
+    /// [`LABELS_MAX`] others, that of [`OTHER`].
+    #[must_use]
+    pub fn series(&self, metric: Metric, labels: &[&str]) -> Series {
+        let text = labels_text(metric, labels);
+        let known = |labels: &BTreeMap<String, Series>| labels.get(&text).cloned();
+        if let Some(series) = self.series.read().get(metric.name).and_then(known) {
+            return series;
+        }
+        let mut all = self.series.write();
+        let all = all.entry(metric.name).or_default();
+        let text = if all.len() < LABELS_MAX || all.contains_key(&text) {
+            text
+        } else {
+            labels_text(metric, &vec![OTHER; metric.labels.len()])
+        };
+        all.entry(text).or_insert_with(|| Series::new(metric.kind)).clone()
     }
 
     /// Returns all of them as Prometheus text (version 0.0.4).
     #[must_use]
     pub fn text(&self) -> String {
-        let values = self.values.lock();
+        let series = self.series.read();
         let mut text = String::new();
         for metric in self.tables.iter().copied().flatten() {
             let name = format!("{}{}", self.prefix, metric.name);
@@ -186,34 +204,76 @@ impl Metrics {
             };
             push_line(&mut text, &format!("# HELP {name}{}", metric.help));
             push_line(&mut text, &format!("# TYPE {name} {kind}"));
-            let zero = BTreeMap::from([(String::new(), Value::default())]);
-            let zero = if metric.labels.is_empty() { &zero } else { &BTreeMap::new() };
-            for (labels, value) in values.get(metric.name).unwrap_or(zero) {
-                push_value(&mut text, &name, metric.kind, labels, value);
+            if let Some(series) = series.get(metric.name) {
+                for (labels, series) in series {
+                    series.push_text(&mut text, &name, labels);
+                }
+            } else if metric.labels.is_empty() {
+                Series::new(metric.kind).push_text(&mut text, &name, "");
             }
         }
         text
     }
+}
 
-    fn change(&self, metric: Metric, labels: &[&str], change: impl FnOnce(&mut Value)) {
-        let text = labels_text(metric, labels);
-        let mut values = self.values.lock();
-        let values = values.entry(metric.name).or_default();
-        if let Some(value) = values.get_mut(&text) {
-            return change(value);
-        }
-        let text = if values.len() < LABELS_MAX {
-            text
+impl Series {
+    fn new(kind: Kind) -> Self {
+        let n_counts = if let Kind::Histogram(bounds) = kind { bounds.len() + 1 } else { 0 };
+        let counts = (0..n_counts).map(|_| AtomicU64::default()).collect();
+        Self { kind, value: Arc::new(Value { counts, ..Value::default() }) }
+    }
+
+    /// Adds `n` to a counter.
+    pub fn add_n(&self, n: u64) {
+        self.value.n.fetch_add(n, Relaxed);
+    }
+
+    /// Raises a gauge by one, until what is returned is dropped.
+    #[must_use]
+    pub fn raise(&self) -> RaisedGauge {
+        self.add_n(1);
+        RaisedGauge(self.clone())
+    }
+
+    /// Takes in how long something took.
+    pub fn observe(&self, time: Duration) {
+        let Value { n, sum_ns, counts } = &*self.value;
+        sum_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        let count = if let Kind::Histogram(bounds) = self.kind {
+            let seconds = time.as_secs_f64();
+            counts.get(bounds.partition_point(|bound| *bound < seconds)).unwrap_or(n)
         } else {
-            labels_text(metric, &vec![OTHER; metric.labels.len()])
+            n
         };
-        change(values.entry(text).or_default());
+        count.fetch_add(1, Relaxed);
+    }
+
+    fn push_text(&self, text: &mut String, name: &str, labels: &str) {
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let Value { n, sum_ns, counts } = &*self.value;
+        let mut n = n.load(Relaxed);
+        if matches!(self.kind, Kind::Counter | Kind::Gauge) {
+            return push_line(text, &format!("{name}{braced} {n}"));
+        }
+        let mut sum = Duration::from_nanos(sum_ns.load(Relaxed)).as_secs_f64();
+        if let Kind::Histogram(bounds) = self.kind {
+            let comma = if labels.is_empty() { "" } else { "," };
+            let bounds = bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+            for (bound, count) in bounds.zip(counts) {
+                n += count.load(Relaxed);
+                push_line(text, &format!("{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {n}"));
+            }
+        } else {
+            sum *= 1000.0;
+        }
+        push_line(text, &format!("{name}_sum{braced} {sum}"));
+        push_line(text, &format!("{name}_count{braced} {n}"));
     }
 }
 
 impl Drop for RaisedGauge {
     fn drop(&mut self) {
-        self.metrics.change(self.metric, &[], |value| value.n = value.n.saturating_sub(1));
+        self.0.value.n.fetch_sub(1, Relaxed);
     }
 }
 
@@ -226,25 +286,6 @@ pub fn respond(text: String) -> Response {
 fn push_line(text: &mut String, line: &str) {
     text.push_str(line);
     text.push('\n');
-}
-
-fn push_value(text: &mut String, name: &str, kind: Kind, labels: &str, value: &Value) {
-    let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-    if matches!(kind, Kind::Counter | Kind::Gauge) {
-        return push_line(text, &format!("{name}{braced} {}", value.n));
-    }
-    if let Kind::Histogram(bounds) = kind {
-        let comma = if labels.is_empty() { "" } else { "," };
-        let mut n_below = 0_u64;
-        for (idx, bound) in bounds.iter().enumerate() {
-            n_below += value.counts.get(idx).copied().unwrap_or_default();
-            push_line(text, &format!("{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {n_below}"));
-        }
-        let n = value.n;
-        push_line(text, &format!("{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {n}"));
-    }
-    push_line(text, &format!("{name}_sum{braced} {}", value.sum));
-    push_line(text, &format!("{name}_count{braced} {}", value.n));
 }
 
 /// Labels as they stand between braces.

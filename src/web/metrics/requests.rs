@@ -3,18 +3,22 @@
 //! A path is labeled by its route, `/api/datasets/{id}/`, never by the requested text: callers cannot
 //! create labels.
 
+use std::{collections::HashMap, convert::Infallible, sync::Arc};
+
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{MatchedPath, Request, State},
+    extract::{MatchedPath, Request},
     http::{Method, StatusCode},
-    middleware::{Next, from_fn_with_state},
     response::Response,
+    routing::Route,
 };
 use futures::StreamExt as _;
+use parking_lot::RwLock;
 use tokio::time::Instant;
+use tower::{Service as _, layer::layer_fn, service_fn};
 
-use super::{Metric, Metrics, OTHER};
+use super::{Metric, Metrics, OTHER, RaisedGauge, Series};
 
 /// Bounds of the latency histogram, in seconds: from a page out of memory to clients' timeouts.
 const SECONDS: &[f64] =
@@ -35,6 +39,99 @@ crate::metrics! {
     RATE_LIMITED = counter("http_rate_limited_total", &[]);
 }
 
+/// The handles of all routes, each made at the first request of its route: counting a later one formats
+/// no label and takes no lock for writing.
+#[derive(Debug)]
+struct RequestCounts {
+    metrics: Metrics,
+    under_way: Series,
+    routes: RwLock<HashMap<String, Arc<RouteCounts>>>,
+}
+
+/// What is counted of one route.
+#[derive(Debug)]
+struct RouteCounts {
+    metrics: Metrics,
+    path: String,
+    seconds: Series,
+    bytes_in: Series,
+    bytes_out: Series,
+    answers: RwLock<HashMap<(&'static str, StatusCode), Series>>,
+}
+
+/// A request whose answer is not sent in full.
+#[derive(Debug)]
+struct RequestUnderWay {
+    route: Arc<RouteCounts>,
+    method: &'static str,
+    began: Instant,
+    raised: RaisedGauge,
+}
+
+impl RequestCounts {
+    fn new(metrics: Metrics) -> Self {
+        let under_way = metrics.series(UNDER_WAY, &[]);
+        Self { metrics, under_way, routes: RwLock::default() }
+    }
+
+    fn begin(&self, request: &Request) -> RequestUnderWay {
+        let path = request.extensions().get().map_or(OTHER, MatchedPath::as_str);
+        let known = self.routes.read().get(path).map(Arc::clone);
+        RequestUnderWay {
+            route: known.unwrap_or_else(|| self.add_route(path)),
+            method: method_name(request.method()),
+            began: Instant::now(),
+            raised: self.under_way.raise(),
+        }
+    }
+
+    fn add_route(&self, path: &str) -> Arc<RouteCounts> {
+        let series = |metric: Metric| self.metrics.series(metric, &[path]);
+        let route = RouteCounts {
+            metrics: self.metrics.clone(),
+            path: path.to_owned(),
+            seconds: series(SECONDS_UNTIL),
+            bytes_in: series(BYTES_IN),
+            bytes_out: series(BYTES_OUT),
+            answers: RwLock::default(),
+        };
+        Arc::clone(self.routes.write().entry(path.to_owned()).or_insert(Arc::new(route)))
+    }
+}
+
+impl RouteCounts {
+    fn count_answer(&self, method: &'static str, status: StatusCode) {
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            self.metrics.add(RATE_LIMITED, &[]);
+        }
+        if let Some(answers) = self.answers.read().get(&(method, status)) {
+            return answers.add_n(1);
+        }
+        let answers = self.metrics.series(REQUESTS, &[method, &self.path, status.as_str()]);
+        answers.add_n(1);
+        self.answers.write().insert((method, status), answers);
+    }
+}
+
+impl RequestUnderWay {
+    fn count_body(&self, body: Body) -> Body {
+        let route = Arc::clone(&self.route);
+        count_bytes(body, move |n_bytes| route.bytes_in.add_n(n_bytes))
+    }
+
+    fn end(self, response: Response) -> Response {
+        let Self { route, method, began, raised } = self;
+        route.seconds.observe(began.elapsed());
+        route.count_answer(method, response.status());
+        response.map(|body| {
+            count_bytes(body, move |n_bytes| {
+                let _held = &raised;
+                route.bytes_out.add_n(n_bytes);
+            })
+        })
+    }
+}
+
 /// Counts the requests of `router` in `metrics`, which have the table [`METRICS`].
 ///
 /// Put it around whatever else may answer a request, so that refusals are counted too.
@@ -42,38 +139,16 @@ pub fn count_requests<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     metrics: Metrics,
 ) -> Router<S> {
-    router.layer(from_fn_with_state(metrics, count))
-}
-
-async fn count(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    let path = path.as_ref().map_or(OTHER, MatchedPath::as_str).to_owned();
-    let method = method_name(request.method());
-    let under_way = metrics.raise(UNDER_WAY);
-    let add_to = |metric: Metric| {
-        let (metrics, path) = (metrics.clone(), path.clone());
-        move |n_bytes: u64| {
-            if n_bytes > 0 {
-                metrics.add_n(metric, &[&path], n_bytes);
-            }
-        }
-    };
-    let request = request.map(|body| count_bytes(body, add_to(BYTES_IN)));
-    let response = next.run(request).await;
-    let status = response.status();
-    metrics.observe(SECONDS_UNTIL, &[&path], began.elapsed());
-    metrics.add(REQUESTS, &[method, &path, status.as_str()]);
-    if status == StatusCode::TOO_MANY_REQUESTS {
-        metrics.add(RATE_LIMITED, &[]);
-    }
-    let add = add_to(BYTES_OUT);
-    response.map(|body| {
-        count_bytes(body, move |n_bytes| {
-            let _held = &under_way;
-            add(n_bytes);
+    let counts = Arc::new(RequestCounts::new(metrics));
+    // A layer of `from_fn` would clone all that is inside of it for each request.
+    router.layer(layer_fn(move |mut inner: Route| {
+        let counts = Arc::clone(&counts);
+        service_fn(move |request: Request| {
+            let under_way = counts.begin(&request);
+            let response = inner.call(request.map(|body| under_way.count_body(body)));
+            async move { Ok::<_, Infallible>(under_way.end(response.await?)) }
         })
-    })
+    }))
 }
 
 /// The name of a method; what callers invent has none.
@@ -98,8 +173,6 @@ pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> B
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use axum::{
         body::{Bytes, to_bytes},
         response::IntoResponse as _,
