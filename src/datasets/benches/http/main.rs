@@ -16,6 +16,7 @@ mod page;
 mod peers;
 mod postgres;
 mod program;
+mod replicas;
 mod rows;
 mod stored;
 mod stream;

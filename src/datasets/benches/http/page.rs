@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Rows of a page, by the issue.
-const PAGE_ROWS: usize = 250;
+pub(crate) const PAGE_ROWS: usize = 250;
 
 /// Different pages that are asked for again.
 const N_PAGES: usize = 200;
@@ -164,12 +164,16 @@ impl Took {
 
 /// Asks for the page after a minute.
 fn page_at(bench: &Bench, loaded: &Loaded, minute: usize) -> Request {
+    page_of(loaded.dataset, minute, &bench.key)
+}
+
+/// Asks for the page of `dataset` after a minute.
+pub(crate) fn page_of(dataset: i64, minute: usize, key: &str) -> Request {
     let (first, after) = (moment(0), moment(minute));
     let path = format!(
-        "/api/rows/?after={after}&dataset={}&limit={PAGE_ROWS}&ordering=timestamp&start={first}",
-        loaded.dataset
+        "/api/rows/?after={after}&dataset={dataset}&limit={PAGE_ROWS}&ordering=timestamp&start={first}"
     );
-    Request::get(&path, &bench.key)
+    Request::get(&path, key)
 }
 
 /// The link to the next page, if there is one, by a reader who takes in the page first.

@@ -22,7 +22,7 @@ use crate::{
     connection::Request,
     ingest,
     market::{COLUMNS, Market},
-    program::Bench,
+    program::{Bench, Usage},
     rows::{Asked, Row, note},
 };
 
@@ -45,19 +45,25 @@ const READ_BYTES: usize = 1 << 18;
 const COPY_OUT: &str = "COPY (SELECT * FROM plain ORDER BY ts) TO STDOUT (FORMAT csv)";
 
 /// A server with a folder of its own.
-struct Server {
+#[derive(Debug)]
+pub(crate) struct Server {
     running: Child,
     address: SocketAddr,
     _folder: TempDir,
 }
 
+/// Whether there is a `PostgreSQL` to start.
+pub(crate) async fn is_installed() -> bool {
+    Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_ok()
+}
+
 /// Rows a second of one `COPY` of `n_rows` bars into a table without an index, and into one whose
 /// timestamps are its key; none if there is no `PostgreSQL`.
 pub(crate) async fn copy(asked: &Asked, n_rows: usize) -> Outcome<Option<[f64; 2]>> {
-    if Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_err() {
+    if !is_installed().await {
         return Ok(None);
     }
-    let mut server = Server::start(asked).await?;
+    let server = Server::start(asked).await?;
     let mut market = Market::new();
     let mut parts = Vec::new();
     for _ in 0..n_rows.div_ceil(PART_ROWS) {
@@ -71,19 +77,18 @@ pub(crate) async fn copy(asked: &Asked, n_rows: usize) -> Outcome<Option<[f64; 2
         session.copy(&format!("COPY {table} FROM STDIN (FORMAT csv)"), &parts).await?;
         *rate = crate::rows::per_second(parts.len() * PART_ROWS, began.elapsed());
     }
-    server.running.kill().await?;
+    server.stop().await?;
     Ok(Some(rates))
 }
 
 /// All rows as CSV out of a service that keeps them in a server, over HTTP, beside `COPY` out of a
 /// table of plain rows in the same server; none if there is no `PostgreSQL`.
 pub(crate) async fn bulk_csv(asked: &Asked) -> Outcome<Vec<Row>> {
-    if Command::new("initdb").arg("--version").stdout(Stdio::null()).status().await.is_err() {
+    if !is_installed().await {
         return Ok(Vec::new());
     }
-    let mut server = Server::start(asked).await?;
-    let url = format!("postgres://bench@{}/postgres", server.address);
-    let mut bench = Bench::start(asked, Some(url)).await?;
+    let server = Server::start(asked).await?;
+    let mut bench = Bench::start(asked, Some(server.url())).await?;
     let loaded = ingest::load(&bench, asked.n_rows).await?;
     let mut session = Session::open(server.address).await?;
     session.create("plain", " PRIMARY KEY").await?;
@@ -111,7 +116,7 @@ pub(crate) async fn bulk_csv(asked: &Asked) -> Outcome<Vec<Row>> {
         (best, by_hand) = (best.min(took), by_hand.min(copied_in));
     }
     bench.stop().await?;
-    server.running.kill().await?;
+    server.stop().await?;
     let ratio = best / by_hand;
     let name = "bulk_download as csv out of PostgreSQL, time over COPY of plain rows to CSV";
     let value = format!("{best:.2} s / {by_hand:.2} s = {ratio:.2}");
@@ -119,11 +124,36 @@ pub(crate) async fn bulk_csv(asked: &Asked) -> Outcome<Vec<Row>> {
 }
 
 impl Server {
-    async fn start(asked: &Asked) -> Outcome<Self> {
-        let folder = match &asked.folder {
-            Some(within) => TempDir::new_in(within)?,
-            None => TempDir::new()?,
-        };
+    /// The address of its database, as the service takes it.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://bench@{}/postgres", self.address)
+    }
+
+    /// Processor time that all its processes have taken so far.
+    pub(crate) fn cpu(&self) -> Outcome<Duration> {
+        let pid = self.running.id().ok_or("the server has ended")?;
+        let of_server = Usage::of(pid)?;
+        let mut cpu = of_server.own + of_server.of_ended;
+        for entry in fs::read_dir("/proc")? {
+            let Ok(child) = entry?.file_name().to_string_lossy().parse() else { continue };
+            // Others end meanwhile.
+            if let Ok(usage) = Usage::of(child)
+                && usage.parent == pid
+            {
+                cpu += usage.own;
+            }
+        }
+        Ok(cpu)
+    }
+
+    /// Stops it at once: nobody needs its data again.
+    pub(crate) async fn stop(mut self) -> Outcome<()> {
+        Ok(self.running.kill().await?)
+    }
+
+    /// Starts one, and waits until it takes connections.
+    pub(crate) async fn start(asked: &Asked) -> Outcome<Self> {
+        let folder = asked.make_folder()?;
         let is_root = fs::metadata("/proc/self")?.uid() == 0;
         if is_root {
             chown(folder.path(), Some(NOBODY), Some(NOBODY))?;

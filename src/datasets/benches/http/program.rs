@@ -47,10 +47,23 @@ pub(crate) struct Bench {
     is_limited: bool,
     /// The address of the database with its store; none where that is in the folder.
     store: Option<String>,
+    /// The core that it runs on; none for all.
+    core: Option<usize>,
+}
+
+/// The processor time of a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    /// The process that started it.
+    pub(crate) parent: u32,
+    /// What it has taken itself.
+    pub(crate) own: Duration,
+    /// What those took that it started and that have ended.
+    pub(crate) of_ended: Duration,
 }
 
 /// The large dataset, full.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Loaded {
     /// Its number.
     pub(crate) dataset: i64,
@@ -72,10 +85,7 @@ impl Bench {
     /// Starts the service in a new folder, with a key; its store may be in a database.
     pub(crate) async fn start(asked: &Asked, store: Option<String>) -> Outcome<Self> {
         let program = fs::canonicalize(&asked.program)?;
-        let folder = match &asked.folder {
-            Some(within) => TempDir::new_in(within)?,
-            None => TempDir::new()?,
-        };
+        let folder = asked.make_folder()?;
         let mut keys = command(&program, folder.path(), store.as_deref());
         keys.args(["keys", "create", "bench"]).arg("--data-dir").arg(folder.path());
         let key = key_in(&keys.output().await?.stdout)?;
@@ -84,9 +94,29 @@ impl Bench {
         let help = String::from_utf8_lossy(&help.output().await?.stdout).into_owned();
         let is_limited = help.contains(UNLIMITED);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut bench = Self { program, folder, running: None, address, key, is_limited, store };
+        let running = None;
+        let mut bench =
+            Self { program, folder, running, address, key, is_limited, store, core: None };
         bench.run().await?;
         Ok(bench)
+    }
+
+    /// Another service on the same database, which has none running.
+    pub(crate) fn replica(&self, asked: &Asked) -> Outcome<Self> {
+        Ok(Self {
+            program: self.program.clone(),
+            folder: asked.make_folder()?,
+            running: None,
+            key: self.key.clone(),
+            store: self.store.clone(),
+            ..*self
+        })
+    }
+
+    /// Starts the service as [`Self::run`] does, on one core of the machine.
+    pub(crate) async fn run_on(&mut self, core: usize) -> Outcome<Duration> {
+        self.core = Some(core);
+        self.run().await
     }
 
     /// Starts the service, which has none running. Returns how long it took until it answered.
@@ -96,7 +126,11 @@ impl Bench {
         self.address = listener.local_addr()?;
         drop(listener);
         let log = File::options().create(true).append(true).open(self.folder.path().join("log"))?;
-        let mut command = command(&self.program, self.folder.path(), self.store.as_deref());
+        let program = if self.core.is_some() { Path::new("taskset") } else { &self.program };
+        let mut command = command(program, self.folder.path(), self.store.as_deref());
+        if let Some(core) = self.core {
+            command.arg("--cpu-list").arg(core.to_string()).arg(&self.program);
+        }
         command.args(["datasets", "serve", "--stop-with-stdin", "--listen"]);
         command.arg(self.address.to_string()).arg("--data-dir").arg(self.folder.path());
         if self.is_limited {
@@ -166,16 +200,27 @@ impl Bench {
 
     /// Processor time that the service has taken so far.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid()?))?;
-        let (_, fields) = stat.rsplit_once(") ").ok_or("no stat")?;
-        // User and system time are fields 14 and 15, and the third is the first here.
-        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u32>);
-        let ticks = ticks.sum::<Result<u32, _>>()?;
-        Ok(Duration::from_secs(1) * ticks / TICKS)
+        Ok(Usage::of(self.pid()?)?.own)
     }
 
     fn pid(&self) -> Outcome<u32> {
         Ok(self.running.as_ref().and_then(Child::id).ok_or("the service has ended")?)
+    }
+}
+
+impl Usage {
+    /// Reads that of process `pid`.
+    pub(crate) fn of(pid: u32) -> Outcome<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let (_, fields) = stat.rsplit_once(") ").ok_or("no stat")?;
+        // The first field here is the third, the state.
+        let number = |field: usize| -> Outcome<u32> {
+            Ok(fields.split(' ').nth(field - 3).ok_or("a short stat")?.parse()?)
+        };
+        let time = |ticks: u32| Duration::from_secs(1) * ticks / TICKS;
+        let own = time(number(14)? + number(15)?);
+        let of_ended = time(number(16)? + number(17)?);
+        Ok(Self { parent: number(4)?, own, of_ended })
     }
 }
 

@@ -7,16 +7,18 @@ use std::{
     time::Duration,
 };
 
+use tempfile::TempDir;
+
 use crate::{
     Outcome, download, formats, ingest, page, peers, postgres,
     program::{Bench, Loaded},
-    stored, stream, writers,
+    replicas, stored, stream, writers,
 };
 
 /// The figures, in the order in which they are taken: reads are of what is packed, and alone.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "insert", "disk", "open", "page", "download", "gzip", "formats", "writers", "stream",
-    "postgres",
+    "postgres", "replicas",
 ];
 
 /// Rows of the large dataset unless told otherwise, by the issue.
@@ -104,6 +106,12 @@ impl Asked {
         Ok(asked)
     }
 
+    /// A new folder where folders are made.
+    pub(crate) fn make_folder(&self) -> Outcome<TempDir> {
+        let made = self.folder.as_ref().map_or_else(TempDir::new, TempDir::new_in);
+        Ok(made?)
+    }
+
     fn wants(&self, name: &str) -> bool {
         self.names.iter().any(|one| one == name)
     }
@@ -146,6 +154,7 @@ async fn take(asked: &Asked, rows: &mut Vec<Row>, rates: &mut Rates) -> Outcome<
         note(&format!("== {name}"))?;
         let taken = match *name {
             "postgres" => postgres::bulk_csv(asked).await,
+            "replicas" => replicas::all(asked).await,
             "formats" => formats::all(&bench, asked).await,
             "writers" => writers::both(&bench).await,
             "page" => page::against_memory(&bench, &loaded).await,

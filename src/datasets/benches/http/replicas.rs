@@ -1,0 +1,221 @@
+//! Pages read through one, two and three services on one `PostgreSQL`, each with a core of its own: how
+//! many a second, and what they take of processor time, in the services and in the server.
+
+use std::time::Duration;
+
+use tokio::{task::JoinSet, time::Instant};
+
+use crate::{
+    Outcome,
+    connection::{Connection, Request},
+    ingest,
+    page::{PAGE_ROWS, page_of},
+    postgres::{self, Server},
+    program::{Bench, Loaded},
+    rows::{Asked, Row, float, note, per_second},
+};
+
+/// Each has a core, and one is left on a machine of four, for the server and the load.
+const N_SERVICES: usize = 3;
+
+/// Rows of the dataset at most. A page begins at each, which is more than are read once.
+const ROWS_MAX: usize = 1_000_000;
+
+/// Connections to each service, so that it always has a request to answer.
+const CONNECTIONS: usize = 8;
+
+/// Pages that each service has in its cache before they are asked for again.
+const N_CACHED: usize = 64;
+
+/// How long each rate is taken.
+const SPAN: Duration = Duration::from_secs(2);
+
+/// How often each rate is taken, in turns: what else the machine does falls on all.
+const N_TAKES: u32 = 3;
+
+/// What lies between two pages that are read once, in rows: a prime, so that no two are the same.
+const APART_ROWS: usize = 1_299_709;
+
+/// The least pages a second of processor time through all services, over those through one.
+const BAR: f64 = 0.9;
+
+/// Which pages are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    /// Those that a service has in its cache.
+    Cached,
+    /// Each one once.
+    Anywhere,
+}
+
+/// What was read through a number of services, and what that took.
+#[derive(Debug, Default, Clone, Copy)]
+struct Taken {
+    n_pages: usize,
+    elapsed: Duration,
+    /// Processor time of the services together.
+    of_services: Duration,
+    /// Processor time of the server with all its processes.
+    of_server: Duration,
+}
+
+/// The pages that are read.
+#[derive(Debug, Clone)]
+struct Load {
+    pages: Pages,
+    key: String,
+    loaded: Loaded,
+    /// Pages read so far that are read once.
+    n_once: usize,
+}
+
+/// Takes the rates; none if there is no `PostgreSQL`.
+pub(crate) async fn all(asked: &Asked) -> Outcome<Vec<Row>> {
+    if !postgres::is_installed().await {
+        return Ok(Vec::new());
+    }
+    let server = Server::start(asked).await?;
+    let mut services = vec![Bench::start(asked, Some(server.url())).await?];
+    let loaded = ingest::load(&services[0], asked.n_rows.min(ROWS_MAX)).await?;
+    services[0].stop().await?;
+    while services.len() < N_SERVICES {
+        services.push(services[0].replica(asked)?);
+    }
+    for (core, service) in services.iter_mut().enumerate() {
+        service.run_on(core).await?;
+    }
+    let mut load = Load { pages: Pages::Cached, key: services[0].key.clone(), loaded, n_once: 0 };
+    let mut rows = Vec::new();
+    for pages in [Pages::Cached, Pages::Anywhere] {
+        load.pages = pages;
+        let mut taken = [Taken::default(); N_SERVICES];
+        for _ in 0..N_TAKES {
+            for (idx, taken) in taken.iter_mut().enumerate() {
+                taken.add(load.take(&services[..=idx], &server).await?);
+            }
+        }
+        rows.extend(report(pages, &taken)?);
+    }
+    for service in &mut services {
+        service.stop().await?;
+    }
+    server.stop().await?;
+    Ok(rows)
+}
+
+impl Load {
+    /// Reads through all of `services` for a while.
+    async fn take(&mut self, services: &[Bench], server: &Server) -> Outcome<Taken> {
+        let mut connections = Vec::new();
+        for service in services {
+            if self.pages == Pages::Cached {
+                let mut connection = service.connect().await?;
+                for page in 0..N_CACHED {
+                    connection.ask(&self.request(page)).await?.good()?;
+                }
+            }
+            for _ in 0..CONNECTIONS {
+                connections.push(service.connect().await?);
+            }
+        }
+        let of_services = || services.iter().map(Bench::cpu).sum::<Outcome<Duration>>();
+        let services_before = of_services()?;
+        let server_before = server.cpu()?;
+        let began = Instant::now();
+        let n_pages = self.read(connections, began).await?;
+        Ok(Taken {
+            n_pages,
+            elapsed: began.elapsed(),
+            of_services: of_services()?.saturating_sub(services_before),
+            of_server: server.cpu()?.saturating_sub(server_before),
+        })
+    }
+
+    /// Reads pages on `connections` from `began` on; how many that were.
+    async fn read(&mut self, connections: Vec<Connection>, began: Instant) -> Outcome<usize> {
+        let n_connections = connections.len();
+        let mut reading = JoinSet::new();
+        for (idx, mut connection) in connections.into_iter().enumerate() {
+            let load = self.clone();
+            reading.spawn(async move {
+                let mut n_pages = 0;
+                while began.elapsed() < SPAN {
+                    let request = load.request(idx + n_connections * n_pages);
+                    let page = connection.drain(&request, b'{').await?;
+                    if page.status != 200 || page.n_marks < PAGE_ROWS {
+                        return Err(format!("{} and {} rows", page.status, page.n_marks).into());
+                    }
+                    n_pages += 1;
+                }
+                Outcome::Ok(n_pages)
+            });
+        }
+        let (mut n_pages, mut n_most) = (0, 0);
+        while let Some(read) = reading.join_next().await {
+            let n_read = read??;
+            n_pages += n_read;
+            n_most = n_most.max(n_read);
+        }
+        self.n_once += n_connections * n_most;
+        Ok(n_pages)
+    }
+
+    /// Asks for a page, by its number in this round.
+    fn request(&self, page: usize) -> Request {
+        let n_minutes = self.loaded.n_rows.saturating_sub(PAGE_ROWS + 1).max(1);
+        let minute = match self.pages {
+            Pages::Cached => n_minutes * (page % N_CACHED) / N_CACHED,
+            Pages::Anywhere => (self.n_once + page) * APART_ROWS % n_minutes,
+        };
+        page_of(self.loaded.dataset, minute, &self.key)
+    }
+}
+
+impl Taken {
+    fn add(&mut self, other: Self) {
+        self.n_pages += other.n_pages;
+        self.elapsed += other.elapsed;
+        self.of_services += other.of_services;
+        self.of_server += other.of_server;
+    }
+
+    fn pages_per_second(&self) -> f64 {
+        per_second(self.n_pages, self.elapsed)
+    }
+
+    /// Pages per second of processor time, of the services and of the server.
+    fn pages_per_core(&self) -> f64 {
+        per_second(self.n_pages, self.of_services + self.of_server)
+    }
+}
+
+/// The rates through each number of services over that through one.
+fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
+    let what = match pages {
+        Pages::Cached => "in the cache",
+        Pages::Anywhere => "anywhere",
+    };
+    let one = taken[0];
+    let mut rows = Vec::new();
+    for (n_services, taken) in (1..).zip(taken) {
+        let micros = |time: Duration| time.as_secs_f64() * 1e6 / float(taken.n_pages).max(1.0);
+        note(&format!(
+            "{n_services}: {:.0} pages/s; processor time of a page: {:.0} us in services, {:.0} us in \
+             PostgreSQL; {:.2} and {:.2} cores",
+            taken.pages_per_second(),
+            micros(taken.of_services),
+            micros(taken.of_server),
+            taken.of_services.as_secs_f64() / taken.elapsed.as_secs_f64(),
+            taken.of_server.as_secs_f64() / taken.elapsed.as_secs_f64(),
+        ))?;
+        if n_services > 1 {
+            let ratio = taken.pages_per_second() / one.pages_per_second();
+            let name = format!("pages {what} through {n_services} services, one core each / one");
+            rows.push(Row::told(&name, format!("{ratio:.2}")));
+        }
+    }
+    let ratio = taken[N_SERVICES - 1].pages_per_core() / one.pages_per_core();
+    let name = format!("pages {what} a second of processor time, {N_SERVICES} services / one");
+    rows.push(Row::new(&name, format!("{ratio:.2}"), "0.9 at least", ratio >= BAR));
+    Ok(rows)
+}
