@@ -48,14 +48,14 @@ class Test:
             await asyncio.sleep(LEASE_S + AWAY_S if what == "etcd" else AWAY_S)
             process.start()
             return
-        leader = await self.cluster.leader()
+        leader = await self.cluster.wait_for_leader()
         match what:
             case "leader":
                 leader.kill_all()
-                await self.wait_for_other(leader)
+                await self.cluster.wait_for_leader(leader)
                 leader.patroni.start()
             case "standby":
-                standby = await self.cluster.copy()
+                standby = await self.cluster.wait_for_copy()
                 standby.kill_all()
                 await asyncio.sleep(AWAY_S)
                 standby.patroni.start()
@@ -68,17 +68,11 @@ class Test:
             case "frozen-patroni":
                 await self.freeze(leader, [leader.patroni.process.pid])
 
-    async def wait_for_other(self, old):
-        async def leads():
-            return await self.cluster.leader() not in (None, old)
-
-        await wait_until(leads, "another server leads")
-
     async def freeze(self, leader, pids):
         """Stops processes of the leader until another one leads; then the server acknowledges nothing."""
         kill(pids, signal.SIGSTOP)
         try:
-            await self.wait_for_other(leader)
+            await self.cluster.wait_for_leader(leader)
             # The server goes on before its Patroni learns that it does not lead.
             kill(pids[1:], signal.SIGCONT)
             write = leader.psql("INSERT INTO written VALUES (1)", DATABASE)
@@ -129,6 +123,7 @@ class Test:
             return (await self.insert_once(dataset))[0] == 201
 
         await wait_until(is_acknowledged, "the insert is acknowledged")
+        leader = await self.cluster.wait_for_leader()
         assert await leader.query(n_stored, DATABASE) == "1", "it is stored once"
 
     async def read_often(self, dataset):
@@ -160,7 +155,7 @@ class Test:
         await self.check_revisions()
 
     async def check_revisions(self):
-        leader = await self.cluster.leader()
+        leader = await self.cluster.wait_for_leader()
         sql = "SELECT dataset, count(*), min(f.revision), max(f.revision), max(head.revision)"
         sql += " FROM datasets.feed f JOIN datasets.head USING (dataset) GROUP BY dataset"
         for line in (await leader.query(sql, DATABASE)).splitlines():
@@ -171,7 +166,7 @@ class Test:
 
 async def create_database(cluster):
     await cluster.wait_until_whole()
-    leader = await cluster.leader()
+    leader = await cluster.wait_for_leader()
     assert await leader.query(f"CREATE DATABASE {DATABASE}") is not None
     assert await leader.query("CREATE TABLE written (number integer)", DATABASE) is not None
 

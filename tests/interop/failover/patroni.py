@@ -34,6 +34,19 @@ def kill(pids, number):
             pass
 
 
+async def wait_for(find, what):
+    """What `find` finds, once that is something."""
+    found = None
+
+    async def is_found():
+        nonlocal found
+        found = await find()
+        return found is not None
+
+    await wait_until(is_found, what, WHOLE_WITHIN_S)
+    return found
+
+
 class Node:
     """A server, and the Patroni that runs it."""
 
@@ -134,10 +147,22 @@ class Cluster:
         are_leaders = await asyncio.gather(*(node.has_role("primary") for node in self.nodes))
         return next((node for node, is_one in zip(self.nodes, are_leaders) if is_one), None)
 
+    async def wait_for_leader(self, old=None):
+        """The server that takes writes, once there is one that is not `old`."""
+
+        async def find():
+            leader = await self.leader()
+            return leader if leader is not old else None
+
+        return await wait_for(find, "another server leads" if old else "a server leads")
+
     async def copy(self):
         """The server that has all that was acknowledged, beside the leader."""
         are_copies = await asyncio.gather(*(node.has_role("synchronous") for node in self.nodes))
         return next((node for node, is_one in zip(self.nodes, are_copies) if is_one), None)
+
+    async def wait_for_copy(self):
+        return await wait_for(self.copy, "a server is a copy of the leader")
 
     async def is_whole(self):
         """Whether all servers are there, and all know which one has what was acknowledged: until then none
