@@ -5,6 +5,7 @@ was acknowledged is stored, and streamed to every reader once and in order.
 """
 
 import asyncio
+import random
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from load import N_DATASETS, Load, create, timestamp
 from patroni import LEASE_S, Cluster, kill
 from processes import wait_until
 from services import Services
-from wire import call
+from wire import call, send
 
 DATABASE = "rows"
 # Between two batches of a writer.
@@ -25,6 +26,11 @@ AWAY_S = 1
 REFUSES_FOR_S = 2
 # Reads of a service, more than it leases at once.
 READS = 20
+# Rows of the dataset that is downloaded, those of an insert, and the bytes of a row's text: more in all than
+# connections hold.
+LARGE_ROWS = 8000
+LARGE_ROWS_EACH = 2000
+LARGE_TEXT_BYTES = 500
 # What is lost in turn. Another part, such as a store of objects, is a `Process` that `Test.lose` knows by its
 # name.
 LOSSES = [
@@ -139,19 +145,63 @@ class Test:
         services = self.services
         return await call(services.port, services.key, "POST", "/api/rows/bulk_insert/", body, name)
 
+    async def create_large(self):
+        """Creates a dataset that is not written any more; its download."""
+        columns = [("value", "float"), ("text", "string")]
+        dataset = await create(self.services, "large", columns)
+        random_text = lambda: random.randbytes(LARGE_TEXT_BYTES // 2).hex()
+        for first in range(0, LARGE_ROWS, LARGE_ROWS_EACH):
+            rows = [
+                {"timestamp": timestamp(n), "values": {"value": n, "text": random_text()}}
+                for n in range(first, first + LARGE_ROWS_EACH)
+            ]
+            body, services = {"dataset": dataset, "rows": rows}, self.services
+            status, text = await call(services.port, services.key, "POST", "/api/rows/bulk_insert/", body)
+            assert status == 201, (status, text)
+        whole = await (await self.begin_download(dataset))
+        assert whole and len(whole.splitlines()) == LARGE_ROWS + 1, "the whole is downloaded"
+        return dataset, whole
+
+    async def begin_download(self, dataset):
+        """Begins a download from one of the services, and stalls: what reads the rest. That has the whole, or
+        None if it ends before."""
+        path = f"/api/rows/bulk_download/?dataset={dataset}&output=csv"
+        port = random.choice(self.services.ports)
+        response = await send(port, self.services.key, "GET", path, is_narrow=True)
+        assert response.status == 200, response.status
+        chunks = response.chunks()
+        begin = await anext(chunks)
+
+        async def read():
+            try:
+                return b"".join([begin, *[chunk async for chunk in chunks]])
+            except (OSError, ValueError, asyncio.IncompleteReadError):
+                return None
+            finally:
+                response.writer.close()
+
+        return read()
+
     async def run(self, losses):
         await self.cluster.wait_until_whole()
         load = await Load.start(self.services, WRITES_EVERY_S)
         await load.go_on()
+        dataset, whole = await self.create_large()
+        n_whole = 0
         for what in losses:
-            began = time.monotonic()
+            began, download = time.monotonic(), await self.begin_download(dataset)
             await self.lose(what)
             await self.cluster.wait_until_whole()
             await wait_until(self.services.are_healthy, "all services are healthy again")
             took = time.monotonic() - began
+            downloaded = await download
+            assert downloaded in (None, whole), "a download that ends has all rows"
+            n_whole += downloaded is not None
             await load.go_on()
             print(f"lost {what}, all was well after {took:.1f} s: {load.losses()}", flush=True)
         await load.end()
+        assert await (await self.begin_download(dataset)) == whole, "a download has all rows"
+        print(f"{n_whole} of {len(losses)} downloads went on while a part was lost, the others were cut off")
         await self.check_revisions()
 
     async def check_revisions(self):

@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import json
+import random
 import re
 import time
 
@@ -11,6 +12,9 @@ from wire import call, send
 
 N_DATASETS = 3
 READERS_EACH = 100
+STALLING_READERS_EACH = 3
+# For how long they read nothing: for more commits than a service keeps for a slow reader.
+STALL_S = 30
 WRITERS_EACH = 4
 ROWS_EACH = 5
 # Between two batches of a writer: as fast as this test's readers can read.
@@ -29,11 +33,12 @@ def timestamp(second):
 
 class Writer:
     """Inserts batches of rows with timestamps of its own. Every second one names its batches, which are
-    stored once however often they are sent; a row of the others that is sent again replaces itself."""
+    stored once however often they are sent; a row of the others that is sent again replaces itself. One
+    sends each batch to two services at a time, and again to any two where both refuse."""
 
     def __init__(self, services, dataset, place):
         self.services, self.dataset, self.place = services, dataset, place
-        self.is_naming = place % 2 == 0
+        self.is_naming, self.is_doubling = place % 2 == 0, place == 2
         self.acknowledged, self.n_batches, self.n_refused, self.longest_s = [], 0, 0, 0
         self.refusals = collections.Counter()
 
@@ -50,16 +55,20 @@ class Writer:
         rows = [{"timestamp": timestamp(second), "values": {"value": second}} for second in seconds]
         body = {"dataset": self.dataset, "rows": rows}
         name = [f"Idempotency-Key: {self.dataset}-{seconds[0]}"] if self.is_naming else []
-        began, services = time.monotonic(), self.services
-        while True:
-            path = "/api/rows/bulk_insert/"
-            status, text = await call(services.port, services.key, "POST", path, body, name)
-            if status in (200, 201):
-                break
-            assert status in (0, 502, 503, 504), f"{status} {text}"
-            self.refusals[(status, text)] += 1
-            self.n_refused += 1
-            await asyncio.sleep(0.1)
+        began, services, path = time.monotonic(), self.services, "/api/rows/bulk_insert/"
+        acknowledgements = set()
+        while not acknowledgements:
+            ports = random.sample(services.ports, 2) if self.is_doubling else [services.port]
+            calls = [call(port, services.key, "POST", path, body, name) for port in ports]
+            for status, text in await asyncio.gather(*calls):
+                if status in (200, 201):
+                    acknowledgements.add(text)
+                    continue
+                assert status in (0, 502, 503, 504), f"{status} {text}"
+                self.refusals[(status, text)] += 1
+                self.n_refused += 1
+            await asyncio.sleep(0 if acknowledgements else 0.1)
+        assert len(acknowledgements) == 1, acknowledgements
         self.acknowledged += seconds
         self.longest_s = max(self.longest_s, time.monotonic() - began)
 
@@ -67,8 +76,10 @@ class Writer:
 class Reader:
     """Follows a dataset, and connects again where its stream ends."""
 
-    def __init__(self, services, dataset):
-        self.services, self.dataset = services, dataset
+    is_stalling = False
+
+    def __init__(self, services, dataset, stop):
+        self.services, self.dataset, self.stop = services, dataset, stop
         # The rows as they came: their numbers, and their values.
         self.last_id, self.numbers, self.values = None, [], []
         self.n_connections, self.longest_gap_s, self.read_at = 0, 0, None
@@ -78,8 +89,7 @@ class Reader:
         while True:
             headers = [f"Last-Event-ID: {self.last_id}"] if self.last_id else []
             try:
-                services = self.services
-                response = await send(services.port, services.key, "GET", path, None, headers)
+                response = await self.send(path, headers)
                 try:
                     if response.status == 200:
                         self.n_connections += 1
@@ -90,9 +100,16 @@ class Reader:
                 pass
             await asyncio.sleep(0.2)
 
+    async def send(self, path, headers):
+        return await send(self.services.port, self.services.key, "GET", path, None, headers)
+
+    async def pause(self):
+        """Waits before it reads on."""
+
     async def follow(self, response):
         text = b""
         async for chunk in response.chunks():
+            await self.pause()
             text += chunk
             events, _, text = text.rpartition(b"\n\n")
             assert b"event: reset" not in events, "a stream goes on where it ended"
@@ -112,6 +129,30 @@ class Reader:
         self.read_at = now
 
 
+class StallingReader(Reader):
+    """One that reads nothing for long times, and connects to any of the services."""
+
+    is_stalling = True
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.stall_at = 0
+
+    async def send(self, path, headers):
+        port = random.choice(self.services.ports)
+        return await send(port, self.services.key, "GET", path, None, headers, is_narrow=True)
+
+    async def pause(self):
+        if not self.last_id or time.monotonic() < self.stall_at:
+            return
+        try:
+            await asyncio.wait_for(self.stop.wait(), STALL_S)
+        except asyncio.TimeoutError:
+            pass
+        # It reads what was sent meanwhile, and stalls again.
+        self.stall_at = time.monotonic() + random.uniform(1, STALL_S / 3)
+
+
 class Load:
     """The datasets, their writers and their readers."""
 
@@ -125,10 +166,11 @@ class Load:
         # A reader that has a row goes on after it, wherever it is cut off.
         for writer in self.writers:
             await writer.insert([writer.place - WRITERS_EACH])
-        self.readers = [Reader(services, d) for d in self.datasets for _ in range(readers_each)]
+        self.stop = asyncio.Event()
+        readers = [Reader] * readers_each + [StallingReader] * STALLING_READERS_EACH
+        self.readers = [reader(services, d, self.stop) for d in self.datasets for reader in readers]
         self.reading = [asyncio.create_task(reader.run()) for reader in self.readers]
         await wait_until(lambda: all(reader.numbers for reader in self.readers), "all readers follow")
-        self.stop = asyncio.Event()
         self.writing = [asyncio.create_task(w.run(self.stop, every_s)) for w in self.writers]
         self.n_refused = 0
         return self
@@ -183,9 +225,8 @@ async def stored(services, dataset):
     return rows
 
 
-async def create(services, name):
-    columns = [{"name": "value", "dtype": "float"}]
-    body = {"name": name, "columns": columns}
+async def create(services, name, columns=(("value", "float"),)):
+    body = {"name": name, "columns": [{"name": column, "dtype": dtype} for column, dtype in columns]}
     status, text = await call(services.port, services.key, "POST", "/api/datasets/", body)
     assert status == 201, (status, text)
     return json.loads(text)["id"]
@@ -208,8 +249,10 @@ async def check_dataset(services, dataset, writers, readers):
         named = [value for value in reader.values if value in once]
         assert len(named) == len(once), "no reader has a row of a named batch twice"
     n_connections = sum(reader.n_connections for reader in readers)
-    gap_s = max(reader.longest_gap_s for reader in readers)
+    n_of_stalling = sum(reader.n_connections for reader in readers if reader.is_stalling)
+    gap_s = max(reader.longest_gap_s for reader in readers if not reader.is_stalling)
     print(
         f"dataset {dataset}: {len(acknowledged)} rows acknowledged = stored = streamed, in order, to"
-        f" {len(readers)} readers over {n_connections} connections, {gap_s:.1f} s without any at most"
+        f" {len(readers)} readers over {n_connections} connections, {n_of_stalling} of those that stall,"
+        f" {gap_s:.1f} s without any at most"
     )

@@ -2,8 +2,13 @@
 
 import asyncio
 import json
+import socket
 
 WITHIN_S = 60
+# Bytes that a narrow connection holds for a reader that reads nothing, and those of its packets: so few
+# that the sender notices.
+NARROW_BYTES = 4096
+NARROW_PACKET_BYTES = 536
 
 
 class Response:
@@ -16,12 +21,32 @@ class Response:
         if "content-length" in self.headers:
             yield await self.reader.readexactly(int(self.headers["content-length"]))
             return
-        while size := int(await self.reader.readline() or b"0", 16):
+        # A body that ends without its last chunk is an error.
+        while size := int(await self.reader.readline(), 16):
             yield (await self.reader.readexactly(size + 2))[:-2]
 
 
-async def send(port, key, method, path, body=None, headers=()):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+async def connect_narrow(port):
+    """A connection on which a reader that stalls soon holds up the sender."""
+    narrow = socket.socket()
+    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_BYTES)
+    narrow.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, NARROW_PACKET_BYTES)
+    narrow.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(narrow, ("127.0.0.1", port))
+    except OSError:
+        narrow.close()
+        raise
+    return await asyncio.open_connection(sock=narrow, limit=NARROW_BYTES)
+
+
+async def connect_wide(port):
+    return await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+
+
+async def send(port, key, method, path, body=None, headers=(), is_narrow=False):
+    connect = connect_narrow if is_narrow else connect_wide
+    reader, writer = await connect(port)
     lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", f"X-API-Key: {key}", *headers]
     data = b"" if body is None else json.dumps(body).encode()
     if body is not None:
