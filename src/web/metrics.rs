@@ -170,8 +170,8 @@ impl Metrics {
         self.series(metric, labels).observe(time);
     }
 
-    /// The handle to `metric` with `labels`, one value for each label's name. Where there are
-    /// [`LABELS_MAX`] others, that of [`OTHER`].
+    /// The handle to `metric` with `labels`, one value for each label's name; that of [`OTHER`] where
+    /// a thousand sets of labels are counted already, and this is not one of them.
     #[must_use]
     pub fn series(&self, metric: Metric, labels: &[&str]) -> Series {
         let text = labels_text(metric, labels);
