@@ -4,6 +4,7 @@
 //! object that is written to a bucket is deleted again.
 
 mod bucket;
+mod database;
 mod node;
 mod services;
 mod state;
@@ -12,10 +13,12 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
+use db::postgres::DatabaseUrl;
 use model::count::counted;
 use serde_json::json;
 use tsdb::store::objects::ColdUrl;
 
+use self::database::Role;
 use crate::cli::{config::AddressFlags, output, services::KeyFlag};
 
 /// Shown below the help.
@@ -24,6 +27,7 @@ Examples:
   triptych doctor                                    what this user's commands and services use
   triptych doctor --listen :8081                     also whether that address is free to serve at
   triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
+  triptych doctor --store postgres://triptych@db/triptych    also a database and those its catalog names
   triptych doctor --cold s3://triptych/rows          also a bucket: writes, reads and deletes an object
   triptych doctor --json | jq 'select(.state != \"ok\")'
 
@@ -41,6 +45,18 @@ pub(crate) struct DoctorCommand {
     /// A file of options of a node, as for `triptych node --config`
     #[arg(long, value_name = "FILE")]
     node_config: Option<PathBuf>,
+    /// The database of services, as for `triptych datasets serve --store`
+    #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
+    store: Option<DatabaseUrl>,
+    /// A standby of the database; may be repeated
+    #[arg(
+        long,
+        env = "TRIPTYCH_STANDBYS",
+        hide_env_values = true,
+        value_name = "URL",
+        value_delimiter = ','
+    )]
+    standby: Vec<DatabaseUrl>,
     /// A bucket for old rows, as for `triptych datasets serve --cold`
     #[arg(long, env = "TRIPTYCH_COLD", value_name = "URL")]
     cold: Option<ColdUrl>,
@@ -101,7 +117,8 @@ impl Finding {
 /// # Errors
 /// If something is wrong.
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
-    let DoctorCommand { data_dir, listen, node_config, cold, json, addresses, key } = command;
+    let DoctorCommand { data_dir, listen, node_config, store, standby, cold, json, addresses, key } =
+        command;
     let mut findings = services::check(addresses, key).await;
     findings.extend(state::check(data_dir).await);
     for address in &listen {
@@ -109,6 +126,12 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     }
     if let Some(path) = node_config {
         findings.extend(node::check(&path).await);
+    }
+    for url in &store {
+        findings.extend(database::check(url, Role::Store).await);
+    }
+    for url in &standby {
+        findings.extend(database::check(url, Role::Standby).await.into_iter().take(1));
     }
     if let Some(url) = cold {
         findings.push(bucket::check(&url).await);

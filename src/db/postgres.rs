@@ -7,6 +7,7 @@
 pub mod connections;
 pub mod fault;
 pub mod schema;
+pub mod single;
 mod standbys;
 mod unanswered;
 

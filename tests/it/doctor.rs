@@ -95,6 +95,15 @@ fn a_bucket_that_is_not_there_is_wrong_and_credentials_stay_out_of_its_address()
 }
 
 #[test]
+fn a_database_that_is_not_there_is_wrong_and_its_password_is_not_shown() {
+    let url = "postgres://me:secret@127.0.0.1:1/rows";
+    let said = Home::new().run(&["doctor", "--store", url, "--standby", url]);
+    check(&said, 1, "wrong", &["store at postgres://127.0.0.1:1/rows", "refused", "~/.pgpass"]);
+    check(&said, 1, "wrong", &["standby at postgres://127.0.0.1:1/rows"]);
+    assert!(!format!("{said:?}").contains("secret"), "{said:?}");
+}
+
+#[test]
 fn the_file_of_a_node_is_checked_with_what_it_names() {
     let boot = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = boot.local_addr().unwrap().port();

@@ -28,6 +28,7 @@ mod delete;
 mod fault;
 mod first_page;
 mod head;
+pub mod look;
 mod maintenance;
 mod pages;
 mod placement;

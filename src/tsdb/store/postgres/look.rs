@@ -1,0 +1,80 @@
+//! A look at the servers of a store, which changes nothing: which there are, and how each of them is.
+
+use db::postgres::{DatabaseUrl, single};
+use sqlx::PgConnection;
+
+use super::{Result, StoreError, tables::SCHEMA};
+
+/// The oldest PostgreSQL whose SQL the store speaks.
+const MAJOR_MIN: i32 = 15;
+
+/// What a server says of itself, but for its further servers.
+const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
+     current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
+     to_regclass('datasets.format') IS NOT NULL, to_regclass('datasets.stores') IS NOT NULL";
+
+/// A server that was looked at.
+#[derive(Debug)]
+pub struct LookedAt {
+    /// What it is called; `None` for the one with the catalog.
+    pub name: Option<String>,
+    /// Its address, without a password.
+    pub url: String,
+    /// How it is, or why it cannot be used.
+    pub seen: Result<ServerSeen>,
+}
+
+/// How a server is that answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSeen {
+    /// The version of PostgreSQL, such as `15.14`.
+    pub version: String,
+    /// Whether it is older than the store can use.
+    pub is_too_old: bool,
+    /// Whether it follows another server, and takes no writes.
+    pub is_standby: bool,
+    /// The number of the format of its tables; `None` if there are none yet.
+    pub format: Option<i32>,
+}
+
+impl ServerSeen {
+    /// The number of the only format that this program reads.
+    pub const FORMAT: i32 = SCHEMA.version;
+}
+
+/// Looks at the server at `url`, and at those that its catalog names, which come after it.
+pub async fn look(url: &DatabaseUrl) -> Vec<LookedAt> {
+    let (seen, further) = match look_at(url).await {
+        Ok((seen, further)) => (Ok(seen), further),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    let mut all = vec![LookedAt { name: None, url: url.to_string(), seen }];
+    for (name, text) in further {
+        let seen = match text.parse::<DatabaseUrl>() {
+            Ok(url) => look_at(&url).await.map(|(seen, _)| seen),
+            Err(error) => Err(sqlx::Error::Configuration(error.into()).into()),
+        };
+        all.push(LookedAt { name: Some(name), url: text, seen });
+    }
+    all
+}
+
+async fn look_at(url: &DatabaseUrl) -> Result<(ServerSeen, Vec<(String, String)>)> {
+    let mut connection = single::connect(url).await.map_err(StoreError::from)?;
+    let c: &mut PgConnection = &mut connection;
+    let (version, major, is_standby, has_tables, has_stores): (String, i32, bool, bool, bool) =
+        sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
+    let format = if has_tables {
+        sqlx::query_scalar("SELECT version FROM datasets.format").fetch_optional(&mut *c).await?
+    } else {
+        None
+    };
+    let further = if has_stores {
+        let sql = "SELECT name, url FROM datasets.stores WHERE url <> '' ORDER BY id";
+        sqlx::query_as(sql).fetch_all(c).await?
+    } else {
+        Vec::new()
+    };
+    let is_too_old = major < MAJOR_MIN;
+    Ok((ServerSeen { version, is_too_old, is_standby, format }, further))
+}
