@@ -127,7 +127,7 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     if let Some(path) = node_config {
         findings.extend(node::check(&path).await);
     }
-    for url in &store {
+    if let Some(url) = &store {
         findings.extend(database::check(url, Role::Store).await);
     }
     for url in &standby {
