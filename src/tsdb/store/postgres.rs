@@ -30,6 +30,7 @@ mod first_page;
 mod head;
 pub mod look;
 mod maintenance;
+pub mod moves;
 mod pages;
 mod placement;
 mod remote;
@@ -449,7 +450,11 @@ impl SharedStore for PostgresStore {
             self.fetch(&server.connections, move |c| {
                 commits::list(c, dataset, after, limit).boxed()
             })
-        })?;
+        });
+        let commits = match commits {
+            Err(StoreError::NoDataset { .. }) => Vec::new(),
+            commits => commits?,
+        };
         if let Some(last) = commits.last() {
             self.note_seen(dataset, last.revision);
         }

@@ -135,7 +135,7 @@ async fn change_both(
 }
 
 /// Locks the state of a dataset on the first server; the server that has its rows.
-async fn lock_place(c: &mut PgConnection, dataset: DatasetId) -> Result<i64> {
+pub(super) async fn lock_place(c: &mut PgConnection, dataset: DatasetId) -> Result<i64> {
     let sql = "SELECT place FROM head WHERE dataset = $1 FOR NO KEY UPDATE";
     let found: Option<Option<i64>> =
         sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(c).await?;

@@ -4,8 +4,11 @@ use db::postgres::fault::unsigned;
 use model::dataset::DatasetId;
 use sqlx::PgConnection;
 
-use super::{Result, head::check_place};
+use super::{Result, StoreError, head::check_place};
 use crate::store::{Commit, Heads};
+
+/// How often a tag was taken away, and of a dataset number, newest commit and place.
+type FoundHead = (i64, Option<i64>, Option<i64>, Option<i64>);
 
 /// The newest commits of those of the datasets that are there, in one statement; and the others that have
 /// their rows on another server, with its number.
@@ -13,7 +16,7 @@ pub(super) async fn heads(
     c: &mut PgConnection,
     datasets: &[i64],
 ) -> Result<(Heads, Vec<(DatasetId, i64)>)> {
-    let found: Vec<(i64, Option<i64>, Option<i64>, Option<i64>)> = sqlx::query_as(
+    let found: Vec<FoundHead> = sqlx::query_as(
         "SELECT w.n, h.dataset, h.revision, h.place FROM withdrawn w
          LEFT JOIN head h ON h.dataset = ANY($1)",
     )
@@ -39,6 +42,9 @@ pub(super) async fn heads(
 type Found = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, i64);
 
 /// The commits of a dataset after one, at most `limit`, in their order.
+///
+/// # Errors
+/// [`StoreError::NoDataset`], or [`StoreError::Moved`] if another server has the dataset.
 pub(super) async fn list(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -55,6 +61,9 @@ pub(super) async fn list(
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(c)
     .await?;
+    if found.is_empty() {
+        return Err(StoreError::NoDataset { dataset });
+    }
     let mut commits = Vec::with_capacity(found.len());
     for (revision, first_row, n_rows, place, generation) in found {
         check_place(dataset, place, generation)?;

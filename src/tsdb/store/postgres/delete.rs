@@ -69,6 +69,22 @@ pub(super) async fn step(c: &mut PgConnection) -> Result<bool> {
     let sql = "SELECT dataset FROM doomed LIMIT 1 FOR UPDATE SKIP LOCKED";
     let doomed: Option<i64> = sqlx::query_scalar(sql).fetch_optional(&mut *c).await?;
     let Some(doomed) = doomed else { return Ok(false) };
+    remove_some(c, doomed).await?;
+    // There may be another dataset.
+    Ok(true)
+}
+
+/// Removes some records of one deleted dataset; whether there may be more.
+pub(super) async fn step_of(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
+    let sql = "SELECT dataset FROM doomed WHERE dataset = $1 FOR UPDATE";
+    let doomed: Option<i64> =
+        sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
+    let Some(doomed) = doomed else { return Ok(false) };
+    remove_some(c, doomed).await?;
+    Ok(true)
+}
+
+async fn remove_some(c: &mut PgConnection, doomed: i64) -> Result<()> {
     let mut n_gone = 0;
     for sql in [
         "DELETE FROM chunks WHERE ctid = ANY(ARRAY(
@@ -86,5 +102,5 @@ pub(super) async fn step(c: &mut PgConnection) -> Result<bool> {
     if n_gone == 0 {
         sqlx::query("DELETE FROM doomed WHERE dataset = $1").bind(doomed).execute(c).await?;
     }
-    Ok(true)
+    Ok(())
 }

@@ -18,7 +18,7 @@ use super::{
     catalog::dataset_id,
     delete,
     head::Head,
-    placement,
+    moves, placement,
     servers::{Server, Servers},
 };
 
@@ -35,6 +35,10 @@ const FEED_STEP: i64 = 10_000;
 /// often.
 const LOOKS_PER_TRIM: u32 = 60;
 
+/// Looks for moves that were abandoned each time that it has looked for other work so often: while one is
+/// in its last step, its dataset is not to be used.
+const LOOKS_PER_MOVE: u32 = 6;
+
 /// Looks for work until it is dropped.
 pub(super) async fn run(servers: Arc<Servers>) {
     for n_looks in 1_u32.. {
@@ -46,6 +50,9 @@ pub(super) async fn run(servers: Arc<Servers>) {
         join_all(looks).await.into_iter().for_each(note);
         if is_trim {
             note(placement::remove_orphans(&servers).await);
+        }
+        if n_looks % LOOKS_PER_MOVE == 0 {
+            note(moves::resume_abandoned(&servers).await);
         }
     }
 }

@@ -12,10 +12,9 @@ use model::{
 };
 
 use super::{
-    PostgresStore, Result, StoreError, batches, commits,
+    CHECK, PostgresStore, Result, StoreError, batches, commits,
     head::HeadState,
     servers::{Server, Servers},
-    stores,
 };
 use crate::store::{
     Heads,
@@ -156,7 +155,9 @@ pub(super) async fn is_any_stored(servers: &Servers, batches: &[Batch]) -> Resul
 /// The names of the further servers that do not answer, or take no writes.
 pub(super) async fn lost_servers(servers: &Servers) -> Vec<String> {
     let check = async |server: &Server| {
-        stores::is_lost(&server.connections).await.then(|| server.name.clone())
+        let check = server.ask(server.connections.check::<StoreError>(CHECK));
+        let is_lost = !matches!(check.await, Ok(Some(())));
+        is_lost.then(|| server.name.clone())
     };
     let further = servers.further();
     join_all(further.iter().map(|server| check(server))).await.into_iter().flatten().collect()

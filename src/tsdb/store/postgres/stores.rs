@@ -7,6 +7,7 @@ use std::{str::FromStr, sync::Arc};
 use db::postgres::{DatabaseUrl, DatabaseUrlError, connections::Connections, fault::unsigned};
 use derive_more::Display;
 use futures::{FutureExt as _, future::BoxFuture};
+use model::dataset::DatasetId;
 use sqlx::PgConnection;
 
 use super::{
@@ -83,6 +84,12 @@ pub enum ServersRefusal {
     Unknown {
         /// The name that none has.
         name: String,
+    },
+    /// The dataset is on its way to another server.
+    #[error("move dataset {dataset}, which is being moved to another store; finish that first")]
+    Moving {
+        /// The dataset on its way.
+        dataset: DatasetId,
     },
     /// The database has a catalog of its own, or belongs to another store.
     #[error("add a database that has datasets, or that another store has added; name an empty one")]
@@ -219,10 +226,4 @@ pub(super) async fn check_first(c: &mut PgConnection) -> Result<()> {
     let sql = "SELECT EXISTS (SELECT FROM member)";
     let is_member: bool = sqlx::query_scalar(sql).fetch_one(c).await?;
     if is_member { Err(ServersRefusal::Member.into()) } else { Ok(()) }
-}
-
-/// Whether a server takes writes.
-pub(super) async fn is_lost(connections: &Connections) -> bool {
-    let check: Result<()> = connections.check(super::CHECK).await;
-    check.is_err()
 }

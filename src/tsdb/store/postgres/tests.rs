@@ -21,7 +21,7 @@ use crate::store::tests as contract;
 static N_DATABASES: AtomicU32 = AtomicU32::new(0);
 
 /// The address of a new database on the server.
-fn new_database() -> String {
+pub(super) fn new_database() -> String {
     let server = server();
     let nth = N_DATABASES.fetch_add(1, Ordering::Relaxed);
     let name = format!("store_{}_{nth}", std::process::id());
@@ -42,19 +42,19 @@ fn with_connection<T: Send>(url: &str, work: impl AsyncFnOnce(PgConnection) -> T
     thread::scope(|scope| scope.spawn(connect).join().unwrap())
 }
 
-fn run(url: &str, sql: &str) {
+pub(super) fn run(url: &str, sql: &str) {
     with_connection(url, async |mut c| {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut c).await.unwrap();
     });
 }
 
-fn number(url: &str, sql: &str) -> i64 {
+pub(super) fn number(url: &str, sql: &str) -> i64 {
     with_connection(url, async |mut c| {
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut c).await.unwrap()
     })
 }
 
-fn open(url: &str) -> PostgresStore {
+pub(super) fn open(url: &str) -> PostgresStore {
     PostgresStore::open(&url.parse().unwrap()).unwrap()
 }
 

@@ -1,0 +1,257 @@
+//! Moving a dataset from one server to another while it is read and written.
+//!
+//! No transaction is on both servers. A move is a row of `moves` on the first server and these steps, each
+//! of which can be done again by another service after one that was lost:
+//!
+//! 1. *Purge*: what the target has of the dataset, from a time when it was there, is removed.
+//! 2. *Copy*: chunks and logs are copied while the source has the dataset.
+//! 3. *Fence*: the source's state says that the dataset is on the target. The commit of any writer fails
+//!    that read the state before. Writers and readers wait, since the target's state still says that
+//!    the dataset is on the source.
+//! 4. *Activate*: what has changed since is copied, and in one transaction of the target with the small
+//!    tables, once all of it is as on the source, the target's state becomes the dataset's.
+//! 5. *Clean*: the first server's state says where the dataset is, and what the source has is removed.
+//!    A download that reads it goes on in its snapshot.
+//!
+//! Row numbers, revisions, creation times and the feed stay the same, so that streams go on by revision.
+
+mod copy;
+mod steps;
+
+use std::{error::Error, fmt, sync::Arc, time::Duration};
+
+use db::postgres::connections::Snapshot;
+use futures::{FutureExt as _, future::BoxFuture};
+use model::dataset::DatasetId;
+use parking_lot::Mutex;
+use sqlx::PgConnection;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{
+    PostgresStore, Result, StoreError, catalog, columns_copy,
+    servers::{FIRST, Server, Servers},
+    stores::ServersRefusal,
+};
+
+/// Moves that were not heard of for so long are finished by any service.
+const ABANDONED_AFTER_MICROS: i64 = 60 * 1_000_000;
+
+/// How often a service says that it goes on with a move: some times before it is taken for lost.
+const TOUCH_EVERY: Duration = Duration::from_secs(10);
+
+/// How far a move is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MoveProgress {
+    /// Chunks that are on the target.
+    pub n_chunks: u64,
+    /// Chunks that the dataset had when it was last looked.
+    pub n_all: u64,
+}
+
+/// Is called with the progress of a move, on another thread.
+pub type OnProgress = Arc<dyn Fn(MoveProgress) + Send + Sync>;
+
+/// The steps that are on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Purge,
+    Copy,
+    Clean,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Purge => "purge",
+            Self::Copy => "copy",
+            Self::Clean => "clean",
+        })
+    }
+}
+
+/// A move under way.
+#[derive(Debug)]
+struct Move {
+    dataset: DatasetId,
+    first: Arc<Server>,
+    source: Arc<Server>,
+    target: Arc<Server>,
+    /// When other services were last told that the move goes on.
+    touched_at: Mutex<Instant>,
+}
+
+impl Move {
+    /// Keeps other services from taking the move for abandoned.
+    async fn touch(&self) -> Result<()> {
+        if self.touched_at.lock().elapsed() < TOUCH_EVERY {
+            return Ok(());
+        }
+        *self.touched_at.lock() = Instant::now();
+        self.record(Step::Copy).await
+    }
+
+    /// Locks the state on the target, which does not have the dataset yet: what another service copied
+    /// that was taken for lost fails by it.
+    async fn lock_target(&self, c: &mut PgConnection) -> Result<()> {
+        let dataset = self.dataset;
+        let sql = "SELECT place FROM head WHERE dataset = $1 FOR UPDATE";
+        let found: Option<Option<i64>> =
+            sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(c).await?;
+        match found.ok_or(StoreError::NoDataset { dataset })? {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Moved { dataset, place: self.target.place, generation: 0 }),
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Moves a dataset to the server called `to`; whether it was on another one. A move that was
+    /// interrupted is continued.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::Servers`] if there is no such server, or the dataset is being moved to
+    /// another one.
+    pub fn move_dataset(
+        &self,
+        dataset: DatasetId,
+        to: &str,
+        on_progress: OnProgress,
+    ) -> BoxFuture<'_, Result<bool>> {
+        let (servers, to) = (Arc::clone(&self.servers), to.to_owned());
+        let work = async move {
+            let target = place_of(servers.first(), &to).await?;
+            if !begin(&servers, dataset, target).await? {
+                return Ok(false);
+            }
+            resume(&servers, dataset, &on_progress).await?;
+            Ok(true)
+        };
+        self.in_turn(None, work, |_| {})
+    }
+
+    /// The datasets on the server called `name`, in the order of their numbers, with those that are on their
+    /// way from it. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::Servers`] if there is no server of this name.
+    pub fn datasets_on(&self, name: &str) -> Result<Vec<DatasetId>> {
+        let (servers, name) = (Arc::clone(&self.servers), name.to_owned());
+        self.run(async move {
+            let place = place_of(servers.first(), &name).await?;
+            let read = servers.first().connections.read_here(Snapshot::Statement, |c| {
+                let sql = "SELECT dataset FROM head h WHERE coalesce(place, 0) = $1 OR EXISTS (
+                         SELECT FROM moves m WHERE m.dataset = h.dataset AND m.source = $1)
+                     ORDER BY dataset";
+                let ids = sqlx::query_scalar(sql).bind(place);
+                async move { Ok::<Vec<i64>, StoreError>(ids.fetch_all(c).await?) }.boxed()
+            });
+            read.await?.into_iter().map(catalog::dataset_id).collect()
+        })
+    }
+}
+
+/// The number of the server of a name.
+async fn place_of(first: &Server, name: &str) -> Result<i64> {
+    let unknown = ServersRefusal::Unknown { name: name.to_owned() };
+    let read = first.connections.read_here(Snapshot::Statement, |c| {
+        let sql = "SELECT id FROM stores WHERE name = $1";
+        let place = sqlx::query_scalar(sql).bind(name.to_owned());
+        async move { Ok::<Option<i64>, StoreError>(place.fetch_optional(c).await?) }.boxed()
+    });
+    Ok(read.await?.ok_or(unknown)?)
+}
+
+/// Records a move, unless it is on record; whether there is something to move.
+async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<bool> {
+    let write = servers.first().connections.write(move |c| {
+        async move {
+            let source = columns_copy::lock_place(c, dataset).await?;
+            let sql = "SELECT target FROM moves WHERE dataset = $1";
+            let found: Option<i64> =
+                sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
+            match found {
+                Some(found) if found == target => return Ok(true),
+                Some(_) => return Err(ServersRefusal::Moving { dataset }.into()),
+                None if source == target => return Ok(false),
+                None => {}
+            }
+            let sql = "INSERT INTO moves (dataset, source, target, step, touched_at)
+                 VALUES ($1, $2, $3, $4, (extract(epoch FROM now()) * 1000000)::bigint)";
+            let insert = sqlx::query(sql).bind(dataset.get()).bind(source).bind(target);
+            insert.bind(Step::Purge.to_string()).execute(c).await?;
+            Ok(true)
+        }
+        .boxed()
+    });
+    write.await
+}
+
+/// Finishes a move that is on record.
+async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress) -> Result<()> {
+    let read = servers.first().connections.read_here(Snapshot::Statement, |c| {
+        let sql = "SELECT source, target, step FROM moves WHERE dataset = $1";
+        let found = sqlx::query_as(sql).bind(dataset.get());
+        async move { Ok::<Option<(i64, i64, String)>, StoreError>(found.fetch_optional(c).await?) }
+            .boxed()
+    });
+    // Another service may have finished it.
+    let Some((source, target, step)) = read.await? else { return Ok(()) };
+    let server = async |place: i64| {
+        let unknown = || ServersRefusal::Unknown { name: place.to_string() };
+        Ok::<_, StoreError>(servers.find(place).await?.ok_or_else(unknown)?)
+    };
+    let moved = Move {
+        dataset,
+        first: Arc::clone(servers.first()),
+        source: server(source).await?,
+        target: server(target).await?,
+        touched_at: Mutex::new(Instant::now()),
+    };
+    if step == Step::Purge.to_string() {
+        moved.purge().await?;
+        moved.record(Step::Copy).await?;
+    }
+    if step != Step::Clean.to_string() {
+        if !moved.is_active().await? {
+            moved.copy(on_progress).await?;
+        }
+        moved.record(Step::Clean).await?;
+    }
+    moved.clean().await?;
+    servers.note(dataset, target);
+    info!(
+        dataset.id = %dataset,
+        "moved dataset {dataset} from the server {} to {}", moved.source.name, moved.target.name
+    );
+    Ok(())
+}
+
+/// Finishes the moves that other services have abandoned.
+pub(super) async fn resume_abandoned(servers: &Servers) -> Result<()> {
+    loop {
+        let claim = servers.first().connections.write(|c| {
+            let sql = "UPDATE moves SET touched_at = (extract(epoch FROM now()) * 1000000)::bigint
+                 WHERE dataset = (SELECT dataset FROM moves
+                     WHERE touched_at < (extract(epoch FROM now()) * 1000000)::bigint - $1
+                     LIMIT 1 FOR UPDATE SKIP LOCKED)
+                 RETURNING dataset";
+            let claim = sqlx::query_scalar(sql).bind(ABANDONED_AFTER_MICROS);
+            async move { Ok::<Option<i64>, StoreError>(claim.fetch_optional(c).await?) }.boxed()
+        });
+        let Some(dataset) = claim.await? else { return Ok(()) };
+        let dataset = catalog::dataset_id(dataset)?;
+        if let Err(error) = resume(servers, dataset, &(Arc::new(|_| {}) as OnProgress)).await {
+            let error = &error as &dyn Error;
+            warn!(error, "failed to finish the move of dataset {dataset}; trying again later");
+        }
+    }
+}
+
+/// The place that the first server has for a dataset of `place`.
+fn stored_place(place: i64) -> Option<i64> {
+    Some(place).filter(|place| *place != FIRST)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! The steps of a move. Each can be done again.
+
+use db::postgres::connections::Snapshot;
+use futures::FutureExt as _;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::{
+    super::{
+        Result, StoreError,
+        columns_copy::StoredColumns,
+        delete,
+        servers::{FIRST, Server},
+    },
+    Move, OnProgress, Step,
+    copy::{ChunkCopies, check_logs, check_small, copy_logs, copy_small},
+    stored_place,
+};
+
+/// Passes over the chunks while the source is written. Each has as much less to do as the one before was
+/// shorter, and what the last one leaves is copied behind the fence.
+const LIVE_PASSES: usize = 3;
+
+/// Tables of which the source's rows go at once, and not bit by bit as those of a deleted dataset do: what
+/// such rows stand for outside of the database is the target's by then, and is not to be removed with
+/// them.
+const RELEASED: [&str; 2] = ["batches", "unsettled"];
+
+/// Changed chunks that are copied behind the fence without another pass: they take milliseconds.
+const FENCED_CHUNKS: usize = 16;
+
+/// The state of a dataset as its server has it: revision, last row, newest row, start, rows and buckets to
+/// pack, last change, and number of moves.
+type StoredHead = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64, i64);
+
+impl Move {
+    /// Records how far it is, and where the dataset is once that is the target.
+    pub(super) async fn record(&self, step: Step) -> Result<()> {
+        let (dataset, place) = (self.dataset.get(), stored_place(self.target.place));
+        let write = self.first.connections.write(move |c| {
+            async move {
+                if step == Step::Clean {
+                    let sql = "UPDATE head SET place = $2 WHERE dataset = $1";
+                    sqlx::query(sql).bind(dataset).bind(place).execute(&mut *c).await?;
+                }
+                let sql = "UPDATE moves SET step = $2,
+                     touched_at = (extract(epoch FROM now()) * 1000000)::bigint WHERE dataset = $1";
+                let record = sqlx::query(sql).bind(dataset).bind(step.to_string());
+                record.execute(c).await?;
+                Ok(())
+            }
+            .boxed()
+        });
+        write.await
+    }
+
+    /// Removes what the target has of the dataset, and makes its place there.
+    pub(super) async fn purge(&self) -> Result<()> {
+        let dataset = self.dataset;
+        let is_further = self.target.place != FIRST;
+        let doom = self.target.connections.write(move |c| {
+            async move {
+                if is_further {
+                    delete::dataset(c, dataset).await?;
+                }
+                delete::doom(c, dataset).await
+            }
+            .boxed()
+        });
+        doom.await?;
+        let step = || self.target.connections.write(move |c| delete::step_of(c, dataset).boxed());
+        while step().await? {}
+        if !is_further {
+            return Ok(());
+        }
+        let source = self.source.place;
+        let make = self.target.connections.write(move |c| {
+            async move {
+                let sql = "INSERT INTO datasets
+                         (id, name, folded, description, searched, created_at)
+                     OVERRIDING SYSTEM VALUE VALUES ($1, $1::text, $1::text, '', '',
+                         (extract(epoch FROM now()) * 1000000)::bigint)";
+                sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
+                let sql = "INSERT INTO head (dataset, place, updated_at) VALUES ($1, $2, 0)";
+                sqlx::query(sql).bind(dataset.get()).bind(source).execute(c).await?;
+                Ok(())
+            }
+            .boxed()
+        });
+        make.await
+    }
+
+    /// Whether the target has the dataset.
+    pub(super) async fn is_active(&self) -> Result<bool> {
+        Ok(self.place_on(&self.target).await?.is_none())
+    }
+
+    /// Where the dataset is by the state on a server; `None` for there.
+    async fn place_on(&self, server: &Server) -> Result<Option<i64>> {
+        let dataset = self.dataset;
+        let read = server.connections.read_here(Snapshot::Statement, |c| {
+            let place = sqlx::query_scalar("SELECT place FROM head WHERE dataset = $1");
+            let place = place.bind(dataset.get());
+            async move { Ok::<Option<Option<i64>>, StoreError>(place.fetch_optional(c).await?) }
+                .boxed()
+        });
+        read.await?.ok_or(StoreError::NoDataset { dataset })
+    }
+
+    /// Copies all of the dataset, behind the fence in the end, and activates the target.
+    pub(super) async fn copy(&self, on_progress: &OnProgress) -> Result<()> {
+        let mut chunks = ChunkCopies::find(self).await?;
+        if self.place_on(&self.source).await?.is_none() {
+            for _ in 0..LIVE_PASSES {
+                let n_changed = chunks.copy(self, on_progress).await?;
+                self.record(Step::Copy).await?;
+                if n_changed <= FENCED_CHUNKS {
+                    break;
+                }
+            }
+            self.copy_logs_live().await?;
+            self.fence().await?;
+        }
+        chunks.copy(self, on_progress).await?;
+        self.activate(chunks.len()).await
+    }
+
+    /// Copies the logs as far as they go.
+    async fn copy_logs_live(&self) -> Result<()> {
+        let mut from = self.source.connections.snapshot().await?;
+        let mut to = self.target.connections.begin_write().await?;
+        let copied = async {
+            self.lock_target(&mut to).await?;
+            copy_logs(&mut from, &mut to, self.dataset).await
+        };
+        let copied = copied.await;
+        let copied = to.finish(copied).await;
+        from.finish(copied).await
+    }
+
+    /// Keeps writers from the source.
+    pub(super) async fn fence(&self) -> Result<()> {
+        let (dataset, target) = (self.dataset, self.target.place);
+        let fence = self.source.connections.write(move |c| {
+            async move {
+                let sql = "UPDATE head SET place = $2, generation = generation + 1
+                     WHERE dataset = $1 AND (place IS NULL OR place = $2)";
+                let fence = sqlx::query(sql).bind(dataset.get()).bind(target).execute(c).await?;
+                let is_there = fence.rows_affected() > 0;
+                if is_there { Ok(()) } else { Err(StoreError::NoDataset { dataset }) }
+            }
+            .boxed()
+        });
+        fence.await
+    }
+
+    /// Copies what is left, and gives the dataset to the target, where that has all that the source has.
+    async fn activate(&self, n_chunks: usize) -> Result<()> {
+        let mut from = self.source.connections.snapshot().await?;
+        let mut to = self.target.connections.begin_write().await?;
+        let activated = async {
+            self.lock_target(&mut to).await?;
+            copy_logs(&mut from, &mut to, self.dataset).await?;
+            copy_small(&mut from, &mut to, self.dataset).await?;
+            check_small(&mut from, &mut to, self.dataset).await?;
+            check_logs(&mut from, &mut to, self.dataset, n_chunks).await?;
+            StoredColumns::read(&mut from, self.dataset)
+                .await?
+                .write(&mut to, self.dataset)
+                .await?;
+            self.put_head(&mut from, &mut to).await
+        };
+        let activated = activated.await;
+        let activated = to.finish(activated).await;
+        from.finish(activated).await
+    }
+
+    async fn put_head(&self, from: &mut PgConnection, to: &mut PgConnection) -> Result<()> {
+        let sql =
+            "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, updated_at,
+             generation FROM head WHERE dataset = $1";
+        let found: Option<StoredHead> =
+            sqlx::query_as(sql).bind(self.dataset.get()).fetch_optional(from).await?;
+        let found = found.ok_or(StoreError::NoDataset { dataset: self.dataset })?;
+        let (revision, last_row, newest, kept_from, n_fresh, ..) = found;
+        let (.., n_late, n_loose, updated_at, generation) = found;
+        let put = sqlx::query(
+            "UPDATE head SET revision = $2, last_row = $3, newest = $4, kept_from = $5, n_fresh = $6,
+                 n_late = $7, n_loose = $8, updated_at = $9, generation = $10 + 1, place = NULL
+             WHERE dataset = $1",
+        )
+        .bind(self.dataset.get())
+        .bind(revision)
+        .bind(last_row)
+        .bind(newest)
+        .bind(kept_from)
+        .bind(n_fresh)
+        .bind(n_late)
+        .bind(n_loose)
+        .bind(updated_at)
+        .bind(generation);
+        put.execute(&mut *to).await?;
+        let sql = "INSERT INTO unsettled (dataset) VALUES ($1) ON CONFLICT DO NOTHING";
+        sqlx::query(sql).bind(self.dataset.get()).execute(to).await?;
+        Ok(())
+    }
+
+    /// Removes what the source has of the dataset, and the record of the move.
+    pub(super) async fn clean(&self) -> Result<()> {
+        let dataset = self.dataset;
+        let is_further = self.source.place != FIRST;
+        let clean = self.source.connections.write(move |c| {
+            async move {
+                for table in RELEASED {
+                    let sql = format!("DELETE FROM {table} WHERE dataset = $1");
+                    sqlx::query(AssertSqlSafe(sql)).bind(dataset.get()).execute(&mut *c).await?;
+                }
+                if is_further {
+                    delete::dataset(c, dataset).await?;
+                }
+                delete::doom(c, dataset).await
+            }
+            .boxed()
+        });
+        clean.await?;
+        let forget = self.first.connections.write(move |c| {
+            let forget = sqlx::query("DELETE FROM moves WHERE dataset = $1").bind(dataset.get());
+            async move { Ok::<_, StoreError>(forget.execute(c).await.map(drop)?) }.boxed()
+        });
+        forget.await
+    }
+}
