@@ -133,6 +133,11 @@ impl Datasets {
         self.read_store(Store::retained).await.map(drop)
     }
 
+    /// The names of the servers of the store that are lost, but for the one with the catalog.
+    pub(crate) async fn lost_servers(&self) -> Vec<String> {
+        self.store.lost_servers().await
+    }
+
     /// Whether copies of the store alone can be reached: reads go on, writes fail.
     pub(crate) fn is_read_only(&self) -> bool {
         self.store.is_read_only()

@@ -274,4 +274,12 @@ mod tests {
         let closed = ApiError::Operation(OperationError::Store(StoreError::Closed)).into_response();
         assert_ne!(closed.status(), StatusCode::NOT_FOUND);
     }
+    #[test]
+    fn a_dataset_on_its_way_to_another_server_is_to_be_asked_for_again() {
+        let dataset = DatasetId::new(7).unwrap();
+        let moved = StoreError::Moved { dataset, place: 1, generation: 2 };
+        let response = ApiError::Operation(OperationError::from(moved)).into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(response.headers().contains_key(RETRY_AFTER));
+    }
 }

@@ -14,7 +14,7 @@ use super::App;
 /// Tells whether the service and its store answer.
 #[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
     responses((status = 200, body = HealthBody, description = "They do; `degraded` while standbys of the \
-            database serve reads and writes fail"),
+            database serve reads and writes fail, or a further server of the store is lost"),
         (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
         (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
 pub(super) async fn get(State(app): State<App>) -> Response {
@@ -38,7 +38,13 @@ pub(super) async fn get(State(app): State<App>) -> Response {
         Err(_) => Some("disconnected"),
     };
     match state {
-        None => Json(body("healthy", "connected")).into_response(),
+        None => {
+            let lost = app.datasets.lost_servers().await;
+            if lost.is_empty() {
+                return Json(body("healthy", "connected")).into_response();
+            }
+            Json(body("degraded", &format!("lost: {}", lost.join(", ")))).into_response()
+        }
         Some(state) => {
             let is_full = state.ends_with("full");
             let status = if is_full {
