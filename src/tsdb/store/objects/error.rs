@@ -67,6 +67,12 @@ struct Refusal {
     code: String,
 }
 
+/// What happened to a connection. Each error around it repeats those that it is made of, and is left
+/// out.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Broken(String);
+
 impl ObjectError {
     /// What an operator can do about it.
     pub const fn advice(&self) -> &'static str {
@@ -91,7 +97,8 @@ impl ObjectError {
         if let Some(transport) = transport(&error) {
             // Such as a certificate that nobody knows.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;
-            return if is_lasting { Self::Failed } else { Self::Unreachable }(error.into());
+            let broken = Broken(innermost(transport).to_string());
+            return if is_lasting { Self::Failed } else { Self::Unreachable }(broken.into());
         }
         let Some(refusal) = Refusal::parse(&error) else {
             return match error {
@@ -107,6 +114,15 @@ impl ObjectError {
             _ => Self::Failed(refusal.into()),
         }
     }
+}
+
+/// The cause that has none itself.
+fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
+    let mut cause: &(dyn Error + 'static) = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause
 }
 
 /// The error of the connection that `error` comes from, if it does.
