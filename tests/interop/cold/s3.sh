@@ -1,0 +1,10 @@
+# Sourced by tests that need an S3 server: one that keeps its objects in files, so that it can be killed
+# and started again. Sets `s3`, the path of its program, which cargo fetches and builds the first time,
+# beside this program's build, in about two minutes.
+s3_root=${CARGO_TARGET_DIR:-$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../..")/target}/interop/cold
+s3=$s3_root/bin/s3s-fs
+if [[ ! -x $s3 ]]; then
+    CARGO_TARGET_DIR=$s3_root/build cargo install --quiet --debug --locked --root "$s3_root" \
+        --features binary --version 0.14.1 s3s-fs
+    rm -rf "$s3_root/build"
+fi
