@@ -29,6 +29,9 @@ use crate::{
 /// Connections of one end: one reads while another one writes.
 const CONNECTIONS_MAX: u32 = 2;
 
+/// Those that may write: all, since an end of a copy serves no reads.
+const WRITERS_MAX: usize = 2;
+
 /// Why an end of a copy failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EngineError {
@@ -257,7 +260,8 @@ impl Destination {
 /// Connects to a database, and creates the tables if they are missing.
 async fn connect(tables: &CopiedTables, url: &DatabaseUrl) -> Result<Connections, EngineError> {
     let schema = tables.database;
-    let options = ConnectionsOptions { schema: schema.name, n_max: CONNECTIONS_MAX };
+    let options =
+        ConnectionsOptions { schema: schema.name, n_max: CONNECTIONS_MAX, n_writers: WRITERS_MAX };
     let connections = Connections::new(url, options, Handle::current());
     connections
         .write(|c| async move { Ok::<_, EngineError>(schema.open(c).await?) }.boxed())

@@ -92,10 +92,6 @@ const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
     CREATE TEMP TABLE space_trial ON COMMIT DROP AS
     SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
 
-/// Of so many connections one is left to reads: while no standby confirms commits, each writer keeps its
-/// connection for as long as it may.
-const LEFT_TO_READS: u32 = 4;
-
 /// Handle to the connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connections {
@@ -128,6 +124,9 @@ pub struct ConnectionsOptions {
     /// Connections at most. The server takes a hundred by default, of which several services have to
     /// live.
     pub n_max: u32,
+    /// Connections that write at most. While no standby confirms commits, each keeps its connection: the
+    /// others are left to reads.
+    pub n_writers: usize,
 }
 
 /// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`]
@@ -179,7 +178,7 @@ impl Connections {
         runtime: Handle,
         done_within: Duration,
     ) -> Self {
-        let ConnectionsOptions { schema, n_max } = options;
+        let ConnectionsOptions { schema, n_max, n_writers } = options;
         let connect = PgConnectOptions::clone(&url.options)
             .application_name("triptych")
             .options([("search_path", schema)])
@@ -194,7 +193,6 @@ impl Connections {
             .connect_lazy_with(connect);
         let (connections, unanswered) = Default::default();
         let at_hand = Arc::new(AtHand { connections, runtime, unanswered });
-        let n_writers = usize::try_from(n_max - n_max / LEFT_TO_READS).unwrap_or(1);
         let writers = Arc::new(Semaphore::new(n_writers));
         let is_full = Arc::default();
         Self { pool, at_hand, n_max, writers, is_full, done_within, standbys: None }

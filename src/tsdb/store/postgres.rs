@@ -87,9 +87,9 @@ use crate::{
     span::Span,
 };
 
-/// The connections: long readers are bounded on their own, below this number.
+/// The connections: those that write, 8 downloads, and a few for pages.
 const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::SCHEMA.name, n_max: 16 };
+    ConnectionsOptions { schema: tables::SCHEMA.name, n_max: 24, n_writers: 12 };
 
 /// Threads of the runtime: packing chunks is most of what a writer does, and the database the rest.
 const THREADS: usize = 2;

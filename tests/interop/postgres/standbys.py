@@ -8,6 +8,7 @@ while the primary is away.
 
 import asyncio
 import json
+import random
 import re
 import subprocess
 import sys
@@ -24,6 +25,11 @@ N_READS = 12
 ROWS_MAX = 10_000
 # Datasets that are written while no standby confirms commits: more than a service has connections.
 N_WRITTEN = 24
+# Downloads of a service and of a key at once at most, and the rows of one with the bytes of their texts: more
+# in all than a connection holds.
+N_DOWNLOADS, N_DOWNLOADS_OF_KEY = 8, 4
+DOWNLOADED_ROWS = 8000
+TEXT_BYTES = 500
 # For longer than a service waits for a commit.
 UNCONFIRMED_FOR_S = 50
 # Commits that wait at once at most: a service leaves connections to reads. Some are the maintenance of all
@@ -117,9 +123,9 @@ class Check:
         status, _, text = await self.give("POST")
         assert status in (200, 201), (status, text)
 
-    async def create(self, name, tags=()):
-        body = {"name": name, "columns": [{"name": "value", "dtype": "float"}], "tags": [*tags]}
-        status, _, text = await self.one.call(self.owner, "POST", "/api/datasets/", body)
+    async def create(self, name, tags=(), dtype="float", key=None):
+        body = {"name": name, "columns": [{"name": "value", "dtype": dtype}], "tags": [*tags]}
+        status, _, text = await self.one.call(key or self.owner, "POST", "/api/datasets/", body)
         assert status == 201, (status, text)
         return json.loads(text)["id"]
 
@@ -264,6 +270,27 @@ async def insert_until_stored(check, dataset, second):
         await asyncio.sleep(0.2)
 
 
+async def stall_downloads(check):
+    """Begins as many downloads as a service has at once, whose readers read nothing."""
+    downloads = []
+    for number in range(N_DOWNLOADS // N_DOWNLOADS_OF_KEY):
+        key, _ = check.create_key(f"downloader {number}")
+        dataset = await check.create(f"downloaded {number}", key=key, dtype="string")
+        texts = [random.randbytes(TEXT_BYTES // 2).hex() for _ in range(DOWNLOADED_ROWS)]
+        rows = [{"timestamp": timestamp(n), "values": {"value": text}} for n, text in enumerate(texts)]
+        body = {"dataset": dataset, "rows": rows}
+        status, _, text = await check.one.call(key, "POST", "/api/rows/bulk_insert/", body)
+        assert status == 201, (status, text)
+        path = f"/api/rows/bulk_download/?dataset={dataset}&output=csv"
+        for _ in range(N_DOWNLOADS_OF_KEY):
+            downloads.append(await send(check.one.port, key, "GET", path, is_narrow=True))
+            assert downloads[-1].status == 200, downloads[-1].status
+    open_ones = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+    are_open = lambda: check.primary.query(check.name, open_ones) == str(N_DOWNLOADS)
+    await wait_until(are_open, "each download has a connection")
+    return downloads
+
+
 async def check_unconfirmed(check):
     """While no standby confirms commits, nothing is acknowledged; reads go on, and neither the service nor
     the server runs out of connections. Then all is stored once."""
@@ -273,6 +300,7 @@ async def check_unconfirmed(check):
     await check.catch_up()
     check.confirm_by("*")
     await check.insert(check.one, 31)
+    downloads = await stall_downloads(check)
     check.standby.control("stop", "--mode", "immediate")
     # Rows that are new, and rows that are stored, whose senders have no answer yet.
     seconds = [(dataset, second) for second in (1, 0) for dataset in datasets]
@@ -292,6 +320,8 @@ async def check_unconfirmed(check):
         await asyncio.sleep(0.2)
     check.standby.control("start", "--options", f"-c port={check.standby.port}")
     n_refused = sum(await asyncio.gather(*inserts))
+    for download in downloads:
+        download.writer.close()
     for dataset in datasets:
         page = await check.one.page(check.owner, dataset)
         assert page == (200, 2, [0, 1]), f"each is stored once: {page}"
