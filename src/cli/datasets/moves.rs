@@ -1,0 +1,118 @@
+//! `triptych datasets move`: datasets from one PostgreSQL server of a store to another.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use model::{count::counted, dataset::DatasetId};
+use parking_lot::Mutex;
+use tokio::{select, task::spawn_blocking};
+use transfer::event::{Reporter as _, Work};
+use tsdb::{
+    catalog::DatasetRef,
+    store::{
+        Store as _,
+        postgres::{
+            PostgresStore,
+            moves::{MoveProgress, OnProgress},
+        },
+    },
+};
+
+use super::{progress::Drawn, stores::CatalogFlags};
+use crate::cli::{
+    output::{print, tell},
+    stop::{self, Parent},
+};
+
+/// The flags of `datasets move`.
+#[derive(Debug, Args)]
+pub(crate) struct MoveCommand {
+    /// The dataset to move, by number or name, and the name of the server to move it to; with --all-from
+    /// that server alone
+    #[arg(required = true, num_args = 1..=2, value_names = ["DATASET", "STORE"])]
+    what: Vec<String>,
+    /// Move all datasets away from this server, one after another
+    #[arg(long, value_name = "STORE")]
+    all_from: Option<String>,
+    #[command(flatten)]
+    catalog: CatalogFlags,
+}
+
+/// Moves.
+///
+/// # Errors
+/// If the store cannot be opened, or a dataset not be moved.
+pub(super) async fn run(command: MoveCommand) -> anyhow::Result<()> {
+    let plan = spawn_blocking(move || Plan::open(&command)).await??;
+    select! {
+        done = plan.run() => done,
+        stopped = stop::wait_for_stop(Parent::None) => {
+            tell("stopped; the same command goes on, as does a service of the store in a minute");
+            stopped
+        }
+    }
+}
+
+/// What is to be moved.
+#[derive(Debug)]
+struct Plan {
+    store: PostgresStore,
+    datasets: Vec<DatasetId>,
+    to: String,
+}
+
+impl Plan {
+    /// Opens the store and finds the datasets. Blocks.
+    fn open(command: &MoveCommand) -> anyhow::Result<Self> {
+        let store = command.catalog.open()?;
+        let (datasets, to) = match (&command.all_from, command.what.as_slice()) {
+            (Some(from), [to]) if from == to => bail!("move datasets from {from} to itself"),
+            (Some(from), [to]) => (store.datasets_on(from)?, to.clone()),
+            (None, [dataset, to]) => (vec![find(&store, dataset)?], to.clone()),
+            _ => bail!("move what to where: name a dataset and a store, or --all-from and a store"),
+        };
+        Ok(Self { store, datasets, to })
+    }
+
+    /// Moves one dataset after another, and prints a line for each.
+    async fn run(&self) -> anyhow::Result<()> {
+        let Self { store, datasets, to } = self;
+        let mut n_moved = 0_u64;
+        for dataset in datasets {
+            let drawn = Drawn::alone().begin(format!("moving dataset {dataset}"), 0);
+            let drawn = Arc::new(Mutex::new(Some(drawn)));
+            let moved = store.move_dataset(*dataset, to, drawing(&drawn)).await;
+            // The line is cleared before another one is printed.
+            drop(drawn.lock().take());
+            if moved.with_context(|| format!("move dataset {dataset} to {to}"))? {
+                print(&format!("{dataset}  {to}"))?;
+                n_moved += 1;
+            }
+        }
+        tell(&format!("{} moved to {to}", counted(n_moved, "dataset")));
+        Ok(())
+    }
+}
+
+/// The number of a dataset that the service sees under a number or name.
+fn find(store: &PostgresStore, name: &str) -> anyhow::Result<DatasetId> {
+    let id = name.parse().ok().and_then(DatasetId::new);
+    let which = id.map_or_else(|| DatasetRef::Name(name.to_owned()), DatasetRef::Id);
+    let sight = store.sight(None, &which)?;
+    let sight = sight.with_context(|| format!("find the dataset {name}: there is none"))?;
+    Ok(sight.dataset.id)
+}
+
+/// Draws the progress of a move.
+fn drawing(drawn: &Arc<Mutex<Option<Box<dyn Work>>>>) -> OnProgress {
+    let drawn = Arc::clone(drawn);
+    Arc::new(move |MoveProgress { n_chunks, n_all }| {
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let share = Some(n_chunks as f64 / n_all.max(1) as f64);
+        if let Some(work) = drawn.lock().as_mut() {
+            // A chunk has about a thousand rows.
+            work.update(n_chunks.saturating_mul(1024), share);
+        }
+    })
+}
