@@ -325,8 +325,7 @@ async fn reads_go_on_while_writers_wait_with_their_connections() {
     let read = async {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
              AND datname = current_database() AND wait_event_type = 'Lock'";
-        let n_writers = CONNECTIONS.n_max - CONNECTIONS.n_max / 4;
-        while number(&url, waiting) < i64::from(n_writers) {
+        while number(&url, waiting) < i64::try_from(CONNECTIONS.n_writers).unwrap() {
             tokio::task::yield_now().await;
         }
         for id in &datasets {
