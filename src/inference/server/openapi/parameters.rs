@@ -1,18 +1,44 @@
 //! Parameters that many operations share, for their description. Handlers read them by name.
 #![expect(dead_code, reason = "they describe what handlers read by name")]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, marker::PhantomData};
 
-use utoipa::{IntoParams, ToSchema};
+use utoipa::{
+    IntoParams, ToSchema,
+    openapi::path::{Parameter, ParameterIn},
+};
 use wire::inference::{
     Bundle,
     chain::{NetworkInferencesAtBlock, ValueBundle},
 };
 
+/// Parameters of many operations. Their description is compiled once, not for each operation, since it
+/// does not ask where the operation has them.
+pub(in crate::server) struct Shared<Fields>(PhantomData<Fields>);
+
+impl<Fields: IntoParams> IntoParams for Shared<Fields> {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        describe::<Fields>()
+    }
+}
+
+fn describe<Fields: IntoParams>() -> Vec<Parameter> {
+    Fields::into_params(|| None)
+}
+
+/// The version of the chain's API.
+pub(in crate::server) type Version = Shared<VersionFields>;
+
+/// The topic in a path.
+pub(in crate::server) type TopicPart = Shared<TopicFields>;
+
+/// The epoch in a path.
+pub(in crate::server) type HeightPart = Shared<HeightFields>;
+
 /// The version of the chain's API.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(in crate::server) struct Version {
+pub(in crate::server) struct VersionFields {
     /// `v10` has a value for each label; `v9` has one number for each quantity.
     #[param(inline)]
     version: VersionName,
@@ -28,7 +54,7 @@ enum VersionName {
 /// The topic in a path.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(in crate::server) struct TopicPart {
+pub(in crate::server) struct TopicFields {
     /// The topic's number.
     #[param(minimum = 1, format = "uint64")]
     topic_id: u64,
@@ -54,7 +80,7 @@ pub(in crate::server) struct AskedAddress {
 /// The epoch in a path.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(in crate::server) struct HeightPart {
+pub(in crate::server) struct HeightFields {
     /// The nonce: the height at which the epoch opened.
     #[param(minimum = 0, format = "uint64")]
     block_height: u64,
