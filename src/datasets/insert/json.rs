@@ -6,11 +6,8 @@
 
 use std::fmt;
 
-use formats::read::{
-    cell::Cell,
-    json::{Level, Members, describe_error},
-};
-use serde::de::{DeserializeSeed as _, Deserializer as _, Error as _, SeqAccess, Visitor};
+use formats::read::json::all_members;
+use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::column_builder::ColumnBuilder;
@@ -46,12 +43,9 @@ fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
         builder.refuse(None, "a row must be an object");
         return Ok(());
     }
-    let mut json = serde_json::Deserializer::from_str(text);
-    let take = &mut |name: &str, cell: Cell<'_>| builder.push_field(name, cell);
-    let row = Members { take, level: Level::Row { skips_added: false } };
-    match row.deserialize(&mut json).and_then(|()| json.end()) {
+    match all_members(text, &mut |name, cell| builder.push_field(name, cell)) {
         Ok(()) => builder.end_row(),
-        Err(error) => builder.refuse(None, &describe_error(&error)),
+        Err(what) => builder.refuse(None, &what),
     }
     Ok(())
 }

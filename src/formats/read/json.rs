@@ -14,7 +14,7 @@ const VALUES: &str = "values";
 const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
 
 /// Takes a member of a row: its name and what it holds.
-pub type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
+type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
 
 /// Hands the members of a row's object to `take`: those of its member `values`, if that is an
 /// object, in its place.
@@ -24,9 +24,28 @@ pub type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
 pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
     // Members of a row with values of its own come before they are known to be no values.
     let skips_added = has_values(object);
-    let mut json = serde_json::Deserializer::from_slice(object);
+    read_row(&mut serde_json::Deserializer::from_slice(object), skips_added, take)
+}
+
+/// Hands the members of a row's object to `take`, as [`members`] does, those that services add included.
+///
+/// Here, and not where it is called, since all of the parser has to be compiled in one unit: see
+/// `codegen-units` in the workspace's `Cargo.toml`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn all_members(object: &str, take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
+    read_row(&mut serde_json::Deserializer::from_str(object), false, take)
+}
+
+fn read_row<'de>(
+    json: &mut serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+    skips_added: bool,
+    take: TakeMember<'_>,
+) -> Result<(), String> {
     let members = Members { take, level: Level::Row { skips_added } };
-    members.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| describe_error(&error))
+    let read = members.deserialize(&mut *json).and_then(|()| json.end());
+    read.map_err(|error| describe_error(&error))
 }
 
 /// Whether a member called `values` may hold an object. A text in the row that looks the same only
@@ -42,25 +61,22 @@ fn has_values(object: &[u8]) -> bool {
 }
 
 /// Describes an error without its line, which is always the first.
-pub fn describe_error(error: &serde_json::Error) -> String {
+fn describe_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     text.get(..end).unwrap_or(&text).to_owned()
 }
 
 /// Hands the members of an object to a closure.
-#[derive(derive_more::Debug)]
-#[debug("Members of {level:?}")]
-pub struct Members<'a> {
+struct Members<'a> {
     /// Called for each member, in their order.
-    pub take: TakeMember<'a>,
-    /// Whether it is a row, or the object with a row's values.
-    pub level: Level,
+    take: TakeMember<'a>,
+    level: Level,
 }
 
 /// Which object it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+enum Level {
     /// A row itself.
     Row {
         /// Whether members that services add are left out.
