@@ -104,43 +104,68 @@ impl Folding {
     /// Adds the rows of `under` and those rows of a block of `over`, which win.
     pub(crate) fn add(&mut self, under: &Block, over: Option<(&Block, Range<usize>)>) {
         let samples = Samples::find(self.fold, under);
-        let Some((over, rows)) = over else {
-            for (row_idx, timestamp) in under.times.iter().enumerate() {
-                self.add_row(&samples, row_idx, *timestamp);
-            }
-            return;
-        };
-        let over_samples = Samples::find(self.fold, over);
-        let timestamps = over.times.get(rows.clone()).unwrap_or_default();
-        let mut left = rows.zip(timestamps).peekable();
-        for (row_idx, timestamp) in under.times.iter().enumerate() {
-            while let Some((over_idx, earlier)) = left.next_if(|(_, time)| *time < timestamp) {
-                self.add_row(&over_samples, over_idx, *earlier);
-            }
-            match left.next_if(|(_, time)| *time == timestamp) {
-                Some((over_idx, _)) => self.add_row(&over_samples, over_idx, *timestamp),
-                None => self.add_row(&samples, row_idx, *timestamp),
+        let mut left = under.times.as_slice();
+        let mut row_idx = 0;
+        if let Some((over, rows)) = over {
+            let over_samples = Samples::find(self.fold, over);
+            let timestamps = over.times.get(rows.clone()).unwrap_or_default();
+            for (over_idx, timestamp) in rows.zip(timestamps) {
+                let n_earlier = left.iter().take_while(|time| *time < timestamp).count();
+                let (earlier, later) = left.split_at(n_earlier);
+                self.add_rows(&samples, row_idx, earlier);
+                self.add_row(&over_samples, over_idx, *timestamp);
+                left = later.strip_prefix(&[*timestamp]).unwrap_or(later);
+                row_idx = under.times.len() - left.len();
             }
         }
-        for (over_idx, timestamp) in left {
-            self.add_row(&over_samples, over_idx, *timestamp);
+        self.add_rows(&samples, row_idx, left);
+    }
+
+    /// Adds the rows from `row_idx` on, which are at `timestamps`. Most follow another one of their
+    /// bucket, and are joined to it together.
+    fn add_rows(&mut self, samples: &Samples<'_>, mut row_idx: usize, timestamps: &[Timestamp]) {
+        let mut left = timestamps;
+        while let Some((timestamp, later)) = left.split_first() {
+            self.enter_bucket(*timestamp);
+            let (start, span) = (self.here.0, &self.here.1);
+            let Some(bucket) = self.buckets.last_mut().filter(|last| last.timestamp == start)
+            else {
+                self.add_row(samples, row_idx, *timestamp);
+                (left, row_idx) = (later, row_idx + 1);
+                continue;
+            };
+            let n_here = 1 + later.iter().take_while(|time| span.contains(&time.micros())).count();
+            let (here, later) = left.split_at(n_here);
+            let rows = row_idx..row_idx + n_here;
+            if samples.join_rows(bucket, &rows).is_none() {
+                for (row_idx, timestamp) in rows.clone().zip(here) {
+                    self.add_row(samples, row_idx, *timestamp);
+                }
+            }
+            (left, row_idx) = (later, rows.end);
         }
     }
 
     fn add_row(&mut self, samples: &Samples<'_>, row_idx: usize, timestamp: Timestamp) {
-        if !self.here.1.contains(&timestamp.micros()) {
-            let length = self.resolution.bucket().unwrap_or_default();
-            let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
-            let first = timestamp.micros().div_euclid(length).saturating_mul(length);
-            self.here =
-                (self.resolution.bucket_start(timestamp), first..first.saturating_add(length));
-        }
+        self.enter_bucket(timestamp);
         let Some(sample) = samples.bucket(row_idx, self.here.0) else { return };
         match self.buckets.last_mut() {
             Some(bucket) if bucket.timestamp == sample.timestamp => {
                 join(bucket, &sample);
             }
             _ => self.buckets.push(sample),
+        }
+    }
+
+    /// Goes on to the bucket of `timestamp`, if it is in another one.
+    #[inline]
+    fn enter_bucket(&mut self, timestamp: Timestamp) {
+        if !self.here.1.contains(&timestamp.micros()) {
+            let length = self.resolution.bucket().unwrap_or_default();
+            let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
+            let first = timestamp.micros().div_euclid(length).saturating_mul(length);
+            self.here =
+                (self.resolution.bucket_start(timestamp), first..first.saturating_add(length));
         }
     }
 }
@@ -189,9 +214,49 @@ impl<'a> Samples<'a> {
             count: 1,
         })
     }
+
+    /// Adds rows to a bucket, column by column: the same as to [`join`] one after the other. `None`, and
+    /// the bucket stays as it is, if there are no rows, or one lacks a price that counts.
+    fn join_rows(&self, bucket: &mut Bucket, rows: &Range<usize>) -> Option<()> {
+        let [_, high, low, close] = &self.prices;
+        let (high, low) = (high.floats(rows)?, low.floats(rows)?);
+        let close = close.floats(rows)?;
+        let mut joined = *bucket;
+        for value in high {
+            joined.high = joined.high.max((*value)?);
+        }
+        for value in low {
+            joined.low = joined.low.min((*value)?);
+        }
+        joined.close = (*close.last()?)?;
+        if close.iter().any(Option::is_none) {
+            return None;
+        }
+        match &self.volume {
+            // As each row without a volume does: a sum of -0 becomes 0.
+            Numbers::None => joined.volume += 0.0,
+            volume => {
+                for value in volume.floats(rows)? {
+                    joined.volume += value.unwrap_or(0.0);
+                }
+            }
+        }
+        let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        joined.count = joined.count.saturating_add(n_rows);
+        *bucket = joined;
+        Some(())
+    }
 }
 
-impl Numbers<'_> {
+impl<'a> Numbers<'a> {
+    /// Those of some rows, if all are floats or missing.
+    fn floats(&self, rows: &Range<usize>) -> Option<&'a [Option<f64>]> {
+        match self {
+            Self::Floats(values) => values.get(rows.clone()),
+            Self::None | Self::Others(_) => None,
+        }
+    }
+
     #[inline]
     fn get(&self, row_idx: usize) -> Option<f64> {
         match self {

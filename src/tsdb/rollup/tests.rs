@@ -126,6 +126,67 @@ fn going_on_from_a_bucket_is_the_same_as_folding_all_at_once() {
     assert_eq!(begun, whole);
 }
 
+/// Folds the same rows all at once and one by one.
+#[track_caller]
+fn check_one_by_one(fold: Fold, rows: &[(i64, &[Option<f64>])]) {
+    let whole = fold.buckets(&block(rows), Resolution::FiveMinutes, None);
+    let mut single = Vec::new();
+    for row in rows {
+        let last = single.pop();
+        single.extend(fold.buckets(&block(&[*row]), Resolution::FiveMinutes, last));
+    }
+    assert_eq!(format!("{whole:?}"), format!("{single:?}"), "{rows:?}");
+}
+
+#[test]
+fn rows_of_a_bucket_fold_together_as_they_do_one_by_one() {
+    let bars = Fold { prices: [0, 1, 2, 3], volume: Some(4) };
+    // Each of the 2^5 rows that lack some of their values is first in its bucket, in the middle, or last.
+    for lacking in 0..32 {
+        for place in 0..4 {
+            let row = |idx: i64| -> [Option<f64>; 5] {
+                let value = 0.1 * f64::from(i32::try_from(idx * 7 % 5).unwrap());
+                let lacks = |column: usize| idx == place && lacking >> column & 1 == 1;
+                std::array::from_fn(|column| (!lacks(column)).then_some(value))
+            };
+            let rows: Vec<[Option<f64>; 5]> = (0..8).map(row).collect();
+            let rows: Vec<(i64, &[Option<f64>])> =
+                rows.iter().zip(0..).map(|(row, i)| (i * 75, row.as_slice())).collect();
+            check_one_by_one(bars, &rows);
+            check_one_by_one(Fold { volume: None, ..bars }, &rows);
+            check_one_by_one(Fold::of_value(0, None), &rows);
+        }
+    }
+    let row: &[Option<f64>] = &[Some(1.0), Some(-0.0)];
+    check_one_by_one(Fold::of_value(0, Some(1)), &[(0, row), (1, row), (2, row)]);
+    check_one_by_one(Fold::of_value(0, None), &[]);
+}
+
+#[test]
+fn rows_that_win_fold_as_if_the_others_were_not_there() {
+    let fold = Fold::of_value(0, Some(1));
+    let row = |value: f64| [Some(value), Some(0.1 * value)];
+    let values: Vec<[Option<f64>; 2]> = (0..24).map(|i| row(f64::from(i * 7 % 11))).collect();
+    // Every other row is stored; of the rows over them some take a place of one, some are between.
+    let rows = |is_in: fn(i64) -> bool| -> Vec<(i64, &[Option<f64>])> {
+        let all = values.iter().zip(0..).filter(|(_, i)| is_in(*i));
+        all.map(|(row, i)| (i * 40, row.as_slice())).collect()
+    };
+    let under = block(&rows(|i| i % 2 == 0));
+    let overs: [fn(i64) -> bool; 6] =
+        [|i| i % 3 == 0, |i| i > 20, |i| i < 3, |i| i == 8, |_| true, |i| i == 23];
+    for is_over in overs {
+        let over = block(&rows(is_over));
+        for part in [0..over.len(), 1.min(over.len())..over.len(), 0..over.len() / 2] {
+            let mut folding = Folding::new(fold, Resolution::FiveMinutes, None);
+            folding.add(&under, Some((&over, part.clone())));
+            let merged = under.clone().merge(&over.part(part.clone()));
+            let want = fold.buckets(&merged, Resolution::FiveMinutes, None);
+            assert_eq!(folding.finish(), want, "{part:?} of {over:?}");
+        }
+    }
+}
+
 #[test]
 fn an_hour_folds_its_buckets() {
     let fold = Fold::of_value(0, None);
