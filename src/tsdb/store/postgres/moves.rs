@@ -14,6 +14,10 @@
 //!    A download that reads it goes on in its snapshot.
 //!
 //! Row numbers, revisions, creation times and the feed stay the same, so that streams go on by revision.
+//!
+//! A service that was paused may go on when others have finished its move, and moved the dataset again. So
+//! each step tests, in its transaction, what the move began with: its record on the first server, and the
+//! `generation` of the dataset's state on the source and on the target, which steps that end raise.
 
 mod copy;
 mod steps;
@@ -24,7 +28,7 @@ use db::postgres::connections::Snapshot;
 use futures::{FutureExt as _, future::BoxFuture};
 use model::dataset::DatasetId;
 use parking_lot::Mutex;
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -73,13 +77,22 @@ impl fmt::Display for Step {
 /// A move under way.
 #[derive(Debug)]
 struct Move {
+    /// Its number on record.
+    id: i64,
     dataset: DatasetId,
     first: Arc<Server>,
     source: Arc<Server>,
     target: Arc<Server>,
+    /// The generation of the source's state behind the fence; `None` where that is removed already.
+    fenced: Option<i64>,
+    /// The generation of the target's state until it has the dataset; `None` where there is none yet.
+    awaited: Option<i64>,
     /// When other services were last told that the move goes on.
     touched_at: Mutex<Instant>,
 }
+
+/// Where a server says that a dataset is, `None` for there, and the generation of that.
+type Stated = (Option<i64>, i64);
 
 impl Move {
     /// Keeps other services from taking the move for abandoned.
@@ -91,18 +104,75 @@ impl Move {
         self.record(Step::Copy).await
     }
 
-    /// Locks the state on the target, which does not have the dataset yet: what another service copied
-    /// that was taken for lost fails by it.
+    /// Finds the move of a dataset that is on record, and how far it is.
+    async fn find(servers: &Servers, dataset: DatasetId) -> Result<Option<(Self, String)>> {
+        let first = Arc::clone(servers.first());
+        let record = async || {
+            let read = first.connections.read_here(Snapshot::Statement, |c| {
+                let sql = "SELECT id, source, target, step FROM moves WHERE dataset = $1";
+                let found = sqlx::query_as(sql).bind(dataset.get());
+                async move { Ok::<Option<Record>, StoreError>(found.fetch_optional(c).await?) }
+                    .boxed()
+            });
+            read.await
+        };
+        let Some((id, source, target, _)) = record().await? else { return Ok(None) };
+        let server = async |place: i64| {
+            let unknown = || ServersRefusal::Unknown { name: place.to_string() };
+            Ok::<_, StoreError>(servers.find(place).await?.ok_or_else(unknown)?)
+        };
+        let (source, target) = (server(source).await?, server(target).await?);
+        let (fenced, awaited) = (stated(&source, dataset).await?, stated(&target, dataset).await?);
+        // What was read is of this move if that is on record still.
+        let step = record().await?.filter(|found| found.0 == id).map(|found| found.3);
+        let moved = Self {
+            id,
+            dataset,
+            first: Arc::clone(servers.first()),
+            source,
+            target,
+            fenced: fenced.map(|(place, generation)| generation + i64::from(place.is_none())),
+            awaited: awaited.map(|(_, generation)| generation),
+            touched_at: Mutex::new(Instant::now()),
+        };
+        Ok(step.map(|step| (moved, step)))
+    }
+
+    /// Locks the state on the target, which does not have the dataset yet: what a service copies that was
+    /// taken for lost fails by it.
     async fn lock_target(&self, c: &mut PgConnection) -> Result<()> {
-        let dataset = self.dataset;
-        let sql = "SELECT place FROM head WHERE dataset = $1 FOR UPDATE";
-        let found: Option<Option<i64>> =
-            sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(c).await?;
-        match found.ok_or(StoreError::NoDataset { dataset })? {
-            Some(_) => Ok(()),
-            None => Err(StoreError::Moved { dataset, place: self.target.place, generation: 0 }),
+        match lock_stated(c, self.dataset).await? {
+            Some((Some(_), generation)) if Some(generation) == self.awaited => Ok(()),
+            _ => Err(self.overtaken()),
         }
     }
+
+    /// Another service has finished this move.
+    fn overtaken(&self) -> StoreError {
+        let generation = self.fenced.unwrap_or_default();
+        StoreError::Moved { dataset: self.dataset, place: self.target.place, generation }
+    }
+}
+
+/// Number, source, target and step of a move on record.
+type Record = (i64, i64, i64, String);
+
+/// Is read alone and with a lock, always by the number of the dataset.
+const STATED: &str = "SELECT place, generation FROM head WHERE dataset = $1";
+
+/// What a server says of where a dataset is; `None` if it says nothing.
+async fn stated(server: &Server, dataset: DatasetId) -> Result<Option<Stated>> {
+    let read = server.connections.read_here(Snapshot::Statement, |c| {
+        let found = sqlx::query_as(STATED).bind(dataset.get());
+        async move { Ok::<Option<Stated>, StoreError>(found.fetch_optional(c).await?) }.boxed()
+    });
+    read.await
+}
+
+/// The same, which then stays so until the end of the transaction.
+async fn lock_stated(c: &mut PgConnection, dataset: DatasetId) -> Result<Option<Stated>> {
+    let lock = AssertSqlSafe(format!("{STATED} FOR UPDATE"));
+    Ok(sqlx::query_as(lock).bind(dataset.get()).fetch_optional(c).await?)
 }
 
 impl PostgresStore {
@@ -189,25 +259,8 @@ async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<boo
 
 /// Finishes a move that is on record.
 async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress) -> Result<()> {
-    let read = servers.first().connections.read_here(Snapshot::Statement, |c| {
-        let sql = "SELECT source, target, step FROM moves WHERE dataset = $1";
-        let found = sqlx::query_as(sql).bind(dataset.get());
-        async move { Ok::<Option<(i64, i64, String)>, StoreError>(found.fetch_optional(c).await?) }
-            .boxed()
-    });
     // Another service may have finished it.
-    let Some((source, target, step)) = read.await? else { return Ok(()) };
-    let server = async |place: i64| {
-        let unknown = || ServersRefusal::Unknown { name: place.to_string() };
-        Ok::<_, StoreError>(servers.find(place).await?.ok_or_else(unknown)?)
-    };
-    let moved = Move {
-        dataset,
-        first: Arc::clone(servers.first()),
-        source: server(source).await?,
-        target: server(target).await?,
-        touched_at: Mutex::new(Instant::now()),
-    };
+    let Some((mut moved, step)) = Move::find(servers, dataset).await? else { return Ok(()) };
     if step == Step::Purge.to_string() {
         moved.purge().await?;
         moved.record(Step::Copy).await?;
@@ -219,7 +272,7 @@ async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress)
         moved.record(Step::Clean).await?;
     }
     moved.clean().await?;
-    servers.note(dataset, target);
+    servers.note(dataset, moved.target.place);
     info!(
         dataset.id = %dataset,
         "moved dataset {dataset} from the server {} to {}", moved.source.name, moved.target.name

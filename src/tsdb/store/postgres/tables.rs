@@ -4,7 +4,7 @@ use db::postgres::schema::Schema;
 
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 5, tables: TABLES };
+pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 6, tables: TABLES };
 
 /// The tables, in a schema of their own.
 ///
@@ -38,7 +38,8 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 5, tables:
 /// - `stores`: the servers, of which this one, 0, has the catalog. `url` has no password. A server that is
 ///   `open` takes new datasets; one that is `full` or `drained` does not. Of a dataset on a further
 ///   server this one has the catalog, and in `head` its place alone is of use.
-/// - `moves`: datasets that are being moved from one server to another, and how far that is.
+/// - `moves`: datasets that are being moved from one server to another, and how far that is. An `id` is
+///   never given twice.
 /// - `member`: one row on a further server, which says to which first one it belongs, by its `era`. There
 ///   `datasets` has the datasets placed on it, called by their numbers, `columns` copies, and `metadata` the
 ///   field alone that names the column to fold.
@@ -186,6 +187,7 @@ CREATE TABLE stores (
 INSERT INTO stores (id, name, url, state, era) OVERRIDING SYSTEM VALUE
     VALUES (0, 'first', '', 'open', 0);
 CREATE TABLE moves (
+    id bigint GENERATED ALWAYS AS IDENTITY,
     dataset bigint PRIMARY KEY REFERENCES datasets ON DELETE CASCADE,
     source bigint NOT NULL,
     target bigint NOT NULL,

@@ -1,19 +1,13 @@
 //! The steps of a move. Each can be done again.
 
-use db::postgres::connections::Snapshot;
 use futures::FutureExt as _;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{
-    super::{
-        Result, StoreError,
-        columns_copy::StoredColumns,
-        delete,
-        servers::{FIRST, Server},
-    },
+    super::{Result, StoreError, columns_copy::StoredColumns, delete, servers::FIRST},
     Move, OnProgress, Step,
     copy::{ChunkCopies, check_logs, check_small, copy_logs, copy_small},
-    stored_place,
+    lock_stated, stated, stored_place,
 };
 
 /// Passes over the chunks while the source is written. Each has as much less to do as the one before was
@@ -24,6 +18,9 @@ const LIVE_PASSES: usize = 3;
 /// such rows stand for outside of the database is the target's by then, and is not to be removed with
 /// them.
 const RELEASED: [&str; 2] = ["batches", "unsettled"];
+
+/// The generation of the state that a further server has of a dataset which it is to get.
+const NEW_GENERATION: i64 = 1;
 
 /// Changed chunks that are copied behind the fence without another pass: they take milliseconds.
 const FENCED_CHUNKS: usize = 16;
@@ -36,6 +33,7 @@ impl Move {
     /// Records how far it is, and where the dataset is once that is the target.
     pub(super) async fn record(&self, step: Step) -> Result<()> {
         let (dataset, place) = (self.dataset.get(), stored_place(self.target.place));
+        let (id, overtaken) = (self.id, self.overtaken());
         let write = self.first.connections.write(move |c| {
             async move {
                 if step == Step::Clean {
@@ -43,10 +41,10 @@ impl Move {
                     sqlx::query(sql).bind(dataset).bind(place).execute(&mut *c).await?;
                 }
                 let sql = "UPDATE moves SET step = $2,
-                     touched_at = (extract(epoch FROM now()) * 1000000)::bigint WHERE dataset = $1";
-                let record = sqlx::query(sql).bind(dataset).bind(step.to_string());
-                record.execute(c).await?;
-                Ok(())
+                     touched_at = (extract(epoch FROM now()) * 1000000)::bigint WHERE id = $1";
+                let record = sqlx::query(sql).bind(id).bind(step.to_string());
+                let is_recorded = record.execute(c).await?.rows_affected() > 0;
+                if is_recorded { Ok(()) } else { Err(overtaken) }
             }
             .boxed()
         });
@@ -54,19 +52,29 @@ impl Move {
     }
 
     /// Removes what the target has of the dataset, and makes its place there.
-    pub(super) async fn purge(&self) -> Result<()> {
+    pub(super) async fn purge(&mut self) -> Result<()> {
         let dataset = self.dataset;
         let is_further = self.target.place != FIRST;
+        let (awaited, overtaken) = (self.awaited, self.overtaken());
         let doom = self.target.connections.write(move |c| {
             async move {
+                match lock_stated(c, dataset).await? {
+                    Some((Some(_), generation)) if Some(generation) == awaited => {}
+                    None if awaited.is_none() => {}
+                    _ => return Err(overtaken),
+                }
                 if is_further {
                     delete::dataset(c, dataset).await?;
+                } else {
+                    let sql = "UPDATE head SET generation = generation + 1 WHERE dataset = $1";
+                    sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
                 }
                 delete::doom(c, dataset).await
             }
             .boxed()
         });
         doom.await?;
+        self.awaited = if is_further { Some(NEW_GENERATION) } else { awaited.map(|it| it + 1) };
         let step = || self.target.connections.write(move |c| delete::step_of(c, dataset).boxed());
         while step().await? {}
         if !is_further {
@@ -80,8 +88,10 @@ impl Move {
                      OVERRIDING SYSTEM VALUE VALUES ($1, $1::text, $1::text, '', '',
                          (extract(epoch FROM now()) * 1000000)::bigint)";
                 sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
-                let sql = "INSERT INTO head (dataset, place, updated_at) VALUES ($1, $2, 0)";
-                sqlx::query(sql).bind(dataset.get()).bind(source).execute(c).await?;
+                let sql = "INSERT INTO head (dataset, place, generation, updated_at)
+                     VALUES ($1, $2, $3, 0)";
+                let insert = sqlx::query(sql).bind(dataset.get()).bind(source);
+                insert.bind(NEW_GENERATION).execute(c).await?;
                 Ok(())
             }
             .boxed()
@@ -91,25 +101,14 @@ impl Move {
 
     /// Whether the target has the dataset.
     pub(super) async fn is_active(&self) -> Result<bool> {
-        Ok(self.place_on(&self.target).await?.is_none())
-    }
-
-    /// Where the dataset is by the state on a server; `None` for there.
-    async fn place_on(&self, server: &Server) -> Result<Option<i64>> {
-        let dataset = self.dataset;
-        let read = server.connections.read_here(Snapshot::Statement, |c| {
-            let place = sqlx::query_scalar("SELECT place FROM head WHERE dataset = $1");
-            let place = place.bind(dataset.get());
-            async move { Ok::<Option<Option<i64>>, StoreError>(place.fetch_optional(c).await?) }
-                .boxed()
-        });
-        read.await?.ok_or(StoreError::NoDataset { dataset })
+        let missing = StoreError::NoDataset { dataset: self.dataset };
+        Ok(stated(&self.target, self.dataset).await?.ok_or(missing)?.0.is_none())
     }
 
     /// Copies all of the dataset, behind the fence in the end, and activates the target.
     pub(super) async fn copy(&self, on_progress: &OnProgress) -> Result<()> {
         let mut chunks = ChunkCopies::find(self).await?;
-        if self.place_on(&self.source).await?.is_none() {
+        if stated(&self.source, self.dataset).await?.is_some_and(|(place, _)| place.is_none()) {
             for _ in 0..LIVE_PASSES {
                 let n_changed = chunks.copy(self, on_progress).await?;
                 self.record(Step::Copy).await?;
@@ -140,13 +139,14 @@ impl Move {
     /// Keeps writers from the source.
     pub(super) async fn fence(&self) -> Result<()> {
         let (dataset, target) = (self.dataset, self.target.place);
+        let (fenced, overtaken) = (self.fenced, self.overtaken());
         let fence = self.source.connections.write(move |c| {
             async move {
-                let sql = "UPDATE head SET place = $2, generation = generation + 1
-                     WHERE dataset = $1 AND (place IS NULL OR place = $2)";
-                let fence = sqlx::query(sql).bind(dataset.get()).bind(target).execute(c).await?;
-                let is_there = fence.rows_affected() > 0;
-                if is_there { Ok(()) } else { Err(StoreError::NoDataset { dataset }) }
+                let sql = "UPDATE head SET place = $2, generation = $3 WHERE dataset = $1
+                     AND (place IS NULL AND generation = $3 - 1 OR place = $2 AND generation = $3)";
+                let fence = sqlx::query(sql).bind(dataset.get()).bind(target).bind(fenced);
+                let is_fenced = fence.execute(c).await?.rows_affected() > 0;
+                if is_fenced { Ok(()) } else { Err(overtaken) }
             }
             .boxed()
         });
@@ -177,10 +177,10 @@ impl Move {
     async fn put_head(&self, from: &mut PgConnection, to: &mut PgConnection) -> Result<()> {
         let sql =
             "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, updated_at,
-             generation FROM head WHERE dataset = $1";
-        let found: Option<StoredHead> =
-            sqlx::query_as(sql).bind(self.dataset.get()).fetch_optional(from).await?;
-        let found = found.ok_or(StoreError::NoDataset { dataset: self.dataset })?;
+             generation FROM head WHERE dataset = $1 AND place = $2 AND generation = $3";
+        let read = sqlx::query_as(sql).bind(self.dataset.get()).bind(self.target.place);
+        let found: Option<StoredHead> = read.bind(self.fenced).fetch_optional(from).await?;
+        let found = found.ok_or_else(|| self.overtaken())?;
         let (revision, last_row, newest, kept_from, n_fresh, ..) = found;
         let (.., n_late, n_loose, updated_at, generation) = found;
         let put = sqlx::query(
@@ -206,10 +206,15 @@ impl Move {
 
     /// Removes what the source has of the dataset, and the record of the move.
     pub(super) async fn clean(&self) -> Result<()> {
-        let dataset = self.dataset;
-        let is_further = self.source.place != FIRST;
+        let (id, dataset, fenced) = (self.id, self.dataset, self.fenced);
+        let (target, is_further) = (self.target.place, self.source.place != FIRST);
         let clean = self.source.connections.write(move |c| {
             async move {
+                // Else it was done, and the dataset may be there again.
+                let stated = lock_stated(c, dataset).await?;
+                if stated.is_none_or(|it| it.0 != Some(target) || Some(it.1) != fenced) {
+                    return Ok(());
+                }
                 for table in RELEASED {
                     let sql = format!("DELETE FROM {table} WHERE dataset = $1");
                     sqlx::query(AssertSqlSafe(sql)).bind(dataset.get()).execute(&mut *c).await?;
@@ -223,7 +228,7 @@ impl Move {
         });
         clean.await?;
         let forget = self.first.connections.write(move |c| {
-            let forget = sqlx::query("DELETE FROM moves WHERE dataset = $1").bind(dataset.get());
+            let forget = sqlx::query("DELETE FROM moves WHERE id = $1").bind(id);
             async move { Ok::<_, StoreError>(forget.execute(c).await.map(drop)?) }.boxed()
         });
         forget.await

@@ -167,15 +167,8 @@ async fn an_interrupted_move_is_finished_by_another_service() {
         if to == "first" {
             store.move_dataset(id, "second", ignore_progress()).await.unwrap();
         }
-        let moved = Move {
-            dataset: id,
-            first: Arc::clone(store.servers.first()),
-            source: store.servers.route(id),
-            target: find_server(&store, to),
-            touched_at: Mutex::new(Instant::now()),
-        };
+        let (moved, chunks) = store.run_steps(id, to, n_steps).await;
         let target = moved.target.place;
-        let (moved, chunks) = store.run_steps(moved, n_steps).await;
         if n_steps < 4 {
             // What is on the target by now is not all, nor all as it is by now.
             let late: Rows = (0..500).map(|n| (n * 613 + 1, 5.0)).collect();
@@ -205,13 +198,59 @@ async fn an_interrupted_move_is_finished_by_another_service() {
     }
 }
 
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_move_that_was_paused_changes_nothing_after_others() {
+    let urls = new_servers();
+    let (store, other) = (open(&urls[0]), open(&urls[0]));
+    for n_steps in 0..=6 {
+        let (id, want) = create_unsettled(&store, &format!("paused-{n_steps}")).await;
+        for n_more in 0..3 {
+            // From the first one and back, once more and once more fenced.
+            let (mut stale, _) = store.run_steps(id, "second", n_steps).await;
+            assert!(other.move_dataset(id, "second", ignore_progress()).await.unwrap());
+            if n_more > 0 {
+                assert!(other.move_dataset(id, "first", ignore_progress()).await.unwrap());
+            }
+            if n_more > 1 {
+                other.run_steps(id, "second", 4).await;
+            }
+            other.wait(async {
+                drop(stale.purge().await);
+                drop(stale.record(Step::Copy).await);
+                drop(stale.fence().await);
+                drop(stale.copy(&ignore_progress()).await);
+                drop(stale.record(Step::Clean).await);
+                drop(stale.clean().await);
+            });
+            if n_more > 1 {
+                assert!(other.move_dataset(id, "second", ignore_progress()).await.unwrap());
+            }
+            store.settle().await.unwrap();
+            for store in [&store, &other] {
+                contract::compare(store, id, &want, &[]);
+            }
+            // A row that is there already.
+            contract::append(&store, id, contract::block([(0, 1.0)])).await;
+            other.move_dataset(id, "first", ignore_progress()).await.unwrap();
+        }
+    }
+}
+
 impl PostgresStore {
     /// Does the first steps of a move; what it knows of the chunks by then.
-    async fn run_steps(&self, moved: Move, n_steps: i32) -> (Move, Option<ChunkCopies>) {
+    async fn run_steps(
+        &self,
+        id: DatasetId,
+        to: &str,
+        n_steps: i32,
+    ) -> (Move, Option<ChunkCopies>) {
         let (servers, progress) = (Arc::clone(&self.servers), ignore_progress());
         let (reply, answer) = tokio::sync::oneshot::channel();
+        let target = find_server(self, to).place;
         let steps = async move {
-            begin(&servers, moved.dataset, moved.target.place).await.unwrap();
+            begin(&servers, id, target).await.unwrap();
+            let (mut moved, _) = Move::find(&servers, id).await.unwrap().unwrap();
             let mut chunks = None;
             if n_steps >= 1 {
                 moved.purge().await.unwrap();
