@@ -14,10 +14,10 @@ use super::{
 
 /// Tables that only grow, by revision. A table of what a dataset has is here, in [`SMALL`] or `chunks`, or
 /// it is not moved.
-const LOGS: [&str; 2] = ["feed", "batches"];
+pub(super) const LOGS: [&str; 2] = ["feed", "batches"];
 
 /// Tables that are copied whole behind the fence.
-const SMALL: [&str; 2] = ["tail", "buckets"];
+pub(super) const SMALL: [&str; 2] = ["tail", "buckets"];
 
 /// Bytes of chunks that are copied in one transaction, give or take one chunk.
 const STEP_BYTES: i64 = 4 << 20;

@@ -9,7 +9,7 @@ use super::{
         maintenance::{Unsettled, settle_all},
         tests::{new_database, number, open, run},
     },
-    copy::ChunkCopies,
+    copy::{ChunkCopies, LOGS, SMALL},
     *,
 };
 use crate::{
@@ -59,6 +59,24 @@ fn count_records(url: &str, id: DatasetId) -> i64 {
     let counts =
         tables.map(|table| format!("(SELECT count(*) FROM datasets.{table} WHERE dataset = {id})"));
     number(url, &format!("SELECT {}", counts.join(" + ")))
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn every_table_with_a_part_of_a_dataset_is_moved() {
+    let url = new_database();
+    drop(open(&url));
+    // Those that the target makes itself, or that are the catalog's.
+    let others =
+        ["chunks", "columns", "dataset_tags", "doomed", "head", "metadata", "moves", "unsettled"];
+    let known = [&LOGS[..], &SMALL[..], &others[..]].concat().join("', '");
+    let sql = format!(
+        "SELECT count(*) FROM information_schema.columns c JOIN information_schema.tables t
+             USING (table_schema, table_name)
+         WHERE table_schema = 'datasets' AND column_name = 'dataset' AND table_type = 'BASE TABLE'
+         AND table_name NOT IN ('{known}')"
+    );
+    assert_eq!(number(&url, &sql), 0, "name the new table in `moves`");
 }
 
 #[tokio::test]
