@@ -308,6 +308,17 @@ pub enum StoreError {
         "reach the dataset store's database, which is down, overloaded or changing its leader; what was being written may be stored or not, so send it again"
     )]
     Unreachable(#[source] Cause),
+    /// Rows are in objects outside of the database, which could not be read. Newer ones are served.
+    #[error(
+        "read rows of dataset {dataset} from the cold store; try again once that can be reached"
+    )]
+    Cold {
+        /// Whose rows they are.
+        dataset: DatasetId,
+        /// What the place of the objects says.
+        #[source]
+        source: Cause,
+    },
     /// The store is closed, or the program is stopping.
     #[error("reach the dataset store, which is closed")]
     Closed,

@@ -261,7 +261,7 @@ fn put_column<T>(
 }
 
 /// Writes something after its length.
-fn put_long(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn put_long(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let length_at = to.len();
     to.extend_from_slice(&[0; 4]);
     write(to);
@@ -271,7 +271,7 @@ fn put_long(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-fn put_sum(bytes: &mut [u8]) {
+pub(super) fn put_sum(bytes: &mut [u8]) {
     if let Some((head, rest)) = bytes.split_at_mut_checked(5)
         && let Some(place) = head.get_mut(1..5)
     {
@@ -307,6 +307,6 @@ fn put_bitmap<T>(to: &mut Vec<u8>, values: &[Option<T>]) {
     }));
 }
 
-fn put_u32(to: &mut Vec<u8>, number: usize) {
+pub(super) fn put_u32(to: &mut Vec<u8>, number: usize) {
     to.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
 }

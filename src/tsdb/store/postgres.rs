@@ -20,6 +20,7 @@ mod batches;
 mod buckets;
 mod catalog;
 mod chunks;
+pub mod cold;
 mod columns_copy;
 mod commit;
 mod commits;
@@ -32,6 +33,7 @@ pub mod look;
 mod maintenance;
 pub mod moves;
 mod pages;
+mod place;
 mod placement;
 mod remote;
 mod routing;
@@ -73,6 +75,7 @@ use tokio::{
 use self::{
     append::Known,
     catalog::Placed,
+    cold::{Cold, ColdOptions, Fetched},
     pages::{StoredSeries, Wanted},
     servers::Servers,
     standby_reads::{SeenCommits, behind},
@@ -112,6 +115,8 @@ pub struct PostgresStore {
     queues: Arc<[Mutex<()>]>,
     known: Arc<Known>,
     seen: Arc<SeenCommits>,
+    /// Where old chunks go; none if they stay.
+    cold: Option<Cold>,
     group: Group,
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
@@ -124,8 +129,21 @@ impl PostgresStore {
     /// [`StoreError`]: the database cannot be reached, another version of the program made its
     /// tables, or it has no catalog.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
-        let store = Self::connect(url)?;
-        let maintenance = maintenance::run(Arc::clone(&store.servers));
+        Self::open_with(url, None)
+    }
+
+    /// Opens the store like [`Self::open`], whose old chunks go to objects.
+    ///
+    /// # Errors
+    /// As for [`Self::open`]. The place of the objects is not tried.
+    pub fn open_cold(url: &DatabaseUrl, cold: ColdOptions) -> Result<Self> {
+        Self::open_with(url, Some(Cold::new(cold)))
+    }
+
+    fn open_with(url: &DatabaseUrl, cold: Option<Cold>) -> Result<Self> {
+        let mut store = Self::connect(url)?;
+        store.cold.clone_from(&cold);
+        let maintenance = maintenance::run(Arc::clone(&store.servers), cold);
         store.within(|| store.group.spawn("dataset store", maintenance));
         Ok(store)
     }
@@ -163,7 +181,8 @@ impl PostgresStore {
             }
         };
         let servers = Arc::new(Servers::new(connections, era, runtime.handle().clone()));
-        let store = Self { servers, queues, known, seen, group, runtime: Some(runtime) };
+        let runtime = Some(runtime);
+        let store = Self { servers, queues, known, seen, cold: None, group, runtime };
         store.wait(store.servers.refresh())?;
         Ok(store)
     }
@@ -227,7 +246,9 @@ impl Store for PostgresStore {
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
         let (servers, known) = (Arc::clone(&self.servers), Arc::clone(&self.known));
-        let work = async move { routing::append(&servers, &known, dataset, append).await };
+        let cold = self.cold.clone();
+        let work =
+            async move { routing::append(&servers, cold.as_ref(), &known, dataset, append).await };
         let note = self.noting_commit(dataset);
         let write =
             self.in_turn(Some(dataset), work, move |(appended, rows): &(Appended, Block)| {
@@ -280,9 +301,9 @@ impl Store for PostgresStore {
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
         let (reply, answer) = oneshot::channel();
-        let servers = Arc::clone(&self.servers);
+        let (servers, cold) = (Arc::clone(&self.servers), self.cold.clone());
         let settle = async move {
-            drop(reply.send(maintenance::settle_servers(&servers).await));
+            drop(reply.send(maintenance::settle_servers(&servers, cold.as_ref()).await));
         };
         self.within(|| self.group.spawn("settle", settle));
         async move { answer.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
@@ -409,8 +430,8 @@ impl Store for PostgresStore {
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
         self.read_at(dataset, |server| {
-            let since = self.read(&server.connections, |c| {
-                since::read_since(c, dataset, after, limit).boxed()
+            let since = self.read_rows(&server.connections, dataset, |c, fetched| {
+                async move { since::read_since(c, dataset, after, limit, &fetched).await }.boxed()
             })?;
             if let Some(since) = &since {
                 self.check_seen(server, dataset, since.revision)?;
@@ -463,13 +484,18 @@ impl SharedStore for PostgresStore {
 }
 
 /// Reads a page, and counts if that is asked for.
-async fn read_page(c: &mut PgConnection, dataset: DatasetId, read: PageRead) -> Result<PageOfRows> {
+async fn read_page(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    read: PageRead,
+    fetched: Fetched,
+) -> Result<PageOfRows> {
     let PageRead { resolution, span, order, skip, limit, count } = read;
     let (revision, empty) = catalog::columns(c, dataset).await?;
     let mut wanted = Wanted { span, order, skip, limit };
     let is_counted = count == Count::All;
     let id = SeriesId { dataset, resolution };
-    let stored = StoredSeries { id, empty };
+    let stored = StoredSeries { id, empty, fetched };
     let mut count = None;
     if is_counted || skip > 0 {
         let (n, rest) = match resolution {

@@ -27,7 +27,8 @@ pub struct RowBatch<'a> {
     /// may change, for the part of a chunk at an end of the span, and for buckets.
     ///
     /// A chunk under late rows has no id until they are merged into it, and another one after that.
-    /// Packing a chunk changes neither its rows nor its id.
+    /// Packing a chunk changes neither its rows nor its id. One that goes to an object, or comes back, has
+    /// another id from then on.
     pub chunk_id: Option<ChunkId>,
     /// How many rows it has, at least one.
     pub n_rows: usize,

@@ -31,13 +31,14 @@ use super::{
     batches::{self, BatchLists},
     buckets::{self, OpenBuckets},
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
+    cold::{self, Cold, Fetched, THAWS_MAX},
     commit::{self, Changes},
     head::Head,
     pages::{StoredSeries, Wanted},
     tail,
 };
 use crate::{
-    span::Span,
+    span::{Order, Span},
     store::{Append, AppendMode, Appended, Removed},
 };
 
@@ -89,6 +90,7 @@ impl Known {
 /// Rows after all others are appended by one statement alone, if this store wrote the dataset last.
 pub(super) async fn append(
     connections: &Connections,
+    cold: Option<&Cold>,
     known: &Known,
     dataset: DatasetId,
     append: &mut Append,
@@ -114,21 +116,44 @@ pub(super) async fn append(
             Err(error) => return Err(error),
         }
     }
-    let full = async {
-        let mut transaction = connections.begin_write().await?;
-        let done = fully(&mut transaction, dataset, append, left, &mut unsure).await;
-        transaction.finish(done).await
-    };
-    let left = match timeout(STEP_WITHIN, full).await {
-        Ok(Ok(left)) => left,
-        // If it was done, it was moved with the dataset.
-        Ok(Err(error @ StoreError::Moved { .. })) => return Err(unsure.unwrap_or(error)),
-        Ok(Err(error)) => return Err(error),
-        Err(_) => return Err(timed_out().into()),
-    };
-    let appended = left.head.appended(&append.rows);
-    known.put(left);
-    Ok(appended)
+    let mut n_thaws = 0;
+    loop {
+        let mut again = None;
+        let full = async {
+            let before = Before { left: left.as_ref(), unsure: &mut unsure, again: &mut again };
+            let mut transaction = connections.begin_write().await?;
+            let done = fully(&mut transaction, dataset, append, before).await;
+            transaction.finish(done).await
+        };
+        let error = match timeout(STEP_WITHIN, full).await {
+            Ok(Ok(left)) => {
+                let appended = left.head.appended(&append.rows);
+                known.put(left);
+                return Ok(appended);
+            }
+            // If it was done, it was moved with the dataset.
+            Ok(Err(error @ StoreError::Moved { .. })) => return Err(unsure.unwrap_or(error)),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(timed_out().into()),
+        };
+        let Some(kept) = again.filter(|_| n_thaws < THAWS_MAX) else { return Err(error) };
+        cold::thaw_needed(connections, cold, dataset, error).await?;
+        *append = kept;
+        // It was not done, or these rows would have been refused.
+        unsure = None;
+        n_thaws += 1;
+    }
+}
+
+/// What is known before an append in a transaction.
+struct Before<'a> {
+    /// What the last append of this store left.
+    left: Option<&'a Left>,
+    /// The error of an append that may have been done: it was not if nothing has changed since, and
+    /// cannot be any more.
+    unsure: &'a mut Option<StoreError>,
+    /// Gets the rows of one that may come upon chunks in objects, to begin again.
+    again: &'a mut Option<Append>,
 }
 
 /// Whether a statement may have been done, since the connection was lost under it.
@@ -169,21 +194,24 @@ async fn quickly(
     Ok(work.await?.map(|head| Left { head, open: Some(open) }))
 }
 
-/// Appends in a transaction. `left` is what the last append of this store left, `unsure` the error of
-/// one that may have been done: it was not if nothing has changed since, and cannot be any more.
+/// Appends in a transaction.
 async fn fully(
     c: &mut PgConnection,
     dataset: DatasetId,
     append: &mut Append,
-    left: Option<Left>,
-    unsure: &mut Option<StoreError>,
+    before: Before<'_>,
 ) -> Result<Left> {
-    let Append { mode, rows, now, batches } = append;
+    let Before { left, unsure, again } = before;
     let mut head = Head::lock(c, dataset).await?;
     let is_same = left.is_none_or(|left| left.head.is_same(&head));
     if let Some(error) = unsure.take_if(|_| !is_same) {
         return Err(error);
     }
+    let is_extended = is_extended(&head, &append.rows);
+    if head.has_objects && !is_extended {
+        *again = Some(append.clone());
+    }
+    let Append { mode, rows, now, batches } = append;
     let Some(first) = rows.times.first().copied() else {
         batches::put(c, dataset, batches, head.revision).await?;
         return Ok(Left { head, open: None });
@@ -191,7 +219,6 @@ async fn fully(
     if let Some(kept_from) = head.kept_from.filter(|kept_from| first < *kept_from) {
         return Err(StoreError::Pruned { kept_from });
     }
-    let is_extended = is_extended(&head, rows);
     if *mode == AppendMode::Merge && !is_extended {
         merge(c, &head, rows).await?;
     }
@@ -312,7 +339,8 @@ pub(super) async fn append_copied(
 
 /// Gives rows the values that they lack and the stored rows at their timestamps have.
 async fn merge(c: &mut PgConnection, head: &Head, rows: &mut Block) -> Result<()> {
-    let stored = StoredSeries { id: head.rows(), empty: head.empty.clone() };
+    let stored =
+        StoredSeries { id: head.rows(), empty: head.empty.clone(), fetched: Fetched::default() };
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
         // What lies between the rows is read only as far as a chunk goes.
@@ -343,7 +371,12 @@ async fn store(c: &mut PgConnection, head: &mut Head, rows: &Block) -> Result<()
         rebuilt.put(c, head).await?;
     }
     if head.n_late >= LATE_ROWS_LIMIT {
-        settle_late(c, head, LATE_ROWS_STEP.max(rows.len().saturating_mul(2))).await?;
+        let step = LATE_ROWS_STEP.max(rows.len().saturating_mul(2));
+        match settle_late(c, head, step).await {
+            // It changed nothing. To pack them is left to the maintenance, which waits for objects.
+            Err(StoreError::Cold { .. }) => {}
+            done => done?,
+        }
     }
     Ok(())
 }
@@ -396,6 +429,9 @@ async fn put_fresh(
 }
 
 /// Lays at most `step` late rows over their chunks. Afterwards `n_late` is exact where it is small.
+///
+/// # Errors
+/// That some chunks are in objects; then nothing was changed.
 pub(super) async fn settle_late(c: &mut PgConnection, head: &mut Head, step: usize) -> Result<()> {
     head.chunks_end = chunks::end(c, head.rows()).await?;
     let Some(end) = head.chunks_end else {
@@ -403,8 +439,12 @@ pub(super) async fn settle_late(c: &mut PgConnection, head: &mut Head, step: usi
         return Ok(());
     };
     let late = Span { first: Timestamp::MIN, last: end };
-    let rows = tail::take(c, &head.empty, head.dataset, late, step).await?;
+    let limit = i64::try_from(step).unwrap_or(i64::MAX);
+    let rows = tail::read(c, &head.empty, head.dataset, late, Order::Ascending, limit).await?;
     chunks::overlay(c, head.rows(), &rows).await?;
+    if let Some(last) = rows.times.last() {
+        tail::remove(c, head.dataset, Span { first: late.first, last: *last }).await?;
+    }
     head.n_late = if rows.len() < step { 0 } else { tail::count(c, head.dataset, late).await? };
     Ok(())
 }
@@ -426,17 +466,17 @@ pub(super) async fn prune(
     let before = Resolution::FiveMinutes.bucket_start(before);
     let span = Span { first: Timestamp::MIN, last: before };
     let limit = i64::try_from(limit_rows).unwrap_or(i64::MAX);
-    let (mut n_gone, mut ids, mut newest_gone) = (0, Vec::new(), None);
+    let (mut n_gone, mut gone, mut newest_gone) = (0, Vec::new(), None);
     let places = chunks::places(c, head.rows(), span, limit.saturating_add(1)).await?;
     for place in places.iter().take_while(|place| place.span.last < before) {
         if n_gone >= limit_rows {
             break;
         }
         n_gone += place.n;
-        ids.push(place.id);
+        gone.push(*place);
         newest_gone = Some(place.span.last);
     }
-    chunks::remove(c, ids).await?;
+    chunks::remove_places(c, dataset, &gone).await?;
     // Rows of the tail that lie over a chunk go when it does, not before.
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
     let left = chunks::places(c, head.rows(), all, 1).await?.pop();

@@ -6,7 +6,12 @@ use db::postgres::fault::unsigned;
 use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Result, StoreError, tail::bounds};
+use super::{
+    Result, StoreError,
+    cold::{self, Fetched, in_objects},
+    place::{At, Place},
+    tail::bounds,
+};
 use crate::{
     codec::{DecodeError, Packing, Timestamps, decode_rows, encode},
     span::{Order, Span},
@@ -21,15 +26,7 @@ pub(super) const CHUNK_ROWS_MIN: usize = CHUNK_ROWS / 2;
 
 /// Bytes of chunks that one statement reads at most, give or take one chunk: a page may be of chunks
 /// full of long texts.
-const READ_BYTES_MAX: i64 = 4 << 20;
-
-/// Where a chunk is and what it covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) id: i64,
-    pub(super) span: Span,
-    pub(super) n: usize,
-}
+pub(super) const READ_BYTES_MAX: i64 = 4 << 20;
 
 /// A chunk that was read, packed as it is.
 #[derive(Debug)]
@@ -45,19 +42,17 @@ pub(super) type Columns = (i64, i64, i64, i64, Vec<u8>, Vec<u8>);
 /// The same, and how many chunks were found in all.
 type Counted = (i64, i64, i64, i64, Vec<u8>, Vec<u8>, i64);
 
-impl Place {
-    fn new(columns: (i64, i64, i64, i64)) -> Result<Self> {
-        let (id, first, last, n) = columns;
-        let span =
-            Span { first: Timestamp::from_micros(first), last: Timestamp::from_micros(last) };
-        Ok(Self { id, span, n: unsigned(n)? })
-    }
-}
-
 impl Chunk {
     pub(super) fn new(columns: Columns) -> Result<Self> {
         let (id, first, last, n, times, body) = columns;
-        Ok(Self { place: Place::new((id, first, last, n))?, times, body })
+        Ok(Self { place: Place::new((id, first, last, n), At::Table)?, times, body })
+    }
+
+    /// A chunk out of an object; none if its bytes were not fetched.
+    pub(super) fn from_fetched(place: Place, fetched: &Fetched) -> Option<Self> {
+        let At::Object(extent) = place.at else { return None };
+        let (times, body) = extent.split(fetched.get(&extent.key())?);
+        Some(Self { place, times: times.to_vec(), body: body.to_vec() })
     }
 
     /// Adds the rows of a span to `block`, with values of some columns alone if they are `wanted`.
@@ -119,23 +114,26 @@ const TOUCHES: &str = "dataset = $1 AND resolution = $2 AND t_last >= $3 AND t_f
      AND t_last <= coalesce((SELECT min(t_last) FROM chunks
          WHERE dataset = $1 AND resolution = $2 AND t_last >= $4), 9223372036854775807)";
 
-/// Selects the first `limit` chunks, in an order, of those that touch the span from `$3` to `$4`.
+/// Selects the first `limit` chunks, in an order, of those that touch the span from `$3` to `$4`; or the
+/// first segments, where they are in that `table`.
 ///
 /// Spans of chunks do not overlap, so that a walk through the index from one end of the span meets these
 /// first, backward after one that may begin behind the span. The other end is tested after the walk: of
 /// chunks between two ends the planner expects so few that it would read and sort all of them.
-pub(super) fn select_first(order: Order, limit: &str) -> String {
+pub(super) fn select_first(table: &str, order: Order, limit: &str) -> String {
     let (from_end, n_read) = match order {
-        Order::Ascending => ("t_last >= $3", limit.to_owned()),
+        Order::Ascending => ("t_last >= $3".to_owned(), limit.to_owned()),
         Order::Descending => (
-            "t_last <= coalesce((SELECT min(t_last) FROM chunks
-                 WHERE dataset = $1 AND resolution = $2 AND t_last >= $4), 9223372036854775807)",
+            format!(
+                "t_last <= coalesce((SELECT min(t_last) FROM {table}
+                 WHERE dataset = $1 AND resolution = $2 AND t_last >= $4), 9223372036854775807)"
+            ),
             format!("{limit} + 1"),
         ),
     };
     let order = direction(order);
     format!(
-        "SELECT * FROM (SELECT * FROM chunks WHERE dataset = $1 AND resolution = $2 AND {from_end}
+        "SELECT * FROM (SELECT * FROM {table} WHERE dataset = $1 AND resolution = $2 AND {from_end}
              ORDER BY t_last {order} LIMIT {n_read}) AS nearest
          WHERE t_last >= $3 AND t_first <= $4 ORDER BY t_last {order} LIMIT {limit}"
     )
@@ -144,7 +142,9 @@ pub(super) fn select_first(order: Order, limit: &str) -> String {
 /// The timestamp at which the last chunk ends.
 pub(super) async fn end(c: &mut PgConnection, series: SeriesId) -> Result<Option<Timestamp>> {
     let (dataset, resolution) = series.key();
-    let sql = "SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = $2";
+    let sql = "SELECT greatest(
+         (SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = $2),
+         (SELECT max(t_last) FROM segments WHERE dataset = $1 AND resolution = $2))";
     let end: Option<i64> =
         sqlx::query_scalar(sql).bind(dataset).bind(resolution).fetch_one(c).await?;
     Ok(end.map(Timestamp::from_micros))
@@ -157,12 +157,19 @@ pub(super) async fn places(
     span: Span,
     limit: i64,
 ) -> Result<Vec<Place>> {
-    let first = select_first(Order::Ascending, "$5");
+    let first = select_first("chunks", Order::Ascending, "$5");
     let sql = format!("SELECT id, t_first, t_last, n FROM ({first}) AS first_ones ORDER BY t_last");
-    fetch_places(c, sql, series, span, limit).await
+    let mut places = fetch_places(c, sql, series, span, limit).await?;
+    if series.resolution == Resolution::Raw {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        places.extend(cold::places(c, series, span, Order::Ascending, limit).await?);
+        places.sort_unstable_by_key(|place| place.span.last);
+        places.truncate(limit);
+    }
+    Ok(places)
 }
 
-/// The places of all chunks that touch a span, oldest first.
+/// The places of all chunks that touch a span, oldest first; those in a segment as one.
 pub(super) async fn all_places(
     c: &mut PgConnection,
     series: SeriesId,
@@ -171,7 +178,12 @@ pub(super) async fn all_places(
     let sql = format!(
         "SELECT id, t_first, t_last, n FROM chunks WHERE {TOUCHES} ORDER BY t_last LIMIT $5"
     );
-    fetch_places(c, sql, series, span, i64::MAX).await
+    let mut places = fetch_places(c, sql, series, span, i64::MAX).await?;
+    if series.resolution == Resolution::Raw {
+        places.extend(cold::all_places(c, series, span).await?);
+        places.sort_unstable_by_key(|place| place.span.last);
+    }
+    Ok(places)
 }
 
 async fn fetch_places(
@@ -190,7 +202,7 @@ async fn fetch_places(
         .bind(limit)
         .fetch_all(c)
         .await?;
-    rows.into_iter().map(Place::new).collect()
+    rows.into_iter().map(|columns| Place::new(columns, At::Table)).collect()
 }
 
 /// The first chunks of those that touch a span, in the given order: at most `limit`, and at least one if
@@ -203,7 +215,7 @@ pub(super) async fn read(
     limit: i64,
 ) -> Result<(Vec<Chunk>, bool)> {
     let (dataset, resolution, first, last) = series.within(span);
-    let first_ones = select_first(order, "$5");
+    let first_ones = select_first("chunks", order, "$5");
     let order = direction(order);
     let sql = format!(
         "SELECT id, t_first, t_last, n, times, body, n_found FROM (
@@ -230,8 +242,18 @@ pub(super) async fn read(
     Ok((chunks, is_all))
 }
 
-/// Reads one chunk by its number.
-pub(super) async fn read_one(c: &mut PgConnection, series: SeriesId, id: i64) -> Result<Chunk> {
+/// Reads one chunk.
+pub(super) async fn read_one(
+    c: &mut PgConnection,
+    series: SeriesId,
+    place: Place,
+    fetched: &Fetched,
+) -> Result<Chunk> {
+    if let At::Object(_) = place.at {
+        let chunk = Chunk::from_fetched(place, fetched);
+        return chunk.ok_or_else(|| in_objects(series.dataset, vec![place]));
+    }
+    let id = place.id;
     let sql = "SELECT id, t_first, t_last, n, times, body FROM chunks WHERE id = $1";
     let found: Option<Columns> = sqlx::query_as(sql).bind(id).fetch_optional(c).await?;
     let missing = || StoreError::Damaged { dataset: series.dataset, source: DecodeError::MISSING };
@@ -239,11 +261,20 @@ pub(super) async fn read_one(c: &mut PgConnection, series: SeriesId, id: i64) ->
 }
 
 /// All chunks that touch any of some spans, oldest first.
+///
+/// # Errors
+/// That some are in objects.
 pub(super) async fn read_spans(
     c: &mut PgConnection,
     series: SeriesId,
     spans: &[Span],
 ) -> Result<Vec<Chunk>> {
+    if series.resolution == Resolution::Raw {
+        let needed = cold::touching(c, series, spans).await?;
+        if !needed.is_empty() {
+            return Err(in_objects(series.dataset, needed));
+        }
+    }
     let (dataset, resolution) = series.key();
     let (first, last) = bounds(spans);
     let sql = "SELECT id, t_first, t_last, n, times, body FROM chunks WHERE id IN (
@@ -268,12 +299,21 @@ pub(super) async fn read_spans(
 
 /// The chunks that `times`, which are in order, fall into: each the first that does not end before it.
 /// Their bodies are left out unless they are asked for.
+///
+/// # Errors
+/// That some are in objects.
 pub(super) async fn covering(
     c: &mut PgConnection,
     series: SeriesId,
     times: &[Timestamp],
     has_bodies: bool,
 ) -> Result<Vec<Chunk>> {
+    if series.resolution == Resolution::Raw {
+        let needed = cold::covering(c, series, times).await?;
+        if !needed.is_empty() {
+            return Err(in_objects(series.dataset, needed));
+        }
+    }
     let (dataset, resolution) = series.key();
     let times: Vec<i64> = times.iter().map(|time| time.micros()).collect();
     let sql = "SELECT id, t_first, t_last, n, times, CASE WHEN $4 THEN body ELSE '' END FROM chunks
@@ -322,12 +362,13 @@ pub(super) async fn n_within(
     series: SeriesId,
     place: Place,
     span: Span,
+    fetched: &Fetched,
 ) -> Result<usize> {
     if span.first <= place.span.first && place.span.last <= span.last {
         return Ok(place.n);
     }
     let dataset = series.dataset;
-    let chunk = read_one(c, series, place.id).await?;
+    let chunk = read_one(c, series, place, fetched).await?;
     let timestamps =
         chunk.timestamps().map_err(|source| StoreError::Damaged { dataset, source })?;
     Ok(within(&timestamps, span).len())
@@ -367,12 +408,32 @@ impl SealedLists {
             self.bodies.push(encoded.body);
         }
     }
+
+    /// Adds a chunk of rows as it was stored before.
+    pub(super) fn add_stored(&mut self, place: &Place, last_row: i64, times: &[u8], body: &[u8]) {
+        self.resolutions.push(code(Resolution::Raw));
+        self.firsts.push(place.span.first.micros());
+        self.lasts.push(place.span.last.micros());
+        self.lengths.push(i64::try_from(place.n).unwrap_or(i64::MAX));
+        self.last_rows.push(last_row);
+        self.times.push(times.to_vec());
+        self.bodies.push(body.to_vec());
+    }
 }
 
 /// Writes all of `block` as chunks of about [`CHUNK_ROWS`].
 pub(super) async fn insert(c: &mut PgConnection, series: SeriesId, block: &Block) -> Result<()> {
     let mut sealed = SealedLists::default();
     sealed.add(series.resolution, block);
+    insert_lists(c, series, sealed).await
+}
+
+/// Writes chunks of a series.
+pub(super) async fn insert_lists(
+    c: &mut PgConnection,
+    series: SeriesId,
+    sealed: SealedLists,
+) -> Result<()> {
     if sealed.firsts.is_empty() {
         return Ok(());
     }
@@ -394,7 +455,18 @@ pub(super) async fn insert(c: &mut PgConnection, series: SeriesId, block: &Block
     Ok(())
 }
 
-/// Removes the chunks of these numbers.
+/// Removes chunks, wherever they are.
+pub(super) async fn remove_places(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    places: &[Place],
+) -> Result<()> {
+    let in_table = places.iter().filter(|place| place.at == At::Table);
+    remove(c, in_table.map(|place| place.id).collect()).await?;
+    cold::remove(c, dataset, places).await.map(drop)
+}
+
+/// Removes the chunks of these numbers from the table.
 pub(super) async fn remove(c: &mut PgConnection, ids: Vec<i64>) -> Result<()> {
     if !ids.is_empty() {
         sqlx::query("DELETE FROM chunks WHERE id = ANY($1)").bind(ids).execute(c).await?;
@@ -430,6 +502,9 @@ pub(super) async fn cut(
 ) -> Result<()> {
     if span.first > span.last {
         return Ok(());
+    }
+    if series.resolution == Resolution::Raw {
+        cold::cut(c, series, span).await?;
     }
     let (dataset, resolution, first, last) = series.within(span);
     sqlx::query(

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 
 use super::{
     Result, buckets, chunks,
+    cold::Fetched,
     commit::Changes,
     head::Head,
     pages::{StoredSeries, Wanted},
@@ -27,7 +28,8 @@ pub(super) async fn rows(
     if span.first > span.last {
         return Ok(Removed { n_rows: 0, revision: head.revision });
     }
-    let stored = StoredSeries { id: head.rows(), empty: head.empty.clone() };
+    let stored =
+        StoredSeries { id: head.rows(), empty: head.empty.clone(), fetched: Fetched::default() };
     let (n_rows, _) = stored.count(c, &Wanted::all(span)).await?;
     tail::remove(c, dataset, span).await?;
     chunks::cut(c, head.rows(), span, &head.empty).await?;
@@ -89,6 +91,8 @@ async fn remove_some(c: &mut PgConnection, doomed: i64) -> Result<()> {
     for sql in [
         "DELETE FROM chunks WHERE ctid = ANY(ARRAY(
              SELECT ctid FROM chunks WHERE dataset = $1 LIMIT $2))",
+        "DELETE FROM segments WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM segments WHERE dataset = $1 LIMIT $2))",
         "DELETE FROM tail WHERE ctid = ANY(ARRAY(
              SELECT ctid FROM tail WHERE dataset = $1 LIMIT $2))",
         "DELETE FROM buckets WHERE ctid = ANY(ARRAY(
@@ -100,6 +104,10 @@ async fn remove_some(c: &mut PgConnection, doomed: i64) -> Result<()> {
         n_gone += done.rows_affected();
     }
     if n_gone == 0 {
+        let sql =
+            "UPDATE objects SET state = 'dead', at = (extract(epoch FROM now()) * 1000000)::bigint
+             WHERE dataset = $1 AND state <> 'dead'";
+        sqlx::query(sql).bind(doomed).execute(&mut *c).await?;
         sqlx::query("DELETE FROM doomed WHERE dataset = $1").bind(doomed).execute(c).await?;
     }
     Ok(())

@@ -11,6 +11,7 @@ use model::{
     block::{Block, Rows},
     dataset::{DatasetId, Dtype},
     resolution::Resolution,
+    timestamp::Timestamp,
 };
 use sqlx::{AssertSqlSafe, PgConnection};
 
@@ -47,6 +48,9 @@ const ROW: i32 = 1;
 /// The kind of the records that are chunks.
 const CHUNK: i32 = 2;
 
+/// The kind of the record of the first segment, in the order of the page, that touches the span.
+const SEGMENT: i32 = 3;
+
 /// The place of a dataset that is on this server: others count from 0.
 const HERE: i64 = -1;
 
@@ -65,6 +69,8 @@ pub(super) struct Packed {
     chunks: Vec<Chunk>,
     /// Whether no other chunk touches the span.
     is_all: bool,
+    /// What the first segment covers that touches the span.
+    segment: Option<Span>,
 }
 
 /// Whether a page may be found by one statement: it is not counted, and skips nothing.
@@ -94,12 +100,16 @@ pub(super) async fn read(
         .fetch_all(c)
         .await?;
     let mut head = None;
-    let (mut tail, mut chunks, mut is_all) = (Vec::new(), Vec::new(), true);
+    let (mut tail, mut chunks, mut is_all, mut segment) = (Vec::new(), Vec::new(), true, None);
     for (kind, id, first, last, n, times, body, dtypes) in found {
         match (kind, body) {
             (HEAD, _) => {
                 check_place(dataset, Some(first).filter(|place| *place != HERE), last)?;
                 head = Some((id, dtypes.unwrap_or_default()));
+            }
+            (SEGMENT, _) => {
+                let (first, last) = (Timestamp::from_micros(first), Timestamp::from_micros(last));
+                segment = Some(Span { first, last });
             }
             (CHUNK, None) => is_all = false,
             (CHUNK, Some(body)) => {
@@ -117,13 +127,14 @@ pub(super) async fn read(
         tail.reverse();
     }
     let (revision, empty) = (unsigned(revision)?, Block::new(&dtypes));
-    Ok(Packed { revision, empty, tail, chunks, is_all })
+    Ok(Packed { revision, empty, tail, chunks, is_all, segment })
 }
 
 /// The statement that finds the head, the rows of the tail, and chunks in the order of the page. A chunk
 /// that seems not to be needed comes without its body.
 fn statement(order: Order) -> String {
-    let first_ones = select_first(order, &CHUNKS.to_string());
+    let first_ones = select_first("chunks", order, &CHUNKS.to_string());
+    let first_segment = select_first("segments", order, "1");
     let direction = direction(order);
     format!(
         "SELECT {HEAD}, revision, coalesce(place, {HERE}), generation, 0::bigint,
@@ -139,7 +150,9 @@ fn statement(order: Order) -> String {
                      ORDER BY t_last {direction} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                  ) AS n_before
                  FROM ({first_ones}) AS first_ones
-             ) AS estimated ORDER BY t_last {direction})"
+             ) AS estimated ORDER BY t_last {direction})
+         UNION ALL (SELECT {SEGMENT}, id, t_first, t_last, 0, NULL, NULL, NULL
+             FROM ({first_segment}) AS first_segment)"
     )
 }
 
@@ -147,7 +160,7 @@ impl Packed {
     /// The page; none if what was read is not enough.
     pub(super) fn page(self, dataset: DatasetId, read: &PageRead) -> Result<Option<PageOfRows>> {
         let PageRead { span, order, limit, .. } = *read;
-        let Self { revision, empty, tail, chunks, is_all } = self;
+        let Self { revision, empty, tail, chunks, is_all, segment } = self;
         let here = match (chunks.as_slice(), order) {
             _ if is_all => span,
             ([.., last], Order::Ascending) => Span { last: last.place.span.last, ..span },
@@ -155,6 +168,14 @@ impl Packed {
             ([], _) => span,
         };
         let mut here = Span { first: here.first.max(span.first), last: here.last.min(span.last) };
+        if let Some(segment) = segment {
+            // From there on its rows are missing.
+            match order {
+                Order::Ascending => here.last = here.last.min(just_before(segment.first)),
+                Order::Descending => here.first = here.first.max(just_after(segment.last)),
+            }
+        }
+        let is_all = is_all && segment.is_none();
         let under = first_rows(&chunks, dataset, here, order, limit, &empty)?;
         if under.len() >= limit {
             // No row beyond these is of the page, whatever the tail has.
@@ -215,4 +236,12 @@ fn first_rows(
         chunk.decode_part(dataset, rows, &mut under)?;
     }
     Ok(under)
+}
+
+fn just_before(timestamp: Timestamp) -> Timestamp {
+    Timestamp::from_micros(timestamp.micros().saturating_sub(1))
+}
+
+fn just_after(timestamp: Timestamp) -> Timestamp {
+    Timestamp::from_micros(timestamp.micros().saturating_add(1))
 }

@@ -83,6 +83,8 @@ pub(super) struct Head {
     pub(super) n_loose: usize,
     /// The end of the last chunk of rows.
     pub(super) chunks_end: Option<Timestamp>,
+    /// Whether some are in objects.
+    pub(super) has_objects: bool,
     /// The ends of the last chunks of buckets, of each of [`SETTLED`].
     bucket_ends: Vec<Option<i64>>,
     /// A block of the dataset's columns without rows.
@@ -108,9 +110,9 @@ pub(super) fn check_place(dataset: DatasetId, place: Option<i64>, generation: i6
     }
 }
 
-/// The ends of the chunks of rows and of buckets, the column to fold, and the names and types of all
+/// The ends of the chunks of rows, of those in objects, and of buckets, the column to fold, and the names and types of all
 /// columns.
-type Facts = (Option<i64>, Vec<Option<i64>>, Option<String>, Vec<String>, Vec<String>);
+type Facts = (Option<i64>, Option<i64>, Vec<Option<i64>>, Option<String>, Vec<String>, Vec<String>);
 
 impl Head {
     /// Locks the state of a dataset and reads it.
@@ -127,8 +129,9 @@ impl Head {
         let (.., updated_at, changed_by, place, generation) = found;
         check_place(dataset, place, generation)?;
         // In a statement of its own: one that waits for a lock sees everything else as it was before.
-        let (chunks_end, bucket_ends, value_column, names, dtypes): Facts = sqlx::query_as(
+        let (hot_end, cold_end, bucket_ends, value_column, names, dtypes): Facts = sqlx::query_as(
             "SELECT (SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = 0),
+             (SELECT max(t_last) FROM segments WHERE dataset = $1 AND resolution = 0),
              ARRAY(SELECT (SELECT max(t_last) FROM chunks WHERE dataset = $1 AND resolution = r)
                  FROM unnest($3::bigint[]) WITH ORDINALITY AS settled (r, place) ORDER BY place),
              (SELECT value FROM metadata WHERE dataset = $1 AND field = $2),
@@ -163,7 +166,8 @@ impl Head {
             n_fresh: unsigned(n_fresh)?,
             n_late: unsigned(n_late)?,
             n_loose: unsigned(n_loose)?,
-            chunks_end: chunks_end.map(Timestamp::from_micros),
+            chunks_end: hot_end.max(cold_end).map(Timestamp::from_micros),
+            has_objects: cold_end.is_some(),
             bucket_ends,
             empty: Block::new(&dtypes),
             fold,

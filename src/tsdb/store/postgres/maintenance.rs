@@ -1,6 +1,6 @@
 //! Background maintenance in small transactions between writes: frees the space of deleted
-//! datasets, packs buckets and late rows, and lets go of old entries of the feed and of old
-//! batches.
+//! datasets, packs buckets and late rows, lets go of old entries of the feed and of old batches, and
+//! makes objects of old chunks.
 //!
 //! Every service on the database does it; a dataset that one of them has locked is left to that one.
 
@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use super::{
     Result, StoreError, append, batches, buckets,
     catalog::dataset_id,
+    cold::{self, Cold},
     delete,
     head::Head,
     moves, placement,
@@ -39,14 +40,19 @@ const LOOKS_PER_TRIM: u32 = 60;
 /// in its last step, its dataset is not to be used.
 const LOOKS_PER_MOVE: u32 = 6;
 
+/// Looks for old chunks each time that it has looked for other work so often: to look for them is
+/// to count those of each dataset.
+const LOOKS_PER_SEAL: u32 = 12;
+
 /// Looks for work until it is dropped.
-pub(super) async fn run(servers: Arc<Servers>) {
+pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
     for n_looks in 1_u32.. {
         sleep(LOOK_EVERY).await;
         let is_trim = n_looks % LOOKS_PER_TRIM == 0;
+        let due = Due { is_trim, is_seal: n_looks % LOOKS_PER_SEAL == 0 };
         let further = servers.further();
         let all = further.iter().chain([servers.first()]);
-        let looks = all.map(|server| look(server, is_trim));
+        let looks = all.map(|server| look(server, cold.as_ref(), due));
         join_all(looks).await.into_iter().for_each(note);
         if is_trim {
             note(placement::remove_orphans(&servers).await);
@@ -57,10 +63,26 @@ pub(super) async fn run(servers: Arc<Servers>) {
     }
 }
 
+/// What is not looked for each time.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// Whether old entries of the feed and old batches are looked for.
+    is_trim: bool,
+    /// Whether old chunks are looked for.
+    is_seal: bool,
+}
+
 /// Does what there is to do on a server.
-async fn look(server: &Server, is_trim: bool) -> Result<()> {
-    settle_all(&server.connections, Unsettled::Much).await?;
-    if is_trim { trim_all(&server.connections).await } else { Ok(()) }
+async fn look(server: &Server, cold: Option<&Cold>, due: Due) -> Result<()> {
+    let connections = &server.connections;
+    settle_all(connections, cold, Unsettled::Much).await?;
+    if due.is_trim {
+        trim_all(connections).await?;
+    }
+    match cold {
+        Some(cold) if due.is_seal => tend_objects(connections, cold).await,
+        _ => Ok(()),
+    }
 }
 
 fn note(done: Result<()>) {
@@ -77,14 +99,23 @@ fn note(done: Result<()>) {
 }
 
 /// Does all there is to do on all servers.
-pub(super) async fn settle_servers(servers: &Servers) -> Result<()> {
+pub(super) async fn settle_servers(servers: &Servers, cold: Option<&Cold>) -> Result<()> {
     placement::remove_orphans(servers).await?;
     let further = servers.further();
     for server in further.iter().chain([servers.first()]) {
-        settle_all(&server.connections, Unsettled::Any).await?;
+        settle_all(&server.connections, cold, Unsettled::Any).await?;
         trim_all(&server.connections).await?;
+        if let Some(cold) = cold {
+            tend_objects(&server.connections, cold).await?;
+        }
     }
     Ok(())
+}
+
+/// Makes objects of old chunks, and deletes those that nothing refers to.
+pub(super) async fn tend_objects(connections: &Connections, cold: &Cold) -> Result<()> {
+    cold::seal_all(connections, cold).await?;
+    cold::sweep(connections, cold).await
 }
 
 /// Which datasets are packed.
@@ -97,10 +128,31 @@ pub(super) enum Unsettled {
 }
 
 /// Does all there is to do.
-pub(super) async fn settle_all(connections: &Connections, unsettled: Unsettled) -> Result<()> {
+pub(super) async fn settle_all(
+    connections: &Connections,
+    cold: Option<&Cold>,
+    unsettled: Unsettled,
+) -> Result<()> {
     while connections.write(|c| delete::step(c).boxed()).await? {}
-    while connections.write(move |c| step(c, unsettled).boxed()).await? {}
-    Ok(())
+    loop {
+        match connections.write(move |c| step(c, unsettled).boxed()).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error @ StoreError::Cold { dataset, .. }) => {
+                let thawed = cold::thaw_needed(connections, cold, dataset, error).await;
+                match thawed {
+                    Err(error @ StoreError::Cold { .. }) if unsettled == Unsettled::Much => {
+                        // Its next late rows have it chosen again.
+                        connections.write(|c| forget(c, dataset).boxed()).await?;
+                        let error = &error as &dyn Error;
+                        warn!(error, "late rows of dataset {dataset} wait for their objects");
+                    }
+                    thawed => thawed?,
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Packs some of what a dataset has to pack; whether there may be more.

@@ -12,7 +12,9 @@ use sqlx::PgConnection;
 
 use super::{
     Result,
-    chunks::{self, CHUNK_ROWS, Place},
+    chunks::{self, CHUNK_ROWS},
+    cold::{self, Fetched},
+    place::{At, Place},
     singles, tail,
 };
 use crate::{
@@ -20,7 +22,7 @@ use crate::{
     span::{Order, Span},
     store::{
         PAGE_TEXT_BYTES_MAX,
-        series::{self, KEPT, SeriesId},
+        series::{self, ALL, KEPT, SeriesId},
     },
 };
 
@@ -44,12 +46,14 @@ impl Wanted {
 pub(super) struct StoredSeries {
     pub(super) id: SeriesId,
     pub(super) empty: Block,
+    /// Chunks in objects that reads may need.
+    pub(super) fetched: Fetched,
 }
 
 impl StoredSeries {
     /// The buckets of a resolution that is stored.
     pub(super) fn buckets(id: SeriesId) -> Self {
-        Self { id, empty: Block::from([].as_slice()) }
+        Self { id, empty: Block::from([].as_slice()), fetched: Fetched::default() }
     }
 
     /// The first rows of a span in the tail, or single buckets; oldest first.
@@ -95,8 +99,9 @@ impl StoredSeries {
         let mut n_bytes = 0;
         while left > 0 && span.first <= span.last && n_bytes <= PAGE_TEXT_BYTES_MAX {
             let n_chunks = (skip.saturating_add(left) / CHUNK_ROWS).min(256) + 2;
+            let n_chunks = i64::try_from(n_chunks).unwrap_or(2);
             let (chunks, is_all) =
-                chunks::read(c, self.id, span, order, i64::try_from(n_chunks).unwrap_or(2)).await?;
+                cold::read(c, self.id, span, order, n_chunks, &self.fetched).await?;
             let end = chunks.last().map(|chunk| chunk.place.span).filter(|_| !is_all);
             let here = match (end, order) {
                 (None, _) => span,
@@ -150,27 +155,51 @@ impl StoredSeries {
             return Ok((0, *wanted));
         }
         let between = self.between(c, span).await?;
-        let places = chunks::all_places(c, self.id, span).await?;
-        let mut lengths = Vec::with_capacity(places.len());
-        for (idx, place) in places.iter().enumerate() {
-            let is_end = idx == 0 || idx + 1 == places.len();
-            let n =
-                if is_end { chunks::n_within(c, self.id, *place, span).await? } else { place.n };
-            lengths.push(n);
+        let mut places = chunks::all_places(c, self.id, span).await?;
+        for idx in [places.len().saturating_sub(1), 0] {
+            self.expand(c, &mut places, idx, span).await?;
         }
-        let n_rows = lengths.iter().sum::<usize>() + between.len();
+        // Ends of the span lie in these alone.
+        let n_places = places.len();
+        for (idx, place) in places.iter_mut().enumerate() {
+            if idx == 0 || idx + 1 == n_places {
+                place.n = chunks::n_within(c, self.id, *place, span, &self.fetched).await?;
+            }
+        }
+        let n_rows = places.iter().map(|place| place.n).sum::<usize>() + between.len();
         let n_rows = u64::try_from(n_rows).unwrap_or(u64::MAX);
-        Ok((n_rows, seek(wanted, &places, &lengths, &between)))
+        let (mut left, last) = seek(wanted, &places, &between);
+        if left.skip > 0 && self.expand(c, &mut places, last, span).await? {
+            (left, _) = seek(wanted, &places, &between);
+        }
+        Ok((n_rows, left))
+    }
+
+    /// Puts the chunks of a segment that touch a span in its place; whether it is one.
+    async fn expand(
+        &self,
+        c: &mut PgConnection,
+        places: &mut Vec<Place>,
+        idx: usize,
+        span: Span,
+    ) -> Result<bool> {
+        let Some(Place { id, at: At::Segment, .. }) = places.get(idx).copied() else {
+            return Ok(false);
+        };
+        let chunks = cold::expand(c, self.id.dataset, vec![id], span).await?;
+        places.splice(idx..=idx, chunks);
+        Ok(true)
     }
 }
 
-/// What is left to read once chunks are passed: of `places`, which have so many rows of the span each.
-fn seek(wanted: &Wanted, places: &[Place], lengths: &[usize], between: &[Timestamp]) -> Wanted {
-    let (mut left, mut n_in_chunks) = (*wanted, 0);
+/// What is left to read once chunks are passed, and the index of the place that it begins in: of
+/// `places`, whose rows are those of the span.
+fn seek(wanted: &Wanted, places: &[Place], between: &[Timestamp]) -> (Wanted, usize) {
+    let (mut left, mut n_in_chunks, mut last) = (*wanted, 0, 0);
     let n = places.len();
     for nth in 0..n {
         let idx = if wanted.order == Order::Ascending { nth } else { n - 1 - nth };
-        let (Some(place), Some(n_rows)) = (places.get(idx), lengths.get(idx)) else { break };
+        let Some(place) = places.get(idx) else { break };
         let n_between = match wanted.order {
             Order::Ascending => between.partition_point(|time| *time < place.span.first),
             Order::Descending => {
@@ -181,6 +210,7 @@ fn seek(wanted: &Wanted, places: &[Place], lengths: &[usize], between: &[Timesta
         if n_passed > wanted.skip {
             break;
         }
+        last = idx;
         // The first chunk is left to the reader, as are rows before it.
         if nth > 0 {
             left.skip = wanted.skip - n_passed;
@@ -189,9 +219,9 @@ fn seek(wanted: &Wanted, places: &[Place], lengths: &[usize], between: &[Timesta
                 Order::Descending => left.span.last = place.span.last,
             }
         }
-        n_in_chunks += n_rows;
+        n_in_chunks += place.n;
     }
-    left
+    (left, last)
 }
 
 fn after(timestamp: Timestamp) -> Timestamp {
@@ -298,22 +328,51 @@ pub(super) async fn newest_within(
     n_bytes: u64,
 ) -> Result<Option<Timestamp>> {
     let (dataset, resolution) = series.key();
-    let last: Option<i64> = sqlx::query_scalar(
-        "SELECT t_last FROM (
-             SELECT t_last, row_number() OVER newest AS nth,
-                 sum(octet_length(times) + octet_length(body)) OVER newest AS n_bytes
-             FROM chunks WHERE dataset = $1 AND resolution = $2
-             WINDOW newest AS (ORDER BY t_last DESC)
-         ) AS sized WHERE nth > 1 AND n_bytes > $3 ORDER BY t_last DESC LIMIT 1",
+    let n_bytes = i64::try_from(n_bytes).unwrap_or(i64::MAX);
+    // The first chunks or segments with which they are more, and the bytes of those after each.
+    let found: Vec<(i64, Option<i64>, i64, i64)> = sqlx::query_as(
+        "SELECT t_last, segment, nth, n_bytes - size FROM (
+             SELECT t_last, segment, size, row_number() OVER newest AS nth,
+                 (sum(size) OVER newest)::bigint AS n_bytes
+             FROM (
+                 SELECT t_last, NULL::bigint AS segment,
+                     (octet_length(times) + octet_length(body))::bigint AS size
+                 FROM chunks WHERE dataset = $1 AND resolution = $2
+                 UNION ALL
+                 SELECT t_last, id, bytes FROM segments WHERE dataset = $1 AND resolution = $2
+             ) AS each WINDOW newest AS (ORDER BY t_last DESC)
+         ) AS sized WHERE (nth > 1 OR segment IS NOT NULL) AND n_bytes > $3
+         ORDER BY t_last DESC LIMIT 2",
     )
     .bind(dataset)
     .bind(resolution)
-    .bind(i64::try_from(n_bytes).unwrap_or(i64::MAX))
-    .fetch_optional(c)
+    .bind(n_bytes)
+    .fetch_all(&mut *c)
     .await?;
     let [finest, ..] = KEPT;
-    Ok(last.map(|last| {
-        let start = finest.bucket_start(Timestamp::from_micros(last));
-        start + finest.bucket().unwrap_or_default()
-    }))
+    let end = |last| finest.bucket_start(last) + finest.bucket().unwrap_or_default();
+    for (last, segment, nth, after) in found {
+        let Some(segment) = segment else { return Ok(Some(end(Timestamp::from_micros(last)))) };
+        let chunks = cold::expand(c, series.dataset, vec![segment], ALL).await?;
+        // That of the newest chunk alone may have none.
+        if let Some(last) = first_beyond(&chunks, nth == 1, n_bytes - after) {
+            return Ok(Some(end(last)));
+        }
+    }
+    Ok(None)
+}
+
+/// The end of the newest of some chunks of a segment with which they are more than `n_bytes`; without
+/// the last one where that `is_newest` of all.
+fn first_beyond(chunks: &[Place], is_newest: bool, n_bytes: i64) -> Option<Timestamp> {
+    let mut n_passed = 0;
+    for (nth, place) in chunks.iter().rev().enumerate() {
+        if let At::Object(extent) = place.at {
+            n_passed += extent.n_bytes();
+        }
+        if n_passed > n_bytes && !(is_newest && nth == 0) {
+            return Some(place.span.last);
+        }
+    }
+    None
 }

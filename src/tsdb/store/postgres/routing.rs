@@ -14,6 +14,7 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{
     Append, Appended, PostgresStore, QUEUES, Result, STEP_WITHIN, StoreError,
     append::{self, Known},
+    cold::{Cold, thawing},
     remote,
     servers::{Hops, Server, Servers},
 };
@@ -90,17 +91,21 @@ impl PostgresStore {
         self.in_turn(None, async move { connections.write(work).await }, on_commit)
     }
 
-    /// The same on the server that has `dataset`, behind other writes to it.
+    /// The same on the server that has `dataset`, behind other writes to it, with the chunks in the
+    /// database that it needs.
     pub(super) fn write_at<T: Send + 'static>(
         &self,
         dataset: DatasetId,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + Sync + 'static,
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> BoxFuture<'_, Result<T>> {
-        let servers = Arc::clone(&self.servers);
+        let (servers, cold) = (Arc::clone(&self.servers), self.cold.clone());
         let write = async move {
-            let work = &work;
-            let write = |server: Arc<Server>| async move { server.connections.write(work).await };
+            let (work, cold) = (&work, cold.as_ref());
+            let write = |server: Arc<Server>| async move {
+                let connections = &server.connections;
+                thawing(connections, cold, dataset, || connections.write(work)).await
+            };
             servers.routed(dataset, write).await
         };
         self.in_turn(Some(dataset), write, on_commit)
@@ -137,6 +142,7 @@ impl PostgresStore {
 /// Appends rows on the server that has the dataset; what that left, and the rows with their numbers.
 pub(super) async fn append(
     servers: &Servers,
+    cold: Option<&Cold>,
     known: &Known,
     dataset: DatasetId,
     mut rows: Append,
@@ -147,7 +153,7 @@ pub(super) async fn append(
     let mut hops = Hops::default();
     loop {
         let server = servers.route(dataset);
-        match append::append(&server.connections, known, dataset, &mut rows).await {
+        match append::append(&server.connections, cold, known, dataset, &mut rows).await {
             Ok(appended) => return Ok((appended, rows.rows)),
             Err(error) => servers.follow(dataset, &server, error, &mut hops).await?,
         }

@@ -10,11 +10,8 @@ use model::{
 };
 
 use super::{
-    PostgresStore, Result, StoreError, catalog,
-    chunks::{self, Place},
-    pages,
-    servers::Server,
-    tail,
+    PostgresStore, Result, StoreError, catalog, chunks, cold::ReadAhead, pages, place::Place,
+    servers::Server, tail,
 };
 use crate::{
     span::{Order, Span},
@@ -78,6 +75,7 @@ fn rows(
 ) -> Result<()> {
     let Source { store, id, .. } = from;
     let (_, empty) = store.step(catalog::columns(c, id.dataset))?;
+    let mut ahead = ReadAhead::new(store.cold.clone(), id.dataset);
     while span.first <= span.last {
         let places = store.step(chunks::places(c, id, span, PLACES))?;
         let is_last = i64::try_from(places.len()).unwrap_or(PLACES) < PLACES;
@@ -85,7 +83,8 @@ fn rows(
         let here = Span { last: end.unwrap_or(span.last).min(span.last), ..span };
         let tail =
             store.step(tail::read(c, &empty, id.dataset, here, Order::Ascending, i64::MAX))?;
-        let mut run = Run { from, span: here, empty: &empty, tail, n_passed: 0 };
+        ahead.enter(&places);
+        let mut run = Run { from, span: here, empty: &empty, tail, n_passed: 0, ahead: &mut ahead };
         for place in places {
             if run.chunk(c, place, visit)?.is_break() {
                 return Ok(());
@@ -107,6 +106,7 @@ struct Run<'a> {
     tail: Block,
     /// Rows of the tail that were handed on.
     n_passed: usize,
+    ahead: &'a mut ReadAhead,
 }
 
 impl Run<'_> {
@@ -127,14 +127,23 @@ impl Run<'_> {
         let dataset = id.dataset;
         let is_whole = self.span.first <= place.span.first && place.span.last <= self.span.last;
         let within = self.span;
-        let read = |c: &mut Transaction| {
-            let mut rows = self.empty.clone();
-            let chunk = store.step(chunks::read_one(c, id, place.id))?;
+        let (empty, ahead) = (self.empty, &mut *self.ahead);
+        let mut read = |c: &mut Transaction| {
+            let mut rows = empty.clone();
+            let fetched = store.step(ahead.read(place))?;
+            let chunk = store.step(chunks::read_one(c, id, place, &fetched))?;
             chunk.decode(dataset, within, &mut rows, None)?;
             Ok::<_, StoreError>(rows)
         };
         if is_whole && over.is_empty() {
-            let chunk_id = ChunkId { era, number: place.id };
+            let chunk_id = match place.key() {
+                None => ChunkId { era, number: place.id },
+                // As random as an era is.
+                Some((object, offset)) => {
+                    let (_, era) = object.as_u64_pair();
+                    ChunkId { era: era.cast_signed(), number: offset }
+                }
+            };
             return visit(RowBatch::new(Some(chunk_id), place.n, || read(c).map(Rows::Raw)));
         }
         let mut rows = read(c)?;

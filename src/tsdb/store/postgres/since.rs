@@ -8,7 +8,12 @@ use std::collections::HashSet;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use sqlx::PgConnection;
 
-use super::{Result, catalog, chunks, tail};
+use super::{
+    Result, catalog, chunks,
+    cold::{self, Fetched},
+    place::{At, Place},
+    tail,
+};
 use crate::store::{
     Since,
     series::{ALL, SeriesId},
@@ -25,6 +30,7 @@ pub(super) async fn read_since(
     dataset: DatasetId,
     after: i64,
     limit: usize,
+    fetched: &Fetched,
 ) -> Result<Option<Since>> {
     let (revision, empty) = catalog::columns(c, dataset).await?;
     let (last, n_chunks): (i64, i64) = sqlx::query_as(
@@ -40,13 +46,21 @@ pub(super) async fn read_since(
     if !(0..=last).contains(&after) || n_chunks > CHUNKS_MAX {
         return Ok(None);
     }
+    let left = CHUNKS_MAX - n_chunks;
+    let in_objects = cold::since(c, dataset, after, left + 1).await?;
+    if i64::try_from(in_objects.len()).is_ok_and(|n| n > left) {
+        return Ok(None);
+    }
     let mut found = tail::read_after(c, &empty, dataset, after).await?;
     let replaced: HashSet<Timestamp> = found.times.iter().copied().collect();
-    let sql = "SELECT id FROM chunks WHERE dataset = $1 AND last_row > $2 AND resolution = 0";
-    let ids: Vec<i64> =
-        sqlx::query_scalar(sql).bind(dataset.get()).bind(after).fetch_all(&mut *c).await?;
-    for id in ids {
-        let chunk = chunks::read_one(c, SeriesId::rows(dataset), id).await?;
+    let sql = "SELECT id, t_first, t_last, n FROM chunks
+         WHERE dataset = $1 AND last_row > $2 AND resolution = 0";
+    let hot: Vec<(i64, i64, i64, i64)> =
+        sqlx::query_as(sql).bind(dataset.get()).bind(after).fetch_all(&mut *c).await?;
+    let hot = hot.into_iter().map(|columns| Place::new(columns, At::Table));
+    cold::require(dataset, &in_objects, fetched)?;
+    for chunk in in_objects.into_iter().map(Ok).chain(hot) {
+        let chunk = chunks::read_one(c, SeriesId::rows(dataset), chunk?, fetched).await?;
         let mut rows = empty.clone();
         chunk.decode(dataset, ALL, &mut rows, None)?;
         for (row_idx, (number, time)) in rows.ids.iter().zip(&rows.times).enumerate() {

@@ -81,8 +81,10 @@ impl PostgresStore {
         let standby = server.connections.standby()?;
         match self.page_on(standby, dataset, read) {
             Ok(page) => self.seen.are_in(dataset, page.revision).then_some(page),
-            // It may be new, or have been moved.
-            Err(StoreError::NoDataset { .. } | StoreError::Moved { .. }) => None,
+            // It may be new, or have been moved, and objects are the same for all.
+            Err(
+                StoreError::NoDataset { .. } | StoreError::Moved { .. } | StoreError::Cold { .. },
+            ) => None,
             Err(_) => {
                 server.connections.distrust(standby);
                 None
@@ -106,8 +108,9 @@ impl PostgresStore {
                 return Ok(page);
             }
         }
-        let page = connections.read(Snapshot::Transaction, |c| read_page(c, dataset, read).boxed());
-        self.wait(page)
+        self.read_rows(connections, dataset, |c, fetched| {
+            read_page(c, dataset, read, fetched).boxed()
+        })
     }
 
     /// Notes a commit that this service is about to acknowledge.

@@ -4,7 +4,7 @@ use db::postgres::schema::Schema;
 
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 6, tables: TABLES };
+pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 7, tables: TABLES };
 
 /// The tables, in a schema of their own.
 ///
@@ -27,6 +27,12 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 6, tables:
 ///   seconds, 0 for rows. Spans of one dataset and resolution do not overlap. `last_row` is the
 ///   highest row number in it, 0 for buckets. A number is never given twice. What is packed already
 ///   is stored without another compression.
+/// - `segments`: runs of chunks in objects outside of the database, with the columns of a chunk that
+///   is all of them. Their spans do not overlap those of `chunks`. `bytes` are those of these chunks,
+///   `index` says where in `object` they are, as `codec` writes lists.
+/// - `objects`: what is stored outside, under the number of the dataset and the object's id. `bytes`
+///   and `sha256` are of all of it. `state` is `staged` until all is written and its segment made,
+///   then `live`, and `dead` once no segment refers to it, since the time `at`.
 /// - `tail`: single rows, which win over a chunk's row at the same timestamp; `replaces` says whether
 ///   there is one.
 /// - `buckets`: single ones, which win over those of `chunks` at the same timestamps.
@@ -129,6 +135,34 @@ ALTER TABLE chunks ALTER times SET STORAGE EXTERNAL, ALTER body SET STORAGE EXTE
 CREATE UNIQUE INDEX chunks_span ON chunks (dataset, resolution, t_last) INCLUDE (t_first, n, id);
 CREATE INDEX chunks_last_row ON chunks (dataset, last_row);
 
+CREATE TABLE segments (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    dataset bigint NOT NULL,
+    resolution bigint NOT NULL,
+    t_first bigint NOT NULL,
+    t_last bigint NOT NULL,
+    n bigint NOT NULL,
+    last_row bigint NOT NULL,
+    bytes bigint NOT NULL,
+    object uuid NOT NULL,
+    index bytea NOT NULL
+);
+ALTER TABLE segments ALTER index SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX segments_span ON segments (dataset, resolution, t_last) INCLUDE (t_first, n, id);
+CREATE INDEX segments_last_row ON segments (dataset, last_row);
+CREATE INDEX segments_object ON segments (object);
+
+CREATE TABLE objects (
+    id uuid PRIMARY KEY,
+    dataset bigint NOT NULL,
+    bytes bigint NOT NULL,
+    sha256 bytea NOT NULL,
+    state text NOT NULL,
+    at bigint NOT NULL
+);
+CREATE INDEX objects_state ON objects (state, at) WHERE state <> 'live';
+CREATE INDEX objects_dataset ON objects (dataset);
+
 CREATE TABLE tail (
     dataset bigint NOT NULL,
     t bigint NOT NULL,
@@ -201,12 +235,16 @@ CREATE FUNCTION at(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE
 
 CREATE VIEW overview AS
 SELECT d.id, d.name, d.description, d.owner, h.revision, datasets.at(h.newest) AS newest,
-    coalesce(c.n, 0) + (SELECT count(*) FROM tail WHERE dataset = d.id AND NOT replaces) AS rows,
-    coalesce(c.bytes, 0) AS bytes_in_chunks, datasets.at(h.updated_at) AS updated_at
+    coalesce(c.n, 0) + coalesce(s.n, 0)
+        + (SELECT count(*) FROM tail WHERE dataset = d.id AND NOT replaces) AS rows,
+    coalesce(c.bytes, 0) AS bytes_in_chunks, coalesce(s.bytes, 0) AS bytes_in_objects,
+    datasets.at(h.updated_at) AS updated_at
 FROM datasets d JOIN head h ON h.dataset = d.id LEFT JOIN LATERAL (
     SELECT sum(n) AS n, sum(octet_length(times) + octet_length(body)) AS bytes
     FROM chunks WHERE dataset = d.id AND resolution = 0
-) c ON true;
+) c ON true LEFT JOIN LATERAL (
+    SELECT sum(n) AS n, sum(bytes) AS bytes FROM segments WHERE dataset = d.id AND resolution = 0
+) s ON true;
 
 CREATE VIEW bars AS
 SELECT d.name, b.dataset, make_interval(secs => b.resolution) AS length, datasets.at(b.t) AS t,

@@ -4,6 +4,7 @@
 //! starts one and runs them.
 
 mod moves;
+mod segments;
 mod servers;
 
 use std::{
@@ -422,7 +423,9 @@ async fn late_rows_and_loose_buckets_are_packed_in_the_background() {
         want.extend(late);
     }
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.unsettled"), 1);
-    maintenance::settle_all(&store.servers.first().connections, Unsettled::Much).await.unwrap();
+    maintenance::settle_all(&store.servers.first().connections, None, Unsettled::Much)
+        .await
+        .unwrap();
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.unsettled"), 0);
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.tail"), 0);
     let sql = "SELECT count(*) FROM datasets.buckets WHERE resolution = 300";

@@ -17,7 +17,7 @@ use super::{
 pub(super) const LOGS: [&str; 2] = ["feed", "batches"];
 
 /// Tables that are copied whole behind the fence.
-pub(super) const SMALL: [&str; 2] = ["tail", "buckets"];
+pub(super) const SMALL: [&str; 4] = ["tail", "buckets", "segments", "objects"];
 
 /// Bytes of chunks that are copied in one transaction, give or take one chunk.
 const STEP_BYTES: i64 = 4 << 20;
@@ -233,7 +233,7 @@ async fn copy_rows(
     let columns = list_columns(to, table).await?;
     let make = format!(
         "DROP TABLE IF EXISTS pg_temp.incoming;
-         CREATE TEMP TABLE incoming (LIKE {table}) ON COMMIT DROP"
+         CREATE TEMP TABLE incoming ON COMMIT DROP AS SELECT {columns} FROM {table} WITH NO DATA"
     );
     sqlx::raw_sql(AssertSqlSafe(make)).execute(&mut *to).await?;
     let out =

@@ -17,7 +17,7 @@ const LIVE_PASSES: usize = 3;
 /// Tables of which the source's rows go at once, and not bit by bit as those of a deleted dataset do: what
 /// such rows stand for outside of the database is the target's by then, and is not to be removed with
 /// them.
-const RELEASED: [&str; 2] = ["batches", "unsettled"];
+const RELEASED: [&str; 4] = ["batches", "unsettled", "segments", "objects"];
 
 /// The generation of the state that a further server has of a dataset which it is to get.
 const NEW_GENERATION: i64 = 1;

@@ -156,7 +156,9 @@ async fn writers_that_go_on_lose_nothing_and_keep_their_order() {
     let moves = async {
         for to in ["second", "third", "first", "third"] {
             assert!(stores[2].move_dataset(id, to, ignore_progress()).await.unwrap());
-            settle_all(&stores[2].servers.route(id).connections, Unsettled::Any).await.unwrap();
+            settle_all(&stores[2].servers.route(id).connections, None, Unsettled::Any)
+                .await
+                .unwrap();
         }
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
     };

@@ -25,7 +25,7 @@ fn pack(store: &PostgresStore) -> oneshot::Receiver<Result<()>> {
     let (reply, answer) = oneshot::channel();
     let connections = store.servers.first().connections.clone();
     let pack = async move {
-        drop(reply.send(maintenance::settle_all(&connections, Unsettled::Much).await));
+        drop(reply.send(maintenance::settle_all(&connections, None, Unsettled::Much).await));
     };
     store.within(|| store.group.spawn("pack", pack));
     answer

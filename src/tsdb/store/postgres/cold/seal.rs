@@ -1,0 +1,275 @@
+//! Sealing: the oldest chunks of a dataset become a segment.
+//!
+//! The object is on record before it is written, so that none is left without one. The transaction that
+//! makes the segment takes place only if the dataset was not moved since, and has precisely these
+//! chunks: a chunk never changes, so that the object has what they have.
+
+use std::error::Error;
+
+use bytes::Bytes;
+use db::postgres::connections::{Connections, Snapshot};
+use futures::FutureExt as _;
+use model::dataset::DatasetId;
+use sha2::{Digest as _, Sha256};
+use sqlx::PgConnection;
+use tracing::warn;
+use uuid::Uuid;
+
+use super::{Cold, cold_error, key_of, segments};
+use crate::store::{
+    postgres::{
+        Result, StoreError,
+        catalog::dataset_id,
+        head::Head,
+        place::{At, Extent, Place},
+    },
+    series::SeriesId,
+};
+
+/// Chunks of a segment at most: its index is read as a whole.
+const CHUNKS_MAX: usize = 1024;
+
+/// Bytes of a segment from which on no more chunks are added: it is in memory while it is made.
+const BYTES_MAX: i64 = 16 << 20;
+
+/// Old chunks of a dataset that are looked at: as many as several segments. Most of them are next to each
+/// other.
+const OLD_MAX: i64 = 16 * 1024;
+
+/// For how long a service that began to write an object of a dataset keeps others from doing the same
+/// work, in microseconds: longer than it takes.
+const CLAIM_MICROS: i64 = 5 * 60 * 1_000_000;
+
+/// Chunks that become a segment.
+#[derive(Debug)]
+struct Run {
+    dataset: DatasetId,
+    generation: i64,
+    object: Uuid,
+    /// As they will be in the object.
+    places: Vec<Place>,
+}
+
+/// A chunk's number, timestamps, rows, last row number, and the bytes of its times and its body.
+type Sized = (i64, i64, i64, i64, i64, i64, i64);
+
+/// Makes segments of all chunks that are old enough.
+///
+/// # Errors
+/// [`StoreError`] of the database. What fails with the objects is left for the next time.
+pub(in super::super) async fn seal_all(connections: &Connections, cold: &Cold) -> Result<()> {
+    let mut after = 0;
+    while let Some((dataset, generation)) = next_dataset(connections, cold, after).await? {
+        after = dataset.get();
+        while let Some(run) = next_run(connections, cold, dataset, generation).await? {
+            match seal(connections, cold, run).await {
+                Ok(true) => {}
+                // Another service did, or changed the chunks.
+                Ok(false) | Err(StoreError::Moved { .. } | StoreError::NoDataset { .. }) => break,
+                Err(error @ StoreError::Cold { .. }) => {
+                    let error = &error as &dyn Error;
+                    warn!(error, "sealing waits: an object of dataset {dataset} was not written");
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The next dataset that has chunks to seal, after number `after`, and its generation.
+async fn next_dataset(
+    connections: &Connections,
+    cold: &Cold,
+    after: i64,
+) -> Result<Option<(DatasetId, i64)>> {
+    let n_most = cold.0.n_hot_chunks.saturating_add(cold.0.n_chunks_min.max(1));
+    let n_most = i64::try_from(n_most).unwrap_or(i64::MAX);
+    let find = connections.read_here(Snapshot::Statement, |c| {
+        async move {
+            let sql = "SELECT dataset, generation FROM head
+                 WHERE dataset > $1 AND place IS NULL AND EXISTS (
+                     SELECT FROM chunks WHERE dataset = head.dataset AND resolution = 0
+                     ORDER BY t_last DESC OFFSET $2 - 1 LIMIT 1)
+                 ORDER BY dataset LIMIT 1";
+            let find = sqlx::query_as(sql).bind(after).bind(n_most).fetch_optional(c);
+            Ok::<Option<(i64, i64)>, StoreError>(find.await?)
+        }
+        .boxed()
+    });
+    let found = find.await?;
+    found.map(|(dataset, generation)| Ok((dataset_id(dataset)?, generation))).transpose()
+}
+
+/// The oldest run of chunks of a dataset that are old enough, between two segments; none that is too
+/// short.
+async fn next_run(
+    connections: &Connections,
+    cold: &Cold,
+    dataset: DatasetId,
+    generation: i64,
+) -> Result<Option<Run>> {
+    let n_hot = i64::try_from(cold.0.n_hot_chunks).unwrap_or(i64::MAX);
+    let find =
+        connections.read_here(Snapshot::Transaction, |c| old_chunks(c, dataset, n_hot).boxed());
+    let (chunks, ends) = find.await?;
+    // How many segments end before a chunk tells between which two it is.
+    let gap = |chunk: &Sized| ends.partition_point(|end| *end < chunk.1);
+    let long = |run: &&[Sized]| run.len() >= cold.0.n_chunks_min.max(1);
+    let Some(run) = chunks.chunk_by(|a, b| gap(a) == gap(b)).find(long) else { return Ok(None) };
+    let object = Uuid::new_v4();
+    let (mut places, mut offset) = (Vec::new(), 0);
+    for (id, first, last, n, last_row, n_times, n_body) in run.iter().take(CHUNKS_MAX).copied() {
+        if offset >= BYTES_MAX {
+            break;
+        }
+        let extent = Extent { object, last_row, offset, n_times, n_body };
+        places.push(Place::new((id, first, last, n), At::Object(extent))?);
+        offset += extent.n_bytes();
+    }
+    Ok(Some(Run { dataset, generation, object, places }))
+}
+
+/// The chunks of a dataset without the newest `n_hot`, and the ends of its segments, oldest first.
+async fn old_chunks(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    n_hot: i64,
+) -> Result<(Vec<Sized>, Vec<i64>)> {
+    let chunks = sqlx::query_as(
+        "SELECT id, t_first, t_last, n, last_row, octet_length(times)::bigint,
+             octet_length(body)::bigint
+         FROM chunks WHERE dataset = $1 AND resolution = 0 AND t_last <= (
+             SELECT t_last FROM chunks WHERE dataset = $1 AND resolution = 0
+             ORDER BY t_last DESC OFFSET $2 LIMIT 1)
+         ORDER BY t_last LIMIT $3",
+    )
+    .bind(dataset.get())
+    .bind(n_hot)
+    .bind(OLD_MAX)
+    .fetch_all(&mut *c)
+    .await?;
+    let sql = "SELECT t_last FROM segments WHERE dataset = $1 AND resolution = 0 ORDER BY t_last";
+    let ends = sqlx::query_scalar(sql).bind(dataset.get()).fetch_all(c).await?;
+    Ok((chunks, ends))
+}
+
+/// Makes a segment of chunks; whether they were still there.
+async fn seal(connections: &Connections, cold: &Cold, run: Run) -> Result<bool> {
+    let Some(bytes) = read(connections, &run).await? else { return Ok(false) };
+    let sha256 = Sha256::digest(&bytes).to_vec();
+    let n_bytes = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+    let (object, dataset) = (run.object, run.dataset);
+    let stage = connections.write(|c| stage(c, dataset, object, n_bytes, sha256).boxed());
+    if !stage.await? {
+        return Ok(false);
+    }
+    let done = match cold.0.objects.put(&key_of(dataset, object), bytes).await {
+        Ok(()) => connections.write(|c| async move { commit(c, &run).await }.boxed()).await,
+        Err(error) => Err(cold_error(dataset, error)),
+    };
+    if !matches!(done, Ok(true)) {
+        // It may be written all the same, and its segment made: then it is not staged any more.
+        let let_go = connections.write(|c| let_go(c, object).boxed());
+        // Else its segment may have been made, and moved to another server.
+        let is_lost = !let_go.await? && matches!(done, Ok(false));
+        if is_lost && let Err(error) = cold.0.objects.delete(&key_of(dataset, object)).await {
+            let error = &error as &dyn Error;
+            warn!(error, "object {object} of dataset {dataset} is not on record");
+        }
+    }
+    done
+}
+
+/// The bytes of chunks one after another; none if some are gone.
+async fn read(connections: &Connections, run: &Run) -> Result<Option<Bytes>> {
+    let ids: Vec<i64> = run.places.iter().map(|place| place.id).collect();
+    let read = connections.read_here(Snapshot::Statement, |c| {
+        let ids = ids.clone();
+        async move {
+            let sql = "SELECT times, body FROM chunks WHERE id = ANY($1) ORDER BY t_last";
+            let read = sqlx::query_as(sql).bind(ids).fetch_all(c);
+            Ok::<Vec<(Vec<u8>, Vec<u8>)>, StoreError>(read.await?)
+        }
+        .boxed()
+    });
+    let chunks = read.await?;
+    let is_all = chunks.len() == run.places.len();
+    Ok(is_all.then(|| {
+        let parts = chunks.into_iter().flat_map(|(times, body)| [times, body]);
+        parts.collect::<Vec<_>>().concat().into()
+    }))
+}
+
+/// Puts an object on record that will be written, unless another service is about to write one of the
+/// dataset; whether it did.
+async fn stage(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    object: Uuid,
+    n_bytes: i64,
+    sha256: Vec<u8>,
+) -> Result<bool> {
+    let sql = "WITH now AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS at)
+         INSERT INTO objects (id, dataset, bytes, sha256, state, at)
+         SELECT $2::uuid, $1, $3, $4, 'staged', at FROM now WHERE NOT EXISTS (
+             SELECT FROM objects o
+             WHERE o.dataset = $1 AND o.state = 'staged' AND o.at > now.at - $5)";
+    let staged = sqlx::query(sql)
+        .bind(dataset.get())
+        .bind(object.to_string())
+        .bind(n_bytes)
+        .bind(sha256)
+        .bind(CLAIM_MICROS)
+        .execute(c)
+        .await?;
+    Ok(staged.rows_affected() > 0)
+}
+
+/// Makes the segment of an object that was written, in place of its chunks; whether they were still
+/// there, all of them and nothing between.
+async fn commit(c: &mut PgConnection, run: &Run) -> Result<bool> {
+    let (Some(first), Some(last)) = (run.places.first(), run.places.last()) else {
+        return Ok(false);
+    };
+    let head = Head::lock(c, run.dataset).await?;
+    let ids: Vec<i64> = run.places.iter().map(|place| place.id).collect();
+    let n_chunks = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+    let sql = "SELECT count(*) FILTER (WHERE id = ANY($4)) = $5 AND count(*) = $5
+             AND NOT EXISTS (SELECT FROM segments WHERE dataset = $1 AND resolution = 0
+                 AND t_last >= $2 AND t_first <= $3)
+         FROM chunks WHERE dataset = $1 AND resolution = 0 AND t_last >= $2 AND t_first <= $3";
+    let is_there: bool = sqlx::query_scalar(sql)
+        .bind(run.dataset.get())
+        .bind(first.span.first.micros())
+        .bind(last.span.last.micros())
+        .bind(&ids)
+        .bind(n_chunks)
+        .fetch_one(&mut *c)
+        .await?;
+    if !is_there || head.generation != run.generation {
+        return Ok(false);
+    }
+    let sql =
+        "UPDATE objects SET state = 'live', at = (extract(epoch FROM now()) * 1000000)::bigint
+         WHERE id = $1::uuid AND state = 'staged'";
+    let live = sqlx::query(sql).bind(run.object.to_string()).execute(&mut *c).await?;
+    if live.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query("DELETE FROM chunks WHERE id = ANY($1)").bind(ids).execute(&mut *c).await?;
+    segments::insert(c, SeriesId::rows(run.dataset), run.object, &run.places).await?;
+    Ok(true)
+}
+
+/// Notes that an object has no segment, unless it has; whether it is on record, as it is until it was
+/// staged for too long.
+async fn let_go(c: &mut PgConnection, object: Uuid) -> Result<bool> {
+    let sql =
+        "UPDATE objects SET state = 'dead', at = (extract(epoch FROM now()) * 1000000)::bigint
+         WHERE id = $1::uuid AND state = 'staged'";
+    sqlx::query(sql).bind(object.to_string()).execute(&mut *c).await?;
+    let sql = "SELECT EXISTS (SELECT FROM objects WHERE id = $1::uuid)";
+    Ok(sqlx::query_scalar(sql).bind(object.to_string()).fetch_one(c).await?)
+}
