@@ -10,12 +10,9 @@ use tokio::{select, task::spawn_blocking};
 use transfer::event::{Reporter as _, Work};
 use tsdb::{
     catalog::DatasetRef,
-    store::{
-        Store as _,
-        postgres::{
-            PostgresStore,
-            moves::{MoveProgress, OnProgress},
-        },
+    store::postgres::{
+        PostgresStore,
+        moves::{MoveProgress, OnProgress},
     },
 };
 
@@ -99,9 +96,8 @@ impl Plan {
 fn find(store: &PostgresStore, name: &str) -> anyhow::Result<DatasetId> {
     let id = name.parse().ok().and_then(DatasetId::new);
     let which = id.map_or_else(|| DatasetRef::Name(name.to_owned()), DatasetRef::Id);
-    let sight = store.sight(None, &which)?;
-    let sight = sight.with_context(|| format!("find the dataset {name}: there is none"))?;
-    Ok(sight.dataset.id)
+    let found = store.find_dataset(&which)?;
+    found.with_context(|| format!("find the dataset {name}: there is none"))
 }
 
 /// Draws the progress of a move.

@@ -37,6 +37,7 @@ use super::{
     servers::{FIRST, Server, Servers},
     stores::ServersRefusal,
 };
+use crate::catalog::DatasetRef;
 
 /// Moves that were not heard of for so long are finished by any service.
 const ABANDONED_AFTER_MICROS: i64 = 60 * 1_000_000;
@@ -198,6 +199,20 @@ impl PostgresStore {
             Ok(true)
         };
         self.in_turn(None, work, |_| {})
+    }
+
+    /// The number of the dataset that the service sees under a number or name: the catalog's, also while
+    /// the dataset is on no server, in the last step of a move. `None` if there is none. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn find_dataset(&self, which: &DatasetRef) -> Result<Option<DatasetId>> {
+        let which = Arc::new(which.clone());
+        let found = self.fetch(&self.servers.first().connections, move |c| {
+            let which = Arc::clone(&which);
+            async move { catalog::sight(c, None, &which).await }.boxed()
+        });
+        Ok(found?.map(|found| found.sight.dataset.id))
     }
 
     /// The datasets on the server called `name`, in the order of their numbers, with those that are on their

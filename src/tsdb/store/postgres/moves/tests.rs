@@ -189,6 +189,8 @@ async fn an_interrupted_move_is_finished_by_another_service() {
         }
         let (moved, chunks) = store.run_steps(id, to, n_steps).await;
         let target = moved.target.place;
+        let found = other.find_dataset(&DatasetRef::Name(name.clone())).unwrap();
+        assert_eq!(found, Some(id), "to go on with the move");
         if n_steps < 4 {
             // What is on the target by now is not all, nor all as it is by now.
             let late: Rows = (0..500).map(|n| (n * 613 + 1, 5.0)).collect();
