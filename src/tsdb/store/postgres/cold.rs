@@ -5,7 +5,7 @@
 //! is where it is, which nothing else ever is. Spans of segments and of the chunks in the database do not overlap.
 //!
 //! No connection waits for an object. A statement that comes upon a chunk in one fails with
-//! [`InObjects`]; then the bytes are fetched, and all of it begins again. A reader has them in memory
+//! `InObjects`; then the bytes are fetched, and all of it begins again. A reader has them in memory
 //! the second time. A writer puts such chunks back into the database first: there alone they change.
 //! Only a scan keeps its connection, and with it its snapshot, while it reads objects.
 
